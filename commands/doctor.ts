@@ -73,6 +73,7 @@ async function openLocalInstallation(cli: Cli): Promise<LazyInstallation> {
     import('../src/doctor/installation.ts'),
   ])
   const loaded = inspectConfig(cli.configSources())
+  await cli.actAsOwner(loaded.config)
   const installation = openLazyInstallation(loaded, await openCommandLog(loaded, cli.options))
   cli.onEnd(() => installation.close())
   return installation

@@ -1,6 +1,12 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
-import { addLockTimeoutHint, describeDatabaseError, formatErrorJson, formatErrorLines } from '../src/cli/output/error-lines.ts'
+import {
+  addLockTimeoutHint,
+  addOwnerHint,
+  describeDatabaseError,
+  formatErrorJson,
+  formatErrorLines,
+} from '../src/cli/output/error-lines.ts'
 import { addFlagNames } from '../src/cli/output/field-flags.ts'
 import { minWidthToWrap, wrapHelp } from '../src/cli/output/manual.ts'
 import { topics } from '../src/cli/output/topics.ts'
@@ -52,7 +58,12 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
   const error = isTimeout ? cli.stop?.signal.reason : describeDatabaseError(failure.error)
   const canWait = command.options.some(({ long }) => long === '--lock-timeout')
   if (!isExpectedExit(error))
-    report(addFlagNames(addLockTimeoutHint(withoutUnloggedId(error, cli), canWait), command), program, cli, isJournal(cli.env) ? '<3>' : '')
+    report(
+      addFlagNames(addOwnerHint(addLockTimeoutHint(withoutUnloggedId(error, cli), canWait), cli), command),
+      program,
+      cli,
+      isJournal(cli.env) ? '<3>' : '',
+    )
   return exits[exitOf(error)][0]
 }
 

@@ -47,5 +47,6 @@ async function remoteVersions(cli: Cli): Promise<Pick<Versions, 'server' | 'data
   const { inspectConfig } = await import('../src/config/load.ts')
   // `config check` reports problems of the configuration.
   const { config, problems } = inspectConfig(cli.configSources())
+  await cli.actAsOwner(config)
   return { server: null, database: problems.length > 0 ? null : await fetchDatabaseVersion(config) }
 }

@@ -63,7 +63,7 @@ export const create = (cli: Cli) =>
         import('../../src/backup/signature.ts'),
       ])
       const progress = cli.progress('backup')
-      const { manifest, lostInStore } = await createBackup(installation, sink, {
+      const { manifest, lostInStore, unreadable } = await createBackup(installation, sink, {
         withFiles: flags.files,
         settings: flags.includeConfig ? await loadSettings(cli) : null,
         withSecrets: flags.includeSecrets === true,
@@ -73,13 +73,15 @@ export const create = (cli: Cli) =>
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
-      for (const { sha256, problem } of manifest.damaged) cli.warn(`warning: stored file ${sha256} is ${problem}`)
+      const isUnreadable = new Set(unreadable)
+      for (const { sha256, problem } of manifest.damaged)
+        cli.warn(`warning: stored file ${sha256} ${isUnreadable.has(sha256) ? 'cannot be read: permission denied' : `is ${problem}`}`)
       for (const sha256 of lostInStore)
         cli.warn(
           `warning: stored file ${sha256} is damaged in the document store, but intact in the backup: ${join(place, filePath(sha256))}`,
         )
       if (manifest.damaged.length > 0)
-        cli.warn('the backup is incomplete: the files above are missing or corrupt; fix: dms check lists their documents')
+        cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
       const { documents, files, bytes, damaged } = manifest
       const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }

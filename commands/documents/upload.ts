@@ -1,9 +1,11 @@
+import { accessSync, constants } from 'node:fs'
 import { stat } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { createMissingLabels } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
 import { inProcessWorkerNote, openClientWithWorker } from '../../src/cli/runtime/wait.ts'
 import { type FoundFile, findFiles, readPathList } from '../../src/cli/upload/find-files.ts'
@@ -68,8 +70,21 @@ export const upload = (cli: Cli) =>
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
       const cache = client && isCached ? await openCache(cli, paths, uploading.options.owner) : null
       const options = { ...uploading.options, title }
-      await uploadFiles(cli, client, files, { ...uploading, options, stdinName, shouldWait: wait, cache })
+      const readable = cli.dataOwner === null ? files : files.map((file) => checkReadable(file, cli.dataOwner ?? ''))
+      await uploadFiles(cli, client, readable, { ...uploading, options, stdinName, shouldWait: wait, cache })
     })
+
+/** Adds an error to a file that only root can read: root acts as `user`, the owner of the data folder. */
+function checkReadable(file: FoundFile, user: string): FoundFile {
+  if (file.path === '-' || file.error) return file
+  try {
+    accessSync(file.path, constants.R_OK)
+    return file
+  } catch {
+    const fix = `let "${user}" read it, or: dms documents upload - --stdin-name '${basename(file.path)}' < '${file.path}'`
+    return { ...file, error: new Failure('FAILED', `"${user}", the owner of the data folder, may not read this file; fix: ${fix}`) }
+  }
+}
 
 async function foldersOf(paths: readonly string[]): Promise<string[]> {
   const isFolder = await Promise.all(paths.map(async (path) => (await stat(path).catch(() => null))?.isDirectory()))
@@ -79,7 +94,7 @@ async function foldersOf(paths: readonly string[]): Promise<string[]> {
 /** Opens the upload cache of earlier runs with these paths, server and user. */
 async function openCache(cli: Cli, paths: readonly string[], owner = ''): Promise<UploadCache> {
   const { url } = cli.target
-  const server = url ?? (await cli.config()).config.data_dir
+  const server = url ?? (await cli.localConfig()).config.data_dir
   return openUploadCache(uploadCachePath(cli.env, JSON.stringify([server, cli.options.as, owner]), paths), (error) => {
     if (cli.options.verbose > 0) cli.note(`cannot write the upload cache: ${error.message}`)
   })

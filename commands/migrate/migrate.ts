@@ -162,7 +162,7 @@ async function withDatabase(
   cli.rejectRemote(command)
   const flagMs = lockTimeout === undefined ? null : parseDurationFlag('--lock-timeout', lockTimeout)
   const [{ openConfiguredDatabase }, { openLog }] = await Promise.all([import('../../src/open-app.ts'), import('../../src/log/log.ts')])
-  const { config } = await cli.config()
+  const { config } = await cli.localConfig()
   const log = openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' })
   const database = await openConfiguredDatabase(config, log, false)
   try {

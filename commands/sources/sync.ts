@@ -85,7 +85,7 @@ export const sync = (cli: Cli) =>
       }
       const app = await cli.app('sources sync', { hasStatementTimeout: false })
       const { openLocalClient } = await import('../../src/cli/remote/local-client.ts')
-      const client = await openLocalClient(app, cli.options.as)
+      const client = await openLocalClient(app, cli)
       const sources = await listSelected(client, names, flags)
       const options = parseOptions(flags, app.config.sources.concurrency)
       if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, app, client, source, options, progress))

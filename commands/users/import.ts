@@ -84,7 +84,7 @@ async function runExclusively(cli: Cli, lockTimeoutMs: number, work: (client: Cl
     import('../../src/db/lock.ts'),
     import('../../src/cli/remote/local-client.ts'),
   ])
-  const client = await openLocalClient(app, cli.options.as)
+  const client = await openLocalClient(app, cli)
   await withLock(app.database, 'users.import', lockTimeoutMs, () => work(client))
 }
 

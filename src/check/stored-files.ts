@@ -27,16 +27,16 @@ export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckR
 }
 
 async function findProblem(app: App, { address, size }: Stored): Promise<Problem | null> {
-  const actual = await app.files.size(address)
-  if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
-  if (actual !== size) return { severity: 'error', message: 'the stored file has the wrong size', expected: size, actual }
   try {
+    const actual = await app.files.size(address)
+    if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
+    if (actual !== size) return { severity: 'error', message: 'the stored file has the wrong size', expected: size, actual }
     const stream = await app.files.read(address, { start: 0, end: 0 })
     stream.resume()
     await once(stream, 'close')
     return null
   } catch (error) {
-    return { severity: 'error', message: `the stored file cannot be read: ${(error as Error).message}` }
+    return { severity: 'error', message: `the stored file cannot be read: ${causeOf(error).message}` }
   }
 }
 
@@ -60,10 +60,13 @@ async function hashFile(app: App, { address, size }: Stored): Promise<string | n
     for await (const chunk of await app.files.read(address, size > 0 ? { start: 0, end: size } : undefined)) hash.update(chunk)
     return hash.digest('hex')
   } catch (error) {
-    if (error instanceof FileMissing || (error as NodeJS.ErrnoException).syscall !== undefined) return null
+    if (error instanceof FileMissing || causeOf(error).syscall !== undefined) return null
     throw error
   }
 }
+
+/** Returns the error of the file system that an error of the store is about. */
+const causeOf = (error: unknown): NodeJS.ErrnoException => ((error as Error).cause ?? error) as NodeJS.ErrnoException
 
 type NamedFile = Pick<Stored, 'address' | 'size'> & { modifiedAt: Date }
 
@@ -71,7 +74,8 @@ type NamedFile = Pick<Stored, 'address' | 'size'> & { modifiedAt: Date }
 export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   let files: NamedFile[] = []
   let done = 0
-  for await (const file of app.files.list()) {
+  const unreadable: string[] = []
+  for await (const file of app.files.list((location) => unreadable.push(location))) {
     files.push(file)
     if (files.length < batchSize) continue
     yield* findFilesWithoutRow(app, files)
@@ -80,6 +84,7 @@ export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<Chec
     scope.onProgress(done)
   }
   yield* findFilesWithoutRow(app, files)
+  for (const location of unreadable) yield { severity: 'error', message: `the folder ${location} cannot be read` }
   yield* findRowsWithoutDocument(app)
 }
 

@@ -1,2 +1,9 @@
 /** Returns the environment variables. Only this file reads them; few of the commands that import it load the settings. */
 export const environment = (): NodeJS.ProcessEnv => process.env
+
+/** Replaces the folders of the user who started this process. Child processes inherit it. */
+export function useHome(home: string): void {
+  for (const name of ['XDG_CONFIG_HOME', 'XDG_STATE_HOME', 'XDG_DATA_HOME', 'XDG_CACHE_HOME', 'XDG_RUNTIME_DIR', 'TMPDIR'])
+    delete process.env[name]
+  process.env.HOME = home
+}

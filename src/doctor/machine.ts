@@ -7,6 +7,7 @@ import { parseHostPort } from '../config/values.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
 import { storeFolder } from '../files/store-marker.ts'
 import { readVersion } from '../version.ts'
+import { checkAccess } from './access.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import type { LazyInstallation } from './installation.ts'
 
@@ -18,6 +19,7 @@ const minFreeBytes = 2e9
 export const machineChecks = (installation: LazyInstallation): Check[] => [
   { id: 'config', about: 'configuration file and environment variables', run: () => checkConfig(installation) },
   { id: 'permissions', about: 'file modes of secrets', run: () => checkPermissions(installation) },
+  { id: 'access', about: 'files that the server cannot read or write', run: () => checkAccess(installation.loaded.config) },
   { id: 'node', about: 'version of Node', run: () => ok(`dms ${readVersion()} on Node ${process.versions.node}`) },
   { id: 'disk', about: 'free disk space', run: () => checkDisk(installation) },
   { id: 'exposure', about: 'access from the network', run: () => checkExposure(installation) },

@@ -5,7 +5,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 const chunkBytes = 1 << 20
 
 /** Error codes of files that are absent or unreadable. */
-const unreadableCodes = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])
+const unreadableCodes = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])
 
 /** Returns whether two files have the same bytes. Also false if `other` is absent or unreadable. Throws errors of `intact`. */
 export async function hasSameBytes(intact: string, other: string): Promise<boolean> {

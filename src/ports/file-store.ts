@@ -49,8 +49,10 @@ export interface FileStore {
   size(address: string): Promise<number | null>
   /** Removes a file. Has no effect on a missing one. */
   remove(address: string): Promise<void>
-  /** Lists all files by address in bounded memory. Concurrent changes may be included or not. */
-  list(): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
+  /** Lists all files by address in bounded memory. Concurrent changes may be included or not. A folder that cannot be read is skipped if there is `onUnreadable`, else an error. */
+  list(
+    onUnreadable?: (location: string) => void,
+  ): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
   /** Moves a file to the quarantine, and returns its new location. Throws FileMissing. */
   quarantine(address: string): Promise<string>
   /** Returns a derived file of an owner; null for a missing one. */

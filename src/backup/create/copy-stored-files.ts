@@ -1,6 +1,7 @@
 /** Copies stored files into a backup. Records a damaged file and continues with the others. */
 
 import { mapConcurrently } from '../../concurrency.ts'
+import { AppError } from '../../errors.ts'
 import { openCollector } from '../../files/free-buffers.ts'
 import { FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { type Bytes, tapSizes, teeHash } from '../byte-streams.ts'
@@ -9,8 +10,10 @@ import type { BackupSink } from './tar-sink.ts'
 
 export interface FileDamage {
   problem: 'missing' | 'corrupt'
-  /** SHA-256 of the bytes in the backup; '' for a missing file */
+  /** SHA-256 of the bytes in the backup; '' for a file that is not in it */
   actualSha256: string
+  /** missing in the backup only: the user of the backup may not read the stored file */
+  isUnreadable?: boolean
 }
 
 export interface CopyOptions {
@@ -49,22 +52,26 @@ export async function copyStoredFiles(
     if (tee.digest() !== sha256) damaged.set(sha256, { problem: 'corrupt', actualSha256: tee.digest() })
   }
   const copyOne = async (sha256: string, expected: number, address: string) => {
-    const size = await files.size(address)
+    const size = await files.size(address).catch((error) => (isUnreadable(error) ? undefined : Promise.reject(error)))
     if (await sink.hasIntact(filePath(sha256), sha256, expected)) {
       if (size !== expected) lostInStore.push(sha256)
-    } else if (size === null) damaged.set(sha256, { problem: 'missing', actualSha256: '' })
+    } else if (size == null) damaged.set(sha256, { problem: 'missing', actualSha256: '', isUnreadable: size === undefined })
     else await copy(sha256, size, address)
     bytes += size ?? 0
     options.onProgress({ done: ++done, total: head.files, bytes, totalBytes: head.bytes })
   }
   const copyIfExists = ([sha256, size, address]: readonly [string, number, string]) =>
     copyOne(sha256, size, address).catch((error) => {
-      if (!(error instanceof FileMissing)) throw error
-      damaged.set(sha256, { problem: 'missing', actualSha256: '' })
+      if (!(error instanceof FileMissing) && !isUnreadable(error)) throw error
+      damaged.set(sha256, { problem: 'missing', actualSha256: '', isUnreadable: isUnreadable(error) })
     })
   await mapConcurrently(stored, sink.concurrency, copyIfExists, options.signal)
   return { damaged, lostInStore }
 }
+
+/** Returns whether the store refuses this file to the user of the backup. An error of the target has no cause. */
+const isUnreadable = (error: unknown): boolean =>
+  error instanceof AppError && ['EACCES', 'EPERM'].includes(String((error.cause as NodeJS.ErrnoException | undefined)?.code))
 
 /** Error codes of an unreadable sector. Any other error, such as a lost mount, aborts the backup. */
 const unreadableCodes = new Set(['EIO', 'EUCLEAN', 'EBADMSG', 'ENODATA'])

@@ -45,6 +45,8 @@ export interface BackupResult {
   manifest: at.Manifest
   /** SHA-256 of files lost in the document store, of which the backup has an intact copy from an earlier run */
   lostInStore: string[]
+  /** SHA-256 of files that the user of the backup may not read; missing in the manifest */
+  unreadable: string[]
 }
 
 /** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
@@ -103,7 +105,8 @@ async function writeBackup(installation: Installation, sink: BackupSink, options
     damaged: [...damaged].map(([sha256, { problem }]) => ({ sha256, problem })),
   }
   await sink.finish(encodeJson(options.key ? addSignature(manifest, options.key) : manifest).toString(), () => listFilePaths(list, damaged))
-  return { manifest, lostInStore }
+  const unreadable = [...damaged].flatMap(([sha256, { isUnreadable }]) => (isUnreadable ? [sha256] : []))
+  return { manifest, lostInStore, unreadable }
 }
 
 function buildHead({ head }: Snapshot, { withFiles }: BackupOptions): at.Head {

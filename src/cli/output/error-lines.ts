@@ -28,6 +28,14 @@ export function addLockTimeoutHint(error: unknown, canWait: boolean): unknown {
   return Object.assign(error, { fix: '--lock-timeout 10m waits for it' })
 }
 
+/** Explains why root may not read or write a file: it acts as the owner of the data folder. */
+export function addOwnerHint(error: unknown, { dataOwner }: { readonly dataOwner: string | null }): unknown {
+  const { code, fix } = error as { code?: unknown; fix?: unknown }
+  if (dataOwner === null || (code !== 'EACCES' && code !== 'EPERM') || fix !== undefined) return error
+  const hint = `root acts as "${dataOwner}", the owner of the data folder: use a path that this user may access, or - for standard input or output`
+  return Object.assign(error as Error, { fix: hint })
+}
+
 /** Formats an error for people: one line per problem, then the fix. `verbose` adds the stack of unexpected errors. */
 export function formatErrorLines(error: unknown, verbose: boolean): string[] {
   if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${escapeControls(problem)}`)
@@ -73,6 +81,12 @@ export const formatFileError = (message: string): string =>
   message.replace(/^(.*: )?E[A-Z0-9]+: ([^,]+), \w+ '([^']+)'$/s, (_, place: string | undefined, reason: string, path: string) =>
     place?.endsWith(`${path}: `) ? `${place}${reason}` : `${place ?? ''}${path}: ${reason}`,
   )
+
+/** Returns why the connection failed. Both addresses of a dual-stack host may have failed for different reasons. */
+export function connectErrorMessage(error: unknown): string {
+  const { code, message, errors } = error as { code?: unknown; message?: string; errors?: unknown[] }
+  return message || (errors?.[0] as Error | undefined)?.message || String(code)
+}
 
 function errorCode(error: unknown, exit: Exit): string {
   if (error instanceof Failure) return error.code ?? exit

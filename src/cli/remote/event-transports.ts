@@ -40,6 +40,8 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
 async function findAdmin({ db }: Parameters<typeof issueToken>[0]): Promise<users.User> {
   const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
-    throw new Failure('CONFLICT', 'no admin exists to read events as', { fix: 'dms users add NAME --role admin, or pass --as USER' })
+    throw new Failure('CONFLICT', 'no admin exists to read events as', {
+      fix: 'dms users add --username NAME --role admin, or pass --as USER',
+    })
   return admin
 }

@@ -17,18 +17,24 @@ export async function openCommandLog({ config, origins }: LoadedConfig, { verbos
   return openLog({ level: isConfigured ? config.log.level : defaultLevel, format: config.log.format })
 }
 
-/** Opens a client as the operator, or as the user `as`. Throws Failure USAGE for an unknown user. */
-export async function openLocalClient(app: App, as: string | null): Promise<Client> {
-  const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, as)])
-  return localClient(app, { ...actor, via: shellUser() })
+interface ShellUser {
+  readonly options: Pick<GlobalOptions, 'as'>
+  /** user that root acts as */
+  readonly dataOwner: string | null
+}
+
+/** Opens a client as the operator, or as the user of --as. Throws Failure USAGE for an unknown user. */
+export async function openLocalClient(app: App, { options, dataOwner }: ShellUser): Promise<Client> {
+  const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, options.as)])
+  return localClient(app, { ...actor, via: `cli:${dataOwner === null ? shellUser() : 'root'}` })
 }
 
 /** Returns the shell user for the audit log. In containers it may have a number only. */
 function shellUser(): string {
   try {
-    return `cli:${userInfo().username}`
+    return userInfo().username
   } catch {
-    return `cli:${process.getuid?.() ?? 'unknown'}`
+    return String(process.getuid?.() ?? 'unknown')
   }
 }
 

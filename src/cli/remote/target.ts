@@ -62,3 +62,15 @@ export function rejectRemoteTarget(command: string, { isLocal, url, context }: R
 export function requireUser({ options, target }: { options: { as: string | null }; target: Pick<Target, 'url'> }, data: string): void {
   if (target.url === null && options.as === null) throw usage(`the operator at the shell has no ${data}`, 'pass --as USER')
 }
+
+interface LocalFlags {
+  readonly as: string | null
+  readonly config: string | undefined
+  readonly settings: Readonly<Record<string, unknown>>
+}
+
+/** Rejects flags that apply to this machine only. Throws Failure USAGE. */
+export function rejectLocalFlags({ as, config, settings }: LocalFlags, url: string): void {
+  const flag = as !== null ? `--as ${as}` : config !== undefined ? '--config' : settings.data_dir !== undefined ? '--data-dir' : null
+  if (flag !== null) throw usage(`${flag} applies to this machine only, not to ${url}`, 'pass --local')
+}

@@ -3,12 +3,14 @@ import type { Command } from 'commander'
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
 import type { ConfigSources, LoadedConfig } from '../../config/load.ts'
+import type { Config } from '../../config/schema.ts'
 import { escapeControls } from '../../log/escape.ts'
 import type { Log } from '../../log/log.ts'
 import type { OpenOptions } from '../../open-app.ts'
+import { connectErrorMessage } from '../output/error-lines.ts'
 import { render, type Shape } from '../output/output.ts'
 import type { ConnectOptions, RemoteTarget } from '../remote/remote-client.ts'
-import { rejectRemoteTarget, resolveTarget, type Target } from '../remote/target.ts'
+import { rejectLocalFlags, rejectRemoteTarget, resolveTarget, type Target } from '../remote/target.ts'
 import { type Exit, usage } from './exit.ts'
 import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.ts'
 import { type Progress, startProgress } from './progress.ts'
@@ -41,6 +43,12 @@ export interface Cli {
   configSources(settings?: Readonly<Record<string, string | number | boolean>>): ConfigSources
   /** loads the configuration; `settings` are flags of the command by dotted key. Throws ConfigError. */
   config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig>
+  /** loads the configuration of a command that works on the data folder, and calls actAsOwner(). Throws ConfigError. */
+  localConfig(settings?: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig>
+  /** changes root to the owner of the data folder, for the rest of the process. Throws ConfigError. */
+  actAsOwner(config: Pick<Config, 'data_dir'>): Promise<void>
+  /** user that root acts as */
+  readonly dataOwner: string | null
   /** server to work on; readable inside an action. Throws Failure if flags, variables and contexts.toml select none. */
   readonly target: Target
   /** client of the remote server, or of the API in this process as the operator or the user of --as */
@@ -75,6 +83,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   let usesLocalClient = false
   let stop: StopWatcher | null = null
   let activeProgress: Progress | null = null
+  let dataOwner: string | null = null
   let findTarget = (): Target => resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
 
   const print = (stream: NodeJS.WriteStream, text: string): void => {
@@ -82,7 +91,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     stream.write(text)
   }
   const open = async ({ log, migrate = 'embedded', ...more }: Partial<OpenOptions> & { log?: Log } = {}): Promise<App> => {
-    const loaded = await cli.config()
+    const loaded = await cli.localConfig()
     const [{ openApp }, { openCommandLog }] = await Promise.all([import('../../open-app.ts'), import('../remote/local-client.ts')])
     const app = await openApp(loaded.config, log ?? (await openCommandLog(loaded, cli.options)), { migrate, ...more })
     endings.push(() => app.close())
@@ -165,6 +174,18 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       const { loadConfig } = await import('../../config/load.ts')
       return loadConfig(cli.configSources(settings))
     },
+    async localConfig(settings) {
+      const loaded = await cli.config(settings)
+      await cli.actAsOwner(loaded.config)
+      return loaded
+    },
+    async actAsOwner({ data_dir }) {
+      // Only root loads the module.
+      if (process.getuid?.() === 0) dataOwner = await (await import('./data-owner.ts')).actAsOwner(data_dir)
+    },
+    get dataOwner() {
+      return dataOwner
+    },
     async prepare() {
       const { loadContexts } = await import('../remote/contexts-file.ts')
       try {
@@ -196,7 +217,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
           )
         const { openLocalClient } = await import('../remote/local-client.ts')
         usesLocalClient = true
-        return openLocalClient(await open(), cli.options.as)
+        return openLocalClient(await open(), cli)
       }
       const remote: RemoteTarget = { ...target, url: target.url }
       rejectLocalFlags(cli.options, remote.url)
@@ -220,18 +241,6 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
   }
   return cli
-}
-
-/** Rejects flags that apply to this machine only. Throws Failure USAGE. */
-function rejectLocalFlags({ as, config, settings }: GlobalOptions, url: string): void {
-  const flag = as !== null ? `--as ${as}` : config !== undefined ? '--config' : settings.data_dir !== undefined ? '--data-dir' : null
-  if (flag !== null) throw usage(`${flag} applies to this machine only, not to ${url}`, 'pass --local')
-}
-
-/** Returns why the connection failed. Both addresses of a dual-stack host may have failed for different reasons. */
-function connectErrorMessage(error: unknown): string {
-  const { code, message, errors } = error as { code?: unknown; message?: string; errors?: unknown[] }
-  return message || (errors?.[0] as Error | undefined)?.message || String(code)
 }
 
 /** Returns the exit of a command that did not throw. A signal overrides the exit of the command. */

@@ -12,7 +12,7 @@ export async function openLocalInstallation(
 ): Promise<Installation> {
   cli.rejectRemote(command)
   const [loaded, opening, { openCommandLog }] = await Promise.all([
-    cli.config(settings),
+    cli.localConfig(settings),
     import('../../open-app.ts'),
     import('../remote/local-client.ts'),
   ])
@@ -23,7 +23,7 @@ export async function openLocalInstallation(
 
 /** Loads the configuration. --quiet raises the log level on standard error to warn, unless --log-level is given. */
 export async function loadServiceConfig(cli: Cli, settings: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig> {
-  const loaded = await cli.config(settings)
+  const loaded = await cli.localConfig(settings)
   const { log } = loaded.config
   const isBelowWarn =
     log.file === '' && ['trace', 'debug', 'info'].includes(log.level) && loaded.origins.get('log.level')?.origin !== 'flag'

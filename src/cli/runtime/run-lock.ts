@@ -12,7 +12,7 @@ import { stateFolder } from './private-file.ts'
  * state folder nothing is locked.
  */
 export async function lockFolders(cli: Cli, command: string, folders: readonly string[], timeoutMs: number): Promise<void> {
-  const server = cli.target.url ?? (await cli.config()).config.data_dir
+  const server = cli.target.url ?? (await cli.localConfig()).config.data_dir
   const paths = await Promise.all(folders.map((folder) => realpath(folder)))
   const deadline = performance.now() + timeoutMs
   try {

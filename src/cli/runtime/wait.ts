@@ -24,7 +24,7 @@ export async function openClientWithWorker(cli: Cli, command: string): Promise<C
     import('../../worker/ensure-worker.ts'),
   ])
   const app = await cli.app(command, { hasStatementTimeout: false })
-  const client = await openLocalClient(app, cli.options.as)
+  const client = await openLocalClient(app, cli)
   const worker = await ensureWorker(app, () => cli.note('no worker is running; this process runs OCR until the command ends'))
   cli.onEnd(() => worker.stop(cli.signal.aborted))
   cli.onForcedExit(() => worker.releaseNow())

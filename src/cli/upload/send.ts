@@ -41,7 +41,7 @@ export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (
       if (issue?.path !== 'owner' || options.owner !== undefined) throw error
       // The operator of a server without a first admin: the document would have no owner.
       throw new Failure('USAGE', `the documents have no owner: ${issue.message}`, {
-        fix: 'pass --owner USER, or first: dms users add NAME',
+        fix: 'pass --owner USER, or first: dms users add --username NAME',
       })
     })
   return verifyChecksum({ id, created, sha256: document.sha256, bytes: reading.bytes() }, reading.sum())

@@ -52,8 +52,8 @@ async function checkOwner(dataDir: string, database: { uid: number } | undefined
     ])
 }
 
-/** Reads /etc/passwd first: starting a program takes longer than the rest of a join. */
-async function nameOf(uid: number): Promise<string | undefined> {
+/** Returns the name of a user; undefined if the system has none. Reads /etc/passwd first: starting a program takes longer than the rest of a join. */
+export async function nameOf(uid: number): Promise<string | undefined> {
   const lines = (await readFile('/etc/passwd', 'utf8').catch(() => '')).split('\n').map((line) => line.split(':'))
   const name = lines.find((fields) => fields[2] === String(uid))?.[0]
   if (name) return name

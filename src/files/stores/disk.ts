@@ -61,12 +61,16 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
     },
     describeLocation: named,
     async size(address) {
-      return (await stat(named(address)).catch(undefinedIfMissing))?.size ?? null
+      try {
+        return (await stat(named(address)).catch(undefinedIfMissing))?.size ?? null
+      } catch (error) {
+        throw toStoreError(error)
+      }
     },
     async remove(address) {
       await unlink(named(address)).catch(undefinedIfMissing)
     },
-    list: () => listFiles(root),
+    list: (onUnreadable) => listFiles(root, onUnreadable),
     async quarantine(address) {
       const to = join(root, '.quarantine', checkAddress(address))
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
@@ -96,9 +100,14 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
 }
 
 /** Yields all stored files. Two levels of folders keep each listing short. */
-async function* listFiles(root: string): ReturnType<FileStore['list']> {
+async function* listFiles(root: string, onUnreadable?: (location: string) => void): ReturnType<FileStore['list']> {
+  const emptyIfUnreadable = (error: NodeJS.ErrnoException): string[] => {
+    if (error.code !== 'EACCES' || error.path === undefined || !onUnreadable) return emptyIfNoFolder(error)
+    onUnreadable(error.path)
+    return []
+  }
   const within = async (folder: string, name: RegExp) =>
-    (await readdir(folder).catch(emptyIfNoFolder)).filter((entry) => name.test(entry)).sort()
+    (await readdir(folder).catch(emptyIfUnreadable)).filter((entry) => name.test(entry)).sort()
   for (const first of await within(root, /^[0-9a-f]{2}$/)) {
     for (const second of await within(join(root, first), /^[0-9a-f]{2}$/)) {
       const folder = join(root, first, second)

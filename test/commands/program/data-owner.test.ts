@@ -1,0 +1,143 @@
+/** Files of the data folder belong to one user: root acts as the owner, and a file that this user cannot read stops nothing. */
+import { execFileSync } from 'node:child_process'
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { executable, type RunOptions, run } from '../../support/processes/run.ts'
+
+const isRoot = process.getuid?.() === 0
+const ids = (name: string) => ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, name]))) as [number, number]
+const [uid, gid] = isRoot ? ids('nobody') : [process.getuid?.() ?? -1, process.getgid?.() ?? -1]
+
+function canRunProgram(): boolean {
+  try {
+    execFileSync(process.execPath, ['--check', executable], { uid, gid, cwd: '/', stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+const skipReason = isRoot && !canRunProgram() ? ' (skipped: user nobody cannot read this checkout)' : ''
+const rootSkipReason = isRoot ? skipReason : ' (skipped: needs root)'
+
+const top = mkdtempSync(join(tmpdir(), 'dms-owner-'))
+const dataDir = join(top, 'data')
+const dms = (words: string, options: RunOptions = {}) =>
+  run([...words.split(' '), '--data-dir', dataDir, '--json'], { timeout: 60_000, ...options })
+
+const upload = async (name: string, text: string): Promise<string> => {
+  const path = join(top, name)
+  writeFileSync(path, text, { mode: 0o644 })
+  expect(await dms(`documents upload ${path}`)).toMatchObject({ code: 0 })
+  return path
+}
+
+const walk = (folder: string): string[] =>
+  readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? [path, ...walk(path)] : [path]
+  })
+
+beforeAll(async () => {
+  if (skipReason !== '') return
+  chmodSync(top, 0o777)
+  mkdirSync(dataDir, { mode: 0o700 })
+  chownSync(dataDir, uid, gid)
+  expect(await dms('migrate')).toMatchObject({ code: 0 })
+  expect(await dms('users add --username admin --email admin@example.org --role admin --no-password')).toMatchObject({ code: 0 })
+}, 120_000)
+
+afterAll(() => rmSync(top, { recursive: true, force: true }))
+
+describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user${rootSkipReason}`, () => {
+  test('migrate, upload, check, doctor and backup leave only files of the owner', async () => {
+    await upload('one.txt', 'Harbour fees')
+    expect(await dms('check')).toMatchObject({ code: 0 })
+    expect(await dms('doctor --only access,storage,database')).toMatchObject({ code: 0 })
+    expect(await dms(`backup create --to ${top}/one.tar`)).toMatchObject({ code: 0 })
+    const foreign = [dataDir, ...walk(dataDir), `${top}/one.tar`].filter((path) => statSync(path).uid !== uid)
+    expect(foreign).toEqual([])
+  })
+
+  test('the audit log names root', async () => {
+    const { stdout } = await dms('audit list')
+    expect(JSON.parse(stdout)).toContainEqual(expect.objectContaining({ via: 'cli:root', action: 'POST /api/documents/upload' }))
+  })
+
+  test('a file that only root can read: exit 1 with the command that passes it, and standard input is accepted', async () => {
+    const path = join(top, 'private.txt')
+    writeFileSync(path, 'for root', { mode: 0o600 })
+    const { code, stdout } = await dms(`documents upload ${path}`)
+    expect([code, stdout]).toEqual([1, expect.stringContaining(`dms documents upload - --stdin-name 'private.txt' < '${path}'`)])
+    const input = readFileSync(path, 'utf8')
+    expect(await dms('documents upload - --stdin-name private.txt', { input })).toMatchObject({ code: 0 })
+  })
+
+  test('a place that only root can write: exit 1 with the reason and the fix', async () => {
+    const folder = join(top, 'root')
+    mkdirSync(folder, { mode: 0o700 })
+    const { code, stderr } = await dms(`backup create --to ${folder}/b.tar`)
+    expect([code, stderr]).toEqual([1, expect.stringContaining('root acts as \\"nobody\\", the owner of the data folder')])
+  })
+
+  test('files of root in the folder of another user: exit 78 with both commands', async () => {
+    const mixed = join(top, 'mixed')
+    mkdirSync(join(mixed, 'files'), { recursive: true })
+    chownSync(mixed, uid, gid)
+    const { code, stderr } = await run(['migrate', '--data-dir', mixed])
+    expect([code, stderr]).toEqual([78, expect.stringContaining(`fix: chown -R nobody: ${mixed}`)])
+    expect(readdirSync(mixed)).toEqual(['files'])
+  })
+
+  test('a folder of root: root stays root', async () => {
+    const own = join(top, 'own')
+    expect(await run(['migrate', '--data-dir', own], { timeout: 60_000 })).toMatchObject({ code: 0 })
+    expect(statSync(own).uid).toBe(0)
+    expect(await run(['doctor', '--only', 'access', '--data-dir', own], { timeout: 60_000 })).toMatchObject({ code: 0 })
+  })
+})
+
+describe.skipIf(skipReason !== '')(`a stored file that its owner cannot read${skipReason}`, () => {
+  let stored = ''
+
+  beforeAll(async () => {
+    await upload('two.txt', 'Mooring')
+    await upload('three.txt', 'Pilotage')
+    stored = walk(join(dataDir, 'files')).find((path) => /[0-9a-f]{64}\./.test(path) && readFileSync(path, 'utf8') === 'Mooring') ?? ''
+    chmodSync(stored, 0)
+  })
+  afterAll(() => chmodSync(stored, 0o600))
+
+  test('check: one finding, exit 3', async () => {
+    const { code, stdout } = await dms('check --sample 100%')
+    const { items } = JSON.parse(stdout) as { items: object[] }
+    expect([code, items]).toEqual([
+      3,
+      [expect.objectContaining({ path: stored, message: expect.stringContaining('cannot be read: EACCES') })],
+    ])
+  })
+
+  test('backup create: every other file is in the archive, exit 3', async () => {
+    const { code, stdout, stderr } = await dms(`backup create --to ${top}/two.tar`)
+    expect([code, stderr]).toEqual([3, expect.stringContaining('cannot be read: permission denied')])
+    expect(JSON.parse(stdout)).toMatchObject({ damaged: 1 })
+    expect((await run(['backup', 'verify', `${top}/two.tar`])).code).toBe(3)
+  })
+
+  test('backup create --format dir: an intact copy of an earlier run stays, exit 3', async () => {
+    const create = () => dms(`backup create --format dir --to ${top}/mirror`)
+    chmodSync(stored, 0o600)
+    expect((await create()).code).toBe(0)
+    chmodSync(stored, 0)
+    expect((await create()).code).toBe(0)
+    expect((await run(['backup', 'verify', `${top}/mirror`])).code).toBe(0)
+  })
+
+  test('doctor: names the file, and chown as the fix', async () => {
+    const { code, stdout } = await dms('doctor --only access')
+    expect([code, stdout]).toEqual([3, expect.stringContaining(stored)])
+    expect(stdout).toContain('chown -R')
+  })
+})

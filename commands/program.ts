@@ -191,9 +191,9 @@ async function catchFailure(work: () => Promise<void>): Promise<{ error: unknown
 }
 
 /** Removes the request id of errors that are not in a log: requests in this process are logged only with status 500. */
-function withoutUnloggedId(error: unknown, { isInProcess }: CliRuntime): unknown {
+function withoutUnloggedId(error: unknown, { localApp }: CliRuntime): unknown {
   const { status, request_id } = error as { status?: unknown; request_id?: unknown }
-  return isInProcess && request_id && Number(status) !== 500 ? Object.assign(error as Error, { request_id: null }) : error
+  return localApp && request_id && Number(status) !== 500 ? Object.assign(error as Error, { request_id: null }) : error
 }
 
 /** Prints the error. `mark` is the priority prefix for the systemd journal. */

@@ -62,6 +62,11 @@ export const create = (cli: Cli) =>
         import('../../src/backup/manifest.ts'),
         import('../../src/backup/signature.ts'),
       ])
+      const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
+      // A database that is full or read-only needs its backup most.
+      await auditCommand(installation.database, cli, 'dms backup create', '', { place, with_secrets: flags.includeSecrets === true }).catch(
+        (error: Error) => cli.warn(`warning: not in the audit log: ${error.message}`),
+      )
       const progress = cli.progress('backup')
       const { manifest, lostInStore, unreadable } = await createBackup(installation, sink, {
         withFiles: flags.files,

@@ -9,6 +9,8 @@ import { columnsOf, pluralize } from '../../src/cli/output/output.ts'
 import { addGeneratedSecrets, listSettings, maskSecret } from '../../src/cli/output/setting-rows.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
+import type { LoadedConfig } from '../../src/config/load.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import { readPackageFile } from '../../src/version.ts'
 
@@ -61,6 +63,7 @@ const show = (cli: Cli) =>
     .action(async (key: string | undefined, flags: { origin?: boolean; setOnly?: boolean; reveal?: boolean; yes?: boolean }) => {
       refuseRevealOnTerminal(cli, flags)
       const loaded = await cli.config()
+      if (flags.reveal) await auditReveal(cli, loaded, 'dms config show --reveal')
       cli.print(addGeneratedSecrets(loaded, listSettings(loaded, key, flags), flags), {
         id: 'key',
         columns: [
@@ -75,6 +78,18 @@ const show = (cli: Cli) =>
 function refuseRevealOnTerminal(cli: Cli, { reveal, yes }: { reveal?: boolean; yes?: boolean }): void {
   if (reveal && !yes && cli.options.isTerminal)
     throw usage('--reveal prints secrets on this terminal', 'pass --yes, or redirect the output to a file')
+}
+
+/** Writes the output of secrets to the audit log. Without a reachable database it warns: the settings may be needed to repair it. */
+async function auditReveal(cli: Cli, { config }: LoadedConfig, action: string): Promise<void> {
+  const { data_dir, database } = config
+  if (database.url === '' && !existsSync(join(data_dir, 'postgres'))) return
+  try {
+    const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
+    await auditCommand((await openLocalInstallation(cli, action)).database, cli, action)
+  } catch (error) {
+    cli.warn(`warning: not in the audit log: ${(error as Error).message}`)
+  }
 }
 
 const init = (cli: Cli) =>
@@ -136,7 +151,9 @@ const env = (cli: Cli) =>
     .action(async ({ secretsFile, reveal, yes }: { secretsFile?: string; reveal?: boolean; yes?: boolean }) => {
       refuseRevealOnTerminal(cli, { reveal, yes })
       const { settings } = await import('../../src/config/schema.ts')
-      const variables = listSettings(await cli.config(), undefined, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
+      const loaded = await cli.config()
+      if (reveal || secretsFile !== undefined) await auditReveal(cli, loaded, `dms config env ${reveal ? '--reveal' : '--secrets-file'}`)
+      const variables = listSettings(loaded, undefined, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
         name: settings.get(key)?.env ?? key,
         value: Array.isArray(value) ? value.join(',') : String(value),
         isOmitted: secret && !reveal,

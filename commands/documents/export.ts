@@ -1,5 +1,6 @@
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
+import { auditExport } from '../../src/cli/export/audit-export.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -55,6 +56,7 @@ export const exportDocuments = (cli: Cli) =>
       const order = { sort: 'created_at', order: 'asc' }
       const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
       const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
+      await auditExport(cli, cli.localApp, 'dms documents export', { documents: documents.length, to })
       if (isTar) {
         const { exportToStdout, exportToTar } = await import('../../src/cli/export/tar.ts')
         if (to === '-') await exportToStdout(cli, client, documents, withText)

@@ -1,4 +1,6 @@
+import type { App } from '../../src/app.ts'
 import { userColumns } from '../../src/cli/arguments/user-file.ts'
+import { auditExport } from '../../src/cli/export/audit-export.ts'
 import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -18,7 +20,9 @@ export const exportUsers = (cli: Cli) =>
   })
     .option('--with-hashes', 'include password_hash, so that an import keeps passwords')
     .action(async ({ withHashes = false }: { withHashes?: boolean }) => {
-      const rows = withHashes ? await loadRowsWithHashes(cli) : await loadRows(cli)
+      const app = withHashes ? await cli.app('users export --with-hashes') : null
+      const rows = app ? await loadRowsWithHashes(app) : await loadRows(cli)
+      await auditExport(cli, app ?? cli.localApp, 'dms users export', { users: rows.length, with_hashes: withHashes })
       const { isJson, header } = cli.options
       if (isJson) return cli.print(rows, { columns: [] })
       const columns = userColumns.filter((name) => name !== 'password' && (withHashes || name !== 'password_hash'))
@@ -37,8 +41,7 @@ async function loadRows(cli: Cli): Promise<ExportRow[]> {
   }))
 }
 
-async function loadRowsWithHashes(cli: Cli): Promise<ExportRow[]> {
-  const app = await cli.app('users export --with-hashes')
+async function loadRowsWithHashes(app: App): Promise<ExportRow[]> {
   const { list } = await import('../../src/users/users.ts')
   const rows: ExportRow[] = []
   for (let cursor: string | undefined; ; ) {

@@ -183,9 +183,14 @@ const token = (cli: Cli) =>
     exits: '0 printed · 6 no such user · 7 user is disabled',
   }).action(async (identifier: string) => {
     const app = await cli.app('users token')
-    const [{ findByIdentifier }, { issueToken }] = await Promise.all([import('../../src/users/users.ts'), import('../../src/auth/auth.ts')])
+    const [{ findByIdentifier }, { issueToken }, { auditCommand }] = await Promise.all([
+      import('../../src/users/users.ts'),
+      import('../../src/auth/auth.ts'),
+      import('../../src/cli/remote/local-client.ts'),
+    ])
     const user = await findByIdentifier(app.db, identifier)
     if (!user) throw new Failure('NOT_FOUND', `no user "${identifier}"`)
+    await auditCommand(app, cli, 'dms users token', `id=${user.id}`, { username: user.username })
     const { token, expires_at } = await issueToken(app, user)
     if (cli.options.isJson) cli.print({ token, expires_at, username: user.username }, { columns: [] })
     else cli.write(`${token}\n`)

@@ -52,8 +52,8 @@ const genesisHash = '0'.repeat(64)
 const batchSize = 1000
 
 /** Appends entries in this order. They are durable when the promise resolves. */
-export async function append(app: App, entries: readonly NewEntry[]): Promise<void> {
-  await app.db.transaction().execute(async (trx) => {
+export async function append({ db }: Pick<App, 'db'>, entries: readonly NewEntry[]): Promise<void> {
+  await db.transaction().execute(async (trx) => {
     // Serializes writers of all processes: each entry includes the hash of the one before.
     await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
     let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }

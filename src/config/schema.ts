@@ -208,6 +208,9 @@ export const schema = {
     file: path('', 'DMS_LOG_FILE'),
     access: flag(true, 'DMS_LOG_ACCESS'),
   },
+  audit: {
+    downloads: flag(true, 'DMS_AUDIT_DOWNLOADS'),
+  },
   metrics: {
     enabled: flag(false, 'DMS_METRICS_ENABLED'),
     listen: text('127.0.0.1:9464', 'DMS_METRICS_LISTEN', kinds.isHostPort, 'host:port'),

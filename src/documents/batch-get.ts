@@ -12,18 +12,18 @@ import { openStoredFile } from './stored-files.ts'
 
 const BatchGet = z.object({ ids: listOf(z.uuid(), 500, 1), with_text: z.boolean().default(false) })
 
-export const batchGetRoute = {
+export const batchGetRoute = ({ config }: App) => ({
   summary: 'Get files and texts of several documents',
   description:
     'Answers with a tar archive. The file of a document is `ID/FILENAME`; with `with_text`, the text of a completed document follows as `ID.txt`. ' +
     'Documents that the caller cannot see, missing files and texts above 256 kB are left out.',
   cost: 5,
-  scope: 'read',
-  audit: false,
+  scope: 'read' as const,
+  audit: config.audit.downloads,
   body: BatchGet,
   produces: ['application/x-tar'],
   isLarge: true,
-} as const
+})
 
 /** A file name of this length and an id fit into a tar header. */
 const maxNameBytes = 63

@@ -81,13 +81,14 @@ const changeOptions = {
   answer: DocumentAnswer,
   errors: ['PRECONDITION_FAILED'],
 } as const
-const fileOptions = {
+const fileOptions = ({ config }: App) => ({
+  audit: config.audit.downloads,
   cost: readCost,
   headers: fileHeaders,
   ids,
   produces: ['*/*'],
-  errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
-} as const
+  errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'] as const,
+})
 
 export const routes = (app: App): Route[] => [
   user(
@@ -95,7 +96,6 @@ export const routes = (app: App): Route[] => [
     { summary: 'List documents', query: listQuery(app), answer: pageSchema(DocumentAnswer.partial()), isLarge: true },
     list(app),
   ),
-
   user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app)),
   user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app)),
   user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app)),
@@ -111,7 +111,10 @@ export const routes = (app: App): Route[] => [
     },
     async ({ actor, body: { sha256, owner } }) => ({ documents: await findDuplicates(app, actor, sha256, owner) }),
   ),
-  user('POST /api/documents/batch-get', batchGetRoute, async ({ actor, body }) => batchGet(app, actor, body)),
+  user('POST /api/documents/batch-get', batchGetRoute(app), async ({ actor, body, event }) => {
+    event.context.documentIds = body.ids
+    return batchGet(app, actor, body)
+  }),
   user(
     'GET /api/documents/:id',
     { summary: 'Get a document', cost: readCost, headers: ifNoneMatch, ids, answer: DocumentAnswer },
@@ -127,10 +130,10 @@ export const routes = (app: App): Route[] => [
   ),
   user('DELETE /api/documents/:id', { summary: 'Delete a document', ids }, ({ actor, param }) => documents.remove(app, actor, param('id'))),
 
-  user('GET /api/documents/:id/download', { summary: 'Download the file', ...fileOptions }, sendDocument(app, 'attachment')),
+  user('GET /api/documents/:id/download', { summary: 'Download the file', ...fileOptions(app) }, sendDocument(app, 'attachment')),
   user(
     'GET /api/documents/:id/view',
-    { summary: 'Get the file, inline if browsers can display its type safely', ...fileOptions },
+    { summary: 'Get the file, inline if browsers can display its type safely', ...fileOptions(app) },
     sendDocument(app, 'inline'),
   ),
   user(
@@ -187,6 +190,7 @@ const upload =
       storeOne(app, actor, file as UploadedFile, { ...query, ...fields }, key),
     )
     event.res.status = stored.status
+    event.context.documentIds = [stored.answer.id]
     // The existing document may have a text, which a token without the scope `read` must not get.
     if (actor.scopes?.includes('read') ?? true) return stored.answer
     const { content: _, content_truncated: __, ...document } = stored.answer.document
@@ -195,10 +199,12 @@ const upload =
 
 const bulkUpload =
   (app: App) =>
-  ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
+  async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'files', app.config.limits.bulk_max_files), take)
-    return withStagedFiles(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }, key))
+    const answer = await withStagedFiles(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }, key))
+    event.context.documentIds = answer.documents.flatMap((document) => (document.status === 'uploaded' ? [document.id] : []))
+    return answer
   }
 
 type Take = Parameters<typeof readMultipart>[2]

@@ -31,6 +31,8 @@ declare module 'h3' {
     input?: unknown
     /** Additional details for the audit log. */
     auditDetails?: Record<string, unknown>
+    /** Documents of the request for the audit log, unless path or body names them. */
+    documentIds?: readonly string[]
     /** Memory reserved for the answer (server/http/answer-budget.ts). */
     reservation?: { resize(bytes: number): void; grow(bytes: number): Promise<void>; release(): void }
     /** The request comes from a command in this process. Call limits do not apply. */

@@ -162,14 +162,15 @@ export async function setPriority(app: App, actor: Actor, id: string, priority: 
   return get(app, actor, id)
 }
 
-/** Cancels a pending or running job and sets its document to `failed`. Throws OCR_JOB_NOT_FOUND, CONFLICT. */
-export async function cancel(app: App, actor: Actor, id: string): Promise<void> {
-  const { document_id } = await get(app, actor, id)
+/** Cancels a pending or running job and sets its document to `failed`. Returns the id of the document. Throws OCR_JOB_NOT_FOUND, CONFLICT. */
+export async function cancel(app: App, actor: Actor, id: string): Promise<string> {
+  const document_id = (await get(app, actor, id)).document_id ?? ''
   await app.db.transaction().execute(async (trx) => {
     await leases.lockDocument(trx, { document_id })
     if ((await jobs.cancel(trx, [id])).length === 0) throw new AppError('CONFLICT', {}, 'The job is finished already.')
-    await extraction.finishExtraction(app, trx, document_id ?? '', { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
+    await extraction.finishExtraction(app, trx, document_id, { code: 'OCR_CANCELLED', message: 'The OCR job was cancelled.' })
   })
+  return document_id
 }
 
 /**
@@ -212,11 +213,11 @@ async function requeueDocument(app: App, trx: Trx, documentId: string, language:
   return jobs.enqueue(trx, 'ocr', { language }, { documentId, priority, maxAttempts: app.config.ocr.max_attempts })
 }
 
-/** Queues the documents of failed jobs again: of all failed jobs, or of those with the given ids. Returns their number. */
-export async function retryMany(app: App, actor: Actor, selection: { status: 'failed' } | { ids: readonly string[] }): Promise<number> {
+/** Queues the documents of failed jobs again: of all failed jobs, or of those with the given ids. Returns the ids of the documents. */
+export async function retryMany(app: App, actor: Actor, selection: { status: 'failed' } | { ids: readonly string[] }): Promise<string[]> {
   let query = visibleJobs(app, actor).select(['jobs.document_id', 'documents.language']).distinct().where('documents.status', '=', 'failed')
   query = 'ids' in selection ? query.where('jobs.id', 'in', selection.ids) : query.where('jobs.status', '=', 'failed')
-  let queued = 0
+  const queued: string[] = []
   for (const { document_id, language } of await query.execute()) {
     const job = await app.db
       .transaction()
@@ -226,7 +227,7 @@ export async function retryMany(app: App, actor: Actor, selection: { status: 'fa
         if (error instanceof AppError && error.status < 500) return null
         throw error
       })
-    if (job) queued++
+    if (job && document_id) queued.push(document_id)
   }
   return queued
 }

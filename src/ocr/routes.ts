@@ -120,9 +120,11 @@ export const routes = (app: App): Route[] => {
     user(
       'POST /api/ocr/queue/retry',
       { summary: 'Retry failed OCR jobs', body: RetryMany, answer: RetryManyAnswer },
-      async ({ actor, body }) => ({
-        queued: await ocr.retryMany(app, actor, body),
-      }),
+      async ({ actor, body, event }) => {
+        const documentIds = await ocr.retryMany(app, actor, body)
+        event.context.documentIds = documentIds
+        return { queued: documentIds.length }
+      },
     ),
     user('GET /api/ocr/queue/:id', { summary: 'Get an OCR job', ids, answer: ItemAnswer }, async ({ actor, param }) =>
       view(await ocr.get(app, actor, param('id'))),
@@ -136,11 +138,15 @@ export const routes = (app: App): Route[] => {
         answer: ItemAnswer,
         errors: ['CONFLICT', 'FORBIDDEN'],
       },
-      async ({ actor, param, body }) => view(await ocr.setPriority(app, actor, param('id'), body.priority)),
+      async ({ actor, param, body, event }) => {
+        const item = view(await ocr.setPriority(app, actor, param('id'), body.priority))
+        event.context.documentIds = [item.document_id]
+        return item
+      },
     ),
-    user('DELETE /api/ocr/queue/:id', { summary: 'Cancel an OCR job', ids, errors: ['CONFLICT'] }, ({ actor, param }) =>
-      ocr.cancel(app, actor, param('id')),
-    ),
+    user('DELETE /api/ocr/queue/:id', { summary: 'Cancel an OCR job', ids, errors: ['CONFLICT'] }, async ({ actor, event, param }) => {
+      event.context.documentIds = [await ocr.cancel(app, actor, param('id'))]
+    }),
     user('GET /api/ocr/languages', { summary: 'List the installed OCR languages', answer: LanguagesAnswer }, () => ({
       languages: [...(app.ocr?.languages.keys() ?? [])].sort().map((code) => ({ code, name: languageName(code) })),
       default: app.config.ocr.default_language,

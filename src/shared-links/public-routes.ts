@@ -59,7 +59,8 @@ export const routes = (app: App): Route[] => [
       errors: [...linkErrors, 'SHARED_LINK_RATE_LIMITED'],
     },
     async ({ event, param, body, ip }) => {
-      const valid = await visit.verifyVisitor(app, param('token'), { ip, ...body })
+      const { link, valid } = await visit.verifyVisitor(app, param('token'), { ip, ...body })
+      event.context.documentIds = [link.document_id]
       if (!valid && body.password !== undefined) event.context.refusal = 'SHARED_LINK_INVALID_PASSWORD'
       return { valid }
     },
@@ -90,6 +91,7 @@ function send(app: App, how: 'attachment' | 'inline') {
   return async ({ event, param, body, ip }: Call<z.ZodType, typeof Password>) => {
     await visit.countDownload(app, ip)
     const link = await (isPartialRequest(event) ? visit.getResumable(app, param('token'), ip) : visit.getUsable(app, param('token')))
+    event.context.documentIds = [link.document_id]
     if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, afterFailure(link, failure))
     const response = await sendFile(event, await visit.openFile(app, link, { ip, ...body }), how)
     response.headers.set('cache-control', 'private, no-store')

@@ -71,9 +71,9 @@ const routesUnder = (app: App, path: `/${string}`): Route[] => [
       return pageAnswer(app, page, await sharedLinks.listOfDocument(app, actor, param('document_id'), page))
     },
   ),
-  user(`DELETE ${path}/:id`, { summary: 'Revoke a shared link', ids: ofLink }, ({ actor, param }) =>
-    sharedLinks.revoke(app, actor, param('id')),
-  ),
+  user(`DELETE ${path}/:id`, { summary: 'Revoke a shared link', ids: ofLink }, async ({ actor, event, param }) => {
+    event.context.documentIds = [await sharedLinks.revoke(app, actor, param('id'))]
+  }),
 ]
 
 const pageAnswer = (app: App, page: PageRequest, fetched: FetchedPage<sharedLinks.SharedLink>) => ({

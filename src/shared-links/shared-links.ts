@@ -83,11 +83,12 @@ export async function listOfDocument(app: App, actor: Actor, documentId: string,
   return pageOfLinks(app, page, id, sql<boolean>`shared_links.document_id = ${id}`)
 }
 
-/** Revokes a link. Idempotent. Throws SHARED_LINK_NOT_FOUND. */
-export async function revoke(app: App, actor: Actor, id: string): Promise<void> {
+/** Revokes a link. Idempotent. Returns the id of its document. Throws SHARED_LINK_NOT_FOUND. */
+export async function revoke(app: App, actor: Actor, id: string): Promise<string> {
   const link = await selectLinks(app.db).where('shared_links.id', '=', id).executeTakeFirst()
   if (!link || !(isAdmin(actor) || link.owner_id === actor.id)) throw new AppError('SHARED_LINK_NOT_FOUND')
   await app.db.updateTable('shared_links').set({ revoked_at: app.now() }).where('id', '=', id).where('revoked_at', 'is', null).execute()
+  return link.document_id
 }
 
 /** Revokes all links that a user created. Returns the number of links that were not revoked before. */

@@ -45,11 +45,11 @@ export async function getResumable(app: App, token: string, ip: string): Promise
   return statusOf(link) === 'exhausted' && (await hasRecentView(app, link, ip)) ? link : getUsable(app, token)
 }
 
-/** Returns whether the password is right. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and as getUsable(). */
-export async function verifyVisitor(app: App, token: string, { ip, password }: Visitor): Promise<boolean> {
+/** Returns the link, and whether the password is right. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and as getUsable(). */
+export async function verifyVisitor(app: App, token: string, { ip, password }: Visitor): Promise<{ link: SharedLink; valid: boolean }> {
   await countAttempt(app, ip)
   const link = await getUsable(app, token)
-  return link.password_hash === null || (password !== undefined && (await verifyPassword(app, link, ip, password)))
+  return { link, valid: link.password_hash === null || (password !== undefined && (await verifyPassword(app, link, ip, password))) }
 }
 
 /** Counts a download attempt. Throws SHARED_LINK_RATE_LIMITED. */

@@ -46,7 +46,7 @@ test('one entry for each change, with who, what, from where, and no value of a f
     request_id: expect.any(String),
     hash: expect.stringMatching(/^[0-9a-f]{64}$/),
   })
-  expect(uploaded).toMatchObject({ action: 'POST /api/documents/upload', outcome: 'ok' })
+  expect(uploaded).toMatchObject({ action: 'POST /api/documents/upload', target: `document_id=${id}`, outcome: 'ok' })
 })
 
 test('reading, searching and mistakes leave no entry', async () => {
@@ -89,7 +89,7 @@ test('what was refused, and views of shared links, whose tokens are not kept', a
   await download('wrong')
   await download('sesame')
   const action = 'POST /api/public/shared/:token/download'
-  const target = `token=${token.slice(0, 6)}…`
+  const target = `token=${token.slice(0, 6)}… document_id=${id}`
   expect(await newest(started, 2)).toEqual([
     { actor: 'anonymous', action, target, outcome: 'ok', code: null },
     { actor: 'anonymous', action, target, outcome: 'refused', code: 'SHARED_LINK_INVALID_PASSWORD' },

@@ -1,4 +1,5 @@
 import { userInfo } from 'node:os'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
@@ -35,4 +36,32 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
     code: 3,
     stdout: expect.stringContaining('the earlier head is entry 2'),
   })
+})
+
+test('users token, --as, export, backup and config show --reveal are entries; the backup holds its own', async () => {
+  const { app, ada, databaseUrl, dataDir } = await startApp()
+  const dms = (...args: string[]) => run(args, { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
+  const folder = join(dataDir, 'out')
+  for (const line of [
+    'users token ada',
+    'documents list --as ada',
+    `documents export --to ${folder}`,
+    `backup create --to ${dataDir}/x.tar`,
+    'users export --with-hashes',
+    'config show --reveal auth',
+    'config env --reveal',
+  ])
+    expect(await dms(...line.split(' ')), line).toMatchObject({ code: 0 })
+  const entries = await app.db.selectFrom('audit_entries').select(['actor', 'via', 'action', 'target', 'details']).orderBy('seq').execute()
+  const shell = { actor: 'operator', via: `cli:${userInfo().username}`, target: '' }
+  const target = `id=${ada.id}`
+  expect(entries.map((entry) => ({ ...entry, details: JSON.parse(entry.details) }))).toEqual([
+    { ...shell, action: 'dms users token', target, details: { username: 'ada' } },
+    { ...shell, action: 'dms --as', target, details: { username: 'ada' } },
+    { ...shell, action: 'dms documents export', details: { documents: 0, to: folder } },
+    { ...shell, action: 'dms backup create', details: { place: `${dataDir}/x.tar`, with_secrets: false } },
+    { ...shell, action: 'dms users export', details: { users: 3, with_hashes: true } },
+    { ...shell, action: 'dms config show --reveal', details: {} },
+    { ...shell, action: 'dms config env --reveal', details: {} },
+  ])
 })

@@ -24,10 +24,27 @@ interface ShellUser {
 }
 
 /** Opens a client as the operator, or as the user of --as. Throws Failure USAGE for an unknown user. */
-export async function openLocalClient(app: App, { options, dataOwner }: ShellUser): Promise<Client> {
-  const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, options.as)])
-  return localClient(app, { ...actor, via: `cli:${dataOwner === null ? shellUser() : 'root'}` })
+export async function openLocalClient(app: App, shell: ShellUser): Promise<Client> {
+  const { as } = shell.options
+  const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, as)])
+  if (as !== null) await auditCommand(app, shell, 'dms --as', `id=${actor.id}`, { username: actor.username })
+  return localClient(app, { ...actor, via: viaOf(shell) })
 }
+
+/** Writes an act of the operator to the audit log: a command that no route records. */
+export async function auditCommand(
+  app: Pick<App, 'db'>,
+  shell: Pick<ShellUser, 'dataOwner'>,
+  action: string,
+  target = '',
+  details: Record<string, unknown> = {},
+): Promise<void> {
+  const { append } = await import('../../audit/audit.ts')
+  const actor = { actor_id: operator.id, actor: operator.username, via: viaOf(shell), ip: '127.0.0.1' }
+  await append(app, [{ ...actor, at: new Date(), action, target, outcome: 'ok', code: null, details, request_id: '' }])
+}
+
+const viaOf = ({ dataOwner }: Pick<ShellUser, 'dataOwner'>): string => `cli:${dataOwner === null ? shellUser() : 'root'}`
 
 /** Returns the shell user for the audit log. In containers it may have a number only. */
 function shellUser(): string {

@@ -59,6 +59,8 @@ export interface Cli {
   rejectRemote(command: string): void
   /** opens the App for a command that runs on the server only; throws Failure USAGE as rejectRemote() */
   app(command: string, options?: Partial<OpenOptions> & { readonly log?: Log }): Promise<App>
+  /** App behind client(), if that works in this process */
+  readonly localApp: App | null
   /** registers work for the end of the command; the last registration runs first */
   onEnd(work: () => void | Promise<void>): void
 }
@@ -66,8 +68,6 @@ export interface Cli {
 export interface CliRuntime extends Cli {
   /** loads contexts.toml before the action */
   prepare(): Promise<void>
-  /** the API was used in this process */
-  readonly isInProcess: boolean
   /** stop request, once `signal` was read */
   readonly stop: StopWatcher | null
   close(): Promise<void>
@@ -80,7 +80,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   // Seconds. `performance` would load a dozen modules of Node that `dms --help` does not need.
   const started = process.uptime()
   let options: GlobalOptions | null = null
-  let usesLocalClient = false
+  let localApp: App | null = null
   let stop: StopWatcher | null = null
   let activeProgress: Progress | null = null
   let dataOwner: string | null = null
@@ -134,8 +134,8 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       options ??= readGlobalOptions(program, terminal)
       return options
     },
-    get isInProcess() {
-      return usesLocalClient
+    get localApp() {
+      return localApp
     },
     get stop() {
       return stop
@@ -216,8 +216,8 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
             'pass --url URL or --context NAME',
           )
         const { openLocalClient } = await import('../remote/local-client.ts')
-        usesLocalClient = true
-        return openLocalClient(await open(), cli)
+        localApp = await open()
+        return openLocalClient(localApp, cli)
       }
       const remote: RemoteTarget = { ...target, url: target.url }
       rejectLocalFlags(cli.options, remote.url)

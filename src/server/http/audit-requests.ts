@@ -3,6 +3,7 @@ import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { append, type NewEntry } from '../../audit/audit.ts'
 import { AppError, type Code, codes } from '../../errors.ts'
+import { isId } from '../../http/input.ts'
 import { type Route, scopeOf } from '../../http/route.ts'
 import * as users from '../../users/users.ts'
 import { requestId } from './request-log.ts'
@@ -41,7 +42,7 @@ export type RunAudited = (event: H3Event, route: Route, run: () => Promise<unkno
 export function openAudit(app: App): RunAudited {
   const write = batchWrites((entries: NewEntry[]) => append(app, entries))
   const log = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
-    if (isAudited(route)) await write(await buildEntry(app, event, route, outcome, code))
+    if (isAudited(route) && event.req.method !== 'HEAD') await write(await buildEntry(app, event, route, outcome, code))
   }
   const refused = async (event: H3Event, route: Route, code: Code, isAudited: boolean): Promise<void> => {
     // The filter of fail2ban in deploy/ matches this line.
@@ -62,6 +63,7 @@ export function openAudit(app: App): RunAudited {
       throw error
     }
     const { refusal } = event.context
+    if (answer instanceof Response && answer.status === 304) return answer
     await (refusal ? refused(event, route, refusal, true) : log(event, route, 'ok', null))
     return answer
   }
@@ -85,7 +87,7 @@ async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEn
     via: actor?.via ?? 'api',
     ip,
     action: `${route.method} ${route.path}`,
-    target: Object.entries(params).map(target).join(' '),
+    target: [...Object.entries(params).map(target), ...documentIdsOf(event).map((id) => `document_id=${id}`)].join(' '),
     outcome,
     code,
     details: { ...(fields ? { fields } : {}), ...(query ? { query } : {}), ...event.context.auditDetails },
@@ -97,6 +99,16 @@ async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEn
 async function findClaimedUser(app: App, input: unknown): Promise<{ id: string; username: string } | undefined> {
   const name = (input as { username?: unknown; password?: unknown } | undefined)?.username
   return typeof name === 'string' && 'password' in (input as object) ? users.findByIdentifier(app.db, name) : undefined
+}
+
+/** Maximum number of documents that an entry names. */
+const maxDocumentIds = 1000
+
+/** Returns the documents of a request: those set by its handler, else those in the body of a signed-in caller. */
+function documentIdsOf({ context: { actor, documentIds, input } }: H3Event): readonly string[] {
+  const { document_id, document_ids } = (input ?? {}) as { document_id?: unknown; document_ids?: unknown }
+  const named = actor ? [document_id, document_ids].flat() : []
+  return (documentIds ?? named.filter((id) => typeof id === 'string' && isId(id))).slice(0, maxDocumentIds) as string[]
 }
 
 /** Returns a path parameter for the log. The token of a shared link is a credential and is cut to a prefix. */

@@ -23,6 +23,7 @@ export function databaseChecks(installation: LazyInstallation): Check[] {
     { id: 'schema', about: 'migrations', run: withDatabase(checkSchema) },
     { id: 'clock', about: 'clocks of this machine and of the database', run: withDatabase(checkClock) },
     { id: 'locks', about: 'advisory locks (transaction poolers break them)', run: withDatabase(checkLocks) },
+    { id: 'admin', about: 'an admin who can sign in', run: withSchema((db) => checkAdmin(installation, db)) },
     { id: 'search', about: 'search index', run: withSchema(() => checkSearch(installation)) },
     { id: 'worker', about: 'running workers', run: withSchema(checkWorkers) },
     { id: 'queue', about: 'waiting, failed and abandoned jobs', run: withSchema((db) => checkQueue(installation, db)) },
@@ -90,6 +91,19 @@ async function checkLocks(opened: OpenedDatabase): Promise<CheckResult> {
   } finally {
     await Promise.all([one.end(), two.end()])
   }
+}
+
+async function checkAdmin({ loaded: { config } }: LazyInstallation, db: Db): Promise<CheckResult> {
+  const { users, admins } = await selectRow<{ users: number; admins: number }>(
+    db,
+    sql`select count(*) as users, count(*) filter (where role = 'admin' and not disabled) as admins from users`,
+  )
+  if (admins > 0) return ok(`${admins} of ${users} users`)
+  const setRole = 'dms users set-role USER admin'
+  const { method } = config.auth
+  const fix = users > 0 ? setRole : method === 'oidc' ? `sign in once, then: ${setRole}` : 'dms serve, which creates the first admin'
+  const group = config.oidc.admin_group
+  return warn(method === 'oidc' && group === '' ? 'no admin is enabled, and oidc.admin_group is not set' : 'no admin is enabled', fix)
 }
 
 async function checkSearch(installation: LazyInstallation): Promise<CheckResult> {

@@ -5,6 +5,7 @@ import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { ensureFirstAdmin } from '../../src/users/first-admin.ts'
 import { startApp, upload } from '../support/app.ts'
+import { run } from '../support/processes/run.ts'
 import { type Lie, openBrowser, type Person, publicUrl, startLiar, startProvider } from '../support/servers/oidc.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
@@ -191,6 +192,26 @@ describe('with a real provider', () => {
     const nested = { ...bob, realm_access: { roles: ['dms-admins'] } }
     const keycloak = await start({ 'oidc.groups_claim': 'realm_access.roles' }, [nested])
     expect((await keycloak.signIn('bob-1')).body.user.role).toBe('admin')
+  })
+
+  test('without an admin group the role set on the machine stays after the next sign-in; the doctor names the command until then', async () => {
+    const { app, databaseUrl, dataDir, settings, signIn } = await start({ 'oidc.admin_group': '' })
+    await app.db.updateTable('users').set({ role: 'user' }).execute()
+    await signIn('bob-1')
+    const env = {
+      DATABASE_URL: databaseUrl,
+      DMS_DATA_DIR: dataDir,
+      AUTH_METHOD: 'oidc',
+      OIDC_ISSUER: settings['oidc.issuer'],
+      OIDC_CLIENT_ID: settings['oidc.client_id'],
+      OIDC_CLIENT_SECRET: settings['oidc.client_secret'],
+    }
+    const diagnose = async () => JSON.parse((await run(['doctor', '--only', 'admin', '--json'], { env })).stdout).checks
+    const message = 'no admin is enabled, and oidc.admin_group is not set'
+    expect(await diagnose()).toMatchObject([{ status: 'warn', message, fix: 'dms users set-role USER admin' }])
+    expect(await run(['users', 'set-role', 'bobby', 'admin'], { env })).toMatchObject({ code: 0 })
+    expect(await diagnose()).toMatchObject([{ status: 'ok' }])
+    expect((await signIn('bob-1')).body.user).toMatchObject({ username: 'bobby', role: 'admin' })
   })
 
   test('the last active admin stays one without the group', async () => {

@@ -26,9 +26,7 @@ export const doctor = (cli: Cli) =>
       ['doctor --bundle report.tar.gz', 'for a bug report: versions, settings without secrets, causes of failures'],
     ],
     exits: '0 no check failed · 3 a check failed (with --strict: or warned)',
-    notes: [
-      '--fix restricts the mode of readable secrets, creates the backup directory, and queues abandoned jobs again. It changes nothing else.',
-    ],
+    notes: ['--fix restricts the mode of readable secrets and queues abandoned jobs again. It changes nothing else.'],
   })
     .option('--only <ids>', 'run only these checks, separated by commas')
     .option('--skip <ids>', 'skip these checks, separated by commas')

@@ -22,6 +22,8 @@ export interface ConfigSources {
   readonly uid?: number
   /** Data folder of the machine's service. */
   readonly machineData?: string
+  /** Folder of the service's backups. */
+  readonly machineBackups?: string
 }
 
 export interface Origin {
@@ -77,6 +79,7 @@ export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly
     values.set(key, raw ? readValue(setting, raw, problems) : setting.fallback)
   }
   if (values.get('data_dir') === '') values.set('data_dir', defaultDataFolder(sources))
+  if (values.get('backup.path') === '') values.set('backup.path', defaultBackupFolder(values.get('data_dir') as string, sources))
 
   const config = assemble(values)
   const name = (key: string): string => nameAsWritten(key, origins)
@@ -159,9 +162,20 @@ function configFiles({ file, env = {}, home = homedir(), etc = '/etc/dms' }: Con
 
 /** Returns the machine's data folder for root and for its owner, usually the user of the service. Returns a folder of the user otherwise. */
 function defaultDataFolder({ env = {}, home = homedir(), uid = process.getuid?.(), machineData = '/var/lib/dms' }: ConfigSources): string {
-  const isOfMachine = uid === 0 || (uid !== undefined && statSync(machineData, { throwIfNoEntry: false })?.uid === uid)
+  const isOfMachine = uid === 0 || (uid !== undefined && ownerOf(machineData) === uid)
   return isOfMachine ? machineData : join(xdgFolder(env.XDG_DATA_HOME) ?? join(home, '.local', 'share'), 'dms')
 }
+
+/** Returns the machine's backup folder for its data folder if both have the same owner. Returns a folder below the data folder otherwise. */
+function defaultBackupFolder(
+  dataDir: string,
+  { machineData = '/var/lib/dms', machineBackups = '/var/backups/dms' }: ConfigSources,
+): string {
+  const owner = dataDir === machineData ? ownerOf(machineData) : undefined
+  return owner !== undefined && owner === ownerOf(machineBackups) ? machineBackups : join(dataDir, 'backups')
+}
+
+const ownerOf = (folder: string): number | undefined => statSync(folder, { throwIfNoEntry: false })?.uid
 
 /** Ignores a relative path, as the XDG specification requires. */
 const xdgFolder = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)

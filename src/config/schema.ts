@@ -217,7 +217,7 @@ export const schema = {
     token: secret(text('', 'DMS_METRICS_TOKEN')),
   },
   backup: {
-    path: path('/var/backups/dms', 'DMS_BACKUP_PATH'),
+    path: path('', 'DMS_BACKUP_PATH'),
     keep: integer(7, 'DMS_BACKUP_KEEP', 1),
     key_file: path('', 'DMS_BACKUP_KEY_FILE'),
   },

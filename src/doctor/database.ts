@@ -1,5 +1,6 @@
 /** Checks the database and the state of workers, jobs, sources, index and backups in it. */
-import { mkdir, stat } from 'node:fs/promises'
+import { access, constants } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { type RawBuilder, sql } from 'kysely'
 import { queue as findAbandonedJobs, loadIndexState } from '../check/tables.ts'
 import * as migrations from '../db/migrate.ts'
@@ -7,6 +8,7 @@ import type { Db } from '../db/pool.ts'
 import type { OpenedDatabase } from '../open-app.ts'
 import { type Check, CheckFailure, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
+import { findExistingParent } from './machine.ts'
 
 /** Oldest supported major version of PostgreSQL. */
 const minVersion = 15
@@ -162,15 +164,15 @@ async function checkSources(db: Db): Promise<CheckResult> {
 async function checkBackup({ loaded: { config } }: LazyInstallation, db: Db): Promise<CheckResult> {
   const age = await loadRunAge(db, 'backup')
   const fix = 'run dms backup create every night from cron'
-  if (age === null) {
-    const { path } = config.backup
-    if ((await stat(path).catch(() => null)) !== null) return warn('no backup was ever made', fix)
-    const create = async () => {
-      await mkdir(path, { recursive: true, mode: 0o700 })
-      return `created ${path}`
-    }
-    return warn(`${path} does not exist`, `mkdir -p ${path}`, create)
-  }
+  const { path } = config.backup
+  const parent = await findExistingParent(path)
+  const { username } = userInfo()
+  if (!(await isWritable(parent)))
+    return warn(
+      `"${username}" cannot write to ${parent}, where backup.path is`,
+      `as root: install -d -o ${username} -m 0700 '${path}'; or set backup.path`,
+    )
+  if (age === null) return warn('no backup was ever made', `dms backup create; ${fix}`)
   const hours = Math.floor(age / 3600)
   return age > 1.5 * daySeconds ? warn(`the last backup is ${hours} hours old`, fix) : ok(`made ${hours} hours ago`)
 }
@@ -192,6 +194,12 @@ async function loadRunAge(db: Db, name: 'backup' | 'rehearsal'): Promise<number 
     select extract(epoch from now() - last_success_at)::int as age from runs where name = ${name}`.execute(db)
   return rows[0]?.age ?? null
 }
+
+const isWritable = (folder: string): Promise<boolean> =>
+  access(folder, constants.W_OK | constants.X_OK).then(
+    () => true,
+    () => false,
+  )
 
 /** Runs a query that returns exactly one row. */
 const selectRow = async <T>(db: Db, query: RawBuilder<unknown>): Promise<T> => (await query.execute(db)).rows[0] as T

@@ -74,7 +74,7 @@ async function checkDisk({ loaded: { config } }: LazyInstallation): Promise<Chec
 const formatGigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e10 ? 1 : 0)} GB`
 
 /** Returns the directory itself, or its nearest parent that exists. */
-async function findExistingParent(path: string): Promise<string> {
+export async function findExistingParent(path: string): Promise<string> {
   for (let folder = path; ; folder = dirname(folder))
     if ((await stat(folder).catch(() => null)) !== null || folder === dirname(folder)) return folder
 }

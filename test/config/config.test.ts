@@ -82,6 +82,16 @@ test('data_dir is /var/lib/dms for root and for its owner, and under XDG_DATA_HO
   expect(load({ env: { XDG_DATA_HOME: '/srv/share' } }).config.data_dir).toBe('/srv/share/dms')
 })
 
+test('backup.path is below the data folder; for the one of the machine a folder of its own, if both have the same owner', () => {
+  const [machineData, machineBackups] = [join(folder, 'machine-data'), join(folder, 'machine-backups')]
+  const pathFor = (data_dir: string) => load({ machineData, machineBackups, flags: { data_dir } }).config.backup.path
+  mkdirSync(machineData)
+  expect(pathFor(machineData)).toBe(join(machineData, 'backups'))
+  mkdirSync(machineBackups)
+  expect(pathFor(machineData)).toBe(machineBackups)
+  expect(pathFor('/srv/dms')).toBe('/srv/dms/backups')
+})
+
 test('flag before variable before file before default', () => {
   const file = write('config.toml', '[server]\nport = 1\nhost = "file"\npublic_url = "http://file"\n')
   const env = { DMS_SERVER_PORT: '2', DMS_SERVER_HOST: 'env' }

@@ -75,6 +75,15 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     expect(await dms('documents upload - --stdin-name private.txt', { input })).toMatchObject({ code: 0 })
   })
 
+  test('backup.path that only root can write: doctor warns with the command for root; without it, backups are in the data folder', async () => {
+    const folder = join(top, 'root-backups')
+    mkdirSync(folder, { mode: 0o755 })
+    const { stdout } = await dms('doctor --only backup', { env: { DMS_BACKUP_PATH: folder } })
+    expect(stdout).toContain(`as root: install -d -o nobody -m 0700 '${folder}'`)
+    const { code, stdout: created } = await dms('backup create')
+    expect([code, JSON.parse(created)]).toMatchObject([0, { place: expect.stringContaining(join(dataDir, 'backups/dms-')) }])
+  })
+
   test('a place that only root can write: exit 1 with the reason and the fix', async () => {
     const folder = join(top, 'root')
     mkdirSync(folder, { mode: 0o700 })

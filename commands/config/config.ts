@@ -29,9 +29,13 @@ const check = (cli: Cli) =>
     .option('--file <file>', 'check this file instead of the current one')
     .option('--strict', 'treat warnings as errors')
     .action(async ({ file, strict }: { file?: string; strict?: boolean }) => {
-      const { inspectConfig } = await import('../../src/config/load.ts')
+      const [{ inspectConfig }, { findExposure }] = await Promise.all([
+        import('../../src/config/load.ts'),
+        import('../../src/config/exposure.ts'),
+      ])
       const sources = cli.configSources()
-      const { problems, warnings, file: checked } = inspectConfig({ ...sources, file: file ?? sources.file })
+      const { config, problems, warnings: unusual, file: checked } = inspectConfig({ ...sources, file: file ?? sources.file })
+      const warnings = [...unusual, ...findExposure(config).map(({ message, fix }) => `${message}   fix: ${fix}`)]
       const rows = [
         ...problems.map((message) => ({ severity: 'error', message })),
         ...warnings.map((message) => ({ severity: 'warning', message })),

@@ -3,6 +3,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { ConfigError } from '../errors.ts'
+import { defaultPublicUrl } from './exposure.ts'
 import { type FileValues, readConfigFile, suggest } from './file.ts'
 import { findProblems, findWarnings } from './rules.ts'
 import { type Config, type Setting, settings } from './schema.ts'
@@ -82,6 +83,7 @@ export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly
   if (values.get('backup.path') === '') values.set('backup.path', defaultBackupFolder(values.get('data_dir') as string, sources))
 
   const config = assemble(values)
+  if (origins.get('server.public_url')?.origin === 'default') Object.assign(config.server, { public_url: defaultPublicUrl(config.server) })
   const name = (key: string): string => nameAsWritten(key, origins)
   problems.push(...findProblems(config, name))
   warnings.push(...findWarnings(config, name))

@@ -1,8 +1,8 @@
 /** Checks the configuration, files and this machine. */
 import { chmod, stat, statfs } from 'node:fs/promises'
-import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
 import { openIdentityProvider } from '../auth/openid-provider.ts'
+import { findExposure, isLoopback } from '../config/exposure.ts'
 import { parseHostPort } from '../config/values.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
 import { storeFolder } from '../files/store-marker.ts'
@@ -80,24 +80,16 @@ export async function findExistingParent(path: string): Promise<string> {
 }
 
 function checkExposure({ loaded: { config } }: LazyInstallation): CheckResult {
-  const { server, auth, metrics } = config
-  const isPublic = server.socket === '' && !isLoopback(server.host)
+  const { server, metrics } = config
   if (metrics.enabled && metrics.token === '' && !isLoopback(parseHostPort(metrics.listen)?.host ?? ''))
     return fail(`anyone who reaches ${metrics.listen} can read the metrics`, 'set metrics.token, or listen on 127.0.0.1')
   if (server.metrics_allow.some((network) => /\/0$/.test(network)))
     return fail('server.metrics_allow lets any address read /metrics', 'list only the networks of the monitoring')
-  if (isPublic && auth.enable_registration)
-    return warn(`anyone who reaches ${server.host}:${server.port} can register`, 'ENABLE_REGISTRATION=false, or auth.enable_registration')
-  if (isPublic && server.tls_cert === '' && server.trusted_proxies.length === 0)
-    return warn(
-      `passwords are sent unencrypted to ${server.host}:${server.port}`,
-      'set server.tls_cert and server.tls_key, or listen on 127.0.0.1 behind a proxy',
-    )
-  return ok(isPublic ? `${server.host}:${server.port}` : 'this machine only')
+  const [finding, ...others] = findExposure(config)
+  const more = others.length > 0 ? ` (and ${others.length} more)` : ''
+  if (finding) return warn(`${finding.message}${more}`, more ? 'dms config check' : finding.fix)
+  return ok(server.socket === '' && !isLoopback(server.host) ? `${server.host}:${server.port}` : 'this machine only')
 }
-
-const isLoopback = (host: string): boolean =>
-  host === 'localhost' || host === '[::1]' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 
 async function checkOidc({ loaded: { config }, log }: LazyInstallation): Promise<CheckResult> {
   if (config.auth.method !== 'oidc') throw new SkippedCheck('users sign in with passwords')

@@ -60,6 +60,13 @@ test('config check: 78 for a warning with --strict only', async () => {
   expect(await run(['config', 'check', '--strict'], { env })).toMatchObject({ code: 78 })
 })
 
+test('config check warns about open registration and links that lead nowhere', async () => {
+  const { code, stdout } = await run(['config', 'check'], { env: { DMS_SERVER_HOST: '0.0.0.0', DMS_SERVER_PORT: '9000' } })
+  expect(code).toBe(0)
+  expect(stdout).toContain('warning\tanyone who reaches 0.0.0.0:9000 can register   fix: ENABLE_REGISTRATION=false')
+  expect(stdout).toContain('warning\tlinks begin with http://localhost:9000, which works on this machine only   fix: set server.public_url')
+})
+
 test('show lists every setting with value and origin', async () => {
   const rows = await show([], { DMS_SERVER_HOST: '::1' })
   expect(rows.map(({ key }) => key)).toEqual([...settings.keys()])

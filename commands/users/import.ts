@@ -27,8 +27,11 @@ interface Flags extends RowOptions {
   dryRun?: boolean
 }
 
-/** Rows per request. Requests with --max-errors are small, to stop soon after the last allowed error. */
-const batchSizes = { default: 500, withMaxErrors: 20, atomic: 10_000 }
+/**
+ * Rows per request: few, for the progress and for the timeout of a proxy while passwords are hashed. With --max-errors fewer, to stop soon after
+ * the last allowed error.
+ */
+const batchSizes = { default: 250, withMaxErrors: 20, atomic: 10_000 }
 
 export const importUsers = (cli: Cli) =>
   manual('import <file|->', {

@@ -1,6 +1,7 @@
 /** Connection handling beyond node:http: clients that still send after a refusal (F27), `Expect: 100-continue`, malformed requests, timeouts (F28). */
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Code, codes } from '../../errors.ts'
 
@@ -9,12 +10,15 @@ const drainTimeoutMs = 30_000
 /** Time for which the rest of a malformed request is discarded. */
 const malformedTimeoutMs = 1000
 
-/** Configures the connections of a server. Uploads may take any time; a connection without traffic for `idleTimeoutMs` is closed. */
+/**
+ * Configures the connections of a server. Uploads and handlers may take any time. A connection is closed if its client neither sends nor reads for
+ * `idleTimeoutMs`.
+ */
 export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): void {
   server.requestTimeout = 0
   server.headersTimeout = 20_000
   server.keepAliveTimeout = 65_000
-  server.setTimeout(idleTimeoutMs)
+  closeIdleSockets(server, idleTimeoutMs)
   server.prependListener('request', drainAfterAnswer)
   server.on('checkContinue', (request, response) => {
     drainAfterAnswer(request, response)
@@ -22,6 +26,24 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
     void handler(request, response)
   })
   server.on('clientError', answerMalformed)
+}
+
+/** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */
+function closeIdleSockets(server: Server, idleTimeoutMs: number): void {
+  const inFlight = new WeakMap<Socket, Set<ServerResponse>>()
+  const track = (request: IncomingMessage, response: ServerResponse): void => {
+    const responses = inFlight.get(request.socket) ?? new Set()
+    inFlight.set(request.socket, responses.add(response))
+    response.once('close', () => responses.delete(response))
+  }
+  server.prependListener('request', track).prependListener('checkContinue', track)
+  server.setTimeout(idleTimeoutMs, (socket) => {
+    const isWaiting = ({ req, writableLength }: ServerResponse) => req.complete && writableLength === 0
+    const isHandled = [...(inFlight.get(socket) ?? [])].some(isWaiting) && socket.writableLength === 0
+    // The timer of a socket runs once.
+    if (isHandled) socket.setTimeout(idleTimeoutMs)
+    else socket.destroy()
+  })
 }
 
 /** Reads the rest of the body after the answer. Closing at once would reset the connection of a client that still sends, and lose the answer. */

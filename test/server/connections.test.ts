@@ -1,0 +1,59 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
+import { expect, onTestFinished, test } from 'vitest'
+import { tuneConnections } from '../../src/server/http/connections.ts'
+
+async function start(handler: (server: Server) => RequestListener): Promise<{ server: Server; port: number }> {
+  const server = createServer()
+  const listener = handler(server)
+  server.on('request', listener)
+  tuneConnections(server, listener, 50)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onTestFinished(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { server, port: (server.address() as AddressInfo).port }
+}
+
+async function timeouts(server: Server, count: number): Promise<void> {
+  for (let seen = 0; seen < count; seen++) await once(server, 'timeout')
+}
+
+test('a handler that works longer than the idle timeout still answers', async () => {
+  const { port } = await start((server) => async (request: IncomingMessage, response) => {
+    for await (const _ of request);
+    await timeouts(server, 3)
+    response.write('first ')
+    await timeouts(server, 2)
+    response.end('last')
+  })
+  const answer = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', body: '{}' })
+  expect([answer.status, await answer.text()]).toEqual([200, 'first last'])
+})
+
+test('a client that stops sending its body is disconnected', async () => {
+  const { port } = await start(() => (request) => {
+    request.on('error', () => {}).resume()
+  })
+  const socket = connect(port, '127.0.0.1')
+  socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\n123')
+  socket.resume()
+  await once(socket, 'close')
+})
+
+test('a client that does not read its answer is disconnected', async () => {
+  const { server, port } = await start(() => (_, response) => {
+    response.end(Buffer.alloc(64 << 20))
+  })
+  const socket = connect(port, '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  socket.on('error', () => {})
+  socket.pause()
+  socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n')
+  const [onServer] = await once(server, 'connection')
+  await once(onServer, 'close')
+  expect(onServer.destroyed).toBe(true)
+})

@@ -83,8 +83,8 @@ test('a damaged backup: exit 3 with the problem, no last success, nothing left',
   flipped.write('feet', flipped.indexOf('Harbour fees', flipped.indexOf('files/')) + 8)
   await writeFile(archive, flipped)
   const rehearse = () => here(place, ['backup', 'rehearse', archive, '--to-database', url, '-q'])
-  const { code, stdout } = await rehearse()
-  expect([code, stdout]).toEqual([3, expect.stringMatching(/files\/\S+ is corrupt/)])
+  const { code, stderr } = await rehearse()
+  expect([code, stderr]).toEqual([3, expect.stringMatching(/files\/\S+ is corrupt/)])
   expect([await isEmpty(), existsSync(scratch), await lastSuccess()]).toEqual([true, false, false])
 })
 
@@ -96,8 +96,8 @@ test('rows that differ after the restore are reported, although counts and check
   )
   await writeFile(archive, archiveOf(consistent(entries)))
   expect((await here(place, ['backup', 'verify', archive])).code).toBe(0)
-  const { code, stdout } = await here(place, ['backup', 'rehearse', archive, '--to-database', url, '-q'])
-  expect([code, stdout]).toEqual([3, expect.stringContaining('rows differ')])
+  const { code, stderr } = await here(place, ['backup', 'rehearse', archive, '--to-database', url, '-q'])
+  expect([code, stderr]).toEqual([3, expect.stringContaining('rows differ')])
   expect(await lastSuccess()).toBe(false)
 })
 

@@ -1,5 +1,6 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
+import { renameSharedFlags } from '../src/cli/arguments/shared-spellings.ts'
 import {
   addLockTimeoutHint,
   addOwnerHint,
@@ -35,8 +36,9 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 /** Runs a command line on the given streams and returns its exit code. */
-export async function run(argv: readonly string[], terminal: Streams): Promise<number> {
-  const { program, cli } = await programFor(terminal, argv)
+export async function run(typed: readonly string[], terminal: Streams): Promise<number> {
+  const { program, cli } = await programFor(terminal, typed)
+  const argv = renameSharedFlags(program, typed)
   const code = await runToExitCode(program, cli, argv)
   return firstWords[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
 }
@@ -102,7 +104,10 @@ function addFlags(program: Command, cli: CliRuntime, terminal: Pick<Terminal, 'e
     .description('A document management server: store, OCR, search, sync and share documents')
     .version(readVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
-    .addHelpText('after', `\nTopics: dms help ${Object.keys(topics).join(' | ')}`)
+    .addHelpText(
+      'after',
+      `\nTopics: dms help ${Object.keys(topics).join(' | ')}\nManual pages: dms docs man --dir /usr/local/share/man/man1`,
+    )
     .helpCommand(false)
     .exitOverride()
     .configureHelp({ showGlobalOptions: false, minWidthToWrap, subcommandTerm, optionDescription, boxWrap: wrapHelp })

@@ -98,7 +98,7 @@ export const restore = (cli: Cli) =>
       report(
         { created_at: manifest.created_at, documents, files, bytes, without_file: lost.length },
         `restored ${documents} documents and ${files} files, as of ${manifest.created_at}${lost.length > 0 ? `; ${lost.length} documents have no file` : ''}`,
-        { skipped, items: lost, disabled_sources: disabledSources },
+        { skipped, items: lost, failed: lost.length, disabled_sources: disabledSources },
       )
     })
 

@@ -89,7 +89,16 @@ export const create = (cli: Cli) =>
         cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
       const { documents, files, bytes, damaged } = manifest
-      const counts = { place, documents, files, bytes, damaged: damaged.length, lost_in_store: lostInStore.length, dry_run: false }
+      const counts = {
+        place,
+        documents,
+        files,
+        bytes,
+        damaged: damaged.length,
+        failed: damaged.length,
+        lost_in_store: lostInStore.length,
+        dry_run: false,
+      }
       const summary = buildSummary(cli, 'backup create', counts, started)
       const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
       if (place === '-') return cli.note(sentence)

@@ -159,7 +159,7 @@ const env = (cli: Cli) =>
       if (reveal || secretsFile !== undefined) await auditReveal(cli, loaded, `dms config env ${reveal ? '--reveal' : '--secrets-file'}`)
       const variables = listSettings(loaded, undefined, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
         name: settings.get(key)?.env ?? key,
-        value: Array.isArray(value) ? value.join(',') : String(value),
+        value: Array.isArray(value) ? value.join(',') : String(value ?? ''),
         isOmitted: secret && !reveal,
       }))
       const secrets = variables.filter(({ isOmitted }) => isOmitted)

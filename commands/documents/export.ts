@@ -24,7 +24,7 @@ export const exportDocuments = (cli: Cli) =>
       summary: 'Export documents and a manifest to a folder or tar',
       examples: [
         ['documents export --to /mnt/usb', 'everything; a second run writes only what is new'],
-        ['documents export --label tax --from 2025-01-01 --to tax.tar --with-text', ''],
+        ['documents export --label tax --since 2025-01-01 --to tax.tar --with-text', ''],
         ['documents export --to /srv/mirror --delete-extra -q', 'a mirror, from cron'],
         ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'to a pipe'],
       ],
@@ -36,7 +36,7 @@ export const exportDocuments = (cli: Cli) =>
         'If no document matches, --delete-extra deletes nothing and exits 7, unless --allow-empty is given.',
       ],
     }),
-    '--until',
+    { hasTo: false },
   )
     .requiredOption('--to <place>', 'folder, FILE.tar, or - for a tar archive on standard output')
     .option('--with-text', 'also write the text of each document, as FILE.txt')
@@ -45,8 +45,7 @@ export const exportDocuments = (cli: Cli) =>
     .option('--clobber', 'replace an existing archive')
     .option('--concurrency <n>', 'parallel downloads, to a folder', '4')
     .action(async (flags: Flags) => {
-      const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, until, ...others } = flags
-      const filters: FilterFlags = { ...others, to: until }
+      const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, ...filters } = flags
       const isTar = to === '-' || to.endsWith('.tar')
       if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')

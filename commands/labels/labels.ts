@@ -44,7 +44,7 @@ const create = (cli: Cli) =>
     ],
     exits: '0 created (or exists, with --if-absent) · 2 invalid value · 4 not signed in · 7 name taken',
   })
-    .option('--colour <#rrggbb>', 'colour of the label (--color is for the terminal)', defaultColor)
+    .option('--colour <#rrggbb>', 'colour of the label, also --color', defaultColor)
     .option('--description <text>', 'description')
     .option('--if-absent', 'succeed if a label of this name exists')
     .action(async (name: string, flags: { colour: string; description?: string; ifAbsent?: boolean }) => {

@@ -3,6 +3,7 @@ import { collectValues, parseCount, SuggestingOption } from '../../src/cli/argum
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
+import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from '../../src/cli/arguments/time-span.ts'
 import { findOwnerId } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -14,7 +15,7 @@ import type { SearchAnswer } from '../../src/client/search.ts'
 type Hit = SearchAnswer['results'][number]
 type Filters = NonNullable<NonNullable<Parameters<Client['search']['query']>[1]>['filters']>
 
-interface Flags {
+interface Flags extends TimeSpanFlags {
   field: string[]
   sort: string[]
   mime: string[]
@@ -22,8 +23,6 @@ interface Flags {
   status: string[]
   source?: string
   owner?: string
-  from?: string
-  to?: string
   minConfidence?: string
   fuzzy?: boolean
   highlight: boolean
@@ -44,25 +43,28 @@ const columns: Column<Hit>[] = [
 const perPage = 100
 
 export const query = (cli: Cli) =>
-  manual('query [text...]', {
-    summary: 'Search documents, best match first',
-    examples: [
-      ['search query invoice 2026', 'all words; the last one may be incomplete'],
-      ['search query \'"annual report" -draft\'', 'a phrase, and an excluded word'],
-      ['search query telecom --mime application/pdf --from 2026-01-01 -o id', 'ids, for a script'],
-      ['search query recieved --fuzzy', 'tolerates typos'],
-      ['search query lease OR tenancy title:house type:pdf date:2026', 'either word, a word in the title, and filters'],
-      ['search query invoice --facets', 'counts per type and label'],
-      ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
-      ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either condition'],
-    ],
-    notes: [
-      '--field [+|-]FIELD[:match|contains|exact]:TEXT: + is required, - is excluded. Of the conditions without a sign, one must match; with a + condition present they only affect the rank.',
-      'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Together with --field or --sort, TEXT is plain words, without phrases, -words, OR and filters.',
-    ],
-    exits:
-      '0 searched, also without matches (6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
-  })
+  addTimeSpanFlags(
+    manual('query [text...]', {
+      summary: 'Search documents, best match first',
+      examples: [
+        ['search query invoice 2026', 'all words; the last one may be incomplete'],
+        ['search query \'"annual report" -draft\'', 'a phrase, and an excluded word'],
+        ['search query telecom --mime application/pdf --since 2026-01-01 -o id', 'ids, for a script'],
+        ['search query recieved --fuzzy', 'tolerates typos'],
+        ['search query lease OR tenancy title:house type:pdf date:2026', 'either word, a word in the title, and filters'],
+        ['search query invoice --facets', 'counts per type and label'],
+        ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
+        ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either condition'],
+      ],
+      notes: [
+        '--field [+|-]FIELD[:match|contains|exact]:TEXT: + is required, - is excluded. Of the conditions without a sign, one must match; with a + condition present they only affect the rank.',
+        'Fields: any, title, content, filename, labels, mime_type, status, source_id, metadata.KEY. Together with --field or --sort, TEXT is plain words, without phrases, -words, OR and filters.',
+      ],
+      exits:
+        '0 searched, also without matches (6 with --exit-empty) · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 search unreachable',
+    }),
+    'created ',
+  )
     .option('--field <condition>', 'condition on a field, see below; repeatable', collectValues, [])
     .option('--sort <field[:asc|desc]>', 'score, created_at, updated_at, title, size or ocr_confidence; repeatable', collectValues, [])
     .option('--mime <type>', 'only this media type; repeatable', collectValues, [])
@@ -74,8 +76,6 @@ export const query = (cli: Cli) =>
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--owner <user>', 'only of this user (name or id); for admins')
-    .option('--from <date>', 'created on this day or later')
-    .option('--to <date>', 'created on this day or earlier')
     .option('--min-confidence <n>', 'minimum OCR confidence, 0 to 1')
     .option('--fuzzy', 'tolerate one typo in words of 5 letters or more, two from 9 letters')
     .option('--no-highlight', 'omit the matching text')
@@ -134,13 +134,13 @@ function byConditions(text: string, flags: Flags, filters: Filters): Search {
 }
 
 /** Returns the filters except labels, owner and source, which need a look-up by name. */
-function parseFilters({ mime, status, from, to, minConfidence }: Flags): Filters {
+function parseFilters({ mime, status, minConfidence, ...span }: Flags): Filters {
   return {
     mime_types: mime,
     labels: [],
     // The server validates the status.
     status: status as NonNullable<Filters['status']>,
-    date_range: { from, to },
+    date_range: timeSpanOf(span),
     min_confidence: minConfidence === undefined ? undefined : Number(minConfidence),
   }
 }

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { isId } from '../../src/cli/arguments/ids.ts'
+import { parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
@@ -45,7 +46,7 @@ export const reindex = (cli: Cli) =>
     exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is running',
   })
     .addOption(new Option('--if-needed', 'only if documents are missing or were indexed by another version').conflicts(partial))
-    .option('--since <date>', 'update documents changed since this date (or RFC 3339 time) in the current index')
+    .option('--since <when>', 'update documents changed since this time (7d, yesterday, 2026-11-20) in the current index')
     .addOption(
       new Option('--ids <id>', 'update these documents in the current index; comma-separated, repeatable')
         .argParser(collectIds)
@@ -102,13 +103,7 @@ async function parseOptions(flags: Flags) {
     dryRun,
     lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
     ...(ids.length > 0 || idsFrom !== undefined ? { ids: all } : {}),
-    ...(since === undefined ? {} : { since: parseSince(since) }),
+    ...(since === undefined ? {} : { since: new Date(parseWhen('--since', since)) }),
     ...(batchSize === undefined ? {} : { batchSize: parseCount('--batch-size', batchSize, { max: 10_000 }) }),
   }
-}
-
-function parseSince(text: string): Date {
-  const at = new Date(text)
-  if (!/^\d{4}-\d\d-\d\d(?:T.+)?$/.test(text) || Number.isNaN(at.getTime())) throw usage(`--since "${text}" is not a date or RFC 3339 time`)
-  return at
 }

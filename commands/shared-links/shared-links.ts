@@ -1,7 +1,8 @@
 import { Option } from 'commander'
-import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
+import { parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -79,14 +80,14 @@ const create = (cli: Cli) =>
     ],
     exits: '0 created · 2 invalid value · 4 not signed in · 6 no such document · 69 server unreachable, or hourly limit of links reached',
   })
-    .option('--expires <when>', 'time until expiry (7d), or a date (2026-12-31)')
+    .option('--expires <when>', 'time until expiry (7d), or a date (2026-12-31, tomorrow)')
     .option('--max-views <n>', 'number of views')
     .option('--with-password', 'ask for a password for the link')
     .option('--password-stdin', 'read the link password from standard input')
     .option('--password-file <file>', 'read the link password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
     .option('--generate-password', 'generate a link password and print it after the URL')
     .action(async (document: string, flags: LinkFlags) => {
-      const expires_at = parseExpiry(flags.expires)
+      const expires_at = flags.expires === undefined ? null : parseWhen('--expires', flags.expires, true)
       const max_views = flags.maxViews === undefined ? null : parseCount('--max-views', flags.maxViews)
       const password = await readPassword(cli, flags)
       const client = await cli.client()
@@ -103,12 +104,6 @@ function printLink(cli: Cli, link: SharedLink, password: string | null): void {
     const allColumns = columns.map((column) => (column.name === 'url' ? { name: 'url' } : column))
     cli.print(password === null ? link : { ...link, password }, { columns: allColumns })
   }
-}
-
-function parseExpiry(when: string | undefined): string | null {
-  if (when === undefined) return null
-  if (/^\d{4}-/.test(when)) return when
-  return new Date(Date.now() + parseDurationFlag('--expires', when)).toISOString()
 }
 
 async function readPassword(cli: Cli, flags: LinkFlags): Promise<string | null> {

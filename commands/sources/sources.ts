@@ -14,6 +14,7 @@ import {
 } from '../../src/cli/arguments/sources.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
+import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { status } from './status.ts'
@@ -193,10 +194,11 @@ const rotateKey = (cli: Cli) =>
   })
     .option('--old-key-file <file>', 'previous key (32 bytes in base64)')
     .action(async ({ oldKeyFile: file }: { oldKeyFile?: string }) => {
+      const started = new Date()
       const oldKey = file === undefined ? null : await readSecret(cli.options, 'old-key', { file })
       const app = await cli.app('sources rotate-key')
       const { rotateKey } = await import('../../src/sources/credentials.ts')
       const sources = await rotateKey(app, oldKey)
       const sentence = `✓ Encrypted the passwords of ${sources} sources with the new key`
-      cli.print({ type: 'summary', command: 'sources rotate-key', sources }, { columns: columnsOf(['sources']), sentence })
+      cli.print(buildSummary(cli, 'sources rotate-key', { sources }, started), { columns: columnsOf(['sources']), sentence })
     })

@@ -147,7 +147,7 @@ async function syncAll(
   if (stopped) cli.exit = exitOfAbort(cli.signal)
   else if (isBusy) cli.exit = 'BUSY'
   else cli.exit = combineExits(all)
-  batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => source) })
+  batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => ({ error: null, ...source })) })
   if (stopped && cli.exit === 'PENDING')
     throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', '--timeout has passed')
   if (!stopped && isBusy && busy[0]) throw busyError(busy[0].item)

@@ -1,6 +1,6 @@
 import { type Scope, scopes } from '../../src/actor.ts'
-import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { readIds } from '../../src/cli/arguments/ids.ts'
+import { parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -44,18 +44,23 @@ const create = (cli: Cli) =>
     exits: '0 created · 2 unknown scope, or --user missing on the server · 5 not allowed · 6 no such user · 7 name taken',
   })
     .requiredOption('--scope <list>', `permissions, separated by commas: ${scopes.join(', ')}`)
-    .option('--expires <duration>', 'lifetime, e.g. 12h or 90d (default: until revoked)')
+    .option('--expires <when>', 'time until expiry (90d), or a date (2026-12-31; default: until revoked)')
     .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: { scope: string; expires?: string; user?: string }) => {
       const scopeList = parseScopes(scope)
-      const lifetimeMs = expires === undefined ? null : parseDurationFlag('--expires', expires)
-      const expires_at = lifetimeMs === null ? undefined : new Date(Date.now() + lifetimeMs).toISOString()
+      const expires_at = expires === undefined ? undefined : parseExpiry(expires)
       const client = await cli.client()
       const { token, ...created } = await client.tokens.create({ name, scopes: scopeList, expires_at, user })
       if (cli.options.isJson) return cli.print({ ...created, token }, { columns: [...columns, { name: 'token', show: 'wide' }] })
       cli.note(`✓ Created token "${created.name}" for ${created.username} (id ${created.id}); it is not shown again`)
       cli.write(`${token}\n`)
     })
+
+/** Returns the moment of --expires; a date ends with its last moment in UTC, as in shared links. */
+function parseExpiry(text: string): string {
+  const when = parseWhen('--expires', text, true)
+  return new Date(when.length === 10 ? `${when}T23:59:59.999Z` : when).toISOString()
+}
 
 function parseScopes(list: string): Scope[] {
   const names = list.split(',').map((scope) => scope.trim())

@@ -1,5 +1,6 @@
 /** Format of a backup: paths, the head (first entry) and the manifest (last entry). Later versions only add fields. */
 import { z } from 'zod'
+import { describeIssue } from '../http/issue-text.ts'
 
 /** Increased when older versions of dms cannot read the format. */
 export const formatVersion = 1
@@ -113,7 +114,7 @@ export function parseJson<T>(schema: z.ZodType<T>, path: string, text: string): 
   } catch {
     throw new BackupDamaged(`${path} is not JSON`)
   }
-  const result = schema.safeParse(value)
+  const result = schema.safeParse(value, { error: describeIssue })
   if (result.success) return result.data
   const [issue] = result.error.issues
   throw new BackupDamaged(`${path}: ${issue?.path.join('.')} ${issue?.message}`)

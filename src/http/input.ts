@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type { H3Event } from 'h3'
 import { z } from 'zod'
 import { AppError, invalid } from '../errors.ts'
+import { describeIssue } from './issue-text.ts'
 import { decode, parseJson, parseScanned, rejectUnstorable } from './json.ts'
 import { openJsonScanner } from './json-scanner.ts'
 import { openYielder } from './time-slices.ts'
@@ -21,7 +22,7 @@ const scanBytes = 256 << 10
 
 /** Returns the value as parsed by the schema. Throws VALIDATION_ERROR with the first 100 problems in `details.issues`. */
 export function parseInput<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
-  const result = schema.safeParse(value)
+  const result = schema.safeParse(value, { error: describeIssue })
   if (result.success) return result.data
   const issues = result.error.issues.slice(0, maxIssues).map(issueOf)
   throw new AppError('VALIDATION_ERROR', { issues })
@@ -208,7 +209,7 @@ export const listOf = <Item extends z.ZodType>(item: Item, max: number, min = 0)
       const items: z.output<Item>[] = []
       let invalidCount = 0
       for (const [index, value] of values.entries()) {
-        const { data, error, success } = item.safeParse(value)
+        const { data, error, success } = item.safeParse(value, { error: describeIssue })
         if (success) items.push(data)
         else for (const issue of error.issues) context.addIssue({ ...issue, path: [index, ...issue.path] })
         if (!success && ++invalidCount === maxIssues) break

@@ -30,6 +30,8 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
   const head = /^head\t(\S+)$/m.exec((await dms('audit', 'verify')).stdout)?.[1] ?? ''
   expect(head).toMatch(/^2:[0-9a-f]{64}$/)
   expect((await dms('audit', 'verify', '--head', head)).code).toBe(0)
+  const { head: object } = JSON.parse((await dms('audit', 'verify', '--json')).stdout)
+  expect((await dms('audit', 'verify', '--head', JSON.stringify(object, null, 2))).code).toBe(0)
   expect((await dms('audit', 'verify', '--head', '2')).code).toBe(2)
   await sql`alter table audit_entries disable trigger user; delete from audit_entries where seq = 2`.execute(app.db)
   expect(await dms('audit', 'verify', '--head', head)).toMatchObject({

@@ -76,7 +76,7 @@ export interface SourceFlags extends AddressFlags {
 /** Adds the flags of address and credentials. */
 export const addAddressFlags = (command: Command): Command =>
   command
-    .option('--address <url>', 'URL of a WebDAV folder or S3 bucket, or a folder on the server')
+    .option('--address <url>', 'URL of a WebDAV folder or S3 bucket, or a folder on the server; also --url')
     .option('--username <name>', 'user name; for S3 the access key id')
     .option('--password-stdin', 'read the password from standard input')
     .option('--password-file <file>', 'read the password from a file')

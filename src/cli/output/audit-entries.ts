@@ -2,8 +2,7 @@
 import type { Command } from 'commander'
 import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
 import type { Client } from '../../client/client.ts'
-import { parseDurationFlag } from '../arguments/flag-values.ts'
-import { usage } from '../runtime/exit.ts'
+import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from '../arguments/time-span.ts'
 import type { Column } from './output.ts'
 
 export const auditColumns: Column<AuditEntry>[] = [
@@ -11,33 +10,26 @@ export const auditColumns: Column<AuditEntry>[] = [
   ...['via', 'details', 'request_id', 'actor_id', 'hash'].map((name) => ({ name, show: 'wide' as const })),
 ]
 
-export interface AuditFlags {
+export interface AuditFlags extends TimeSpanFlags {
   actor?: string
   action?: string
   outcome?: string
   ip?: string
-  since?: string
-  from?: string
-  to?: string
 }
 
 /** Adds the flags that filter entries. */
 export const addAuditFlags = (command: Command): Command =>
-  command
+  addTimeSpanFlags(command, '')
     .option('--actor <user>', 'only of this user (name or id), "operator" or "anonymous"')
     .option('--action <text>', 'only actions that contain this text, e.g. login')
     .option('--outcome <outcome>', 'only this outcome: ok, refused or failed')
     .option('--ip <address>', 'only from this address')
-    .option('--from <date>', 'at this time or later (2026-11-20, 2026-11-20T08:00:00Z)')
-    .option('--to <date>', 'at this time or earlier')
-    .option('--since <duration>', 'within this time, e.g. 24h or 7d; excludes --from')
 
-/** Converts the flags to a filter. Throws Failure USAGE. */
-export function parseAuditFilter({ since, ...filter }: AuditFlags): AuditFilter {
-  if (since === undefined) return filter
-  if (filter.from !== undefined) throw usage('--since excludes --from')
-  return { ...filter, from: new Date(Date.now() - parseDurationFlag('--since', since)).toISOString() }
-}
+/** Converts the flags to a filter. */
+export const parseAuditFilter = ({ since, until, from, to, ...filter }: AuditFlags): AuditFilter => ({
+  ...filter,
+  ...timeSpanOf({ since, until, from, to }),
+})
 
 /** Yields all matching entries; `order` is that of the API. */
 export const listAuditEntries = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>

@@ -10,6 +10,8 @@ interface Issue {
 const flagsOf: Readonly<Record<string, readonly string[]>> = {
   date_from: ['from', 'since'],
   date_to: ['until', 'to'],
+  from: ['since'],
+  to: ['until'],
   expires_at: ['expires'],
   source_id: ['source'],
   labels: ['label', 'add-label'],

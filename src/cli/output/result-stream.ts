@@ -7,6 +7,8 @@ import { type Column, fillMissingFields, pickFields, rejectUnknownFields } from 
 export const buildSummary = (cli: Pick<Cli, 'exit'>, command: string, more: object, started: Date, finished = new Date()) => ({
   type: 'summary',
   command,
+  failed: 0,
+  error: null as { code: string; message: string } | null,
   ...more,
   started_at: started.toISOString(),
   finished_at: finished.toISOString(),

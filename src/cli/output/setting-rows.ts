@@ -8,7 +8,7 @@ import { usage } from '../runtime/exit.ts'
 
 export interface SettingRow extends Origin {
   readonly key: string
-  /** value as in config.toml; null for a hidden secret */
+  /** value as in config.toml; null for a hidden or unset secret */
   readonly value: unknown
   readonly secret: boolean
 }
@@ -37,7 +37,7 @@ export function listSettings(
     const written = kind.write ? kind.write(value) : value
     return {
       key: name,
-      value: secret && !reveal && value !== '' ? null : written,
+      value: secret && (!reveal || value === '') ? null : written,
       ...(origins.get(name) ?? { origin: 'default' as const, source: '' }),
       secret,
     }
@@ -68,10 +68,11 @@ function readGeneratedSecret({ data_dir }: LoadedConfig['config'], key: string):
   }
 }
 
-/** Masks a secret: a URL without its password, else the length only. */
+/** Masks a secret: a URL without its password, else the length only. Returns an empty text for an unset one. */
 export function maskSecret({ config }: LoadedConfig, key: string): string {
-  const secret = String(getValue(config, key)) || readGeneratedSecret(config, key)?.text
-  if (!secret) return '******'
+  const generated = readGeneratedSecret(config, key)
+  const secret = String(getValue(config, key)) || generated?.text
+  if (!secret) return generated ? '******' : ''
   const url = /^(\w+:\/\/)([^:@/?]*)(:[^@]*)?(@)?(.*)$/.exec(secret)
   if (!url) return `****** (${secret.length} chars)`
   const [, scheme = '', user = '', password, at = '', rest = ''] = url

@@ -75,8 +75,7 @@ export function addGlobalOptions(program: Command): void {
     new Option('--progress <mode>', 'progress on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
     new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(whenColored).argParser((when: string) => {
       if (whenColored.includes(when)) return when
-      const hint = when.startsWith('#') ? ' The colour of a label is --colour.' : ''
-      throw new InvalidArgumentError(`Allowed choices are ${whenColored.join(', ')}.${hint}`)
+      throw new InvalidArgumentError(`Allowed choices are ${whenColored.join(', ')}.`)
     }),
     new Option('--no-color', 'same as --color never'),
     new Option('--no-input', 'never ask (DMS_NO_INPUT)'),

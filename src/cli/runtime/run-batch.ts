@@ -115,7 +115,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     if (fatal) cli.exit = exitOf(fatal.error)
     else if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
     else if (firstFailure && failures.size === 1 && failed === added) cli.exit = firstFailure
-    if (!fatal || added > 0) batch.finish()
+    if (!fatal || added > 0) batch.finish(fatal ? { error: toItemError(fatal.error) } : {})
   }
   if (fatal) throw fatal.error
 }

@@ -197,8 +197,7 @@ function errorResponses(route: Route): Operation['responses'] {
 function failureExample(code: Code): z.infer<typeof ErrorBody> {
   const [status, message] = codes[code]
   const retryAfter = status === 429 ? { retry_after_secs: 30 } : {}
-  const issues =
-    code === 'VALIDATION_ERROR' ? { issues: [{ path: 'name', message: 'Too small: expected string to have >=1 characters' }] } : {}
+  const issues = code === 'VALIDATION_ERROR' ? { issues: [{ path: 'name', message: 'must not be empty' }] } : {}
   const error = { code, message, details: { ...retryAfter, ...issues }, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' }
   return { error, ...retryAfter }
 }

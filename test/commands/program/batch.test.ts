@@ -52,6 +52,7 @@ const mixed = ['created', 'failed', 'unchanged']
 const summary = {
   type: 'summary',
   command: 'users import',
+  error: null,
   dry_run: false,
   total: 3,
   created: 1,

@@ -102,16 +102,13 @@ test('2 for values that the API refuses, named by the typed flags; the request i
     expect([code, stdout]).toEqual([2, ''])
     return stderr.trimEnd().split('\n')
   }
-  const aDate = '--from nope: an RFC 3339 date or date and time'
+  const aDate = '--from nope: not a date, a time or a duration such as yesterday, 2026-11-20, 2026-11-20T08:00:00Z or 7d'
   const aStatus = /^error: --status bogus: .*"failed"/
   expect(await refused(['search', 'query', 'x', '--from', 'nope'])).toEqual([`error: ${aDate}`])
-  expect(await refused(['documents', 'list', '--status', 'bogus', '--from', 'nope'])).toEqual([
-    expect.stringMatching(aStatus),
-    `error: ${aDate}`,
-  ])
+  expect(await refused(['documents', 'list', '--status', 'bogus'])).toEqual([expect.stringMatching(aStatus)])
   expect(await refused(['search', 'query', 'x', '--status', 'failed', '--status', 'bogus'])).toEqual([expect.stringMatching(aStatus)])
-  expect(await refused(['documents', 'list', '--from', 'nope'], there)).toEqual([
-    `error: ${aDate}`,
+  expect(await refused(['documents', 'list', '--status', 'bogus'], there)).toEqual([
+    expect.stringMatching(aStatus),
     expect.stringMatching(/^ +request id: [\w-]+$/),
   ])
   const [line = ''] = await refused(['labels', 'create', 'x', '--colour', 'red', '--json'])

@@ -1,0 +1,42 @@
+/** Flags of a command that are spelled like a global flag: --color of a label, and --url of a source. */
+import type { Command, Option } from 'commander'
+
+/** Commands whose --url is the address of a source if it stands behind their words and no --address is given. */
+const addressVerbs = ['add', 'test', 'update']
+
+/**
+ * Renames --color to --colour and --url to --address where they belong to the command. `--color` does with a value that begins with "#". `--url`
+ * does where the command could not run otherwise: `sources add`, `sources test` without a source, `sources update` without another change.
+ */
+export function renameSharedFlags(program: Command, argv: readonly string[]): readonly string[] {
+  const [group, verb] = indexWords(program.options, argv)
+  if (group === undefined || verb === undefined) return argv
+  const command = program.commands.find((each) => each.name() === argv[group])
+  if (argv[group] === 'labels') return rename(argv, '--color', '--colour', (value) => value.startsWith('#'))
+  if (argv[group] !== 'sources' || !addressVerbs.includes(argv[verb] ?? '')) return argv
+  const options = command?.commands.find((each) => each.name() === argv[verb])?.options ?? []
+  const rest = argv.slice(verb + 1)
+  const has = (option: Option) => rest.some((word) => word === option.long || word.startsWith(`${option.long}=`))
+  const isOwn =
+    argv[verb] === 'add' || (argv[verb] === 'test' ? indexWords([...program.options, ...options], rest).length === 0 : !options.some(has))
+  if (!isOwn || rest.some((word) => /^--address(=|$)/.test(word))) return argv
+  return [...argv.slice(0, verb + 1), ...rename(rest, '--url', '--address', () => true)]
+}
+
+/** Returns the positions of the words that are neither flags nor values of flags. */
+function indexWords(options: readonly Option[], argv: readonly string[]): number[] {
+  const indexes: number[] = []
+  let isValue = false
+  for (const [index, word] of argv.entries()) {
+    if (word === '--') break
+    if (!isValue && !word.startsWith('-')) indexes.push(index)
+    isValue = !isValue && options.some(({ short, long, required }) => required && (word === short || word === long))
+  }
+  return indexes
+}
+
+const rename = (argv: readonly string[], from: string, to: string, accepts: (value: string) => boolean): string[] =>
+  argv.map((word, index) => {
+    if (word === from && accepts(argv[index + 1] ?? '')) return to
+    return word.startsWith(`${from}=`) && accepts(word.slice(from.length + 1)) ? to + word.slice(from.length) : word
+  })

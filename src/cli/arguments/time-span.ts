@@ -1,0 +1,49 @@
+/** Dates in flags, and the flags of a time span. */
+import { type Command, Option } from 'commander'
+import { usage } from '../runtime/exit.ts'
+import { parseDurationFlag } from './flag-values.ts'
+
+export interface TimeSpanFlags {
+  since?: string
+  until?: string
+  /** alias of --since */
+  from?: string
+  /** alias of --until, unless --to is the target of the command */
+  to?: string
+}
+
+/** Adds --since and --until, and their aliases --from and --to. `subject` is "created " in "created at this time or later". */
+export function addTimeSpanFlags(command: Command, subject: string, { hasTo = true } = {}): Command {
+  const flag = (name: string, description: string): Option =>
+    new Option(`${name} <when>`, description).argParser((text: string) => parseWhen(name, text))
+  command
+    .addOption(flag('--since', `${subject}at this time or later: 7d, yesterday, 2026-11-20, 2026-11-20T08:00:00Z`))
+    .addOption(flag('--until', `${subject}at this time or earlier; a date means its end (UTC)`))
+    .addOption(flag('--from', 'alias of --since').hideHelp().conflicts('since'))
+  return hasTo ? command.addOption(flag('--to', 'alias of --until').hideHelp().conflicts('until')) : command
+}
+
+/** Returns the limits of the time span as dates or times of the API. */
+export const timeSpanOf = ({ since, until, from, to }: TimeSpanFlags): { from: string | undefined; to: string | undefined } => ({
+  from: since ?? from,
+  to: until ?? to,
+})
+
+const days: Readonly<Record<string, number>> = { yesterday: -1, today: 0, tomorrow: 1 }
+const dayMs = 86_400_000
+
+/**
+ * Converts a date, a time, yesterday, today, tomorrow (in UTC) or a duration to a date or time of the API. A duration counts back from now,
+ * or ahead with `isAhead`. Throws Failure USAGE.
+ */
+export function parseWhen(flag: string, text: string, isAhead = false): string {
+  const now = Date.now()
+  const word = text.trim().toLowerCase()
+  if (word === 'now') return new Date(now).toISOString()
+  if (Object.hasOwn(days, word)) return new Date(now + (days[word] ?? 0) * dayMs).toISOString().slice(0, 10)
+  if (/^\d{4}-\d\d-\d\d/.test(word) && !Number.isNaN(Date.parse(word))) return word.toUpperCase()
+  if (!/^\d+(\.\d+)?\s*[a-z]*$/.test(word))
+    throw usage(`${flag} ${text}: not a date, a time or a duration such as yesterday, 2026-11-20, 2026-11-20T08:00:00Z or 7d`)
+  const ms = parseDurationFlag(flag, word)
+  return new Date(now + (isAhead ? ms : -ms)).toISOString()
+}

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest'
+import { upload } from '../../support/app.ts'
+import { startWay } from '../../support/both-ways.ts'
+import { run } from '../../support/processes/run.ts'
+
+test('--color of a label, --url of a source, dates in words, --from and --to', async () => {
+  const { dms, envOf, admin, asAda } = await startWay('over HTTP')
+  const { id } = await upload(asAda, 'a.txt', 'a note about harbours')
+  const created = await dms(['labels', 'create', 'red', '--color', '#cc0000', '--color=never', '--fields', 'color'])
+  expect(created).toMatchObject({ code: 0, stdout: 'color\t#cc0000\n' })
+  expect((await dms(['labels', 'update', 'red', '--color=#00cc00', '--fields', 'color'])).stdout).toBe('color\t#00cc00\n')
+
+  const env = await envOf(admin)
+  const address = 'http://127.0.0.1:9/dav/'
+  const added = await dms(['sources', 'add', '--name', 's', '--url', address, '--username', 'u', '--fields', 'url'], { env })
+  expect(added).toMatchObject({ code: 0, stdout: `url\t${address}\n` })
+  const moved = await dms(['sources', 'update', 's', '--url', `${address}x/`, '--fields', 'url'], { env })
+  expect(moved).toMatchObject({ code: 0, stdout: `url\t${address}x/\n` })
+  expect(await dms(['sources', 'test', '--url', address], { env })).toMatchObject({
+    code: 3,
+    stdout: expect.stringContaining('connection'),
+  })
+  expect((await dms(['sources', 'test', 's', '--url', address], { env })).code).not.toBe(3)
+
+  const found = async (...args: string[]) => (await dms(['documents', 'list', '-o', 'id', ...args])).stdout
+  expect(await found('--since', 'yesterday', '--until', 'today')).toBe(`${id}\n`)
+  expect(await found('--from', '1h', '--to', 'tomorrow')).toBe(`${id}\n`)
+  expect(await found('--until', 'yesterday')).toBe('')
+  expect((await dms(['audit', 'list', '--since', 'tomorrow'], { env })).stdout).toBe('')
+  const link = await dms(['shared-links', 'create', id, '--expires', 'tomorrow', '--json'])
+  expect(Date.parse(JSON.parse(link.stdout).expires_at)).toBeGreaterThan(Date.now())
+})
+
+test.each([
+  ['documents list --since soon', '--since soon: not a date, a time or a duration'],
+  ['search query x --to never', '--to never: not a date, a time or a duration'],
+  ['documents list --since 1d --from 2026-01-01', "option '--from <when>' cannot be used with option '--since <when>'"],
+  ['labels list --color #cc0000', "unknown option '--colour'"],
+])('2 for dms %s', async (line, problem) => {
+  expect(await run(line.split(' '))).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(problem) })
+})
+
+test('unset secrets are null, and empty in a table', async () => {
+  const env = { DMS_DATA_DIR: '/nonexistent' }
+  expect(JSON.parse((await run(['config', 'show', 'auth.jwt_secret', '--json'], { env })).stdout)).toMatchObject([{ value: null }])
+  expect(JSON.parse((await run(['config', 'show', 'oidc.client_secret', '--json', '--reveal'])).stdout)).toMatchObject([{ value: null }])
+  expect((await run(['config', 'show', 'oidc.client_secret'])).stdout).toBe('oidc.client_secret\t\n')
+})
+
+test('summaries have error and failed, also of sources', async () => {
+  const { dms, envOf, admin } = await startWay('here')
+  const env = await envOf(admin)
+  const sync = JSON.parse((await dms(['sources', 'sync', '--due', '--json'], { env })).stdout)
+  expect(sync).toMatchObject({ type: 'summary', failed: 0, error: null })
+  const reindex = JSON.parse((await dms(['search', 'reindex', '--json'], { env: { ...env, DMS_AS: '' } })).stdout)
+  expect(reindex).toMatchObject({ type: 'summary', failed: 0, error: null, exit_code: 0 })
+})
+
+test('help names dms docs man; aliases of flags are hidden', async () => {
+  expect((await run(['--help'])).stdout).toContain('Manual pages: dms docs man --dir')
+  const { stdout } = await run(['documents', 'list', '--help'])
+  expect(stdout).toContain('--until <when>')
+  expect(stdout).not.toMatch(/--from|--to\b/)
+})

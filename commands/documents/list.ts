@@ -16,6 +16,7 @@ const columns: Column<DocumentView>[] = [
     align: 'right',
     value: ({ ocr_confidence: share }) => share && (Math.floor(share * 100 + 1e-6) / 100).toFixed(2),
   },
+  { name: 'document_date', title: 'DATE' },
   { name: 'labels' },
   { name: 'size', align: 'right' },
   { name: 'created_at' },
@@ -24,6 +25,7 @@ const columns: Column<DocumentView>[] = [
   { name: 'owner', show: 'wide' },
   { name: 'source_id', title: 'SOURCE', show: 'wide' },
   { name: 'updated_at', show: 'wide' },
+  { name: 'date_source', show: 'wide' },
 ]
 
 /** Every field except the text, which may be megabytes. */
@@ -43,6 +45,9 @@ const fields = {
   labels: true,
   label_ids: true,
   metadata: true,
+  document_date: true,
+  date_source: true,
+  date_confidence: true,
   error: true,
   duplicate_of: true,
   source_id: true,
@@ -62,6 +67,7 @@ export const list = (cli: Cli) =>
           ['documents list', 'the newest 50'],
           ['documents list --status failed --all -o id', 'ids, for xargs'],
           ['documents list --since 7d --all -o csv --fields created_at,title,labels', 'for a report'],
+          ['documents list --date 2024..2025 --sort document_date', 'by the date on the document'],
           ['documents list --label invoices --sort size --order desc', ''],
         ],
         exits: '0 listed · 2 bad filter · 4 not signed in · 6 no such label, source or owner · 69 server unreachable',
@@ -69,7 +75,7 @@ export const list = (cli: Cli) =>
     )
       .addOption(
         new Option('--sort <field>', 'sort key')
-          .choices(['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence'])
+          .choices(['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence', 'document_date'])
           .default('created_at'),
       )
       .addOption(new Option('--order <order>', 'sort order').choices(['asc', 'desc']).default('desc')),
@@ -96,6 +102,8 @@ export const allDocumentColumns: Column<DocumentView>[] = [
   ...columnsOf(['size', 'sha256', 'owner', 'labels', 'language']),
   { name: 'page_count', title: 'PAGES' },
   { name: 'ocr_confidence', title: 'CONF' },
+  { name: 'document_date', title: 'DATE' },
+  ...columnsOf(['date_source', 'date_confidence']),
   { name: 'duplicate_of' },
   { name: 'source_id', title: 'SOURCE' },
   ...columnsOf(['source_path', 'created_at', 'updated_at', 'processed_at', 'metadata']),

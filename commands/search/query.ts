@@ -1,5 +1,5 @@
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
-import { collectValues, parseCount, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
+import { collectValues, parseCount, parsePeriodFlag, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
@@ -23,6 +23,7 @@ interface Flags extends TimeSpanFlags {
   status: string[]
   source?: string
   owner?: string
+  date?: string
   minConfidence?: string
   fuzzy?: boolean
   highlight: boolean
@@ -37,6 +38,7 @@ const columns: Column<Hit>[] = [
   { name: 'title' },
   { name: 'highlights', title: 'MATCH', value: ({ highlights }) => snippetText(bestSnippet(highlights)) },
   { name: 'mime_type', title: 'TYPE', show: 'wide' },
+  { name: 'document_date', title: 'DATE', show: 'wide' },
   { name: 'created_at', title: 'CREATED', show: 'wide' },
 ]
 
@@ -52,7 +54,7 @@ export const query = (cli: Cli) =>
         ['search query telecom --mime application/pdf --since 2026-01-01 -o id', 'ids, for a script'],
         ['search query recieved --fuzzy', 'tolerates typos'],
         ['search query lease OR tenancy title:house type:pdf date:2026', 'either word, a word in the title, and filters'],
-        ['search query invoice --facets', 'counts per type and label'],
+        ['search query invoice --facets', 'counts per type, label and year'],
         ['search query --field +title:invoice --field -status:exact:failed --sort size:desc', 'conditions on fields'],
         ['search query --field content:contains:4711-0 --field metadata.author:lovelace', 'either condition'],
       ],
@@ -66,7 +68,12 @@ export const query = (cli: Cli) =>
     'created ',
   )
     .option('--field <condition>', 'condition on a field, see below; repeatable', collectValues, [])
-    .option('--sort <field[:asc|desc]>', 'score, created_at, updated_at, title, size or ocr_confidence; repeatable', collectValues, [])
+    .option(
+      '--sort <field[:asc|desc]>',
+      'score, document_date, created_at, updated_at, title, size or ocr_confidence; repeatable',
+      collectValues,
+      [],
+    )
     .option('--mime <type>', 'only this media type; repeatable', collectValues, [])
     .option('--label <label>', 'only with this label (name or id); repeatable', collectValues, [])
     .addOption(
@@ -76,11 +83,12 @@ export const query = (cli: Cli) =>
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--owner <user>', 'only of this user (name or id); for admins')
+    .option('--date <period>', 'only with this document date: 2026, 2026-03, 2025..2026-03')
     .option('--min-confidence <n>', 'minimum OCR confidence, 0 to 1')
     .option('--fuzzy', 'tolerate one typo in words of 5 letters or more, two from 9 letters')
     .option('--no-highlight', 'omit the matching text')
     .option('--limit <n>', 'maximum number of results (up to 1000)', '50')
-    .option('--facets', 'count types and labels instead; -o json prints the complete answer')
+    .option('--facets', 'count types, labels and years instead; -o json prints the complete answer')
     .option('--exit-empty', 'exit 6 if nothing matches')
     .action(async (text: string[], flags: Flags) => {
       const limit = parseCount('--limit', flags.limit, { max: 1000 })
@@ -134,13 +142,15 @@ function byConditions(text: string, flags: Flags, filters: Filters): Search {
 }
 
 /** Returns the filters except labels, owner and source, which need a look-up by name. */
-function parseFilters({ mime, status, minConfidence, ...span }: Flags): Filters {
+function parseFilters({ mime, status, date, minConfidence, ...span }: Flags): Filters {
+  const period = date === undefined ? null : parsePeriodFlag('--date', date)
   return {
     mime_types: mime,
     labels: [],
     // The server validates the status.
     status: status as NonNullable<Filters['status']>,
     date_range: timeSpanOf(span),
+    ...(period ? { document_date: { from: period.from ?? undefined, to: period.to ?? undefined } } : {}),
     min_confidence: minConfidence === undefined ? undefined : Number(minConfidence),
   }
 }

@@ -14,6 +14,8 @@ export interface UploadOptions {
   on_duplicate?: 'allow' | 'reject' | 'return' | undefined
   owner?: string | undefined
   metadata?: Record<string, unknown> | undefined
+  /** YYYY-MM-DD */
+  document_date?: string | undefined
   idempotencyKey?: string | undefined
 }
 

@@ -20,7 +20,8 @@ export interface SearchConditions extends SearchOptions {
 /** Search. */
 export const search = ({ call }: OpenConnection) => ({
   /**
-   * Searches by a query string: words are ANDed; "a phrase"; -not; one OR other; title:word; type:pdf label:name date:2026-01..2026-03.
+   * Searches by a query string: words are ANDed; "a phrase"; -not; one OR other; title:word; type:pdf label:name date:2026-01..2026-03
+   * (on the document) added:2026 (time of arrival).
    * Returns one page.
    */
   query: (q: string, { filters, ...options }: SearchOptions & { fuzzy?: boolean } = {}): Promise<SearchAnswer> =>

@@ -15,6 +15,10 @@ const types = {
     parse: (value) => sql`${`${value}Z`}::timestamptz`,
     isValid: (value) => typeof value === 'string' && isTimestamp(value),
   },
+  date: {
+    parse: (value) => sql`${value}::date`,
+    isValid: (value) => typeof value === 'string' && isTimestamp(`${value}T00:00:00`),
+  },
   text: {
     parse: (value) => sql`${value}::text`,
     isValid: (value) => typeof value === 'string' && !value.includes('\0') && value.isWellFormed(),

@@ -46,6 +46,7 @@ const readTimeoutMs = 10_000
 const stallGraceMs = 1000
 
 const int8 = 20
+const date = 1082
 const timestamptz = 1184
 const parseAnyTimestamp = pg.types.getTypeParser(timestamptz, 'text') as (text: string) => Date
 
@@ -56,6 +57,8 @@ const parseTimestamp = (text: string): Date =>
 /** Sizes and counters stay far below 2^53, so int8 becomes a number. */
 const parsers = new Map<number, (text: string) => unknown>([
   [int8, Number],
+  // A day without a time zone.
+  [date, String],
   [timestamptz, parseTimestamp],
 ])
 

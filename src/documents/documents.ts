@@ -8,6 +8,7 @@ import { matchesEtag } from '../http/files.ts'
 import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
+import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
 import { enqueueIndex, publishUpdates, writeVersion } from './versions.ts'
 import { type Document, etag } from './view.ts'
@@ -18,18 +19,21 @@ export interface Changes {
   labels?: readonly string[] | undefined
   /** JSON merge patch (RFC 7396): null removes a key */
   metadata?: Record<string, unknown> | undefined
+  /** YYYY-MM-DD; null: the document has no date, also if its file or text has one */
+  document_date?: string | null | undefined
 }
 
-/** Updates title, labels or metadata. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR. */
+/** Updates title, labels, metadata or date. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR. */
 export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
   return app.db.transaction().execute(async (trx) => {
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
     if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
-    const { title, labels, metadata } = changes
+    const { title, labels, metadata, document_date } = changes
     if (labels) await setLabels(trx, id, await resolveLabelIds(trx, labels))
     await writeVersion(app, trx, id, {
       ...(title === undefined ? {} : { title }),
+      ...(document_date === undefined ? {} : { document_date, ...ofUser }),
       ...(metadata ? { metadata: JSON.stringify(mergeMetadata(document.metadata, metadata)) } : {}),
     })
     await publish(trx, 'document_updated', document.owner_id, {

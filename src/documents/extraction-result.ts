@@ -6,6 +6,7 @@ import type { Db, Trx } from '../db/pool.ts'
 import type { Row, Schema } from '../db/schema.ts'
 import { publish } from '../events.ts'
 import type { Outline, ReadPage } from '../ports/document-reader.ts'
+import { dateOfText, fileDate, unlessOfUser } from './dates.ts'
 import { writeVersion } from './versions.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
@@ -84,9 +85,15 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
     const batch = rows.slice(from, from + batchSize)
     await trx.insertInto('document_pages').values(batch).execute()
   }
+  const date = fileDate(outline.date ?? outline.metadata.created, app.now())
   // Metadata of the user takes precedence over metadata of the file.
   const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb || metadata`
-  await setColumns(app, trx, id, { mime_type: outline.mimeType, page_count: outline.pages.length, metadata: metadata as never })
+  await setColumns(app, trx, id, {
+    mime_type: outline.mimeType,
+    page_count: outline.pages.length,
+    metadata: metadata as never,
+    ...unlessOfUser(date, 'metadata'),
+  })
 }
 
 /** Claims the first free page for `leaseMs`. Returns null if there is none. */
@@ -175,7 +182,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
   // An attempt without any text does not replace the text of an earlier one.
   const keepsOldText = problem !== null && content === null
   await writeVersion(app, trx, id, {
-    ...(keepsOldText ? {} : { content: content ?? '', ocr_confidence: confidence }),
+    ...(keepsOldText ? {} : { content: content ?? '', ocr_confidence: confidence, ...(await dateOfText(app, trx, id, content ?? '')) }),
     status,
     error_code: problem?.code ?? null,
     error_message: problem?.message ?? null,

@@ -19,8 +19,10 @@ const columnTypes = {
   size: 'integer',
   status: 'text',
   ocr_confidence: 'real',
+  document_date: 'date',
 } as const satisfies Record<string, SortKey['type']>
 type Column = keyof typeof columnTypes
+const nullable: ReadonlySet<Column> = new Set(['ocr_confidence', 'document_date'])
 export const sortable = Object.keys(columnTypes) as [Column]
 
 export interface Filter {
@@ -30,6 +32,9 @@ export interface Filter {
   date_from?: Date | undefined
   date_to?: Date | undefined
   min_confidence?: number | undefined
+  /** YYYY-MM-DD, inclusive */
+  document_date_from?: string | undefined
+  document_date_to?: string | undefined
   /** user name or id of the owner; only admins see documents of others */
   owner?: string | undefined
 }
@@ -65,6 +70,17 @@ export function list(app: App, actor: Actor, options: ListOptions): Promise<Fetc
   )
 }
 
+/** Counts the documents that the actor can see by the year of their date. */
+export async function countByYear(app: App, actor: Actor, filter: Filter): Promise<Record<string, number>> {
+  const year = sql<number>`extract(year from documents.document_date)::integer`
+  const rows = await applyFilter(app.db, actor, filter)
+    .where('documents.document_date', 'is not', null)
+    .select([year.as('year'), sql<number>`count(*)`.as('count')])
+    .groupBy(year)
+    .execute()
+  return Object.fromEntries(rows.map(({ year, count }) => [year, count]))
+}
+
 type FilteredQuery = ReturnType<typeof applyFilter>
 
 /** Cuts the page by id first and joins owner and labels for the documents of that page only. */
@@ -77,9 +93,9 @@ function selectSlice(db: Db, all: FilteredQuery, by: Keyset, { limit, offset, af
     .$castTo<ListedDocument>()
 }
 
-/** Orders by the column, then by id, which makes the order unique. Only ocr_confidence is nullable; null comes last when descending. */
+/** Orders by the column, then by id, which makes the order unique. Null comes last when descending. */
 function keysetOf(sort: Column, order: 'asc' | 'desc'): Keyset {
-  const nulls = sort === 'ocr_confidence' ? { nulls: order === 'asc' ? ('first' as const) : ('last' as const) } : {}
+  const nulls = nullable.has(sort) ? { nulls: order === 'asc' ? ('first' as const) : ('last' as const) } : {}
   return keyset({ by: `documents.${sort}`, order, type: columnTypes[sort], ...nulls }, { by: 'documents.id', type: 'id', order })
 }
 const keysetsOf = (order: 'asc' | 'desc') =>
@@ -93,7 +109,8 @@ const fetchDefaultPage = compileStatement((db: Db, owner: string | null, limit: 
 )
 const fetchDefaultTotal = compileStatement((db: Db, owner: string | null) => selectOwn(db, owner).select(sql<number>`count(*)`.as('total')))
 
-function applyFilter(db: Db, actor: Actor, { status, source_id, label_ids, date_from, date_to, min_confidence, owner }: Filter) {
+function applyFilter(db: Db, actor: Actor, filter: Filter) {
+  const { status, source_id, label_ids, date_from, date_to, document_date_from, document_date_to, min_confidence, owner } = filter
   let query = db.selectFrom('documents')
   if (!isAdmin(actor)) query = query.where('documents.owner_id', '=', actor.id)
   if (status?.length) query = query.where('documents.status', 'in', status)
@@ -102,6 +119,8 @@ function applyFilter(db: Db, actor: Actor, { status, source_id, label_ids, date_
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   const confidence = lowestConfidence(min_confidence)
   if (confidence !== null) query = query.where(sql<boolean>`documents.ocr_confidence >= ${confidence}::real`)
+  if (document_date_from) query = query.where('documents.document_date', '>=', document_date_from)
+  if (document_date_to) query = query.where('documents.document_date', '<=', document_date_to)
   if (owner) {
     const { column, value } = parseUserIdentifier(owner)
     query = query.where('documents.owner_id', '=', (eb) => eb.selectFrom('users').select('id').where(column, '=', value))

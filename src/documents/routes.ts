@@ -3,9 +3,9 @@ import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { fileHeaders, matchesEtag, sendFile, untrustedContentHeaders } from '../http/files.ts'
-import { commaList, endTimestampText, integerText, jsonRecord, listOf, moment, numberText } from '../http/input.ts'
+import { calendarDate, commaList, endTimestampText, integerText, jsonRecord, listOf, moment, numberText } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
-import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
+import { pageQuery, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
 import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
@@ -14,13 +14,13 @@ import { requireDocument, requireDocumentName } from './access.ts'
 import { batchGet, batchGetRoute } from './batch-get.ts'
 import { documentResponse, pagesResponse, textResponse, viewWithContent } from './content.ts'
 import * as documents from './documents.ts'
-import { list as listDocuments, sortable } from './list.ts'
+import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
 import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './upload-requests.ts'
-import { type Document, DocumentAnswer, type DocumentView, etag, excerptLength, headLength, view } from './view.ts'
+import { type Document, DocumentAnswer, type DocumentView, etag, excerptLength, headLength, ListAnswer, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
 
@@ -40,7 +40,10 @@ export const listQuery = (app: App) =>
     date_from: moment.optional(),
     date_to: endTimestampText.optional(),
     min_confidence: numberText(0, 1).optional(),
+    document_date_from: calendarDate.optional(),
+    document_date_to: calendarDate.optional(),
     owner: z.string().max(200).optional(),
+    facets: commaList(z.enum(['years'])).optional(),
     fields: commaList(z.enum(fieldNames)).optional(),
   })
 
@@ -48,6 +51,7 @@ export const Changes = z.object({
   title: z.string().max(10_000, { abort: true }).overwrite(visibleLine).trim().min(1).max(1000).optional(),
   labels: listOf(z.string().min(1).max(200), 1000).optional(),
   metadata: jsonRecord.optional(),
+  document_date: calendarDate.nullable().optional().describe('null: the document has no date, also if its file or text has one.'),
 })
 
 const Sha256 = z
@@ -91,11 +95,7 @@ const fileOptions = ({ config }: App) => ({
 })
 
 export const routes = (app: App): Route[] => [
-  user(
-    'GET /api/documents',
-    { summary: 'List documents', query: listQuery(app), answer: pageSchema(DocumentAnswer.partial()), isLarge: true },
-    list(app),
-  ),
+  user('GET /api/documents', { summary: 'List documents', query: listQuery(app), answer: ListAnswer, isLarge: true }, list(app)),
   user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app)),
   user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app)),
   user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app)),
@@ -125,7 +125,7 @@ export const routes = (app: App): Route[] => [
       return withEtag(app, event, document)
     },
   ),
-  user('PUT /api/documents/:id', { summary: 'Change title, labels or metadata', ...changeOptions }, async ({ actor, event, param, body }) =>
+  user('PUT /api/documents/:id', { summary: 'Change fields of a document', ...changeOptions }, async ({ actor, event, param, body }) =>
     withEtag(app, event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
   ),
   user('DELETE /api/documents/:id', { summary: 'Delete a document', ids }, ({ actor, param }) => documents.remove(app, actor, param('id'))),
@@ -171,14 +171,14 @@ const list =
     // An empty list is treated like an absent parameter, as in all queries.
     const fields = query.fields?.length ? query.fields : undefined
     const page = await resolvePage(app, actor, query)
-    const { fields: _, ...filter } = query
+    const { fields: _, facets, ...filter } = query
     const isWhole = fields?.includes('content') ?? false
     const characters = isWhole ? headLength : fields ? 0 : excerptLength
     const fetched = await listDocuments(app, actor, { ...filter, ...page, characters })
-    const numbers = pagination(page, fetched)
-    if (fields && isWhole)
-      return streamedJson({ data: fetched.rows.map((row) => pick(viewWithContent(app, row), fields)), pagination: numbers })
-    return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), pagination: numbers }
+    const years = facets?.length ? { facets: { years: await countByYear(app, actor, filter) } } : {}
+    const numbers = { pagination: pagination(page, fetched), ...years }
+    if (fields && isWhole) return streamedJson({ data: fetched.rows.map((row) => pick(viewWithContent(app, row), fields)), ...numbers })
+    return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), ...numbers }
   }
 
 const upload =

@@ -6,6 +6,7 @@ import { publish, publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
+import { clearDate } from './dates.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate, lockOrCreateAll } from './stored-files.ts'
 import { enqueueIndex, publishUpdates, writeVersion } from './versions.ts'
@@ -124,6 +125,7 @@ export async function replaceFile(app: App, trx: Trx, id: string, { staged, ocr,
     duplicate_of: null,
     ocr_enabled: ocr,
     language,
+    ...clearDate,
   })
   await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
   await jobs.enqueue(trx, 'purge', { sha256: document.sha256 }, { dedupeKey: `purge:${document.sha256}` })

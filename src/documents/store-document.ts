@@ -9,6 +9,7 @@ import { detectType } from '../extract/detect.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
+import { ofUser } from './dates.ts'
 import { setLabels } from './document-labels.ts'
 import { mergeMetadata } from './documents.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
@@ -24,6 +25,8 @@ interface StoreOptions {
   metadata?: Record<string, unknown>
   ocr: boolean
   language: string
+  /** YYYY-MM-DD */
+  date?: string | undefined
   onDuplicate: 'allow' | 'reject' | 'return'
 }
 
@@ -62,6 +65,7 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
       language: options.language,
       metadata: JSON.stringify(mergeMetadata({}, options.metadata ?? {})),
       duplicate_of: duplicate?.id ?? null,
+      ...(options.date === undefined ? {} : { document_date: options.date, ...ofUser }),
       created_at: at,
       updated_at: at,
     })

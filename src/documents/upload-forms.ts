@@ -1,6 +1,6 @@
 /** Forms and answers of the upload routes. */
 import { z } from 'zod'
-import { booleanText, commaSeparated, jsonObject } from '../http/input.ts'
+import { booleanText, calendarDate, commaSeparated, jsonObject } from '../http/input.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import * as settings from '../settings/settings.ts'
 import { DocumentAnswer } from './view.ts'
@@ -11,6 +11,7 @@ const options = {
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
   metadata: jsonObject.prefault('{}'),
+  document_date: calendarDate.optional(),
 }
 export const OneForm = z.object({
   ...options,

@@ -178,10 +178,11 @@ function failed({ filename }: UploadedFile, error: unknown): BulkResult {
   return { filename, status: 'failed', error: { code, message: issue?.message ?? message } }
 }
 
-type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate'>
+type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate' | 'document_date'>
 
-async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, on_duplicate }: OptionFields) {
+async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, on_duplicate, document_date }: OptionFields) {
   const code = language ?? (await settings.get(app, actor)).ocr_default_language
   if (language || ocr_enabled) settings.checkLanguage(app, code)
-  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate: on_duplicate ?? app.config.documents.on_duplicate }
+  const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
+  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate, date: document_date }
 }

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import { pageSchema } from '../http/pages.ts'
 import { viewOf } from '../http/view.ts'
 
 export interface Document extends Row<'documents'> {
@@ -53,7 +54,7 @@ const isLonger = (characters: number) =>
 
 const columns = (
   'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
-  'duplicate_of source_id source_path file_replaced_at version created_at updated_at processed_at'
+  'document_date date_source date_confidence duplicate_of source_id source_path file_replaced_at version created_at updated_at processed_at'
 )
   .split(' ')
   .map((column) => `documents.${column}` as 'documents.id')
@@ -76,6 +77,9 @@ export const DocumentAnswer = z.object({
   labels: z.array(z.string()),
   label_ids: z.array(z.uuid()),
   metadata: z.record(z.string(), z.unknown()),
+  document_date: z.iso.date().nullable().describe('Day on which the document was written or issued.'),
+  date_source: z.enum(['user', 'metadata', 'text']).nullable(),
+  date_confidence: z.number().min(0).max(1).nullable().describe('Confidence of a date found in the text.'),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   duplicate_of: z.uuid().nullable(),
   source_id: z.uuid().nullable(),
@@ -83,6 +87,10 @@ export const DocumentAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
   processed_at: z.iso.datetime().nullable(),
+})
+
+export const ListAnswer = pageSchema(DocumentAnswer.partial()).extend({
+  facets: z.object({ years: z.record(z.string(), z.int()).describe('By the year of `document_date`.') }).optional(),
 })
 
 export type DocumentView = z.infer<typeof DocumentAnswer>
@@ -102,10 +110,13 @@ export const view = (document: Document): DocumentView =>
   viewOf(DocumentAnswer, {
     ...document,
     content_truncated: document.content_truncated ? true : undefined,
-    ocr_confidence: document.ocr_confidence === null ? null : Math.round(document.ocr_confidence * confidenceSteps) / confidenceSteps,
+    ocr_confidence: roundReal(document.ocr_confidence),
+    date_confidence: roundReal(document.date_confidence),
     labels: document.label_names,
     error: document.error_code === null ? null : { code: document.error_code, message: document.error_message ?? '' },
   })
+
+const roundReal = (value: number | null): number | null => (value === null ? null : Math.round(value * confidenceSteps) / confidenceSteps)
 
 /** Returns the ETag of GET. It changes with each version and with the names of the labels. */
 export const etag = ({ id, version, label_names, label_ids }: Document): string => {

@@ -89,14 +89,14 @@ function openSvg(source: ByteSource, { limits }: Tools): OpenedDocument {
     ...image,
     async contents() {
       const text = xmlToText(decodeXml(source.read()))
-      const { metadata, pages } = await image.contents()
-      return { metadata, pages: pages.map((page) => ({ ...page, text, needsOcr: page.needsOcr && text === '' })) }
+      const { pages, ...rest } = await image.contents()
+      return { ...rest, pages: pages.map((page) => ({ ...page, text, needsOcr: page.needsOcr && text === '' })) }
     },
   }
 }
 
 /** Limits the text of all pages together and removes characters that PostgreSQL cannot store. */
-function limitContents({ metadata, pages }: Contents): Contents {
+function limitContents({ metadata, date, pages }: Contents): Contents {
   let left = maxTextLength
   let isCut = false
   const limitedPages = pages.map((page) => {
@@ -105,7 +105,8 @@ function limitContents({ metadata, pages }: Contents): Contents {
     left -= text.length
     return { ...page, text }
   })
-  return { metadata: { ...sanitizeMetadata(metadata), ...(isCut || left === 0 ? { text_truncated: true } : {}) }, pages: limitedPages }
+  const limited = { ...sanitizeMetadata(metadata), ...(isCut || left === 0 ? { text_truncated: true } : {}) }
+  return { metadata: limited, ...(date === undefined ? {} : { date: date.slice(0, 40) }), pages: limitedPages }
 }
 
 /** Keeps strings, truncated to 2000 characters, numbers and booleans. */

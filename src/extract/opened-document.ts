@@ -22,8 +22,10 @@ export interface Limits {
   readonly dpi: number
 }
 
+/** `date`: see Outline. */
 export interface Contents {
   readonly metadata: Record<string, unknown>
+  readonly date?: string | undefined
   readonly pages: readonly OutlinePage[]
 }
 
@@ -57,11 +59,13 @@ export interface OpenedDocument {
 }
 
 /** Returns a document of one page of text without images. */
-export function openTextOnly(read: () => Promise<{ text: string; metadata?: Record<string, unknown> }>): OpenedDocument {
+export function openTextOnly(
+  read: () => Promise<{ text: string; metadata?: Record<string, unknown>; date?: string | undefined }>,
+): OpenedDocument {
   return {
     async contents() {
-      const { text, metadata = {} } = await read()
-      return { metadata, pages: [{ page: 1, text, needsOcr: false, width: null, height: null }] }
+      const { text, metadata = {}, date } = await read()
+      return { metadata, date, pages: [{ page: 1, text, needsOcr: false, width: null, height: null }] }
     },
     picture: async () => null,
     thumbnail: async () => null,

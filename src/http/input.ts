@@ -177,6 +177,8 @@ export const endTimestampText = z
   )
   .transform((value) => new Date(value))
   .refine(hasFourDigitYear, timestampMessage)
+/** Calendar date, without time and time zone. */
+export const calendarDate = z.iso.date('a date such as 2026-03-17').refine((day) => !day.startsWith('0000'), 'a date such as 2026-03-17')
 /** JSON as text, within the limits of bodies. */
 export const jsonText = (maxLength: number) =>
   z

@@ -26,6 +26,8 @@ export interface Outline {
   readonly mimeType: string
   /** Metadata of the file: author, title, created, … */
   readonly metadata: Record<string, unknown>
+  /** Time of creation, beginning with YYYY-MM-DD, in its own time zone if `metadata.created` is in another one. */
+  readonly date?: string | undefined
   readonly pages: readonly OutlinePage[]
 }
 

@@ -17,6 +17,9 @@ export interface SearchFilter {
   /** Range of created_at, inclusive. */
   readonly from: Date | null
   readonly to: Date | null
+  /** Range of document_date, inclusive, YYYY-MM-DD. */
+  readonly datedFrom: string | null
+  readonly datedTo: string | null
   /** Minimum OCR confidence, 0 to 1. Documents without a confidence do not match. */
   readonly minConfidence: number | null
 }
@@ -32,6 +35,8 @@ export const noFilter: SearchFilter = {
   sourceId: null,
   from: null,
   to: null,
+  datedFrom: null,
+  datedTo: null,
   minConfidence: null,
 }
 
@@ -62,7 +67,7 @@ export interface SearchClause {
 export type SearchField = 'any' | 'title' | 'content' | 'filename' | 'labels' | 'mime_type' | 'status' | 'source_id' | `metadata.${string}`
 
 export interface SearchSort {
-  readonly field: 'score' | 'created_at' | 'updated_at' | 'title' | 'size' | 'ocr_confidence'
+  readonly field: 'score' | 'created_at' | 'updated_at' | 'title' | 'size' | 'ocr_confidence' | 'document_date'
   readonly order: 'asc' | 'desc'
 }
 
@@ -86,6 +91,8 @@ export interface SearchHit {
   /** 0 to 1 */
   readonly score: number
   readonly created_at: Date
+  /** YYYY-MM-DD */
+  readonly document_date: string | null
   /** `snippet` is HTML with <mark> as its only element. */
   readonly highlights: readonly { readonly field: string; readonly snippet: string }[]
 }
@@ -98,7 +105,7 @@ export interface SearchAnswer {
   /** There are more matches than `total`. */
   readonly isCapped: boolean
   /** Counts by name over the matches in `total`. */
-  readonly facets: { readonly mime_types: Readonly<Record<string, number>>; readonly labels: Readonly<Record<string, number>> }
+  readonly facets: Readonly<Record<'mime_types' | 'labels' | 'years', Readonly<Record<string, number>>>>
 }
 
 /** Query for documents similar to one. */

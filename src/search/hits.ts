@@ -39,8 +39,17 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   for (const { document_id, score } of page) {
     const document = byId.get(document_id)
     if (!document) continue
-    const { title, filename, mime_type, created_at } = document
-    answer.push({ document_id, title, filename, mime_type, score, created_at, highlights: highlights(document, highlighters) })
+    const { title, filename, mime_type, created_at, document_date } = document
+    answer.push({
+      document_id,
+      title,
+      filename,
+      mime_type,
+      score,
+      created_at,
+      document_date,
+      highlights: highlights(document, highlighters),
+    })
     // A page of long texts with many substrings takes seconds.
     if (performance.now() - since < maxTurnMs) continue
     await setImmediate()
@@ -57,11 +66,11 @@ async function documents(db: Db, page: readonly Scored[], { markers, passage }: 
   // A prefix of one or two letters is in `all` only.
   const best = passage ? sql`relevance > 0 and ${hasAll} desc, relevance desc, ${hasAll} desc,` : sql``
   const { rows } = await sql<Found>`
-    select documents.id as document_id, title, filename, mime_type, documents.created_at,
+    select documents.id as document_id, title, filename, mime_type, documents.created_at, documents.document_date,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
       ${markers.content ? sql`case when passage.length is null then content else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
     from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
-      select id, title, filename, mime_type, created_at, content from documents where id = page.id offset 0
+      select id, title, filename, mime_type, created_at, document_date, content from documents where id = page.id offset 0
     ) documents ${
       markers.content
         ? sql`left join lateral (

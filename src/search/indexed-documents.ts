@@ -15,6 +15,8 @@ export interface IndexedDocument {
   source_id: string | null
   ocr_confidence: number | null
   created_at: Date
+  /** YYYY-MM-DD */
+  document_date: string | null
   label_ids: string[]
   label_names: string[]
 }
@@ -22,7 +24,7 @@ export interface IndexedDocument {
 /** Returns the documents that exist, ordered by id. */
 export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<IndexedDocument[]> {
   const { rows } = await sql<IndexedDocument>`
-    select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at,
+    select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at, document_date,
       coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
     from documents left join lateral (
       select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names

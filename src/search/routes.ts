@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { booleanText, endTimestampText, integerText, jsonText, listOf, moment } from '../http/input.ts'
+import { booleanText, calendarDate, endTimestampText, integerText, jsonText, listOf, moment } from '../http/input.ts'
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { resolvePage } from '../settings/settings.ts'
@@ -24,6 +24,7 @@ export const Filters = z
     status: listOf(z.enum(['pending', 'processing', 'completed', 'failed']), 100),
     source_id: id,
     date_range: z.strictObject({ from: moment, to: endTimestampText }).partial(),
+    document_date: z.strictObject({ from: calendarDate, to: calendarDate }).partial(),
     min_confidence: z.number().min(0).max(1),
     owner: name,
   })
@@ -45,6 +46,7 @@ const Result = z.object({
   mime_type: z.string(),
   score: z.number().min(0).max(1),
   created_at: z.iso.datetime(),
+  document_date: z.iso.date().nullable(),
   highlights: z.array(z.object({ field: z.enum(['title', 'content', 'filename', 'labels']), snippet: z.string() })),
 })
 
@@ -54,7 +56,7 @@ export const Answer = z.object({
   results: z.array(Result),
   total: z.int(),
   total_capped: z.boolean(),
-  facets: z.object({ mime_types: counts, labels: counts }),
+  facets: z.object({ mime_types: counts, labels: counts, years: counts.describe('By the year of `document_date`.') }),
   warnings: z.array(z.string()),
   pagination: PageNumbers,
   took_ms: z.number(),
@@ -80,7 +82,7 @@ export const routes = (app: App): Route[] => [
       description:
         'All words must match, also in other forms of their stem; the last one matches as a prefix. ' +
         'Syntax: "a phrase", -not, one OR another. Fields: title:, filename:, content:. ' +
-        'Filters: type: (a media type, image/*, or a short name such as pdf, separated by commas), label:, date:2026-01..2026-03, status:, owner:. ' +
+        'Filters: type: (a media type, image/*, or a short name such as pdf, separated by commas), label:, date:2026-01..2026-03 (on the document), added:2026-03-17 (time of arrival), status:, owner:. ' +
         '-type: and -label: exclude. `warnings` names parts that were probably meant otherwise. ' +
         'If more documents match than can be ranked, the newest ones and new ones with the words in their titles are ranked.',
       query: z.object({

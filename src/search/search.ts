@@ -36,7 +36,11 @@ export interface SearchResults {
   warnings: readonly string[]
   total: number
   total_capped: boolean
-  facets: { mime_types: Readonly<Record<string, number>>; labels: Readonly<Record<string, number>> }
+  facets: {
+    mime_types: Readonly<Record<string, number>>
+    labels: Readonly<Record<string, number>>
+    years: Readonly<Record<string, number>>
+  }
   pagination: ReturnType<typeof pageNumbers>
   took_ms: number
 }
@@ -70,7 +74,7 @@ export async function similar(app: App, actor: Actor, documentId: string, limit:
 
 type EngineOptions = { filter: SearchFilter; highlight: boolean; offset: number; limit: number; maxResults: number }
 
-const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 
 async function find(
   app: App,

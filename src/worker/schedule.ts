@@ -1,5 +1,6 @@
 /** Recurring tasks of a worker. */
 import type { App } from '../app.ts'
+import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { deleteExpiredEvents } from '../events.ts'
 import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
@@ -12,6 +13,7 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'queue syncs that are due': async (app) => {
     if (app.config.worker.schedule_sources) await enqueueDueSyncs(app)
   },
+  'date documents of earlier versions': dateOldDocuments,
   'delete expired events': ({ db }) => deleteExpiredEvents(db),
   'daily maintenance': maintainDaily,
 }

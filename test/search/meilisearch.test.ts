@@ -117,6 +117,7 @@ test('what is said to a server, and what is made of its answers', async () => {
         title: 'Annual report',
         content: 'Crème <brûlée> for the house, e-mail',
         created_at: at(1),
+        document_date: '2026-02-01',
         ocr_confidence: 0.5,
       },
       {
@@ -157,7 +158,7 @@ test('what is said to a server, and what is made of its answers', async () => {
   expect((await find('日本 елка')).found).toEqual([3])
   expect((await find('email')).found).toEqual([1])
   const capped = await search.search({ ...plainly, text: 'house', maxResults: 1, limit: 1 })
-  expect([capped.total, capped.isCapped, capped.facets]).toEqual([1, true, { mime_types: { 'text/plain': 1 }, labels: {} }])
+  expect([capped.total, capped.isCapped, capped.facets]).toEqual([1, true, { mime_types: { 'text/plain': 1 }, labels: {}, years: {} }])
   const filter: SearchFilter = {
     ownerId: owner,
     mimeTypes: ['text/*', 'image/png'],
@@ -168,6 +169,8 @@ test('what is said to a server, and what is made of its answers', async () => {
     sourceId: null,
     from: at(1),
     to: at(2),
+    datedFrom: '2026-01-31',
+    datedTo: '2026-02-28',
     minConfidence: 0.5,
   }
   const answer = await search.search({ ...plainly, text: 'creme', filter })
@@ -179,13 +182,14 @@ test('what is said to a server, and what is made of its answers', async () => {
         filename: 'a.txt',
         mime_type: 'text/plain',
         created_at: at(1),
+        document_date: '2026-02-01',
         score: expect.any(Number),
         highlights: [{ field: 'content', snippet: '<mark>Crème</mark> &lt;brûlée&gt; for the house, e-mail' }],
       },
     ],
     total: 1,
     isCapped: false,
-    facets: { mime_types: { 'text/plain': 1 }, labels: { 'Red & more': 1 } },
+    facets: { mime_types: { 'text/plain': 1 }, labels: { 'Red & more': 1 }, years: { 2026: 1 } },
   })
   expect((await find('creme', { filter: { ...noFilter, ownerId: other } })).found).toEqual([])
 
@@ -313,6 +317,7 @@ test('a long text is cut into attributes that all are searched, phrases across t
     source_id: null,
     ocr_confidence: null,
     created_at: new Date(0),
+    document_date: null,
     label_ids: [],
     label_names: [],
   })

@@ -579,7 +579,7 @@ test('words of one stem find each other in the languages of the documents, below
   expect((await asAda.search.advanced(conditions('exact', 'invoicing'))).total).toBe(0)
 })
 
-test('filters are typed as words: type, label, date, status, owner; what is wrong in them is said and never fails', async () => {
+test('filters are typed as words: type, label, added, status, owner; what is wrong in them is said and never fails', async () => {
   const { app, put, asAda, asAdmin } = await start()
   await put({ title: 'Scan', content: 'word', mimeType: 'image/png', labels: ['Tax 2026'], createdAt: new Date('2026-02-10T00:00:00Z') })
   await put({ title: 'Letter', content: 'word', mimeType: 'application/pdf', createdAt: new Date('2026-03-31T23:00:00Z') })
@@ -603,11 +603,11 @@ test('filters are typed as words: type, label, date, status, owner; what is wron
     ['word -type:pdf', 'Note,Scan', 0],
     ['label:"tax 2026"', 'Scan', 0],
     ['word -label:"tax 2026"', 'Letter,Note', 0],
-    ['word date:2026', 'Letter,Scan', 0],
-    ['date:2026-03', 'Letter', 0],
-    ['date:2026-02..2026-03', 'Letter,Scan', 0],
-    ['date:..2026-02', 'Note,Scan', 0],
-    ['date:2026-02-11..', 'Letter', 0],
+    ['word added:2026', 'Letter,Scan', 0],
+    ['added:2026-03', 'Letter', 0],
+    ['added:2026-02..2026-03', 'Letter,Scan', 0],
+    ['added:..2026-02', 'Note,Scan', 0],
+    ['added:2026-02-11..', 'Letter', 0],
     ['status:failed', 'Note', 0],
     ['owner:ada type:pdf', 'Letter', 0],
     ['owner:bob word', '', 1],
@@ -616,9 +616,9 @@ test('filters are typed as words: type, label, date, status, owner; what is wron
     ['10:30', 'Note', 0],
     ['https://example.org/word', '', 0],
     ['word type:nonsense', 'Letter,Note,Scan', 1],
-    ['word date:2026-13', 'Letter,Note,Scan', 1],
-    ['word date:2026-02-30', 'Letter,Note,Scan', 1],
-    ['word date:x..y..z', 'Letter,Note,Scan', 1],
+    ['word added:2026-13', 'Letter,Note,Scan', 1],
+    ['word added:2026-02-30', 'Letter,Note,Scan', 1],
+    ['word added:x..y..z', 'Letter,Note,Scan', 1],
     ['word status:lost', 'Letter,Note,Scan', 1],
     ['word label:none', '', 1],
     ['word -label:none', 'Letter,Note,Scan', 1],
@@ -635,8 +635,8 @@ test('filters are typed as words: type, label, date, status, owner; what is wron
     ['!!! OR word', 'Letter,Note,Scan', 1],
     ['letter OR OR note', 'Letter,Note', 1],
     ['word OR OR', 'Letter,Note,Scan', 1],
-    ['word date:2026-03..2026-02', '', 1],
-    ['word date:2026 date:2026-13 date:2026-13', 'Letter,Scan', 1],
+    ['word added:2026-03..2026-02', '', 1],
+    ['word added:2026 added:2026-13 added:2026-13', 'Letter,Scan', 1],
     ['type:', '', 1],
     ['word title: letter', '', 1],
     ['title:"" word', 'Letter,Note,Scan', 1],
@@ -651,6 +651,23 @@ test('filters are typed as words: type, label, date, status, owner; what is wron
     ['-absent', 'Letter,Note,Scan', 0],
   ]
   for (const [q, titles, warnings] of cases) expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
+  await put({ title: 'Dated', content: 'dated', date: '2019-07-01', createdAt: new Date('2026-02-10T00:00:00Z') })
+  for (const [q, titles, warnings] of [
+    ['date:2019', 'Dated', 0],
+    ['dated date:..2019-06', '', 0],
+    ['date:2019-07-01 added:2026-02-10', 'Dated', 0],
+    ['date:2026', '', 0],
+    ['dated date:2019-13', 'Dated', 1],
+    ['dated -date:2019', 'Dated', 1],
+    ['date:2020..2019', '', 1],
+  ] as const)
+    expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
+  const dated = (document_date: object) => asAda.search.query('dated', { filters: { document_date } })
+  expect((await dated({ from: '2019-07-01', to: '2019-07-01' })).results[0]?.document_date).toBe('2019-07-01')
+  expect((await dated({ from: '2019-07-02' })).total).toBe(0)
+  expect((await asAda.send('GET', `/api/search?q=dated&filters=${encodeURIComponent('{"document_date":{"from":"2019"}}')}`)).status).toBe(
+    400,
+  )
   expect(await found('owner:ada type:pdf', asAdmin)).toEqual(['Letter', 0])
   expect(await found('owner:nobody type:pdf', asAdmin)).toEqual(['', 1])
   const narrowed = (filters: object) => asAda.search.query('word type:image', { filters })

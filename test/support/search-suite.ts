@@ -25,6 +25,8 @@ export interface Draft {
   status?: 'pending' | 'processing' | 'completed' | 'failed'
   confidence?: number
   createdAt?: Date
+  /** YYYY-MM-DD */
+  date?: string
   ownerId?: string
 }
 
@@ -46,6 +48,7 @@ export async function insertDocument(db: Db, ownerId: string, draft: Draft = {})
       sha256,
       language: 'eng',
       metadata: '{}',
+      document_date: draft.date ?? null,
       ...(draft.createdAt ? { created_at: draft.createdAt } : {}),
     })
     .returning('id')
@@ -342,7 +345,11 @@ export function searchSuite(name: string, prepare: Prepare): void {
       { title: 'C', content: 'word', status: 'failed', createdAt: new Date('2026-03-01T00:00:00Z') },
     )
     const [red, blue] = [await label(db, 'Red'), await label(db, 'Blue')]
-    expect((await ask('word')).facets).toEqual({ mime_types: { 'text/plain': 2, 'application/pdf': 1 }, labels: { Red: 2, Blue: 1 } })
+    expect((await ask('word')).facets).toEqual({
+      mime_types: { 'text/plain': 2, 'application/pdf': 1 },
+      labels: { Red: 2, Blue: 1 },
+      years: {},
+    })
     expect(await titles('word', { filter: { mimeTypes: ['application/pdf', 'image/png'] } })).toEqual(['A'])
     expect(await titles('word', { filter: { labelIds: [red] } })).toEqual(['A', 'B'])
     expect(await titles('word', { filter: { labelIds: [red, blue] } })).toEqual(['A'])
@@ -351,6 +358,32 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('word', { filter: { to: new Date('2026-02-01T00:00:00Z') } })).toEqual(['A', 'B'])
     expect(await titles('word', { filter: { minConfidence: 0.6 } })).toEqual(['A'])
     expect(await titles('word', { filter: { sourceId: randomUUID() } })).toEqual([])
+  })
+
+  test(its('filters and sorts by the document date, and counts years'), async () => {
+    const { db, engine, put, ask, find, titles } = await start()
+    const [, , undated] = await put(
+      { title: 'A', content: 'word', date: '2024-02-29' },
+      { title: 'B', content: 'word', date: '2024-03-01' },
+      { title: 'C', content: 'word' },
+      { title: 'D', content: 'word', date: '1899-12-31' },
+    )
+    const between = (datedFrom: string | null, datedTo: string | null) => titles('word', { filter: { datedFrom, datedTo } })
+    expect((await ask('word')).facets.years).toEqual({ 1899: 1, 2024: 2 })
+    expect((await ask('word')).hits.find(({ title }) => title === 'A')?.document_date).toBe('2024-02-29')
+    expect(await between('2024-02-29', '2024-02-29')).toEqual(['A'])
+    expect(await between('2024-01-01', '2024-12-31')).toEqual(['A', 'B'])
+    expect(await between('1800-01-01', '2024-02-29')).toEqual(['A', 'D'])
+    expect(await between(null, '2024-02-28')).toEqual(['D'])
+    expect(await between('2024-03-01', null)).toEqual(['B'])
+    expect(await between('2024-03-02', '2024-03-01')).toEqual([])
+    const byDate = async (order: 'asc' | 'desc') =>
+      (await find({ sort: [{ field: 'document_date', order }] })).hits.map(({ title }) => title)
+    expect(await byDate('desc')).toEqual(['B', 'A', 'D', 'C'])
+    expect(await byDate('asc')).toEqual(['C', 'D', 'A', 'B'])
+    await db.updateTable('documents').set({ document_date: '2020-01-01' }).where('id', '=', undated!).execute()
+    await engine.refresh([undated!])
+    expect(await between('2020-01-01', '2020-01-31')).toEqual(['C'])
   })
 
   test(its('follows changes, new labels and deletions; refreshing again, or what is not there, does no harm'), async () => {

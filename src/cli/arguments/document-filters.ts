@@ -1,7 +1,7 @@
 /** Flags that select documents. */
 import type { Command } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
-import { SuggestingOption } from './flag-values.ts'
+import { parsePeriodFlag, SuggestingOption } from './flag-values.ts'
 import { findLabelIds } from './labels.ts'
 import { findSourceId } from './sources.ts'
 import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
@@ -15,6 +15,8 @@ export interface FilterFlags extends TimeSpanFlags {
   source?: string
   label?: string
   owner?: string
+  /** period of the document date */
+  date?: string
 }
 
 /** Adds the flags. `hasTo` false: --to is not a time but the target of the command. */
@@ -25,16 +27,23 @@ export const addFilterFlags = (command: Command, options: { hasTo?: boolean } = 
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--label <labels>', 'only with all these labels (names or ids, separated by commas)')
+    .option('--date <period>', 'only with this document date: 2026, 2026-03, 2025..2026-03')
     .option('--owner <user>', 'only of this user (name or id); for admins')
 
-/** Converts the flags to a query of the API. Throws Failure NOT_FOUND for an unknown label, source or owner. */
-export async function buildDocumentQuery(client: Client, { status, source, label, owner, ...span }: FilterFlags): Promise<Query> {
+/** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */
+export async function buildDocumentQuery(
+  client: Client,
+  { status, source, label, date, owner, ...span }: FilterFlags,
+): Promise<Query> {
   const { from, to } = timeSpanOf(span)
+  const period = date === undefined ? null : parsePeriodFlag('--date', date)
   return {
     status,
     source_id: source === undefined ? undefined : await findSourceId(client, source),
     date_from: from,
     date_to: to,
+    document_date_from: period?.from ?? undefined,
+    document_date_to: period?.to ?? undefined,
     owner: owner === undefined ? undefined : await findOwnerId(client, owner),
     label_ids: label === undefined ? undefined : (await findLabelIds(client, label)).join(','),
   }

@@ -1,5 +1,6 @@
 /** Dates in flags, and the flags of a time span. */
 import { type Command, Option } from 'commander'
+import { isCalendarDate } from '../../calendar.ts'
 import { usage } from '../runtime/exit.ts'
 import { parseDurationFlag } from './flag-values.ts'
 
@@ -46,4 +47,12 @@ export function parseWhen(flag: string, text: string, isAhead = false): string {
     throw usage(`${flag} ${text}: not a date, a time or a duration such as yesterday, 2026-11-20, 2026-11-20T08:00:00Z or 7d`)
   const ms = parseDurationFlag(flag, word)
   return new Date(now + (isAhead ? ms : -ms)).toISOString()
+}
+
+/** Converts a date, yesterday or today (in UTC) to YYYY-MM-DD. Throws Failure USAGE. */
+export function parseDayFlag(flag: string, text: string): string {
+  const word = text.trim().toLowerCase()
+  const day = Object.hasOwn(days, word) ? parseWhen(flag, word) : word
+  if (!isCalendarDate(day)) throw usage(`${flag} ${text}: not a date such as 2026-03-17 or yesterday`)
+  return day
 }

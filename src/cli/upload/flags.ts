@@ -1,6 +1,7 @@
 /** Flags of upload commands. */
 import { type Command, Option } from 'commander'
 import { collectValues, parseCount, parseDurationFlag, parseKeyValues } from '../arguments/flag-values.ts'
+import { parseDayFlag } from '../arguments/time-span.ts'
 import { parseAfterUpload } from './after-upload.ts'
 import { createThrottle } from './send.ts'
 import type { UploadRun } from './upload.ts'
@@ -15,6 +16,7 @@ export interface UploadFlags {
   ocr: boolean
   owner?: string
   metadata: string[]
+  date?: string
   onDuplicate: 'skip' | 'upload'
   afterUpload: string
   minAge: string
@@ -35,6 +37,7 @@ export const addUploadFlags = (command: Command): Command =>
     .option('--no-ocr', 'use only the text layer of the file')
     .option('--owner <user>', 'owner: user name, e-mail address or id (for admins)')
     .option('--metadata <key=value>', 'metadata entry; repeatable', collectValues, [])
+    .option('--date <date>', 'document date (default: from the file or its text)')
     .addOption(new Option('--on-duplicate <what>', 'action if the owner has the same content').choices(['skip', 'upload']).default('skip'))
     .option('--after-upload <what>', 'action after the upload: keep, delete or move:DIR', 'keep')
     .option('--min-age <duration>', 'skip files changed more recently, e.g. scans being written', '0s')
@@ -44,7 +47,7 @@ export const addUploadFlags = (command: Command): Command =>
 
 /** Converts the flags to options of an upload. Throws Failure USAGE. */
 export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {
-  const { label, language, ocr, owner, metadata, onDuplicate, concurrency } = flags
+  const { label, language, ocr, owner, metadata, date, onDuplicate, concurrency } = flags
   return {
     command,
     options: {
@@ -53,6 +56,7 @@ export function parseUploadFlags(command: string, flags: UploadFlags): Omit<Uplo
       ocr_enabled: ocr,
       owner,
       metadata: metadata.length === 0 ? undefined : parseKeyValues('--metadata', metadata),
+      document_date: date === undefined ? undefined : parseDayFlag('--date', date),
       on_duplicate: onDuplicate === 'skip' ? 'return' : 'allow',
     },
     stdinName: undefined,

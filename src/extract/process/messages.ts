@@ -25,7 +25,7 @@ export const memoryNotice = 'reader process: out of memory\n'
 export const timeoutNotice = 'reader process: the work took too long\n'
 
 export type Answer =
-  | { readonly outline: { mimeType: string; metadata: Record<string, unknown>; pages: readonly OutlinePage[] } }
+  | { readonly outline: { mimeType: string; metadata: Record<string, unknown>; date?: string | undefined; pages: readonly OutlinePage[] } }
   | { readonly page: ReadPage }
   | { readonly thumbnail: Uint8Array | null }
   | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

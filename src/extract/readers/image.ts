@@ -3,6 +3,7 @@ import sharp, { type Metadata, type Sharp } from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
 import type { Box, ByteSource, Contents, Limits, OpenedDocument, Picture } from '../opened-document.ts'
 import { decodeBmp } from './bmp.ts'
+import { readExifTime } from './exif.ts'
 
 /** Minimum side of an image for OCR. */
 const minSidePixels = 8
@@ -69,8 +70,10 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       const { count, sizes } = await readSizes()
       const pages = sizes.map((size, i): OutlinePage => ({ page: i + 1, text: '', needsOcr: isReadable(size), ...size }))
       const { width = null, height = null } = sizes[0] ?? {}
+      const { metadata } = await getImage()
+      const created = readTimeTaken(metadata, source)
       const skipped = count - sizes.length
-      return { metadata: { width, height, page_count: count, ...(skipped > 0 && { pages_without_ocr: skipped }) }, pages }
+      return { metadata: { width, height, page_count: count, created, ...(skipped > 0 && { pages_without_ocr: skipped }) }, pages }
     },
 
     async picture(number): Promise<Picture | null> {
@@ -98,6 +101,9 @@ const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) 
 
 /** Returns the number of pages. The frames of an animation are one page. */
 const pageCount = ({ format, pages = 1 }: Metadata): number => (format === 'tiff' ? pages : 1)
+
+const readTimeTaken = ({ exif, format }: Metadata, source: ByteSource): string | undefined =>
+  exif ? readExifTime(exif) : format === 'tiff' ? readExifTime(source.read()) : undefined
 
 function throwReadFailure(problem: unknown): never {
   if (problem instanceof ReadFailure) throw problem

@@ -39,7 +39,8 @@ export function openMail(source: ByteSource, isMbox: boolean, openPart: OpenPart
     }
     const [first] = emails
     const body: OutlinePage = { page: 1, text: normalizeWhitespace(sink.text()), needsOcr: false, width: null, height: null }
-    return { contents: { metadata: first ? metadataOf(first) : {}, pages: [body, ...extra] }, attachmentPages }
+    const contents = { metadata: first ? metadataOf(first) : {}, date: first && dateOf(first), pages: [body, ...extra] }
+    return { contents, attachmentPages }
   }
   const loaded = () => {
     read ??= load()
@@ -127,6 +128,19 @@ function messageText(email: Email): string {
   const body = email.text?.trim() ? email.text : email.html ? readHtml(email.html).text : ''
   return [...headers, '', body].join('\n')
 }
+
+/** Returns the date of the header in its own time zone; else in UTC. */
+function dateOf({ headers, date }: Email): string | undefined {
+  return mailDate(headers.find(({ key }) => key === 'date')?.value ?? '') ?? date
+}
+
+/** Returns the day of a Date header (RFC 5322) in its own time zone as YYYY-MM-DD. */
+export function mailDate(header: string): string | undefined {
+  const [, day = '', name = '', year] = /(\d{1,2})\s+([a-z]{3})[a-z]*\s+(\d{4})/i.exec(header) ?? []
+  const month = mailMonths.indexOf(name.toLowerCase()) / 3 + 1
+  return year && Number.isInteger(month) && month > 0 ? `${year}-${String(month).padStart(2, '0')}-${day.padStart(2, '0')}` : undefined
+}
+const mailMonths = 'janfebmaraprmayjunjulaugsepoctnovdec'
 
 function metadataOf(email: Email): Record<string, unknown> {
   const from = addressText(email.from && [email.from])

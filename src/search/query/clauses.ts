@@ -8,7 +8,7 @@ const maxTotalLength = 10_000
 const maxKeyLength = 255
 
 const fields = ['any', 'title', 'content', 'filename', 'labels', 'mime_type', 'status', 'source_id'] as const
-const sortable = ['score', 'created_at', 'updated_at', 'title', 'size', 'ocr_confidence'] as const
+const sortable = ['score', 'created_at', 'updated_at', 'title', 'size', 'ocr_confidence', 'document_date'] as const
 
 const Field = z.union(
   [z.enum(fields), z.templateLiteral(['metadata.', z.string().min(1).max(maxKeyLength)])],

@@ -17,6 +17,7 @@ export interface Filters {
   status?: readonly DocumentStatus[] | undefined
   source_id?: string | undefined
   date_range?: { from?: Date | undefined; to?: Date | undefined } | undefined
+  document_date?: { from?: string | undefined; to?: string | undefined } | undefined
   min_confidence?: number | undefined
   owner?: string | undefined
 }
@@ -65,6 +66,8 @@ export async function resolveFilter(
     sourceId: filters.source_id?.toLowerCase() ?? null,
     from: latest(filters.date_range?.from ?? null, typed.from),
     to: earliest(filters.date_range?.to ?? null, typed.to),
+    datedFrom: latest(filters.document_date?.from ?? null, typed.datedFrom),
+    datedTo: earliest(filters.document_date?.to ?? null, typed.datedTo),
     // Documents without OCR have no confidence: 0 must not exclude them.
     minConfidence: lowestConfidence(filters.min_confidence),
   }

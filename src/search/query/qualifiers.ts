@@ -1,4 +1,5 @@
 /** Separates the filters of a query (`type:pdf`) from its words, and warns of probable mistakes. */
+import { type Period, parsePeriod } from '../../calendar.ts'
 import type { DocumentStatus } from '../../db/schema.ts'
 import { normalizeQuotes, termFields } from './parser.ts'
 
@@ -12,6 +13,10 @@ export interface ParsedQuery {
   readonly notLabels: readonly string[]
   readonly status: readonly DocumentStatus[]
   readonly owner: string | null
+  /** range of the document date, YYYY-MM-DD */
+  readonly datedFrom: string | null
+  readonly datedTo: string | null
+  /** range of the time of arrival */
   readonly from: Date | null
   readonly to: Date | null
   /** the query has a filter */
@@ -62,6 +67,8 @@ interface Draft {
   notLabels: string[]
   status: DocumentStatus[]
   owner: string | null
+  datedFrom: string | null
+  datedTo: string | null
   from: Date | null
   to: Date | null
   warnings: string[]
@@ -85,15 +92,29 @@ const qualifiers: Readonly<Record<string, Qualifier>> = {
     draft.owner = value
   },
   date: (draft, value, isNegated) => {
-    if (isNegated) return warnNegated(draft, 'date')
-    const span = parseDateRange(value)
-    if (!span) draft.warnings.push(`date:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
-    else {
-      if (span.from && span.to && span.from > span.to) draft.warnings.push(`date:${value} ends before it begins: no document matches`)
-      draft.from = latest(draft.from, span.from)
-      draft.to = earliest(draft.to, span.to)
-    }
+    const period = periodOf(draft, 'date', value, isNegated)
+    draft.datedFrom = latest(draft.datedFrom, period?.from ?? null)
+    draft.datedTo = earliest(draft.datedTo, period?.to ?? null)
   },
+  added: (draft, value, isNegated) => {
+    const { from = null, to = null } = periodOf(draft, 'added', value, isNegated) ?? {}
+    draft.from = latest(draft.from, from === null ? null : new Date(`${from}T00:00:00.000Z`))
+    draft.to = earliest(draft.to, to === null ? null : new Date(`${to}T23:59:59.999Z`))
+  },
+}
+
+/** Parses the period of a filter. Warns of mistakes. */
+function periodOf(draft: Draft, field: string, value: string, isNegated: boolean): Period | null {
+  if (isNegated) {
+    warnNegated(draft, field)
+    return null
+  }
+  const period = parsePeriod(value)
+  if (!period)
+    draft.warnings.push(`${field}:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
+  else if (period.from && period.to && period.from > period.to)
+    draft.warnings.push(`${field}:${value} ends before it begins: no document matches`)
+  return period
 }
 
 /** Returns the qualifier of a field, which is user input and may be __proto__. */
@@ -110,6 +131,8 @@ export function parseQualifiers(query: string): ParsedQuery {
     notLabels: [],
     status: [],
     owner: null,
+    datedFrom: null,
+    datedTo: null,
     from: null,
     to: null,
     warnings: [],
@@ -178,31 +201,9 @@ function typesOf(draft: Draft, value: string): string[] {
     })
 }
 
-/** Parses `PERIOD` or `PERIOD..PERIOD`, in UTC; null if either is not a date. */
-function parseDateRange(value: string): { from: Date | null; to: Date | null } | null {
-  const [first = '', last, ...more] = value.split('..')
-  if (more.length > 0 || value === '..') return null
-  const begin = first === '' ? null : parsePeriod(first)
-  const end = last === undefined ? begin : last === '' ? null : parsePeriod(last)
-  if (begin === undefined || end === undefined) return null
-  return { from: begin?.from ?? null, to: end?.to ?? null }
-}
-
-/** Returns the first and the last millisecond of a year, month or day. */
-function parsePeriod(text: string): { from: Date; to: Date } | undefined {
-  const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text) ?? []
-  if (year === undefined) return undefined
-  const at = new Date(`${year}-${month ?? '01'}-${day ?? '01'}T00:00:00.000Z`)
-  // JavaScript reads 2026-02-30 as a day in March.
-  if (Number.isNaN(at.getTime()) || (day !== undefined && at.getUTCDate() !== Number(day)) || Number(year) === 0) return undefined
-  const next = new Date(at)
-  if (day !== undefined) next.setUTCDate(next.getUTCDate() + 1)
-  else if (month !== undefined) next.setUTCMonth(next.getUTCMonth() + 1)
-  else next.setUTCFullYear(next.getUTCFullYear() + 1)
-  return { from: at, to: new Date(next.getTime() - 1) }
-}
-
 /** Returns the later of two dates; null: no limit. */
-export const latest = (one: Date | null, other: Date | null): Date | null => (one && other ? (one > other ? one : other) : (one ?? other))
+export const latest = <T extends Date | string>(one: T | null, other: T | null): T | null =>
+  one && other ? (one > other ? one : other) : (one ?? other)
 /** Returns the earlier of two dates; null: no limit. */
-export const earliest = (one: Date | null, other: Date | null): Date | null => (one && other ? (one < other ? one : other) : (one ?? other))
+export const earliest = <T extends Date | string>(one: T | null, other: T | null): T | null =>
+  one && other ? (one < other ? one : other) : (one ?? other)

@@ -29,7 +29,8 @@ async function rowsOf(place: Place, tables: readonly string[]): Promise<string[]
   const client = await connection(place)
   const found: string[] = []
   for (const table of tables) {
-    const { rows } = await client.query<{ row: string }>(`select to_jsonb(t)::text as row from ${table} t order by 1`)
+    // Lost with the dates: a later worker looks for them again.
+    const { rows } = await client.query<{ row: string }>(`select (to_jsonb(t) - 'date_checked')::text as row from ${table} t order by 1`)
     found.push(...rows.map(({ row }) => `${table} ${row}`))
   }
   return found
@@ -49,7 +50,7 @@ test('down to 0012 and up again: documents stay and are found, and the schema is
 
   const planned = await here(place, ['migrate', 'down', '--to', '0012_search', '-n', '--json'])
   const names = (JSON.parse(planned.stdout) as { name: string; loses: string }[]).map(({ name }) => name)
-  expect([planned.code, names]).toEqual([0, ['0014_audit', '0013_api_tokens']])
+  expect([planned.code, names]).toEqual([0, ['0016_document_date_indexes', '0015_document_date', '0014_audit', '0013_api_tokens']])
   expect((await here(place, ['migrate', 'down', '--to', '0012_search', '--no-input'])).code).toBe(2)
   expect(await schemaOf(place)).toEqual(before.schema)
 

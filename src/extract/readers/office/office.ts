@@ -49,7 +49,7 @@ function readOptionalPart(archive: Archive, name: string): Uint8Array {
 export const openOffice = (source: ByteSource, family: Family): OpenedDocument =>
   openTextOnly(async () => {
     const archive = openArchive(source.read())
-    return { text: readText(archive, family), metadata: readProperties(archive, family) }
+    return { text: readText(archive, family), ...readProperties(archive, family) }
   })
 
 function readText(archive: Archive, family: Family): string {
@@ -80,11 +80,12 @@ const propertyNames: Readonly<Record<string, string>> = {
   'meta:generator': 'producer',
 }
 
-/** Reads the metadata. Dates become ISO dates. */
-function readProperties(archive: Archive, family: Family): Record<string, unknown> {
+/** Reads the metadata. Dates become ISO dates. `date` is the unchanged time of creation. */
+function readProperties(archive: Archive, family: Family): { metadata: Record<string, unknown>; date: string | undefined } {
   const parts =
     family === 'epub' ? [findPackagePath(archive)] : family === 'open-document' ? ['meta.xml'] : ['docProps/core.xml', 'docProps/app.xml']
   const metadata: Record<string, unknown> = {}
+  let date: string | undefined
   for (const part of parts) {
     let key: string | undefined
     let value = ''
@@ -98,12 +99,13 @@ function readProperties(archive: Archive, family: Family): Record<string, unknow
       },
       close() {
         const text = key && normalizeWhitespace(value)
+        if (key === 'created' && text) date ??= text
         if (key && text) metadata[key] ??= key === 'created' || key === 'modified' ? toIsoDate(text) : text
         key = undefined
       },
     })
   }
-  return metadata
+  return { metadata, date }
 }
 
 function toIsoDate(value: string): string {

@@ -21,7 +21,8 @@ export interface PdfText {
 
 export interface PdfTextDocument {
   readonly pageCount: number
-  metadata(): Promise<Record<string, unknown>>
+  /** `date`: see Outline. */
+  metadata(): Promise<{ metadata: Record<string, unknown>; date: string | undefined }>
   /** Returns the text of a page, counted from 1, with the values of form fields and the texts of notes. */
   page(number: number): Promise<PdfText>
   attachments(): Promise<{ filename: string; bytes: Uint8Array }[]>
@@ -81,7 +82,7 @@ async function readAnnotations(page: Page): Promise<string[]> {
 const infoKeys = { Title: 'title', Author: 'author', Subject: 'subject', Keywords: 'keywords', Creator: 'creator', Producer: 'producer' }
 const dateKeys = { CreationDate: 'created', ModDate: 'modified' }
 
-async function readMetadata(document: PDFDocumentProxy): Promise<Record<string, unknown>> {
+async function readMetadata(document: PDFDocumentProxy): Promise<{ metadata: Record<string, unknown>; date: string | undefined }> {
   const { info } = (await document.getMetadata().catch(() => ({ info: {} }))) as { info: Record<string, unknown> }
   const metadata: Record<string, unknown> = {}
   for (const [key, name] of Object.entries(infoKeys)) {
@@ -92,7 +93,8 @@ async function readMetadata(document: PDFDocumentProxy): Promise<Record<string, 
     const date = parsePdfDate(info[key])
     if (date) metadata[name] = date
   }
-  return { ...metadata, page_count: document.numPages }
+  const [, year, month, day] = /^(?:D:)?(\d{4})(\d\d)(\d\d)/.exec(String(info.CreationDate ?? '')) ?? []
+  return { metadata: { ...metadata, page_count: document.numPages }, date: year && `${year}-${month}-${day}` }
 }
 
 async function readAttachments(document: PDFDocumentProxy): Promise<{ filename: string; bytes: Uint8Array }[]> {

@@ -95,8 +95,8 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       const { pages, skipped, damaged } = await readPages(document)
       if (damaged === pages.length) throw new ReadFailure('FILE_CORRUPT', 'No page of the PDF can be read.')
       const gapCounts = { ...(skipped > 0 && { pages_without_ocr: skipped }), ...(damaged > 0 && { pages_damaged: damaged }) }
-      const metadata = { ...(await document.metadata()), ...gapCounts }
-      return { metadata, pages: [...pages, ...(await readAttachments(document))] }
+      const { metadata, date } = await document.metadata()
+      return { metadata: { ...metadata, ...gapCounts }, date, pages: [...pages, ...(await readAttachments(document))] }
     },
 
     async picture(number): Promise<Picture | null> {

@@ -21,7 +21,7 @@ export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
 
 /** Returns the entry of a document. Texts are encoded words; `joined_…`: joined tokens; `loose_…`: distinct words with typo tolerance, which only these attributes have. */
 export async function entryOf(document: IndexedDocument): Promise<Entry> {
-  const { id, owner_id, source_id, created_at, ocr_confidence, mime_type, status, label_ids, label_names } = document
+  const { id, owner_id, source_id, created_at, document_date, ocr_confidence, mime_type, status, label_ids, label_names } = document
   const joined = new Set<string>()
   const fuzzy = new Set<string>()
   let tokenCount = 0
@@ -59,6 +59,8 @@ export async function entryOf(document: IndexedDocument): Promise<Entry> {
     label_ids,
     labels: label_names,
     created_at: created_at.getTime(),
+    document_date: document_date && Date.parse(document_date),
+    document_year: document_date && Number(document_date.slice(0, 4)),
     confidence: ocr_confidence,
     title,
     label_words,

@@ -1,5 +1,6 @@
 /** Search by a Meilisearch server. Queries that it cannot express use the PostgreSQL index, which is also maintained. */
 import { sql } from 'kysely'
+import { MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
 import { AppError } from '../../../errors.ts'
 import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
@@ -24,7 +25,7 @@ export interface MeilisearchOptions extends ServerOptions {
   readonly batchSize: number
 }
 
-const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 
 /** Opens the engine. It sends no request before it is used. */
 export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
@@ -38,9 +39,13 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     const filter = filterOf(query.filter)
     if (filter === null) return noHits
     const [matches, options] = await Promise.all([
-      find(toMeilisearchQuery(terms, query.fuzzy), filter, query),
+      find(toMeilisearchQuery(terms, query.fuzzy), filter, query).catch(undefinedIfOutdated),
       highlighting(db, terms, query),
     ])
+    if (matches === undefined) {
+      server.prepare(index).catch(() => {})
+      return postgres.search(query)
+    }
     if (matches === null) return answerWithoutIndex()
     const [facets, page] = await Promise.all([matches.facets(), hits(db, matches.page, options)])
     return { hits: page, total: matches.total, isCapped: matches.isCapped, facets }
@@ -53,19 +58,19 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       locales: ['eng' as const],
       ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
     }
-    const page = { offset, limit, attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels'] }
+    const page = { offset, limit, attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels', 'document_year'] }
     const answer = await server.requestExisting(index, (index) => index.search(q, { ...how, ...page }))
     if (answer === null) return null
-    const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels } = {} } = answer
+    const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels, document_year } = {} } = answer
     const isCapped = estimatedTotalHits > maxResults
     return {
       page: hits.map(({ id, _rankingScore }) => ({ document_id: id, score: _rankingScore ?? 0 })),
       total: Math.min(estimatedTotalHits, maxResults),
       isCapped,
       facets: async (): Promise<SearchAnswer['facets']> => {
-        if (!isCapped) return { mime_types: sortCounts(mime_type), labels: sortCounts(labels) }
+        if (!isCapped) return { mime_types: sortCounts(mime_type), labels: sortCounts(labels), years: document_year ?? {} }
         // Meilisearch counts all matches. Facets are of those that have pages.
-        const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels'] }
+        const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels', 'document_year'] }
         const { hits } = await server.request(index, (index) => index.search(q, counted))
         return facetsOf(hits as unknown as Counted[])
       },
@@ -155,6 +160,12 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
   }
 }
 
+/** Returns undefined if the index has the settings of an earlier version, without an attribute for filters or facets. */
+function undefinedIfOutdated(error: Error): undefined {
+  const code = error.cause instanceof MeilisearchApiError ? error.cause.cause?.code : undefined
+  if (code !== 'invalid_search_filter' && code !== 'invalid_search_facets') throw error
+}
+
 const missingIndex = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index does not exist. Fix: dms search reindex')
 
 /** Maximum number of documents that refresh() puts into a missing index. */
@@ -187,6 +198,7 @@ async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, 
 interface Counted {
   readonly mime_type: string
   readonly labels: readonly string[]
+  readonly document_year?: number | null
 }
 
 function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
@@ -195,7 +207,11 @@ function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
     for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
     return sortCounts(Object.fromEntries(counts))
   }
-  return { mime_types: count(documents.map(({ mime_type }) => mime_type)), labels: count(documents.flatMap(({ labels }) => labels)) }
+  return {
+    mime_types: count(documents.map(({ mime_type }) => mime_type)),
+    labels: count(documents.flatMap(({ labels }) => labels)),
+    years: count(documents.flatMap(({ document_year }) => (document_year ? [String(document_year)] : []))),
+  }
 }
 
 /** Sorts counts, the largest first. */

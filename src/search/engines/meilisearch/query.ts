@@ -51,7 +51,7 @@ export function toMeilisearchQuery(terms: readonly Term[], fuzzy: boolean): Meil
 
 /** Returns the filter expressions, which restrict every search to the owner's documents; null if no document can pass. */
 export function filterOf(filter: SearchFilter): string[] | null {
-  const { ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId, from, to, minConfidence } = filter
+  const { ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId, from, to, datedFrom, datedTo, minConfidence } = filter
   const types = mimeTypes.filter(isUnescaped)
   if (types.length < Math.min(1, mimeTypes.length) || ![...labelIds, ...status, sourceId ?? '', ownerId ?? ''].every(isUnescaped))
     return null
@@ -65,6 +65,8 @@ export function filterOf(filter: SearchFilter): string[] | null {
     ...(sourceId === null ? [] : [`source_id = "${sourceId}"`]),
     ...(from === null ? [] : [`created_at >= ${from.getTime()}`]),
     ...(to === null ? [] : [`created_at <= ${to.getTime()}`]),
+    ...(datedFrom === null ? [] : [`document_date >= ${Date.parse(datedFrom)}`]),
+    ...(datedTo === null ? [] : [`document_date <= ${Date.parse(datedTo)}`]),
     ...(minConfidence === null ? [] : [`confidence >= ${minConfidence}`]),
   ]
 }

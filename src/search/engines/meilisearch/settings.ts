@@ -14,6 +14,8 @@ export const settings = (maxResults: number): Settings => ({
   filterableAttributes: [
     'confidence',
     'created_at',
+    'document_date',
+    'document_year',
     'label_ids',
     'labels',
     'mime_family',
@@ -23,7 +25,7 @@ export const settings = (maxResults: number): Settings => ({
     'status',
     'version',
   ],
-  displayedAttributes: ['id', 'labels', 'mime_type'],
+  displayedAttributes: ['document_year', 'id', 'labels', 'mime_type'],
   rankingRules: ['words', 'typo', 'attribute', 'proximity', 'exactness', 'sequence:desc'],
   typoTolerance: { enabled: true, minWordSizeForTypos: minSizeForTypos, disableOnAttributes: exactAttributes.toSorted() },
   // One more than the limit tells that there are more.

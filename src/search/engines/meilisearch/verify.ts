@@ -55,7 +55,7 @@ async function entryIn(index: Index<Entry>, id: string): Promise<Entry | null> {
 
 const fields = ['title', 'label_words', 'filename', 'content', 'joined', 'loose']
 /** Fields that are not compared: they are unique to the entry or redundant. */
-const ignoredFields = ['id', 'version', 'sequence', 'mime_family', 'labels']
+const ignoredFields = ['id', 'version', 'sequence', 'mime_family', 'labels', 'document_year']
 
 /** Returns the words of an entry with their fields, and its values with their names. */
 function wordsOf(entry: Entry): Set<string> {
@@ -71,7 +71,13 @@ function wordsOf(entry: Entry): Set<string> {
   return all
 }
 
-const values: Readonly<Record<string, string>> = { owner_id: 'owner', mime_type: 'type', label_ids: 'label', source_id: 'source' }
+const values: Readonly<Record<string, string>> = {
+  owner_id: 'owner',
+  mime_type: 'type',
+  label_ids: 'label',
+  source_id: 'source',
+  document_date: 'date',
+}
 
 /** Returns the distinct words and values in readable form. */
 const describe = (words: readonly string[]): string[] =>

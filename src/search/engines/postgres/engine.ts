@@ -66,7 +66,7 @@ async function grow(db: Db, segmentSize: number, blockSize: number): Promise<voi
   else await growBlocks(db, newest, blockSize)
 }
 
-const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {} } }
+const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 
 /** Searches: parse, expand, compile, match, hits. */
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {

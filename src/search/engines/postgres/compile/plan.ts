@@ -42,10 +42,12 @@ export const indexedAny = (queries: readonly string[]): Condition =>
 /** Requires all of these tags. */
 export const withTags = (tags: readonly number[]): Condition[] => (tags.length === 0 ? [] : [sql`entry.tags @> ${tags}::smallint[]`])
 
-/** Exact conditions on date and confidence. The index has months and deciles only. */
-export const rangeConditions = ({ from, to, minConfidence }: SearchFilter): Condition[] => [
+/** Exact conditions on dates and confidence. The index has months and deciles only. */
+export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): Condition[] => [
   ...(from ? [sql`entry.created_at >= ${from}`] : []),
   ...(to ? [sql`entry.created_at <= ${to}`] : []),
+  ...(datedFrom ? [sql`entry.document_date >= ${datedFrom}::date`] : []),
+  ...(datedTo ? [sql`entry.document_date <= ${datedTo}::date`] : []),
   ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}::real`]),
 ]
 

@@ -82,7 +82,7 @@ export const termsOf = (document: IndexedDocument, block: number): string[] => [
   statusTerm(document.status),
   ...document.label_ids.map(labelTerm),
   ...(document.source_id === null ? [] : [sourceTerm(document.source_id)]),
-  ...rangeTerms(document.created_at, document.ocr_confidence),
+  ...rangeTerms(document),
   blockTerm(block),
 ]
 
@@ -108,14 +108,14 @@ function savePassages(trx: Trx, document_id: string, segment: number): (passage:
 async function upsert(trx: Trx, segment: number, entries: readonly Entry[]): Promise<void> {
   // A parameter per value: only so are they sent in binary format.
   const rows = entries.map(
-    ({ document: { id, created_at, ocr_confidence, mime_type, label_ids }, words, tags, parts }) =>
-      sql`(${id}::uuid, ${words}::tsvector, ${tags}::smallint[], ${parts}::smallint, ${created_at}::timestamptz, ${ocr_confidence}::real, ${indexVersion}::smallint, ${mime_type}, ${label_ids}::uuid[])`,
+    ({ document: { id, created_at, document_date, ocr_confidence, mime_type, label_ids }, words, tags, parts }) =>
+      sql`(${id}::uuid, ${words}::tsvector, ${tags}::smallint[], ${parts}::smallint, ${created_at}::timestamptz, ${document_date}::date, ${ocr_confidence}::real, ${indexVersion}::smallint, ${mime_type}, ${label_ids}::uuid[])`,
   )
   await sql`
-    insert into ${sql.table(tableOf(segment))} (document_id, words, tags, parts, created_at, confidence, version, mime_type, label_ids)
+    insert into ${sql.table(tableOf(segment))} (document_id, words, tags, parts, created_at, document_date, confidence, version, mime_type, label_ids)
     values ${sql.join(rows)}
     on conflict (document_id) do update set words = excluded.words, tags = excluded.tags, parts = excluded.parts, created_at = excluded.created_at,
-      confidence = excluded.confidence, version = excluded.version, mime_type = excluded.mime_type, label_ids = excluded.label_ids`.execute(
+      document_date = excluded.document_date, confidence = excluded.confidence, version = excluded.version, mime_type = excluded.mime_type, label_ids = excluded.label_ids`.execute(
     trx,
   )
 }

@@ -39,20 +39,38 @@ const monthTerm = (month: number): string => `~t${month}`
 const confidenceTerm = (decile: number): string => `~c${decile}`
 const decileOf = (confidence: number): number => Math.floor(confidence * 10)
 
-/** Returns the terms for filters by date and by confidence. */
-export const rangeTerms = (createdAt: Date, confidence: number | null): string[] => [
-  monthTerm(monthOf(createdAt)),
-  ...(confidence === null ? [] : [confidenceTerm(decileOf(confidence))]),
+/** Number of the month of a calendar date. */
+const monthOfDate = (date: string): number => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7)) - 1
+const dateTerm = (month: number): string => `~d${month}`
+
+/** Values of a document that filters give as ranges. */
+interface RangeValues {
+  readonly created_at: Date
+  readonly document_date: string | null
+  readonly ocr_confidence: number | null
+}
+
+/** Returns the terms for filters by dates and by confidence. */
+export const rangeTerms = ({ created_at, document_date, ocr_confidence }: RangeValues): string[] => [
+  monthTerm(monthOf(created_at)),
+  ...(document_date === null ? [] : [dateTerm(monthOfDate(document_date))]),
+  ...(ocr_confidence === null ? [] : [confidenceTerm(decileOf(ocr_confidence))]),
 ]
 
 /** Maximum number of months in a term query. Longer ranges are checked in the rows only. */
 const maxMonths = 24
 
 /** Returns for each range of a filter its terms. Every match has one of them; some other documents do as well. */
-export function rangeFilterTerms({ from, to, minConfidence }: SearchFilter): string[][] {
-  const deciles = minConfidence === null ? [] : [range(decileOf(minConfidence), decileOf(1)).map(confidenceTerm)]
-  if (!from || !to || monthOf(to) - monthOf(from) >= maxMonths) return deciles
-  return [from > to ? [absentTerm] : range(monthOf(from), monthOf(to)).map(monthTerm), ...deciles]
+export const rangeFilterTerms = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): string[][] => [
+  ...(from && to ? monthTerms(monthOf(from), monthOf(to), monthTerm) : []),
+  ...(datedFrom && datedTo ? monthTerms(monthOfDate(datedFrom), monthOfDate(datedTo), dateTerm) : []),
+  ...(minConfidence === null ? [] : [range(decileOf(minConfidence), decileOf(1)).map(confidenceTerm)]),
+]
+
+/** Returns the terms of the months of a range, if there are few. */
+function monthTerms(first: number, last: number, termOf: (month: number) => string): string[][] {
+  if (last - first >= maxMonths) return []
+  return [first > last ? [absentTerm] : range(first, last).map(termOf)]
 }
 
 const range = (first: number, last: number): number[] => Array.from({ length: Math.max(0, last - first + 1) }, (_, nth) => first + nth)

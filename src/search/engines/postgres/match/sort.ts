@@ -49,6 +49,7 @@ async function datePeriods(db: Db, order: SearchSort['order']): Promise<RawBuild
 const entryColumns: ReadonlyMap<SearchSort['field'], RawBuilder<unknown>> = new Map([
   ['created_at', sql`entry.created_at`],
   ['ocr_confidence', sql`entry.confidence`],
+  ['document_date', sql`entry.document_date`],
 ])
 
 function sortedBy(matches: RawBuilder<unknown>, { score }: Plan, sort: readonly SearchSort[], limit: number): RawBuilder<unknown> {

@@ -1,0 +1,33 @@
+/** Calendar dates as YYYY-MM-DD, without time and time zone. */
+
+/** Returns whether a text is an existing day as YYYY-MM-DD. */
+export function isCalendarDate(text: string): boolean {
+  const time = /^\d{4}-\d\d-\d\d$/.test(text) && !text.startsWith('0000') ? Date.parse(`${text}T00:00:00Z`) : Number.NaN
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
+}
+
+export interface Period {
+  /** First day; null: no limit. */
+  readonly from: string | null
+  /** Last day; null: no limit. */
+  readonly to: string | null
+}
+
+/** Parses a year, month or day, or two of them with `..` between, of which one may be missing. Returns null for anything else. */
+export function parsePeriod(value: string): Period | null {
+  const [first = '', last = first, ...more] = value.split('..')
+  if (more.length > 0 || (first === '' && last === '')) return null
+  const begin = first === '' ? null : daysOf(first)
+  const end = last === '' ? null : daysOf(last)
+  return begin === undefined || end === undefined ? null : { from: begin?.[0] ?? null, to: end?.[1] ?? null }
+}
+
+/** Returns the first and the last day of a year, month or day. */
+function daysOf(text: string): [string, string] | undefined {
+  const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text) ?? []
+  const first = `${year}-${month ?? '01'}-${day ?? '01'}`
+  if (!isCalendarDate(first)) return undefined
+  if (day !== undefined) return [first, first]
+  if (month === undefined) return [first, `${year}-12-31`]
+  return [first, new Date(Date.UTC(Number(year), Number(month), 0)).toISOString().slice(0, 10)]
+}

@@ -1,0 +1,98 @@
+/** Dates of documents: from the user, else from the file, else from the text. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import { isCalendarDate } from '../calendar.ts'
+import type { Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
+import { findDate, searchedLength } from '../extract/dates/find-date.ts'
+import { enqueueIndex } from './versions.ts'
+
+/** Columns of a date that a user chose. Nothing replaces it. */
+export const ofUser = { date_source: 'user', date_confidence: null } as const
+
+type DateSource = Row<'documents'>['date_source']
+
+const dayMs = 86_400_000
+/** Programs write these times into files that have none: clocks that were never set, and templates of office libraries. */
+const emptyTimes =
+  /^(?:1[0-7]|1601-01-01|1899-12-3|1900-01-0|1904-01-01|1970-01-01|1980-01-01|2006-09-16T00:00:00|2013-01-27T09:14:16|2013-12-2[34]T\d\d:15:00)/
+
+/** Returns the calendar date at the beginning of a time in a file; null if there is none, or if it cannot be true. */
+export function fileDate(time: unknown, now: Date): string | null {
+  if (typeof time !== 'string' || emptyTimes.test(time)) return null
+  const date = time.slice(0, 10)
+  // East of this machine the next day may have begun.
+  return isCalendarDate(date) && date <= localDay(new Date(now.getTime() + dayMs)) ? date : null
+}
+
+/** Returns the day of a time in the time zone of this machine. */
+const localDay = (at: Date): string =>
+  `${at.getFullYear()}-${String(at.getMonth() + 1).padStart(2, '0')}-${String(at.getDate()).padStart(2, '0')}`
+
+/** Returns columns that set the date of a document, or keep the one that the user chose. */
+export function unlessOfUser(date: string | null, source: DateSource) {
+  const keep = (column: string, value: unknown, type: string) =>
+    sql`case when date_source = 'user' then ${sql.ref(column)} else ${value}::${sql.raw(type)} end` as never
+  return {
+    document_date: keep('document_date', date, 'date'),
+    date_source: keep('date_source', date && source, 'text'),
+    date_confidence: keep('date_confidence', null, 'real'),
+  }
+}
+
+/** Columns of a document whose file was replaced. */
+export const clearDate = unlessOfUser(null, 'metadata')
+
+/** Returns columns with the date of a text, if neither the user nor the file has given one. Locks the document. */
+export async function dateOfText(app: App, trx: Trx, id: string, content: string) {
+  const document = await trx
+    .selectFrom('documents')
+    .select(['language', 'date_source'])
+    .where('id', '=', id)
+    .forNoKeyUpdate()
+    .executeTakeFirst()
+  const isDated = !document || document.date_source === 'user' || document.date_source === 'metadata'
+  return { date_checked: true, ...(isDated ? {} : textColumns(content, document.language, app.now())) }
+}
+
+function textColumns(content: string, language: string, now: Date) {
+  const found = findDate(content, language, localDay(now))
+  return {
+    document_date: found?.date ?? null,
+    date_source: found ? ('text' as const) : null,
+    date_confidence: found?.confidence ?? null,
+  }
+}
+
+const batchSize = 200
+/** Time after which the rest waits for the next run. */
+const maxRunMs = 20_000
+
+/** Dates documents that were extracted by versions without dates, from their stored metadata and text. */
+export async function dateOldDocuments(app: App): Promise<void> {
+  const start = performance.now()
+  while (performance.now() - start < maxRunMs && (await app.db.transaction().execute((trx) => dateBatch(app, trx))) === batchSize);
+}
+
+async function dateBatch(app: App, trx: Trx): Promise<number> {
+  const { rows } = await sql<{ id: string; language: string; created: string | null; head: string; date_source: DateSource | null }>`
+    select id, language, metadata ->> 'created' as created, left(content, ${searchedLength}) as head, date_source from documents
+    where not date_checked and status in ('completed', 'failed') order by id limit ${batchSize} for no key update skip locked`.execute(trx)
+  const dated: string[] = []
+  for (const { id, language, created, head, date_source } of rows) {
+    const fromFile = fileDate(created, app.now())
+    const columns = fromFile
+      ? { document_date: fromFile, date_source: 'metadata' as const, date_confidence: null }
+      : textColumns(head, language, app.now())
+    const isNew = date_source === null && columns.document_date !== null
+    if (isNew) dated.push(id)
+    await trx
+      .updateTable('documents')
+      .set((eb) => ({ date_checked: true, ...(isNew ? { ...columns, version: eb('version', '+', 1) } : {}) }))
+      .where('id', '=', id)
+      .execute()
+  }
+  await enqueueIndex(trx, dated)
+  if (rows.length > 0) app.log.info({ checked: rows.length, dated: dated.length }, 'documents of an earlier version dated')
+  return rows.length
+}

@@ -1,0 +1,126 @@
+/** Forms of dates in texts: ISO, numeric and with names of months. */
+import { isCalendarDate } from '../../calendar.ts'
+
+/** A date in a folded text. */
+export interface DateMatch {
+  /** Offsets in the text. */
+  readonly start: number
+  readonly end: number
+  /** YYYY-MM-DD */
+  readonly date: string
+  readonly form: 'iso' | 'named' | 'numeric' | 'month'
+  /** Day and month could be exchanged. */
+  readonly isAmbiguous: boolean
+  readonly hasShortYear: boolean
+}
+
+/** Names of months without accents, in lower case. Words of three letters or more may be abbreviations. */
+const monthNames: readonly (readonly string[])[] = [
+  'january february march april may june july august september october november december',
+  'januar februar maerz april mai juni juli august september oktober november dezember',
+  'janner feber marz april mai juni juli august september oktober november dezember',
+  'janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre',
+  'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
+  'januari februari maart april mei juni juli augustus september oktober november december',
+  'janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro',
+  'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
+  'januar februar mrt april mai juni juli august setiembre oktober november dezember',
+].map((names) => names.split(' '))
+
+const monthByName = new Map(monthNames.flatMap((names) => names.map((name, index) => [name, index + 1])))
+
+/** Returns the month, 1 to 12, of a name or its abbreviation; null for other words and for abbreviations of two months (`jui`). */
+function monthOf(word: string): number | null {
+  const exact = monthByName.get(word)
+  if (exact !== undefined) return exact
+  const months = new Set([...monthByName].flatMap(([name, month]) => (word.length >= 3 && name.startsWith(word) ? [month] : [])))
+  return months.size === 1 ? [...months][0]! : null
+}
+
+/** Lower case without accents and compatibility forms, for the functions below. */
+export const foldText = (text: string): string =>
+  text
+    .normalize('NFKD')
+    .replace(/\p{M}/gu, '')
+    .toLowerCase()
+    .replace(/[\u2010-\u2012]/g, '-')
+
+const year4 = '1[6-9]\\d\\d|20\\d\\d'
+/** Neither the middle of a number or word nor a part of a longer number with separators. */
+const from = '(?<![\\p{L}\\d]|\\d[./:-])'
+const to = '(?![\\p{L}\\d]|[./:,-]\\d)'
+const month = '([a-z]{3,10})\\.?'
+const of = "(?:(?:de|del|di|of)\\s+|d')?"
+const ordinal = '(?:\\.|st|nd|rd|th|er|os?|a|°)?'
+
+const forms = {
+  iso: new RegExp(`${from}(${year4})([-/.])(\\d{1,2})\\2(\\d{1,2})(?![\\d]|[./:-]\\d)`, 'gu'),
+  /** 3. März 2024, 3 de marzo de 2024, 3rd of March, 2024, 3-Mar-24 */
+  dayMonth: new RegExp(
+    `${from}(\\d{1,2})\\s?${ordinal}[\\s-]{0,3}${of}${month},?[\\s-]{0,3}${of}(${year4}|'?\\d\\d(?!,?\\s?\\d))${to}`,
+    'gu',
+  ),
+  /** March 3, 2024 */
+  monthDay: new RegExp(`${from}${month}\\s{1,2}(\\d{1,2})(?:st|nd|rd|th)?\\s?,?\\s{0,2}(${year4})${to}`, 'gu'),
+  /** 03.03.2024, 3/3/24, 03-03-2024 */
+  numeric: new RegExp(`${from}(\\d{1,2})\\s?([./-])\\s?(\\d{1,2})\\s?\\2\\s?(${year4}|\\d\\d)${to}`, 'gu'),
+  /** March 2024 */
+  month: new RegExp(`(?<!(?:[-–—/&]|\\d)\\W{0,3})${from}${month},?\\s{1,2}${of}(${year4})${to}`, 'gu'),
+} as const
+
+interface Options {
+  /** Day that no date may exceed, YYYY-MM-DD. */
+  readonly today: string
+  /** Whether the month comes first in numeric dates with slashes, unless the text shows another order. */
+  readonly isMonthFirst: boolean
+}
+
+/** Returns the dates in a folded text in their order. Dates after today and overlapping ones are left out. */
+export function findDates(text: string, { today, isMonthFirst }: Options): DateMatch[] {
+  const order = slashOrder(text) ?? (isMonthFirst ? 'month' : 'day')
+  const matches: DateMatch[] = []
+  const add = (
+    match: RegExpExecArray,
+    form: DateMatch['form'],
+    parts: readonly [string, number | string | null, number | string],
+    isAmbiguous = false,
+  ) => {
+    const date = toDate(parts, today)
+    const start = match.index
+    const end = start + match[0].length
+    if (date && !matches.some((other) => start < other.end && other.start < end))
+      matches.push({ start, end, date, form, isAmbiguous, hasShortYear: parts[0].length < 4 })
+  }
+  for (const match of text.matchAll(forms.iso)) add(match, 'iso', [match[1]!, match[3]!, match[4]!])
+  for (const match of text.matchAll(forms.dayMonth)) add(match, 'named', [match[3]!, monthOf(match[2]!), match[1]!])
+  for (const match of text.matchAll(forms.monthDay)) add(match, 'named', [match[3]!, monthOf(match[1]!), match[2]!])
+  for (const match of text.matchAll(forms.numeric)) {
+    const [, first = '', separator, second = '', year = ''] = match
+    // Versions and sections of a text also have three numbers.
+    if (year.length < 4 && (first.length < 2 || second.length < 2) && separator !== '/') continue
+    const isDayFirst = separator === '.' || Number(first) > 12 || (Number(second) <= 12 && order === 'day')
+    const isAmbiguous = separator !== '.' && Number(first) <= 12 && Number(second) <= 12 && first !== second && slashOrder(text) === null
+    add(match, 'numeric', isDayFirst ? [year, second, first] : [year, first, second], isAmbiguous)
+  }
+  for (const match of text.matchAll(forms.month)) add(match, 'month', [match[2]!, monthOf(match[1]!), 1])
+  return matches.sort((one, other) => one.start - other.start)
+}
+
+/** Returns what comes first in the dates with slashes of a text, if one of them shows it. */
+function slashOrder(text: string): 'day' | 'month' | null {
+  for (const [, first, separator, second] of text.matchAll(forms.numeric)) {
+    if (separator === '.') continue
+    if (Number(first) > 12 && Number(second) <= 12) return 'day'
+    if (Number(second) > 12 && Number(first) <= 12) return 'month'
+  }
+  return null
+}
+
+function toDate([year, month, day]: readonly [string, number | string | null, number | string], today: string): string | null {
+  if (month === null) return null
+  const short = year.replace("'", '')
+  const century = Number(today.slice(0, 2))
+  const full = short.length === 4 ? short : `${Number(short) > Number(today.slice(2, 4)) ? century - 1 : century}${short}`
+  const date = `${full}-${String(month).padStart(2, '0')}-${String(day).padStart(2, '0')}`
+  return isCalendarDate(date) && date <= today ? date : null
+}

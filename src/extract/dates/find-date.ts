@@ -1,0 +1,76 @@
+/** The date of a document, by its text: the date that its words and its place show to be the date of writing. */
+import { type DateMatch, findDates, foldText } from './date-forms.ts'
+
+export interface FoundDate {
+  /** YYYY-MM-DD */
+  readonly date: string
+  /** 0 to 1 */
+  readonly confidence: number
+}
+
+/** Characters of the text that are searched: the head of the first page. */
+export const searchedLength = 4000
+/** Characters before a date that tell its meaning. */
+const contextLength = 48
+const minConfidence = 0.45
+
+const baseScores = { named: 0.62, iso: 0.6, numeric: 0.58, month: 0.32 } as const
+
+/** Words before the date of a document. */
+const dateWords =
+  /\b(?:date|dated|date[ds]? of issue|datum|\w*datum|data|fecha|fait|emissao|emision|emissione|expedida|ausgestellt|stand|den|le|li|published|veroffentlicht|publie|issued|sent|gesendet|envoye|inviato|verzonden|enviado|erstellt am|on)\b[\s:.,)'|(-]{0,8}$/
+/** Words before dates that are never the date of the document. */
+const otherWords =
+  /\b(?:geb|geboren\w*|geburts\w*|born|birth\w*|dob|nee?|naissance|nat[oa]|nascita|geboorte\w*|nascid[oa]|nascimento|nacid[oa]|nacimiento|died|gestorben|mort|deceased|fallig\w*|zahlbar|zahlungsziel|due|payable|pay by|echeance|a payer|scadenza|scad|verval\w*|uiterlijk|vencimento|vencimiento|pagar|deadline|frist|gultig bis|valid until|valid to|valid thru|valable jusqu\w*|valido fino\w*|geldig tot|valido ate|valido hasta|validade|validez|expir\w*|ablauf\w*|verfall\w*|before|bis zum|bis spatestens|no later than|avant le|entro il)\b[^\n]{0,24}$/
+/** Words before dates of other events, and of other documents. */
+const weakWords =
+  /\b(?:liefer\w*|leistung\w*|delivery|delivered|livraison|consegna|levering|entrega|bestell\w*|order(?:ed)?|commande|ordine|pedido|eintritt\w*|period\w*|zeitraum|from|since|seit|ab|a partir|depuis|schreiben|anfrage|letter of|lettre du|act of|loi|gesetz|law|decret\w*|copyright|printed|gedruckt|next|revised|version|eff|effective)\b[^\n]{0,16}$/
+/** Words that join the ends of a time span. */
+const spanWords = /^\s*(?:-|–|—|to|bis|au|al?|tot|t\/m|ate|hasta|through|until|till|thru|and|und|et|e|y|en)\s*(?:zum|le|il|el|the|o)?\s*$/
+/** A line with a place and a date only: `Berlin, den 3. März 2024`, `Madrid, a 3 de marzo de 2024`. */
+const placeBefore = /^[\p{L} .'’/-]{2,40},\s*(?:den|le|the|li|il|a|el|em|dd\.?)?\s*$/u
+const weekdayBefore = /^(?:[\p{L}-]{2,12}[.,]?\s*)?$/u
+
+/** Returns the most probable date of a document with its confidence; null without a probable one. `language`: Tesseract codes joined by `+`. `today`: YYYY-MM-DD. */
+export function findDate(content: string, language: string, today: string): FoundDate | null {
+  const text = foldText(content.slice(0, searchedLength))
+  const isMonthFirst = /^eng\b/.test(language)
+  const matches = findDates(text, { today, isMonthFirst })
+  let best: FoundDate | null = null
+  for (const [index, match] of matches.entries()) {
+    const confidence = score(text, matches, index, match)
+    if (confidence >= minConfidence && confidence > (best?.confidence ?? 0)) best = { date: match.date, confidence }
+  }
+  return best && { ...best, confidence: Math.round(Math.min(best.confidence, 0.99) * 100) / 100 }
+}
+
+function score(text: string, matches: readonly DateMatch[], index: number, match: DateMatch): number {
+  const { start, end, date, form, isAmbiguous, hasShortYear } = match
+  const previous = matches[index - 1]
+  const next = matches[index + 1]
+  const context = text.slice(Math.max(0, start - contextLength, previous?.end ?? 0), start)
+  const lineStart = text.lastIndexOf('\n', start - 1) + 1
+  const lineEnd = text.indexOf('\n', end)
+  const before = text.slice(Math.max(lineStart, previous?.end ?? 0), start)
+  const after = text.slice(end, lineEnd < 0 ? undefined : lineEnd).trim()
+  // The label can be the line above, as in forms.
+  const label = before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length))
+  if (otherWords.test(label)) return 0
+  const isSpan = (previous && spanWords.test(text.slice(previous.end, start))) || (next && spanWords.test(text.slice(end, next.start)))
+  const isLabelled = dateWords.test(label)
+  const isLetter = placeBefore.test(before) && after.length <= 2
+  const isAlone = weekdayBefore.test(before.trimStart()) && after.length <= 8
+  return (
+    baseScores[form] +
+    (isLabelled ? 0.22 : 0) +
+    (isLetter ? 0.22 : 0) +
+    (isAlone && !isLetter ? 0.12 : 0) +
+    0.1 * (1 - start / searchedLength) +
+    (start < 600 ? 0.04 : 0) -
+    (isSpan ? 0.3 : 0) -
+    (!isLabelled && weakWords.test(label) ? 0.2 : 0) -
+    (isAmbiguous ? 0.2 : 0) -
+    (hasShortYear ? 0.15 : 0) -
+    (date < '1900' ? 0.2 : 0)
+  )
+}

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest'
+import { findDate } from '../../src/extract/dates/find-date.ts'
+import { mailDate } from '../../src/extract/readers/mail.ts'
+
+const today = '2026-11-22'
+const dateOf = (text: string, language = 'eng') => findDate(text, language, today)?.date ?? null
+
+test('letters of seven languages have the date of their head', () => {
+  const cases: [string, string, string][] = [
+    ['deu', 'Muster GmbH\n\nBerlin, den 3. März 2024\n\nSehr geehrte Frau Ada,', '2024-03-03'],
+    ['deu', 'Wien, 3. Jänner 2024\nBetreff: Angebot', '2024-01-03'],
+    ['deu', 'Rechnung Nr. 4711\nRechnungsdatum: 03.03.2024\nFällig am: 17.03.2024', '2024-03-03'],
+    ['deu', 'Datum\n03.03.24\nKundennummer 12.34.56', '2024-03-03'],
+    ['fra', 'Paris, le 3 mars 2024\n\nMadame,', '2024-03-03'],
+    ['fra', 'Fait à Lyon le 1er août 2023', '2023-08-01'],
+    ['fra', 'Facture\nDate : 03/04/2024', '2024-04-03'],
+    ['ita', 'Roma, lì 3 marzo 2024\nOggetto: preventivo', '2024-03-03'],
+    ['nld', 'Utrecht, 3 maart 2024\nBetreft: offerte', '2024-03-03'],
+    ['nld', 'Factuurdatum: 03-03-2024', '2024-03-03'],
+    ['por', 'Lisboa, 3 de março de 2024\nAssunto: proposta', '2024-03-03'],
+    ['spa', 'Madrid, a 3 de marzo de 2024\nAsunto: oferta', '2024-03-03'],
+    ['spa', 'Fecha de emisión: 03/03/2024', '2024-03-03'],
+    ['eng', 'March 3, 2024\n\nDear Ada,', '2024-03-03'],
+    ['eng', '3rd March 2024\n\nDear Ada,', '2024-03-03'],
+    ['eng', 'Invoice date: 2024-03-03', '2024-03-03'],
+    ['eng', 'Date: 3-Mar-24', '2024-03-03'],
+    // The names of months tell the language better than the setting.
+    ['eng', 'Berlin, den 3. Dezember 2023', '2023-12-03'],
+    // As OCR reads it.
+    ['deu', 'Berlin, den 3 . Marz 2024', '2024-03-03'],
+  ]
+  for (const [language, text, date] of cases) expect([text, dateOf(text, language)]).toEqual([text, date])
+})
+
+test('dates of birth, of payment, of spans of time and in the future are not the date', () => {
+  const none = [
+    'Date of birth: March 3, 1960',
+    'geboren am 3. März 1960 in Bonn',
+    'Né le 3 mars 1960',
+    'Nata il 3 marzo 1960',
+    'Geboortedatum: 03-03-1960',
+    'Data de nascimento: 03/03/1960',
+    'Fecha de nacimiento: 03/03/1960',
+    'Payable by March 3, 2024',
+    'Zahlbar bis 17.03.2024',
+    'Échéance : 17/03/2024',
+    'Scadenza: 17/03/2024',
+    'Invoice date: 2027-01-01',
+    'Date: 30 February 2024',
+    'Konto 03.03.2024.11',
+    'Tel. 0302/03/2024',
+    'Version 1.2.10 of 10.1.12',
+    'IBAN DE02 1203 0000 0000 2020 51',
+    'Leistungszeitraum 01.01.2024 - 31.01.2024',
+    '',
+  ]
+  for (const text of none) expect([text, dateOf(text, 'deu')]).toEqual([text, null])
+  expect(dateOf('geb. 3. März 1960\nBonn, den 4. Mai 2021\nbitte zahlen Sie bis zum 1. Juni 2021', 'deu')).toBe('2021-05-04')
+  expect(dateOf('Ihr Schreiben vom 12. Februar 2024\nKöln, 3. März 2024', 'deu')).toBe('2024-03-03')
+})
+
+test('days and months that could be exchanged are read as the language has them, with less confidence, or as other dates show', () => {
+  const found = (text: string, language: string) => findDate(text, language, today)
+  const certain = found('Date: 25/04/2024', 'eng')
+  const ambiguous = found('Date: 03/04/2024', 'eng')
+  expect([certain?.date, ambiguous?.date, found('Date: 03/04/2024', 'fra')?.date]).toEqual(['2024-04-25', '2024-03-04', '2024-04-03'])
+  expect(ambiguous?.confidence).toBeLessThan(certain?.confidence ?? 0)
+  expect(found('Date: 03/04/2024\nOrdered 25/03/2024', 'eng')?.date).toBe('2024-04-03')
+  expect(found('Date: 24-03-99', 'nld')?.date).toBe('1999-03-24')
+})
+
+test('of a hostile text only the head is searched', () => {
+  for (const text of ['1 ', 'a', '1.1.', 'mars 1 ', 'date ', ' ', '.', '1 de '])
+    expect(dateOf(`${text.repeat(2e6)}\nBerlin, den 3. März 2024`)).toBe(null)
+})
+
+test('the date of a mail is the day in the time zone of its sender', () => {
+  expect(mailDate('Sun, 3 Mar 2024 23:30:00 -0800')).toBe('2024-03-03')
+  expect(mailDate('03 Mar 2024 00:30 +1300')).toBe('2024-03-03')
+  for (const text of ['', 'yesterday', '3 Foo 2024', '3 bma 2024']) expect([text, mailDate(text)]).toEqual([text, undefined])
+})

@@ -54,6 +54,7 @@ test('200 with the answer of GET: results, facets, pagination, the time it took'
         mime_type: 'text/plain',
         score: expect.any(Number),
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        document_date: null,
         highlights: [
           { field: 'title', snippet: '<mark>Lease</mark> &lt;draft&gt;' },
           { field: 'content', snippet: 'A l<mark>eas</mark>e.' },
@@ -62,7 +63,7 @@ test('200 with the answer of GET: results, facets, pagination, the time it took'
     ],
     total: 1,
     total_capped: false,
-    facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 } },
+    facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 }, years: {} },
     warnings: [],
     pagination: { page: 1, per_page: 20, total: 1, total_pages: 1, has_next: false, has_prev: false },
   })
@@ -301,7 +302,7 @@ test("a user never finds another's document, whatever is asked; an admin finds a
   for (const query of queries) {
     for (const filters of [{}, { owner: 'ada' }, { owner: ada.id }]) {
       const { results, total, facets } = await search({ query, filters, sort: [{ field: 'title' }] }, asBob)
-      expect({ results, total, facets }).toEqual({ results: [], total: 0, facets: { mime_types: {}, labels: {} } })
+      expect({ results, total, facets }).toEqual({ results: [], total: 0, facets: { mime_types: {}, labels: {}, years: {} } })
     }
   }
   expect((await search({ query: queries[0] }, asAdmin)).results.map(({ document_id }) => document_id)).toEqual([id])
@@ -340,7 +341,7 @@ test('400 VALIDATION_ERROR for fields, types, values, sorts and pages that there
     ...['title"--', '(select pg_sleep(5))', 'password_hash', 'filename', 'constructor', '', null].map((field) => ({ sort: [{ field }] })),
     ...['x', 'asc,(select 1)', '', 1].map((order) => ({ sort: [{ field: 'title', order }] })),
     { sort: { field: 'title' } },
-    { sort: Array.from({ length: 7 }, () => ({ field: 'title' })) },
+    { sort: Array.from({ length: 8 }, () => ({ field: 'title' })) },
     { filters: { colour: 'red' } },
     { filters: { mime_types: 'a' } },
     { filters: { date_range: { from: 'yesterday' } } },

@@ -57,6 +57,7 @@ test('200 with results, facets, pagination and the time it took', async () => {
         mime_type: 'text/plain',
         score: expect.any(Number),
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+        document_date: null,
         highlights: [
           { field: 'title', snippet: '<mark>Lease</mark> &lt;draft&gt;' },
           { field: 'content', snippet: 'A <mark>lease</mark>.' },
@@ -66,7 +67,7 @@ test('200 with results, facets, pagination and the time it took', async () => {
     ],
     total: 1,
     total_capped: false,
-    facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 } },
+    facets: { mime_types: { 'text/plain': 1 }, labels: { House: 1 }, years: {} },
     warnings: [],
     pagination: { page: 1, per_page: 20, total: 1, total_pages: 1, has_next: false, has_prev: false },
   })
@@ -162,7 +163,7 @@ test("a user never finds another's document, whatever the filter says; an admin 
   for (const filters of [{}, { owner: 'ada' }, { owner: ada.id }, { labels: ['Private'] }, { mime_types: ['text/plain'] }]) {
     for (const q of ['secret', '-nothing', 'sceret', `~o${ada.id} secret`]) {
       const { results, total, facets } = await search({ q, filters, fuzzy: true }, asBob)
-      expect({ results, total, facets }).toEqual({ results: [], total: 0, facets: { mime_types: {}, labels: {} } })
+      expect({ results, total, facets }).toEqual({ results: [], total: 0, facets: { mime_types: {}, labels: {}, years: {} } })
     }
   }
   expect((await search({ q: 'secret' }, asAdmin)).results.map(({ document_id }) => document_id)).toEqual([id])

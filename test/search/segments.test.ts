@@ -232,7 +232,7 @@ test('of more matches than are ranked the best are found in whichever segment th
     expect({ total, isCapped, facets }).toEqual({
       total: 12,
       isCapped: true,
-      facets: { mime_types: { 'text/plain': 12 }, labels: { lease: 1 } },
+      facets: { mime_types: { 'text/plain': 12 }, labels: { lease: 1 }, years: {} },
     })
     const all = await ask('lease', 170, 1000)
     expect(all.hits.map(({ document_id }) => document_id)).toEqual([...ids.slice(0, 5), ...others.toReversed()])
@@ -240,7 +240,7 @@ test('of more matches than are ranked the best are found in whichever segment th
       hits: [],
       total: 170,
       isCapped: false,
-      facets: { mime_types: { 'text/plain': 170 }, labels: { lease: 1 } },
+      facets: { mime_types: { 'text/plain': 170 }, labels: { lease: 1 }, years: {} },
     })
     const inTitle = await ask('title:number', 100, 12)
     expect([inTitle.total, inTitle.hits.some(({ document_id }) => best.includes(document_id))]).toEqual([12, false])

@@ -326,7 +326,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('-mine', { filter: { ownerId } })).toEqual([])
     expect(await titles('secert', { fuzzy: true, filter: { ownerId: otherOwnerId } })).toEqual(['Theirs'])
     expect(await titles(`~o${otherOwnerId} secret`, { filter: { ownerId } })).toEqual([])
-    expect((await ask('secret', { filter: { ownerId } })).facets).toEqual({ mime_types: { 'text/plain': 1 }, labels: {} })
+    expect((await ask('secret', { filter: { ownerId } })).facets).toEqual({ mime_types: { 'text/plain': 1 }, labels: {}, years: {} })
     expect(await titles('secret')).toEqual(['Mine', 'Theirs'])
   })
 

@@ -31,10 +31,7 @@ export const addFilterFlags = (command: Command, options: { hasTo?: boolean } = 
     .option('--owner <user>', 'only of this user (name or id); for admins')
 
 /** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */
-export async function buildDocumentQuery(
-  client: Client,
-  { status, source, label, date, owner, ...span }: FilterFlags,
-): Promise<Query> {
+export async function buildDocumentQuery(client: Client, { status, source, label, date, owner, ...span }: FilterFlags): Promise<Query> {
   const { from, to } = timeSpanOf(span)
   const period = date === undefined ? null : parsePeriodFlag('--date', date)
   return {

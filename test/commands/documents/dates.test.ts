@@ -1,0 +1,36 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { startWay, ways } from '../../support/both-ways.ts'
+
+for (const way of ways)
+  test(`${way}: upload, update, list, get, export and search by the document date; 2 for what is no date`, async () => {
+    const { dms, folder } = await startWay(way)
+    const file = join(folder, 'a.txt')
+    await writeFile(file, 'harbour fees')
+    const uploaded = await dms(['documents', 'upload', file, '--no-ocr', '--date', '2024-02-29', '-o', 'id'])
+    expect(uploaded.code).toBe(0)
+    const id = uploaded.stdout.trim()
+    const list = async (...args: string[]) =>
+      (await dms(['documents', 'list', '-o', 'csv', '--fields', 'title,document_date,date_source', ...args])).stdout
+    expect(await list('--date', '2024-02')).toBe('TITLE,DATE,DATE SOURCE\na,2024-02-29,user\n')
+    expect((await dms(['documents', 'list'])).stdout).toMatch(/DATE[^]*2024-02-29/)
+    expect((await dms(['documents', 'get', id])).stdout).toMatch(/DATE +2024-02-29/)
+    expect((await dms(['documents', 'update', id, '--date', '2023-12-31'])).code).toBe(0)
+    expect(await list('--date', '..2023', '--sort', 'document_date')).toMatch(/a,2023-12-31,user/)
+    expect(await list('--date', '2024..')).toBe('TITLE,DATE,DATE SOURCE\n')
+    const manifest = await dms(['documents', 'export', '--date', '2023', '--to', join(folder, 'out'), '-o', 'json'])
+    expect(manifest.code).toBe(0)
+    expect((await dms(['documents', 'update', id, '--date', 'none'])).code).toBe(0)
+    expect(JSON.parse((await dms(['documents', 'get', id, '-o', 'json'])).stdout)).toMatchObject({
+      document_date: null,
+      date_source: 'user',
+    })
+    for (const args of [
+      ['documents', 'update', id, '--date', '2023'],
+      ['documents', 'upload', file, '--date', 'someday'],
+      ['documents', 'list', '--date', '2024-13'],
+      ['search', 'query', 'harbour', '--date', '1..2'],
+    ])
+      expect([args, (await dms(args)).code]).toEqual([args, 2])
+  })

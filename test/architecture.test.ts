@@ -19,6 +19,7 @@ const floors: readonly (readonly string[])[] = [
     'src/version.ts',
     'src/concurrency.ts',
     'src/edit-distance.ts',
+    'src/calendar.ts',
   ],
   ['src/http/', 'src/jobs/', 'src/events.ts', 'src/app.ts'],
   [

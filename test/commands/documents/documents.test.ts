@@ -17,7 +17,7 @@ describe.each(ways)('%s:', (way) => {
     await upload(asBob, 'c.txt', 'c')
     const { code, stdout, stderr } = await dms(['documents', 'list'])
     expect([code, stderr]).toEqual([0, ''])
-    expect(stdout).toBe(`${b.id}\tb\tpending\t\t\t1\t${b.created_at}\n${a.id}\ta\tpending\t\tTax\t3\t${a.created_at}\n`)
+    expect(stdout).toBe(`${b.id}\tb\tpending\t\t\t1\t${b.created_at}\t\n${a.id}\ta\tpending\t\tTax\t3\t${a.created_at}\t\n`)
     const json = JSON.parse((await dms(['documents', 'list', '--json', '--label', 'tax'])).stdout)
     expect(json).toEqual([{ ...a, content: undefined }].map(({ content, ...others }) => others))
     const first = await dms(['docs', 'ls', '--sort', 'size', '-o', 'id', '--limit', '1', '-v'])

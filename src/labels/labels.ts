@@ -7,7 +7,7 @@ import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import * as documentLabels from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
-import { AppError } from '../errors.ts'
+import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 
 export interface Label {
@@ -22,6 +22,10 @@ export interface Label {
   created_at: Date
   updated_at: Date
 }
+
+/** Lists of labels are separated by commas. 1.0.0-rc.1 allowed commas: these labels stay until they are renamed. */
+export const namePattern = /^[^,]*$/
+export const nameRule = 'must not contain a comma, which separates labels'
 
 export interface Fields {
   name: string
@@ -75,11 +79,12 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
 /** Updates a label and reindexes its documents if the name changes. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE. */
 export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
-    await lockChangeable(trx, actor, id)
-    const { name } = changes
-    const changed = { ...changes, ...(name === undefined ? {} : { name_key: documentLabels.labelKey(name) }), updated_at: app.now() }
+    const before = await lockChangeable(trx, actor, id)
+    const { name = before.name } = changes
+    if (name !== before.name && !namePattern.test(name)) throw invalid('name', nameRule)
+    const changed = { ...changes, name_key: documentLabels.labelKey(name), updated_at: app.now() }
     await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), duplicateMessage)
-    if (name !== undefined) await documentLabels.reindexLabel(trx, id)
+    if (name !== before.name) await documentLabels.reindexLabel(trx, id)
     return get(app, actor, id, trx)
   })
 }
@@ -133,8 +138,9 @@ async function lockLabel(trx: Trx, id: string): Promise<void> {
     throw new AppError('LABEL_NOT_FOUND')
 }
 
-async function lockChangeable(trx: Trx, actor: Actor, id: string): Promise<void> {
-  const label = await trx.selectFrom('labels').select('created_by').where('id', '=', id).forUpdate().executeTakeFirst()
+async function lockChangeable(trx: Trx, actor: Actor, id: string): Promise<{ name: string }> {
+  const label = await trx.selectFrom('labels').select(['name', 'created_by']).where('id', '=', id).forUpdate().executeTakeFirst()
   if (!label) throw new AppError('LABEL_NOT_FOUND')
   if (!isAdmin(actor) && label.created_by !== actor.id) throw new AppError('FORBIDDEN')
+  return label
 }

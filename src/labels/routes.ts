@@ -7,13 +7,15 @@ import { viewOf } from '../http/view.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as labels from './labels.ts'
 
+// Labels are looked up by id or name, so a name must not have the form of an id.
+const Name = visibleName(100).refine((name) => !isId(name), 'must not have the form of an id')
+
 export const Fields = z.object({
-  // Labels are looked up by id or name, so a name must not have the form of an id.
-  name: visibleName(100).refine((name) => !isId(name), 'not of the form of an id'),
+  name: Name.regex(labels.namePattern, labels.nameRule),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
   description: z.string().max(500).default(''),
 })
-export const Changes = Fields.partial().extend({ description: z.string().max(500).optional() })
+export const Changes = Fields.partial().extend({ name: Name.optional(), description: z.string().max(500).optional() })
 const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), 1000) })
 const DocumentIds = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
 

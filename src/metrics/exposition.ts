@@ -31,24 +31,25 @@ export const family = (name: string, type: Family['type'], help: string, samples
 export const gauge = (name: string, help: string, value: number): Family => family(name, 'gauge', help, [{ value }])
 
 export interface Histogram {
-  observe(seconds: number): void
+  /** Adds a value, or `times` values of the same bucket with the sum `total`. */
+  observe(value: number, times?: number, total?: number): void
   /** Number of observations. */
   readonly count: number
   samples(labels?: Labels): Sample[]
 }
 
-/** Opens an empty histogram. `bounds` are the upper bounds of its buckets, in seconds. */
+/** Opens an empty histogram. `bounds` are the upper bounds of its buckets. */
 export function openHistogram(bounds: readonly number[]): Histogram {
   const buckets: number[] = Array(bounds.length + 1).fill(0)
   let sum = 0
   let count = 0
   return {
-    observe(seconds) {
-      const index = bounds.findIndex((bound) => seconds <= bound)
+    observe(value, times = 1, total = value) {
+      const index = bounds.findIndex((bound) => value <= bound)
       const bucket = index === -1 ? bounds.length : index
-      buckets[bucket] = (buckets[bucket] ?? 0) + 1
-      sum += seconds
-      count++
+      buckets[bucket] = (buckets[bucket] ?? 0) + times
+      sum += total
+      count += times
     },
     get count() {
       return count

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
 import { type Family, family, gauge } from './exposition.ts'
+import { openFinishedJobs } from './finished-jobs.ts'
 import { diskFree } from './host.ts'
 import { countConnections } from './metrics.ts'
 
@@ -11,6 +12,7 @@ const cacheMs = 60_000
 
 /** Returns a function that reads the metrics. Without the database it returns `dms_database_up 0` only. */
 export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
+  const finishedJobs = openFinishedJobs(app)
   let cached: { at: number; families: Family[] } | null = null
   const totals = async (): Promise<Family[]> => {
     const now = app.monotonicMs()
@@ -19,7 +21,7 @@ export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
   }
   return async () => {
     try {
-      const families = await Promise.all([queue(app), connections(app), sources(app), runs(app), totals()])
+      const families = await Promise.all([queue(app), connections(app), sources(app), runs(app), finishedJobs(), totals()])
       return [gauge('dms_database_up', 'Whether the database answers.', 1), ...families.flat()]
     } catch (error) {
       app.log.warn({ err: (error as Error).message }, 'cannot read metrics from the database')

@@ -24,15 +24,25 @@ export type Type = (typeof types)[number]
 
 export type Notification = Row<'notifications'>
 
+/** Period in which events of one batch share a notification, until it is read. */
+const batchMs = 3_600_000
+
 export interface Content {
   title: string
   message: string
+  /** message about this number of events; events of the type then share a notification */
+  batchMessage?: (count: number) => string
   /** ids of related objects, such as `document_id` */
   data: Record<string, string>
 }
 
-/** Creates a notification and its event. Does nothing if the user was deleted or has switched notifications off. */
-export async function notify(app: App, trx: Trx, userId: string, type: Type, { title, message, data }: Content): Promise<void> {
+/**
+ * Creates a notification and its event, or adds to that of the batch, without an event. Does nothing if the user was deleted or has switched
+ * notifications off.
+ */
+export async function notify(app: App, trx: Trx, userId: string, type: Type, content: Content): Promise<void> {
+  const { title, message, data } = content
+  if (content.batchMessage && (await addToBatch(app, trx, userId, type, data, content.batchMessage))) return
   const { rows } = await sql<{ id: string }>`
     insert into notifications (user_id, type, title, message, data, created_at)
     select id, ${type}, ${title}, ${message}, ${JSON.stringify(data)}, ${app.now()} from users
@@ -41,6 +51,28 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, { t
     returning id`.execute(trx)
   const [row] = rows
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
+}
+
+/** Counts an event in the unread notification of its batch. Returns whether there is one. */
+async function addToBatch(app: App, trx: Trx, userId: string, type: Type, data: Content['data'], message: (count: number) => string) {
+  // Of the first two events at once, the second one waits for the notification of the first.
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`notification:${type}:${userId}`}, 0))`.execute(trx)
+  const batch = await trx
+    .selectFrom('notifications')
+    .select(['id', 'data'])
+    .where('user_id', '=', userId)
+    .where('type', '=', type)
+    .where('read_at', 'is', null)
+    .where('created_at', '>', new Date(app.now().getTime() - batchMs))
+    .where(sql<boolean>`not exists (select from user_settings where user_id = ${userId} and not notifications_enabled)`)
+    .orderBy('created_at', 'desc')
+    .limit(1)
+    .executeTakeFirst()
+  if (!batch) return false
+  const count = Number((batch.data as { count?: string }).count ?? 1) + 1
+  const changes = { message: message(count), data: JSON.stringify({ ...data, count: String(count) }) }
+  await trx.updateTable('notifications').set(changes).where('id', '=', batch.id).execute()
+  return true
 }
 
 export interface NotificationPage extends FetchedPage<Notification> {

@@ -115,7 +115,17 @@ async function notifyOwner(app: App, trx: Trx, job: ExtractionJob, problem: JobP
   const { id, owner_id, filename } = document
   const data = { document_id: id }
   if (problem === null)
-    return notify(app, trx, owner_id, 'ocr_completed', { title: 'OCR completed', message: `${filename} has been read.`, data })
+    return notify(app, trx, owner_id, 'ocr_completed', {
+      title: 'OCR completed',
+      message: `${filename} has been read.`,
+      batchMessage: (count) => `${count} documents have been read; the last one is ${filename}.`,
+      data,
+    })
   const message = `${filename} could not be read: ${problem.message}`
-  return notify(app, trx, owner_id, 'ocr_failed', { title: 'OCR failed', message, data: { ...data, code: problem.code } })
+  return notify(app, trx, owner_id, 'ocr_failed', {
+    title: 'OCR failed',
+    message,
+    batchMessage: (count) => `${count} documents could not be read. The last one: ${message}`,
+    data: { ...data, code: problem.code },
+  })
 }

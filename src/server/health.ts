@@ -15,25 +15,32 @@ const workerHeartbeatTimeout = '30 seconds'
 const checkTimeoutMs = 3000
 
 export const routes = (app: App, isDraining: () => boolean): Route[] => [
-  anyone(
-    'GET /healthz',
-    { summary: 'Check that the process runs', produces: ['text/plain'] },
-    () => new Response('ok\n', { headers: { 'content-type': 'text/plain' } }),
+  ...(['GET /healthz', 'GET /livez'] as const).map((spec) =>
+    anyone(spec, { summary: 'Check that the process runs', produces: ['text/plain'] }, () => plainText('ok\n')),
   ),
   anyone('GET /api/health', { summary: 'Check that the process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({
     status: 'ok',
   })),
   anyone(
     'GET /readyz',
-    { summary: 'Check readiness to serve requests', answer: Ready, otherAnswers: { 503: Ready } },
-    async ({ event }) => {
+    {
+      summary: 'Check readiness to serve requests; `verbose` answers one line of text per check',
+      query: z.object({ verbose: z.string().optional() }),
+      answer: Ready,
+      otherAnswers: { 503: Ready },
+    },
+    async ({ event, query: { verbose } }) => {
       const answer = await readiness(app)
       if (isDraining()) answer.status = 'draining'
       event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
-      return answer
+      if (verbose === undefined || verbose === 'false') return answer
+      const lines = Object.entries(answer.checks).map(([name, state]) => `${state === 'ok' ? '[+]' : '[-]'}${name} ${state}\n`)
+      return plainText(`${lines.join('')}${answer.status}\n`, event.res.status)
     },
   ),
 ]
+
+const plainText = (text: string, status = 200): Response => new Response(text, { status, headers: { 'content-type': 'text/plain' } })
 
 /** Returns the result of all checks. Database, schema and storage are required; without search or a worker the status is degraded. */
 export async function readiness(app: App): Promise<z.infer<typeof Ready>> {

@@ -23,6 +23,7 @@ const open = [
   'GET /api/health',
   'GET /api/openapi.json',
   'GET /healthz',
+  'GET /livez',
   'GET /metrics',
   'GET /readyz',
 ]

@@ -26,6 +26,8 @@ describe('labels', () => {
   test.each([
     [{ color: '#112233' }, 'name'],
     [{ name: '  ', color: '#112233' }, 'name'],
+    [{ name: 'tax, 2026', color: '#112233' }, 'name'],
+    [{ name: 'tax\n2026', color: '#112233' }, 'name'],
     [{ name: 'x', color: 'red;background:url(javascript:1)' }, 'color'],
     [{ name: 'x', color: '#1122333' }, 'color'],
     [{ name: 'x', color: '#112233', description: 'x'.repeat(501) }, 'description'],
@@ -53,6 +55,20 @@ describe('labels', () => {
     })
     await asAda.labels.create({ name: 'Caf\u00e9', color: '#000000' })
     await expect(asAda.labels.create({ name: 'CAFE\u0301', color: '#000000' })).rejects.toMatchObject({ code: 'DUPLICATE_RESOURCE' })
+  })
+
+  test('a label of 1.0.0-rc.1 with a comma keeps working until it is renamed; no label gets one', async () => {
+    const { app, ada, asAda } = await startApp()
+    const row = { name: 'a, b', name_key: 'a, b', color: '#112233', created_by: ada.id }
+    const { id } = await app.db.insertInto('labels').values(row).returning('id').executeTakeFirstOrThrow()
+    const document = await upload(asAda, 'a.txt', 'a', { labels: id })
+    expect(document.labels).toEqual(['a, b'])
+    expect(await asAda.labels.update(id, { name: 'a, b', color: '#445566' })).toMatchObject({ name: 'a, b', color: '#445566' })
+    await expect(asAda.labels.update(id, { name: 'a,b' })).rejects.toMatchObject({
+      details: { issues: [{ path: 'name', message: 'must not contain a comma, which separates labels' }] },
+    })
+    expect(await asAda.labels.update(id, { name: 'ab' })).toMatchObject({ name: 'ab', document_count: 1 })
+    await asAda.labels.delete(id)
   })
 
   test('403 FORBIDDEN for changing or deleting a label of somebody else; admins may', async () => {

@@ -193,6 +193,38 @@ describe('GET /metrics', () => {
     expect([buckets.at(-1), counts.at(-1)]).toEqual([expect.stringContaining('le="+Inf"'), 1])
   })
 
+  test('histograms of finished jobs count each job once, whatever is asked how often', async () => {
+    const started = await startServer()
+    await started.later(60_000)
+    const ask = async () => (await fetch(`${started.url}/metrics`)).text()
+    await read(started, 'completed', 20_000, 3, { confidence: 0.9 })
+    await read(started, 'failed', 20_000, 700)
+    const first = await ask()
+    expect(first).toContain('dms_job_duration_seconds_bucket{queue="ocr",result="completed",le="2.5"} 0\n')
+    expect(first).toContain('dms_job_duration_seconds_bucket{queue="ocr",result="completed",le="5"} 1\n')
+    expect(first).toContain('dms_job_duration_seconds_bucket{queue="ocr",result="failed",le="600"} 0\n')
+    expect(first).toContain('dms_job_duration_seconds_sum{queue="ocr",result="failed"} 700\n')
+    expect(first).toContain('dms_ocr_confidence_bucket{le="0.85"} 0\n')
+    expect(first).toContain('dms_ocr_confidence_bucket{le="0.9"} 1\n')
+    await started.app.db.updateTable('jobs').set({ pages_done: 4 }).execute()
+    await started.later(60_000)
+    await read(started, 'completed', 20_000, 4, { confidence: 0.2 })
+    await started.app.db.updateTable('jobs').set({ pages_done: 4 }).execute()
+    const [second] = await Promise.all([ask(), ask()])
+    expect(second).toContain('dms_job_duration_seconds_count{queue="ocr",result="completed"} 2\n')
+    expect(second).toContain('dms_ocr_confidence_count 2\n')
+    expect(second).toContain('dms_ocr_pages_total 4\n')
+  })
+
+  test('GET /livez is ok; GET /readyz?verbose has one line of text per check', async () => {
+    const { url } = await startServer()
+    expect(await (await fetch(`${url}/livez`)).text()).toBe('ok\n')
+    const ready = await fetch(`${url}/readyz?verbose`)
+    expect([ready.status, ready.headers.get('content-type')]).toEqual([200, 'text/plain'])
+    expect(await ready.text()).toBe('[+]database ok\n[+]schema ok\n[+]storage ok\n[+]search ok\n[-]worker fail\ndegraded\n')
+    expect(await (await fetch(`${url}/readyz`)).json()).toMatchObject({ status: 'degraded', checks: { database: 'ok' } })
+  })
+
   test('counts requests by route pattern, failures by code, refusals by limit; and says how the queue and the store are', async () => {
     const started = await startServer({ 'limits.comments_per_minute': 1 })
     const { id } = await upload(started.asAda, 'a.txt', 'apples')

@@ -178,6 +178,21 @@ describe('OCR', () => {
     expect(events).toHaveLength(2)
   })
 
+  test('the documents of a batch share one notification and one event, until it is read or an hour old', async () => {
+    const { app, asAda, later, runJobs } = await startApp()
+    const batch = async (count: number) => {
+      for (let number = 0; number < count; number++) await upload(asAda, `${number}.txt`, `apples ${number}`)
+      await runJobs(['ocr'])
+      return (await asAda.call<Told>('GET', '/api/notifications')).notifications.map(({ message, data }) => [message, data.count])
+    }
+    expect(await batch(5)).toEqual([[expect.stringMatching(/^5 documents have been read; the last one is \d\.txt\.$/), '5']])
+    expect(await app.db.selectFrom('events').select('type').where('type', '=', 'notification').execute()).toHaveLength(1)
+    await asAda.notifications.readAll()
+    expect((await batch(1))[0]).toEqual(['0.txt has been read.', undefined])
+    await later(3_600_000)
+    expect((await batch(2)).map(([, count]) => count)).toEqual(['2', undefined, '5'])
+  })
+
   test('a try that is followed by another is not told of', async () => {
     const { app, asAda, ada } = await startApp()
     const document = await upload(asAda, 'a.txt', 'apples')

@@ -5,6 +5,7 @@ export const rows: Rows = {
   'GET /api/metrics/system': { good: () => ({}) },
   'GET /api/metrics/ocr': { good: () => ({}) },
   'GET /healthz': { good: () => ({}) },
+  'GET /livez': { good: () => ({}) },
   'GET /api/health': { good: () => ({}) },
   'GET /readyz': {
     good: () => ({}),

@@ -29,13 +29,15 @@ const check = (cli: Cli) =>
     .option('--file <file>', 'check this file instead of the current one')
     .option('--strict', 'treat warnings as errors')
     .action(async ({ file, strict }: { file?: string; strict?: boolean }) => {
-      const [{ inspectConfig }, { findExposure }] = await Promise.all([
+      const [{ inspectConfig }, { findExposure }, { findMemoryShortage }] = await Promise.all([
         import('../../src/config/load.ts'),
         import('../../src/config/exposure.ts'),
+        import('../../src/config/memory.ts'),
       ])
       const sources = cli.configSources()
       const { config, problems, warnings: unusual, file: checked } = inspectConfig({ ...sources, file: file ?? sources.file })
-      const warnings = [...unusual, ...findExposure(config).map(({ message, fix }) => `${message}   fix: ${fix}`)]
+      const found = [...findExposure(config), findMemoryShortage(config)].filter((one) => one !== null)
+      const warnings = [...unusual, ...found.map(({ message, fix }) => `${message}   fix: ${fix}`)]
       const rows = [
         ...problems.map((message) => ({ severity: 'error', message })),
         ...warnings.map((message) => ({ severity: 'warning', message })),

@@ -10,6 +10,7 @@ import { readVersion } from '../version.ts'
 import { checkAccess } from './access.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import type { LazyInstallation } from './installation.ts'
+import { checkMemory } from './memory.ts'
 
 /** Files in the data directory that only dms may read. */
 const secretNames = ['jwt_secret', 'sources_key', 'initial-admin-password']
@@ -22,6 +23,7 @@ export const machineChecks = (installation: LazyInstallation): Check[] => [
   { id: 'access', about: 'files that the server cannot read or write', run: () => checkAccess(installation.loaded.config) },
   { id: 'node', about: 'version of Node', run: () => ok(`dms ${readVersion()} on Node ${process.versions.node}`) },
   { id: 'disk', about: 'free disk space', run: () => checkDisk(installation) },
+  { id: 'memory', about: 'settings that need more memory than there is', run: () => checkMemory(installation) },
   { id: 'exposure', about: 'access from the network', run: () => checkExposure(installation) },
   { id: 'readers', about: 'sandbox of the parsers of uploaded files', run: checkReaders },
   { id: 'oidc', about: 'OpenID provider', run: () => checkOidc(installation) },

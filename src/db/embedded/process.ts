@@ -2,10 +2,10 @@
 import { execFile, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
 import { open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
-import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { sizeSharedBuffers } from './buffers.ts'
 import { type Cluster, environment, explainUnusable, lastLines, port } from './cluster.ts'
 
 export interface Server {
@@ -18,7 +18,7 @@ const maxLogBytes = 10_000_000
 const emptyLockMs = 5_000
 
 /** Settings are on the command line, so that a new dms changes them, and no file can make the database less durable or open a port. */
-const settings = (cluster: Cluster): Record<string, string | number> => ({
+const settings = (cluster: Cluster, sharedBuffers: number): Record<string, string | number> => ({
   listen_addresses: '',
   port,
   unix_socket_directories: `"${cluster.socketFolder.replaceAll('"', '""')}"`,
@@ -31,7 +31,7 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   wal_level: 'minimal',
   max_wal_senders: 0,
   max_connections: 100,
-  shared_buffers: `${sharedBuffers()}MB`,
+  shared_buffers: `${sharedBuffers}MB`,
   work_mem: '8MB',
   maintenance_work_mem: '128MB',
   random_page_cost: 1.1,
@@ -42,18 +42,15 @@ const settings = (cluster: Cluster): Record<string, string | number> => ({
   lc_messages: 'C',
 })
 
-/** Returns the size of shared_buffers in MB: a quarter of the memory, or 40 % of the memory beyond 2 GB; 32 to 8,192. Other pages are copied from the system's cache at each use. */
-function sharedBuffers(): number {
-  const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY) / 2 ** 20
-  return Math.round(Math.min(8192, Math.max(32, memory / 4, 0.4 * (memory - 2048))))
-}
-
 /** Starts the server in its own session: it outlives this process, gets no Ctrl-C of the terminal, and inherits no descriptors. */
 export async function startServer(cluster: Cluster): Promise<Server> {
   await removeForeignLocks(cluster)
   const log = await openLogFile(cluster)
   const { size: start } = await log.stat()
-  const flags = Object.entries(settings(cluster)).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+  const flags = Object.entries(settings(cluster, await sizeSharedBuffers(cluster.folder))).flatMap(([name, value]) => [
+    '-c',
+    `${name}=${value}`,
+  ])
   const child = spawn(join(cluster.binaries.folder, 'bin', 'postgres'), [...flags, '-D', cluster.folder], {
     detached: true,
     stdio: ['ignore', ...Array.from({ length: await highestInherited() }, () => log.fd)],

@@ -1,0 +1,43 @@
+/** Memory of this machine, and what the settings take of it. */
+import { availableParallelism, totalmem } from 'node:os'
+import type { Config } from './schema.ts'
+import { formatSize } from './values.ts'
+
+const mebibyte = 1 << 20
+
+/** Returns the bytes of memory that this process may use: those of the machine, or of its control group. */
+export const loadMemorySize = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
+
+/** Returns the most that the embedded PostgreSQL takes for shared_buffers: a quarter of the memory, or 40 % of the memory beyond 2 GB; 32 MiB to 8 GiB. */
+export function maxSharedBuffers(memory: number): number {
+  const size = Math.min(8192 * mebibyte, Math.max(32 * mebibyte, memory / 4, 0.4 * (memory - 2048 * mebibyte)))
+  return mebibyte * Math.round(size / mebibyte)
+}
+
+/** Server and worker without readers, and PostgreSQL without shared_buffers. */
+const baseBytes = 500 * mebibyte
+
+export interface MemoryShortage {
+  readonly message: string
+  readonly fix: string
+}
+
+/** Returns a warning if OCR of as many documents at once as allowed, and the embedded PostgreSQL, exceed the memory; else null. */
+export function findMemoryShortage(
+  { ocr, worker, database }: Pick<Config, 'ocr' | 'worker' | 'database'>,
+  memory = loadMemorySize(),
+  cores = availableParallelism(),
+): MemoryShortage | null {
+  const readers = worker.concurrency || cores
+  const buffers = database.url === '' ? maxSharedBuffers(memory) : 0
+  const needed = readers * ocr.memory_limit + buffers + baseBytes
+  if (needed <= memory) return null
+  const format = (bytes: number) => `${(bytes / 1e9).toFixed(1)} GB`
+  const postgres = buffers > 0 ? `, the embedded PostgreSQL up to ${format(buffers)}` : ''
+  const fitting = Math.floor((memory - buffers - baseBytes) / ocr.memory_limit)
+  return {
+    message: `${format(memory)} of memory, but ${readers} readers may take ${formatSize(ocr.memory_limit)} each${postgres}`,
+    fix:
+      fitting > 0 ? `worker.concurrency = ${fitting}, or a lower ocr.memory_limit` : 'lower ocr.memory_limit, and worker.concurrency = 1',
+  }
+}

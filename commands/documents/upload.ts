@@ -41,7 +41,7 @@ export const upload = (cli: Cli) =>
         '0 all uploaded · 3 some failed (with --wait also: OCR failed) · 1, or a more specific code, if all failed · 6 no such label · 69 server unreachable · 75 another run uploads the same folder (-r) · 130 interrupted',
       notes: [
         'On the server, documents belong to --owner, to the user of --as, or else to the first admin.',
-        'After Ctrl-C the files being sent are finished. The next run sends the rest. Files and folders inside folders whose names begin with a dot are skipped.',
+        'After Ctrl-C the files being sent have 1.5 s to finish. The next run with -r sends the rest. Files and folders inside folders whose names begin with a dot are skipped.',
         'With -r one run at a time uploads a folder; --lock-timeout waits for the other one.',
         'With -r the SHA-256 of each file is cached in $XDG_STATE_HOME/dms/uploads, so that later runs read only changed files. The server is asked each time whether it has them.',
         'Over a network, files under 8 MiB are sent in batches of ten.',
@@ -57,7 +57,7 @@ export const upload = (cli: Cli) =>
     .option('--resume', 'use the upload cache (default with -r)')
     .option('--no-resume', 'ignore the upload cache')
     .option('--wait', 'wait until OCR has finished')
-    .option('-n, --dry-run', 'list the files, upload nothing')
+    .option('-n, --dry-run', 'look up the files, upload nothing')
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags
       const uploading = parseUploadFlags('documents upload', flags)
@@ -65,13 +65,13 @@ export const upload = (cli: Cli) =>
       if (title !== undefined && files.length !== 1) throw usage(`--title needs a single file, not ${files.length}`)
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (!dryRun && flags.recursive) await lockFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
-      const client = dryRun ? null : await (wait ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
-      if (client && flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
+      const client = await (wait && !dryRun ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
+      if (!dryRun && flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
-      const cache = client && isCached ? await openCache(cli, paths, uploading.options.owner) : null
+      const cache = isCached ? await openCache(cli, paths, uploading.options.owner) : null
       const options = { ...uploading.options, title }
       const readable = cli.dataOwner === null ? files : files.map((file) => checkReadable(file, cli.dataOwner ?? ''))
-      await uploadFiles(cli, client, readable, { ...uploading, options, stdinName, shouldWait: wait, cache })
+      await uploadFiles(cli, client, readable, { ...uploading, options, stdinName, shouldWait: wait, cache, isDryRun: dryRun === true })
     })
 
 /** Adds an error to a file that only root can read: root acts as `user`, the owner of the data folder. */

@@ -64,7 +64,7 @@ export interface OpenConnection extends Connection {
   /** Sends a request once, without retries. */
   sendOnce(method: string, path: string): Promise<Response>
   /** Sends fields and files as multipart/form-data. */
-  upload(path: string, form: Form, idempotencyKey?: string): Promise<Response>
+  upload(path: string, form: Form, options?: { idempotencyKey?: string | undefined; signal?: AbortSignal | undefined }): Promise<Response>
 }
 
 /** Request body. */
@@ -175,12 +175,12 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     }
     return Object.assign(entries(), { total: () => total })
   }
-  const upload: OpenConnection['upload'] = async (path, { fields, field, files }, idempotencyKey) => {
+  const upload: OpenConnection['upload'] = async (path, { fields, field, files }, { idempotencyKey, signal } = {}) => {
     const init = () => {
       const { body, contentType, contentLength } = multipart(fields, field, files)
       const length = contentLength === null ? {} : { 'content-length': String(contentLength) }
       const key = idempotencyKey ? { 'idempotency-key': idempotencyKey } : {}
-      return { headers: { 'content-type': contentType, ...length, ...key }, body, duplex: 'half' } as RequestInit
+      return { headers: { 'content-type': contentType, ...length, ...key }, body, duplex: 'half', signal } as RequestInit
     }
     const isRepeatable = files.every(({ size }) => size !== null)
     return requireOk(await request('POST', path, init, isRepeatable, idempotencyKey !== undefined))

@@ -17,6 +17,8 @@ export interface UploadOptions {
   /** YYYY-MM-DD */
   document_date?: string | undefined
   idempotencyKey?: string | undefined
+  /** ends the request, which then throws the signal's reason */
+  signal?: AbortSignal | undefined
 }
 
 export interface Uploaded extends z.infer<typeof UploadAnswer> {
@@ -36,18 +38,18 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   },
   list: (query: DocumentQuery = {}): EntryStream<DocumentView> => list(pathOf('documents'), query),
   page: (query: DocumentQuery = {}): Promise<Page<DocumentView>> => call('GET', withQuery(pathOf('documents'), query)),
-  upload: async (file: Upload, { idempotencyKey, ...fields }: UploadOptions = {}): Promise<Uploaded> => {
+  upload: async (file: Upload, { idempotencyKey, signal, ...fields }: UploadOptions = {}): Promise<Uploaded> => {
     const form = { fields: formFields(fields), field: 'file', files: [file] }
-    const response = await upload(pathOf('documents', 'upload'), form, idempotencyKey)
+    const response = await upload(pathOf('documents', 'upload'), form, { idempotencyKey, signal })
     return { ...((await response.json()) as Omit<Uploaded, 'created'>), created: response.status === 201 }
   },
   /** Uploads at most ten files; each has its own result. */
   bulkUpload: async (
     files: readonly Upload[],
-    { labels, idempotencyKey, ...options }: Omit<UploadOptions, 'title'> = {},
+    { labels, idempotencyKey, signal, ...options }: Omit<UploadOptions, 'title'> = {},
   ): Promise<z.infer<typeof BulkAnswer>> => {
     const fields: Query = { ...formFields(options), default_labels: labels }
-    const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, idempotencyKey)
+    const response = await upload(pathOf('documents', 'bulk-upload'), { fields, field: 'files', files }, { idempotencyKey, signal })
     return (await response.json()) as z.infer<typeof BulkAnswer>
   },
   /** Maps checksums (SHA-256, at most 1,000) to documents of the owner. Unknown checksums are left out. */
@@ -77,7 +79,7 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
     call('POST', pathOf('documents', id, 'retry-ocr'), options),
 })
 
-const formFields = ({ metadata, ...fields }: UploadOptions): Query => ({
+const formFields = ({ metadata, ...fields }: Omit<UploadOptions, 'idempotencyKey' | 'signal'>): Query => ({
   ...fields,
   ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
 })

@@ -27,6 +27,7 @@ export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Clie
       method: request.method as 'GET',
       headers: Object.fromEntries(request.headers),
       body: request.body as never,
+      signal: request.signal,
     })
     const isEmpty = answer.statusCode === 204 || answer.statusCode === 304
     if (isEmpty) await answer.body.dump()

@@ -67,7 +67,11 @@ export function createCurlClient(
     }
     return Object.assign(entries(), { total: () => null })
   }
-  const upload = async (path: string, { fields, field, files }: Form, key?: string): Promise<never> => {
+  const upload = async (
+    path: string,
+    { fields, field, files }: Form,
+    { idempotencyKey: key }: { idempotencyKey?: string | undefined } = {},
+  ): Promise<never> => {
     const texts = Object.entries(fields).flatMap(([name, value]) =>
       value === undefined ? [] : [`--form-string ${quoted(`${name}=${value}`)}`],
     )

@@ -23,10 +23,17 @@ export interface Progress {
 }
 
 type Writer = (text: string) => void
-type Format = (state: ProgressState, seconds: number) => string
+type Format = (state: ProgressState, speed: Speed) => string
 
-/** Interval between two lines. */
-const intervalsMs = { plain: 10_000, json: 500 }
+/** Interval between two lines, and time over which the rate is measured. */
+const intervalsMs = { plain: 10_000, json: 500, rate: 10_000 }
+
+interface Speed {
+  /** bytes per second; null in the first half second */
+  readonly rate: number | null
+  /** remaining seconds; null if unknown */
+  readonly eta: number | null
+}
 
 /** Starts the progress of `phase` ("upload"). `canSpin`: standard error is a terminal with a size. `now` returns milliseconds. */
 export function startProgress(
@@ -37,29 +44,49 @@ export function startProgress(
   now = performance.now.bind(performance),
 ): Progress {
   const isJson = options.progress === 'json'
+  const measure = openSpeedometer(now)
   const format: Format = isJson
-    ? (state, seconds) => `${JSON.stringify(record(phase, state, seconds))}\n`
-    : (state) => `${sentence(phase, state)}\n`
-  if (isJson || options.progress === 'plain') return lines(format, isJson ? intervalsMs.json : intervalsMs.plain, write, now)
-  if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase, write)
-  return lines(format, Number.POSITIVE_INFINITY, write, now)
+    ? (state, speed) => `${JSON.stringify(record(phase, state, speed))}\n`
+    : (state, speed) => `${sentence(phase, state, speed)}\n`
+  if (isJson || options.progress === 'plain') return lines(format, isJson ? intervalsMs.json : intervalsMs.plain, write, now, measure)
+  if (options.progress === 'auto' && canSpin && !options.isQuiet) return spinner(phase, write, measure)
+  return lines(format, Number.POSITIVE_INFINITY, write, now, measure)
+}
+
+type Measure = (state: ProgressState) => Speed
+
+/** Measures the speed over the last seconds, so that a pause or content that is not sent again counts briefly. */
+function openSpeedometer(now: () => number): Measure {
+  const samples = [{ at: now(), bytes: 0, done: 0 }]
+  return ({ done, total, bytes_done: bytes = 0, bytes_total }) => {
+    const at = now()
+    const last = samples.at(-1)
+    if (!last || at - last.at >= intervalsMs.rate / 20) samples.push({ at, bytes, done })
+    while (samples.length > 2 && at - (samples[1]?.at ?? at) >= intervalsMs.rate) samples.shift()
+    const first = samples[0] ?? { at, bytes, done }
+    const seconds = (at - first.at) / 1000
+    if (seconds < intervalsMs.json / 1000) return { rate: null, eta: null }
+    const rate = Math.max(0, bytes - first.bytes) / seconds
+    const [remaining, speed] = bytes_total ? [bytes_total - bytes, rate] : [(total ?? 0) - done, (done - first.done) / seconds]
+    return { rate, eta: total && speed > 0 ? Math.max(0, remaining) / speed : null }
+  }
 }
 
 /** Prints the first and the last state, and one per `interval` ms between them. Infinity: prints only on print(). */
-function lines(format: Format, interval: number, write: Writer, now: () => number): Progress {
-  const started = now()
+function lines(format: Format, interval: number, write: Writer, now: () => number, measure: Measure): Progress {
   const isSilent = interval === Number.POSITIVE_INFINITY
   let written = Number.NEGATIVE_INFINITY
   let waiting: ProgressState | null = null
   let last: ProgressState = { done: 0 }
   const put = (state: ProgressState): void => {
-    write(format(state, (now() - started) / 1000))
+    write(format(state, measure(state)))
     written = now()
     waiting = null
   }
   return {
     update(state) {
       last = state
+      measure(state)
       if (isSilent) return
       if (now() - written >= interval) put(state)
       else waiting = state
@@ -72,7 +99,7 @@ function lines(format: Format, interval: number, write: Writer, now: () => numbe
   }
 }
 
-function spinner(phase: string, write: Writer): Progress {
+function spinner(phase: string, write: Writer, measure: Measure): Progress {
   let text = phase
   let isDone = false
   let running: Ora | null = null
@@ -82,7 +109,7 @@ function spinner(phase: string, write: Writer): Progress {
   })
   return {
     update(state) {
-      text = sentence(phase, state)
+      text = sentence(phase, state, measure(state))
       if (running) running.text = text
     },
     clear() {
@@ -99,29 +126,43 @@ function spinner(phase: string, write: Writer): Progress {
   }
 }
 
-export function sentence(phase: string, { done, total, bytes_done, bytes_total, current }: ProgressState): string {
-  const count = total ? `${done}/${total} (${Math.floor((done / total) * 100)} %)` : String(done)
-  const megabytes = (bytes: number): string => (bytes / 1e6).toFixed(1)
-  const bytes = bytes_done === undefined ? '' : `  ${megabytes(bytes_done)}${bytes_total ? `/${megabytes(bytes_total)}` : ''} MB`
-  return `${phase}  ${count}${bytes}${current ? `  ${escapeControls(current)}` : ''}`
+/** Returns `upload  512/764 (67 %)  1.6/2.4 GB  11.2 MB/s  ETA 1m12s  scans/17.pdf`. */
+export function sentence(phase: string, { done, total, bytes_done, bytes_total, current }: ProgressState, { rate, eta }: Speed): string {
+  const share = bytes_total ? (bytes_done ?? 0) / bytes_total : done / (total || 1)
+  const parts = [phase, total ? `${done}/${total} (${Math.floor(Math.min(1, share) * 100)} %)` : String(done)]
+  if (bytes_done !== undefined) {
+    const [unit, size] = unitOf(bytes_total || bytes_done)
+    const amount = (bytes: number): string => (bytes / size).toFixed(size === 1 ? 0 : 1)
+    parts.push(`${amount(bytes_done)}${bytes_total ? `/${amount(bytes_total)}` : ''} ${unit}`)
+    if (rate !== null) {
+      const [rateUnit, rateSize] = unitOf(rate)
+      parts.push(`${(rate / rateSize).toFixed(1)} ${rateUnit}/s`)
+    }
+  }
+  if (eta !== null && done < (total ?? 0)) parts.push(`ETA ${formatSeconds(eta)}`)
+  if (current) parts.push(escapeControls(current))
+  return parts.join('  ')
+}
+
+const units = [
+  ['GB', 1e9],
+  ['MB', 1e6],
+  ['kB', 1e3],
+] as const
+
+const unitOf = (bytes: number) => units.find(([, size]) => bytes >= size) ?? (['B', 1] as const)
+
+function formatSeconds(seconds: number): string {
+  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), Math.ceil(seconds % 60)]
+  if (hours > 0) return `${hours}h${minutes}m`
+  return minutes > 0 ? `${minutes}m${rest}s` : `${rest}s`
 }
 
 function record(
   phase: string,
   { done, total = null, bytes_done = 0, bytes_total = null, current = '' }: ProgressState,
-  seconds: number,
+  { rate, eta }: Speed,
 ): object {
-  const isCounted = total !== null && total > 0
-  const share = bytes_total ? bytes_done / bytes_total : isCounted ? done / total : 0
-  return {
-    type: 'progress',
-    phase,
-    done,
-    total,
-    bytes_done,
-    bytes_total,
-    rate_bytes: seconds > 0 ? Math.round(bytes_done / seconds) : 0,
-    eta_seconds: share > 0 ? Math.round((seconds / share) * (1 - share)) : null,
-    current,
-  }
+  const eta_seconds = eta === null ? null : Math.round(eta)
+  return { type: 'progress', phase, done, total, bytes_done, bytes_total, rate_bytes: Math.round(rate ?? 0), eta_seconds, current }
 }

@@ -2,6 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
+import { addAbortSignal } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, Upload, UploadOptions } from '../../client/client.ts'
 import { parseSize } from '../../config/values.ts'
@@ -19,8 +20,8 @@ export interface SentFile {
   readonly bytes: number
 }
 
-/** Delays until `bytes` may be sent. Concurrent transfers share it. SIGINT does not end the delay, because the current file is sent completely. */
-export type Throttle = (bytes: number) => Promise<void>
+/** Delays until `bytes` may be sent. Concurrent transfers share it. */
+export type Throttle = (bytes: number, signal?: AbortSignal) => Promise<void>
 
 export interface SendOptions {
   readonly client: Client
@@ -28,15 +29,18 @@ export interface SendOptions {
   /** file name for standard input */
   readonly stdinName: string | undefined
   readonly throttle: Throttle
+  /** ends the requests that are being sent */
+  readonly signal?: AbortSignal
 }
 
-/** Sends one file. Throws ClientError, and Failure FAILED if the stored checksum differs. */
+/** Sends one file. Throws ClientError, the reason of `signal`, and Failure FAILED if the stored checksum differs. */
 export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (bytes: number) => void): Promise<SentFile> {
   const reading = openReader(sending, file, onBytes)
-  const { client, options } = sending
+  const { client, options, signal } = sending
   const { id, created, document } = await client.documents
-    .upload(reading.upload, { ...options, idempotencyKey: randomUUID() })
+    .upload(reading.upload, { ...options, idempotencyKey: randomUUID(), signal })
     .catch((error) => {
+      signal?.throwIfAborted()
       const [issue] = validationIssues(error)
       if (issue?.path !== 'owner' || options.owner !== undefined) throw error
       // The operator of a server without a first admin: the document would have no owner.
@@ -54,12 +58,14 @@ export async function sendFiles(
   onBytes: (bytes: number) => void,
 ): Promise<(() => SentFile)[]> {
   const readings = files.map((file) => openReader(sending, file, onBytes))
-  const { client, options } = sending
+  const { client, options, signal } = sending
   const { title: _, ...shared } = options
-  const { documents } = await client.documents.bulkUpload(
-    readings.map(({ upload }) => upload),
-    { ...shared, idempotencyKey: randomUUID() },
-  )
+  const uploads = readings.map(({ upload }) => upload)
+  const sent = client.documents.bulkUpload(uploads, { ...shared, idempotencyKey: randomUUID(), signal })
+  const { documents } = await sent.catch((error) => {
+    signal?.throwIfAborted()
+    throw error
+  })
   return readings.map((reading, index) => () => {
     const result = documents[index]
     if (result?.status === 'uploaded') {
@@ -72,7 +78,7 @@ export async function sendFiles(
 }
 
 /** Opens a reader that restarts from the beginning on each attempt of the client. */
-function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundFile, onBytes: (bytes: number) => void) {
+function openReader({ stdinName, throttle, signal }: SendOptions, { path, size }: FoundFile, onBytes: (bytes: number) => void) {
   let bytes = 0
   let hash = createHash('sha256')
   async function* open(): AsyncGenerator<Uint8Array> {
@@ -80,8 +86,9 @@ function openReader({ stdinName, throttle }: SendOptions, { path, size }: FoundF
     onBytes(-bytes)
     bytes = 0
     hash = createHash('sha256')
-    for await (const chunk of path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 })) {
-      await throttle(chunk.length)
+    const file = path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 })
+    for await (const chunk of signal ? addAbortSignal(signal, file) : file) {
+      await throttle(chunk.length, signal)
       hash.update(chunk)
       yield chunk
       bytes += chunk.length
@@ -103,11 +110,11 @@ export function createThrottle(rate: string | undefined): Throttle {
   if (rate === undefined) return async () => {}
   const bytesPerSecond = parseRate(rate)
   let nextStart = performance.now()
-  return async (bytes) => {
+  return async (bytes, signal) => {
     const start = Math.max(nextStart, performance.now())
     nextStart = start + (bytes / bytesPerSecond) * 1000
     const delayMs = start - performance.now()
-    if (delayMs > 0) await sleep(delayMs)
+    if (delayMs > 0) await sleep(delayMs, undefined, { signal })
   }
 }
 

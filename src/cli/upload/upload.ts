@@ -1,5 +1,6 @@
 /** Upload of many files. Known content is not sent again, and small files share requests. */
 import { createHash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { createReadStream } from 'node:fs'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
@@ -17,6 +18,8 @@ export interface UploadRun extends Omit<SendOptions, 'client'> {
   /** command words */
   readonly command: string
   readonly concurrency: number
+  /** send nothing */
+  readonly isDryRun?: boolean
   /** look up content before it is sent */
   readonly shouldSkipKnown: boolean
   readonly cache: UploadCache | null
@@ -36,15 +39,39 @@ interface RunContext extends UploadRun {
   readonly isRemote: boolean
   /** items that are added after OCR of their documents */
   readonly waitingItems: BatchItem[]
+  /** checksums of a dry run: the second file with the same content is not sent */
+  readonly dryRunSums: Set<string>
 }
 
-/** Uploads files and prints results and summary. `client` null: dry run. Throws errors that end the batch. */
-export async function uploadFiles(cli: Cli, client: Client | null, files: readonly FoundFile[], options: UploadRun): Promise<void> {
+/** Time to finish the requests in progress after a stop signal. */
+const stopGraceMs = 1500
+
+/** Returns a signal that aborts `stopGraceMs` after `signal`. */
+function delayed(signal: AbortSignal): AbortSignal {
+  const controller = new AbortController()
+  const abort = (): void => void setTimeout(() => controller.abort(signal.reason), stopGraceMs).unref()
+  if (signal.aborted) abort()
+  else signal.addEventListener('abort', abort, { once: true })
+  // Each file listens to it.
+  setMaxListeners(0, controller.signal)
+  return controller.signal
+}
+
+/** Uploads files and prints results and summary. Throws errors that end the batch. */
+export async function uploadFiles(cli: Cli, client: Client, files: readonly FoundFile[], options: UploadRun): Promise<void> {
   const isRemote = cli.target.url !== null
   // A retried request must not create a document twice: requests are shared only if known content is skipped.
-  const isShared = isRemote && client !== null && options.shouldSkipKnown && options.options.title === undefined
+  const isShared = isRemote && !options.isDryRun && options.shouldSkipKnown && options.options.title === undefined
   const waitingItems: BatchItem[] = []
-  const run = client ? { ...options, cli, isRemote, waitingItems, sendOptions: { ...options, client } } : null
+  const dryRunSums = new Set<string>()
+  const run: RunContext = {
+    ...options,
+    cli,
+    isRemote,
+    waitingItems,
+    dryRunSums,
+    sendOptions: { ...options, client, signal: delayed(cli.signal) },
+  }
   await runBatch(cli, {
     command: options.command,
     phase: 'upload',
@@ -52,24 +79,33 @@ export async function uploadFiles(cli: Cli, client: Client | null, files: readon
     total: files.length,
     keyOf: ({ files: [first] }) => first?.path ?? '',
     concurrency: options.concurrency,
-    isDryRun: client === null,
+    isDryRun: options.isDryRun,
     totalBytes: files.some(({ path }) => path === '-') ? null : files.reduce((sum, { size }) => sum + (size ?? 0), 0),
     ...(options.batch ? { batch: options.batch } : {}),
-    runGroup: (request, runItem, onBytes) =>
-      run ? sendRequest(run, request, runItem, onBytes) : simulateRequest(options, request, runItem),
+    runGroup: (request, runItem, onBytes) => (options.isDryRun ? simulateRequest : sendRequest)(run, request, runItem, onBytes),
     async finish(add, isReachable) {
-      if (run && isReachable && waitingItems.length > 0) await addAfterWait(run, add)
+      if (isReachable && waitingItems.length > 0) await addAfterWait(run, add)
       else for (const item of waitingItems) add(item)
     },
   })
 }
 
-async function simulateRequest(options: UploadRun, { files }: UploadRequest, runItem: RunItem): Promise<void> {
-  for (const file of files) {
-    await runItem(file.path, async () => {
+/** Looks up the files and reports what an upload would do. */
+async function simulateRequest(run: RunContext, request: UploadRequest, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void> {
+  request.window.known ??= findKnown(run, request.window.files)
+  const { sums, ids } = await request.window.known
+  for (const file of request.files) {
+    const canContinue = await runItem(file.path, async () => {
       if (file.error) throw file.error
-      return skipRecent(options, file) ?? { action: 'created', key: file.path, bytes: file.size ?? 0 }
+      const sha256 = sums.get(file.path)
+      const id = sha256 && ids.get(sha256)
+      const isRepeated = sha256 !== undefined && run.dryRunSums.has(sha256)
+      if (sha256 !== undefined) run.dryRunSums.add(sha256)
+      onBytes(file.size ?? 0)
+      const action = id || isRepeated ? 'unchanged' : 'created'
+      return skipRecent(run, file) ?? { action, key: file.path, ...(id ? { id } : {}), bytes: file.size ?? 0 }
     })
+    if (!canContinue) return
   }
 }
 
@@ -138,15 +174,15 @@ function skipRecent({ minAgeMs }: UploadRun, { path, mtimeNs }: FoundFile): Batc
   return { action: 'skipped', key: path, reason: `changed less than ${minAgeMs / 1000} s ago` }
 }
 
-/** Looks up known content. Remote: hashes all files, unless they are few and small. Local: looks up cached checksums only. */
+/** Looks up known content. Remote and in a dry run: hashes all files, unless they are few and small. Local: looks up cached checksums only. */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
   if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
-  const shouldHash = run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes))
+  const shouldHash = run.isDryRun || (run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes)))
   for (const file of files) {
     if (run.cli.signal.aborted) break
     if (file.path === '-' || file.error || skipRecent(run, file)) continue
-    const sha256 = run.cache?.getSha256(file) ?? (shouldHash ? await hashFile(file) : undefined)
+    const sha256 = run.cache?.getSha256(file) ?? (shouldHash ? await hashFile(file, run.sendOptions.signal) : undefined)
     if (sha256 !== undefined) sums.set(file.path, sha256)
   }
   if (sums.size === 0) return { sums, ids: new Map() }
@@ -154,11 +190,11 @@ async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<
   return { sums, ids: await client.documents.known([...new Set(sums.values())], { owner: options.owner }) }
 }
 
-/** Returns undefined for an unreadable file: sending it reports the error. */
-async function hashFile({ path }: FoundFile): Promise<string | undefined> {
+/** Returns undefined for an unreadable file or after `signal`: sending it reports the error. */
+async function hashFile({ path }: FoundFile, signal: AbortSignal | undefined): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18 })) hash.update(chunk)
+    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18, signal })) hash.update(chunk)
     return hash.digest('hex')
   } catch {
     return undefined

@@ -117,6 +117,23 @@ test('upload -r over HTTP: a second run sends missing and deleted files only; sm
   expect(new Set(second.items.map(({ id }) => id)).size).toBe(13)
 })
 
+test.each(['here', 'over HTTP'] as const)(
+  'upload -n %s: unchanged for known and repeated content, created for the rest; uploads nothing',
+  async (way) => {
+    const { dms, folder, asAda } = await startWay(way)
+    for (const [name, text] of Object.entries({ 'known.txt': 'known', 'new.txt': 'new', 'repeated.txt': 'new' }))
+      await writeFile(join(folder, name), text)
+    await dms(['documents', 'upload', join(folder, 'known.txt')])
+    const [stored] = await Array.fromAsync(asAda.documents.list())
+    const files = ['known.txt', 'new.txt', 'repeated.txt'].map((name) => join(folder, name))
+    const args = ['documents', 'upload', '-n', '--concurrency', '1', '--json', ...files]
+    const { code, stdout } = await dms(args)
+    expect([code, JSON.parse(stdout)]).toMatchObject([0, { dry_run: true, created: 1, unchanged: 2, items: [{ id: stored?.id }, {}, {}] }])
+    expect(JSON.parse((await dms([...args, '--on-duplicate', 'upload'])).stdout)).toMatchObject({ created: 3, unchanged: 0 })
+    expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(1)
+  },
+)
+
 test('413 with the limit for an oversized file; the others are uploaded', async () => {
   const server = await startServer({ 'limits.max_upload_size': '1kB' })
   const folder = await emptyFolder()

@@ -62,6 +62,29 @@ test('progress prints nothing off a terminal, and plain lines with --progress pl
   expect(written).toBe('upload  1/4 (25 %)  odd\\x1b.pdf\n')
 })
 
+test('plain progress has bytes, rate and remaining time of the last seconds', () => {
+  let time = 0
+  const written: string[] = []
+  const options = { progress: 'plain', isQuiet: false } as const
+  const progress = startProgress(
+    'upload',
+    options,
+    false,
+    (text) => written.push(text),
+    () => time,
+  )
+  const update = (seconds: number, done: number, megabytes: number) => {
+    time = seconds * 1000
+    progress.update({ done, total: 764, bytes_done: megabytes * 1e6, bytes_total: 2.4e9, current: 'b.pdf' })
+  }
+  update(0, 0, 0)
+  for (let seconds = 1; seconds <= 100; seconds++) update(seconds, seconds * 5, seconds * 16)
+  expect(written[0]).toBe('upload  0/764 (0 %)  0.0/2.4 GB  b.pdf\n')
+  expect(written.at(-1)).toBe('upload  500/764 (66 %)  1.6/2.4 GB  16.0 MB/s  ETA 50s  b.pdf\n')
+  for (let seconds = 101; seconds <= 120; seconds++) update(seconds, 500, 1600 + (seconds - 100) * 2)
+  expect(written.at(-1)).toBe('upload  500/764 (68 %)  1.6/2.4 GB  2.0 MB/s  ETA 6m20s  b.pdf\n')
+})
+
 test('SIGUSR1 prints the progress at once, in the chosen form, also with --progress none', () => {
   let written = ''
   const start = (progress: 'none' | 'json', isQuiet: boolean) =>

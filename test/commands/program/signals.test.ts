@@ -53,6 +53,28 @@ test('upload: SIGUSR1 prints the progress; SIGINT exits 130 after the current fi
   expect(await Array.fromAsync(asAda.documents.list())).toMatchObject([{ filename: 'a.txt', size: 7 }])
 })
 
+test('upload: one SIGINT ends a file that does not get finished, with the summary and without a partial file on the server', async () => {
+  const { child, ended, asAda } = await beginUpload()
+  child.kill('SIGINT')
+  expect(JSON.parse(await textOf(child.stdout))).toMatchObject({ created: 0, failed: 0, exit_code: 130 })
+  expect(await ended).toBe(130)
+  expect(await Array.fromAsync(asAda.documents.list())).toEqual([])
+})
+
+test('upload on the server: SIGINT ends a slow file; the next run sends only the rest', async () => {
+  const { dms, env, folder } = await startWay('here')
+  await mkdir(join(folder, 'in'))
+  await writeFile(join(folder, 'in', 'a.txt'), 'small')
+  await writeFile(join(folder, 'in', 'b.bin'), Buffer.alloc(5 << 20, 1))
+  const args = ['documents', 'upload', '-r', join(folder, 'in'), '--concurrency', '1', '-o', 'jsonl']
+  const { child, ended } = begin([...args, '--limit-rate', '100kB/s'], env)
+  await new Promise((resolve) => child.stdout.once('readable', resolve))
+  child.kill('SIGINT')
+  const { summary } = readBatch(await textOf(child.stdout))
+  expect([await ended, summary]).toMatchObject([130, { created: 1, failed: 0, exit_code: 130 }])
+  expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: 1, unchanged: 1 })
+})
+
 test('upload: a second SIGINT ends it at once, without a partial file on the server', async () => {
   const { child, ended, asAda } = await beginUpload()
   child.kill('SIGINT')

@@ -78,20 +78,19 @@ async function dateBatch(app: App, trx: Trx): Promise<number> {
   const { rows } = await sql<{ id: string; language: string; created: string | null; head: string; date_source: DateSource | null }>`
     select id, language, metadata ->> 'created' as created, left(content, ${searchedLength}) as head, date_source from documents
     where not date_checked and status in ('completed', 'failed') order by id limit ${batchSize} for no key update skip locked`.execute(trx)
-  const dated: string[] = []
-  for (const { id, language, created, head, date_source } of rows) {
-    const fromFile = fileDate(created, app.now())
-    const columns = fromFile
-      ? { document_date: fromFile, date_source: 'metadata' as const, date_confidence: null }
-      : textColumns(head, language, app.now())
-    const isNew = date_source === null && columns.document_date !== null
-    if (isNew) dated.push(id)
-    await trx
-      .updateTable('documents')
-      .set((eb) => ({ date_checked: true, ...(isNew ? { ...columns, version: eb('version', '+', 1) } : {}) }))
-      .where('id', '=', id)
-      .execute()
-  }
+  const found = rows.map(({ id, language, created, head, date_source }) => {
+    const date = fileDate(created, app.now())
+    if (date_source !== null) return { id, document_date: null, date_source, date_confidence: null }
+    if (date !== null) return { id, document_date: date, date_source: 'metadata', date_confidence: null }
+    return { id, ...textColumns(head, language, app.now()) }
+  })
+  await sql`
+    update documents set date_checked = true, document_date = coalesce(found.document_date, documents.document_date),
+      date_source = coalesce(documents.date_source, found.date_source), date_confidence = found.date_confidence,
+      version = version + (found.document_date is not null)::integer
+    from jsonb_to_recordset(${JSON.stringify(found)}::jsonb) found (id uuid, document_date date, date_source text, date_confidence real)
+    where documents.id = found.id`.execute(trx)
+  const dated = found.filter(({ document_date }) => document_date !== null).map(({ id }) => id)
   await enqueueIndex(trx, dated)
   if (rows.length > 0) app.log.info({ checked: rows.length, dated: dated.length }, 'documents of an earlier version dated')
   return rows.length

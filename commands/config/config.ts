@@ -11,6 +11,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import { readPackageFile } from '../../src/version.ts'
 
@@ -35,9 +36,10 @@ const check = (cli: Cli) =>
         import('../../src/config/memory.ts'),
       ])
       const sources = cli.configSources()
-      const { config, problems, warnings: unusual, file: checked } = inspectConfig({ ...sources, file: file ?? sources.file })
+      const { config, problems: wrong, warnings: unusual, file: checked } = inspectConfig({ ...sources, file: file ?? sources.file }, true)
       const found = [...findExposure(config), findMemoryShortage(config)].filter((one) => one !== null)
       const warnings = [...unusual, ...found.map(({ message, fix }) => `${message}   fix: ${fix}`)]
+      const problems = [...wrong, ...(await findOcrProblems(config))]
       const rows = [
         ...problems.map((message) => ({ severity: 'error', message })),
         ...warnings.map((message) => ({ severity: 'warning', message })),
@@ -51,6 +53,15 @@ const check = (cli: Cli) =>
       if (cli.options.isSilent) for (const line of lines) cli.warn(line)
       else cli.print(rows, { columns: columnsOf(['severity', 'message']), id: 'message', sentence: [...lines, verdict] })
     })
+
+async function findOcrProblems({ ocr }: Config): Promise<readonly string[]> {
+  if (!ocr.enabled || ocr.engine !== 'tesseract-native') return []
+  const { findOcr } = await import('../../src/ocr/languages.ts')
+  return findOcr({ engine: ocr.engine, dataPath: ocr.data_path }).then(
+    () => [],
+    (error: Error) => [error.message],
+  )
+}
 
 const show = (cli: Cli) =>
   manual('show [key]', {

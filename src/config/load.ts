@@ -5,7 +5,7 @@ import { isAbsolute, join } from 'node:path'
 import { ConfigError } from '../errors.ts'
 import { defaultPublicUrl } from './exposure.ts'
 import { type FileValues, readConfigFile, suggest } from './file.ts'
-import { findProblems, findWarnings } from './rules.ts'
+import { findFileProblems, findProblems, findWarnings } from './rules.ts'
 import { type Config, type Setting, settings } from './schema.ts'
 import { InvalidValue } from './values.ts'
 
@@ -64,8 +64,8 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   return loaded
 }
 
-/** Loads the configuration with all its problems. Invalid settings have their defaults. */
-export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly problems: readonly string[] } {
+/** Loads the configuration with all its problems; `withFiles` adds those of the files that it names. Invalid settings have their defaults. */
+export function inspectConfig(sources: ConfigSources, withFiles = false): LoadedConfig & { readonly problems: readonly string[] } {
   const { env = {} } = sources
   const problems: string[] = []
   const warnings = unknownVariables(env)
@@ -85,7 +85,7 @@ export function inspectConfig(sources: ConfigSources): LoadedConfig & { readonly
   const config = assemble(values)
   if (origins.get('server.public_url')?.origin === 'default') Object.assign(config.server, { public_url: defaultPublicUrl(config.server) })
   const name = (key: string): string => nameAsWritten(key, origins)
-  problems.push(...findProblems(config, name))
+  problems.push(...findProblems(config, name), ...(withFiles ? findFileProblems(config, name) : []))
   warnings.push(...findWarnings(config, name))
   return { config, origins, warnings, problems, file: file?.path ?? null }
 }
@@ -178,6 +178,10 @@ function defaultBackupFolder(
 }
 
 const ownerOf = (folder: string): number | undefined => statSync(folder, { throwIfNoEntry: false })?.uid
+
+/** Returns the default data folders of root and of this user. */
+export const usualDataFolders = (sources: Pick<ConfigSources, 'env'>): string[] =>
+  [0, 1].map((uid) => defaultDataFolder({ ...sources, uid }))
 
 /** Ignores a relative path, as the XDG specification requires. */
 const xdgFolder = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)

@@ -1,4 +1,5 @@
 /** Rules for settings beyond their type. */
+import { accessSync, constants } from 'node:fs'
 import { relative, sep } from 'node:path'
 import type { Config } from './schema.ts'
 
@@ -23,10 +24,12 @@ export function findProblems(config: Config, name: (key: string) => string): str
   }
   if (auth.require_email_verification && config.smtp.url === '') require('auth.require_email_verification', 'smtp.url')
   if (config.smtp.url !== '' && config.smtp.from === '') require('smtp.url', 'smtp.from')
-  if (storage.kind === 's3')
-    require('storage.kind', ...(['s3_bucket', 's3_access_key_id', 's3_secret_access_key'] as const)
-      .filter((key) => storage[key] === '')
-      .map((key) => `storage.${key}`))
+  const unavailable = [
+    ...(storage.kind === 's3' ? ['kind'] : []),
+    ...Object.entries(storage).flatMap(([key, value]) => (key.startsWith('s3_') && value ? [key] : [])),
+  ]
+  problems.push(...unavailable.map((key) => `${name(`storage.${key}`)}: this version stores documents in a folder only, not in S3`))
+  if (config.metrics.enabled && config.metrics.listen === '') require('metrics.enabled', 'metrics.listen')
   if (server.tls_cert !== '' && server.tls_key === '') require('server.tls_cert', 'server.tls_key')
   if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
   if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
@@ -34,6 +37,25 @@ export function findProblems(config: Config, name: (key: string) => string): str
   if (limits.per_page_default > limits.per_page_max)
     problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)
   return problems
+}
+
+/** Returns problems with the files that settings name. */
+export function findFileProblems({ server, database, sources, backup }: Config, name: (key: string) => string): string[] {
+  const paths = {
+    'server.tls_cert': server.tls_cert,
+    'server.tls_key': server.tls_key,
+    'database.ssl_ca': database.ssl_ca,
+    'sources.ca_file': sources.ca_file,
+    'backup.key_file': backup.key_file,
+  }
+  return Object.entries(paths).flatMap(([key, path]) => {
+    try {
+      if (path !== '') accessSync(path, constants.R_OK)
+      return []
+    } catch (error) {
+      return [`${name(key)}: ${(error as Error).message}`]
+    }
+  })
 }
 
 const isBelow = (folder: string, path: string): boolean => {

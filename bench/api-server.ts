@@ -38,7 +38,7 @@ const flags = {
 }
 const { config } = loadConfig({ env: {}, flags })
 const log = openLog({ level: 'error', format: 'json' })
-const app = await openApp(config, log, { migrate: 'embedded' })
+const app = await openApp(config, log, { migrate: 'embedded', creates: true })
 const actor = await somebody(app)
 if (kind === 'dms') await fill(app, actor, Number(count))
 const { id } = await app.db.selectFrom('documents').select('id').orderBy('id').offset(100).limit(1).executeTakeFirstOrThrow()

@@ -51,7 +51,11 @@ try {
 
 async function fill(): Promise<void> {
   const { config } = loadConfig({ env: {}, flags: { data_dir: from, 'storage.min_free': 0 } })
-  const app = await openApp(config, openLog({ level: 'warn', format: 'json' }), { migrate: 'always', hasStatementTimeout: false })
+  const app = await openApp(config, openLog({ level: 'warn', format: 'json' }), {
+    migrate: 'always',
+    creates: true,
+    hasStatementTimeout: false,
+  })
   const { id } = await app.db
     .insertInto('users')
     .values({ username: 'bench', username_key: 'bench', email: 'bench@example.org', email_key: 'bench@example.org' })

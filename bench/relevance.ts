@@ -24,7 +24,7 @@ const data_dir = await mkdtemp(join(tmpdir(), 'dms-relevance-'))
 // The database runs as another user when we are root; that one must get through.
 await chmod(data_dir, 0o711)
 const { config } = loadConfig({ env: {}, flags: { data_dir, 'search.engine': values.engine, 'storage.min_free': 0 } })
-const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded' })
+const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded', creates: true })
 try {
   const names = await fill(app)
   const table = new Table({ head: ['query', 'nDCG@10', 'found'] })

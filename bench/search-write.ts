@@ -36,7 +36,7 @@ const data_dir = await mkdtemp(join(tmpdir(), 'dms-bench-'))
 // The database runs as another user when we are root; that one must get through.
 await chmod(data_dir, 0o711)
 const { config } = loadConfig({ env: {}, flags: { data_dir, 'worker.embedded': false, 'storage.min_free': 0 } })
-const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded' })
+const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded', creates: true })
 try {
   const { ids, bytes } = await fill(app)
   const before = await walBytes(app)

@@ -74,6 +74,7 @@ async function open(folder: string | undefined): Promise<{ app: App; close(): Pr
   const flags = { ...flagsFor(data_dir), 'search.engine': values.engine }
   const app = await openApp(loadConfig({ env: {}, flags }).config, openLog({ level: 'error', format: 'json' }), {
     migrate: 'embedded',
+    creates: true,
     hasStatementTimeout: false,
   })
   return {

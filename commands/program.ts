@@ -15,6 +15,7 @@ import { type CliRuntime, createCli, exitOfRun } from '../src/cli/runtime/contex
 import { exitOf, exits, Failure, isExpectedExit } from '../src/cli/runtime/exit.ts'
 import { addGlobalOptions, type Terminal, terminalWidth } from '../src/cli/runtime/options.ts'
 import { environment } from '../src/config/environment.ts'
+import { NoData } from '../src/errors.ts'
 import { isJournal } from '../src/log/systemd-journal.ts'
 import { readVersion } from '../src/version.ts'
 import { firstWords } from './command-table.ts'
@@ -57,7 +58,7 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
   // An AbortError does not say why it was raised; the reason of the signal does (--timeout).
   const isTimeout = isAborted && cli.stop?.signal.aborted
-  const error = isTimeout ? cli.stop?.signal.reason : describeDatabaseError(failure.error)
+  const error = isTimeout ? cli.stop?.signal.reason : await describeError(failure.error, cli)
   const canWait = command.options.some(({ long }) => long === '--lock-timeout')
   if (!isExpectedExit(error))
     report(
@@ -67,6 +68,12 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
       isJournal(cli.env) ? '<3>' : '',
     )
   return exits[exitOf(error)][0]
+}
+
+/** Adds what the error itself cannot know. */
+async function describeError(error: unknown, cli: CliRuntime): Promise<unknown> {
+  if (!(error instanceof NoData)) return describeDatabaseError(error)
+  return (await import('../src/cli/runtime/missing-archive.ts')).describeMissingArchive(error, cli)
 }
 
 export type Streams = Parameters<typeof createCli>[1]
@@ -118,7 +125,10 @@ function addFlags(program: Command, cli: CliRuntime, terminal: Pick<Terminal, 'e
       getErrHelpWidth: () => terminalWidth(terminal),
     })
   addGlobalOptions(program)
-  program.hook('preAction', () => cli.prepare())
+  program.hook('preAction', async () => {
+    await cli.prepare()
+    if (cli.options.isInit) await (await import('../src/cli/runtime/installation.ts')).createArchive(cli)
+  })
 }
 
 /** Shows bare words in `dms --help`, because the arguments of unloaded commands are unknown. */

@@ -12,7 +12,7 @@ import { columnsOf } from '../src/cli/output/output.ts'
 import { buildSummary } from '../src/cli/output/result-stream.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import { openLocalInstallation } from '../src/cli/runtime/installation.ts'
+import { openLocalInstallation, openLocalTarget } from '../src/cli/runtime/installation.ts'
 
 interface Flags extends SigningKeyFlags {
   toDatabase?: string
@@ -56,9 +56,9 @@ export const restore = (cli: Cli) =>
       const settings = overridesOf(flags)
       const source = await resolveBackup(cli, location)
       const started = new Date()
-      const installation = await openLocalInstallation(cli, 'restore', settings)
+      const target = await openLocalTarget(cli, 'restore', settings)
       const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
-      const name = await readDatabaseName(installation)
+      const name = await readDatabaseName(target)
       if (flags.confirm !== undefined && flags.confirm !== name)
         throw usage(`--confirm ${flags.confirm}: the name of the database is "${name}"; nothing was changed`)
       const report = (counts: object, sentence: string, lists: object = {}) => {
@@ -66,12 +66,13 @@ export const restore = (cli: Cli) =>
         cli.print(summary, { columns: columnsOf([...Object.keys(counts), 'duration_seconds']), sentence })
       }
       if (flags.dryRun) {
-        await assertEmpty(installation)
+        await assertEmpty(target)
         const { readHead } = await import('../src/backup/backup-source.ts')
         const { created_at, dms, documents, files, bytes } = await readHead(source)
         return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
       }
-      const policy = await loadSignaturePolicy(installation.config.backup.key_file, flags)
+      const policy = await loadSignaturePolicy(target.config.backup.key_file, flags)
+      const installation = await openLocalInstallation(cli, 'restore', settings, { creates: true, isRestore: true })
       const progress = cli.progress('restore')
       const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await restoreBackup(installation, source, {
         ...policy,

@@ -8,6 +8,7 @@ import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
 interface Options {
   queues?: string
   concurrency?: string
+  migrate?: boolean
   once?: boolean
   maxJobs?: string
   maxTime?: string
@@ -32,6 +33,7 @@ export const worker = (cli: Cli) =>
   })
     .option('--queues <names>', 'run only these queues, separated by commas: ocr, sync, index, maintenance')
     .option('--concurrency <number>', 'documents processed at once; 0 is one per core')
+    .option('--migrate', 'apply pending migrations first')
     .option('--once', 'run the jobs that are due, then exit')
     .option('--max-jobs <number>', 'exit after this many jobs')
     .option('--max-time <duration>', 'start no job after this time, and stop as on SIGTERM')
@@ -54,6 +56,7 @@ export const worker = (cli: Cli) =>
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       const signal = maxTimeMs === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(maxTimeMs)])
       await runWorker(config, {
+        migrate: options.migrate ? 'always' : 'configured',
         once: options.once === true,
         ...(maxJobs === undefined ? {} : { maxJobs }),
         ...(name === undefined ? {} : { label: name }),

@@ -75,3 +75,14 @@ export class ConfigError extends Error {
     this.problems = problems
   }
 }
+
+/** The folder holds no archive, and this process may not create one. */
+export class NoData extends ConfigError {
+  readonly folder: string
+
+  constructor(folder: string) {
+    super([`no dms data in ${folder}`])
+    this.name = 'NoData'
+    this.folder = folder
+  }
+}

@@ -1,7 +1,8 @@
 /** The composition root: chooses the adapters and opens the App. */
-import { readFile } from 'node:fs/promises'
+import { access, readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import type { App } from './app.ts'
 import { openEncryptedTokens, openTokens } from './auth/jwt.ts'
 import type { Config } from './config/schema.ts'
@@ -9,8 +10,9 @@ import { readOrCreateSecret } from './config/secret-file.ts'
 import { migrate, PendingMigrations, pendingUpTo } from './db/migrate.ts'
 import { type Address, openDatabase } from './db/pool.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
-import { ConfigError } from './errors.ts'
+import { ConfigError, NoData } from './errors.ts'
 import { openReader } from './extract/process/reader-pool.ts'
+import { claimDataFolder, readStoreId, rejectUnfinishedRestore } from './files/restore-marker.ts'
 import { checkStoreMarker, storeFolder } from './files/store-marker.ts'
 import { stores } from './files/stores/registry.ts'
 import type { Log } from './log/log.ts'
@@ -22,8 +24,10 @@ import { engines } from './search/engines/registry.ts'
 import { openPasswords } from './users/passwords.ts'
 
 export interface OpenOptions {
-  /** `embedded`: migrates the embedded database only, unless database.auto_migrate is set */
-  migrate: 'always' | 'embedded' | 'never'
+  /** `configured`: migrates if database.auto_migrate is set; `embedded`: also migrates the embedded database */
+  migrate: 'always' | 'embedded' | 'configured' | 'never'
+  /** creates a missing archive */
+  creates?: boolean
   /** applies the configured statement timeout; false for long-running work */
   hasStatementTimeout?: boolean
   now?: () => Date
@@ -35,21 +39,23 @@ export interface OpenedDatabase extends OwnedDatabase {
   isEmbedded: boolean
 }
 
-/** Opens an App, which must be closed. Throws ConfigError, PendingMigrations, NewerSchema, Busy. */
+/** Opens an App, which must be closed. Throws ConfigError, NoData, PendingMigrations, NewerSchema, Busy. */
 export async function openApp(config: Config, log: Log, options: OpenOptions): Promise<App & { close(): Promise<void> }> {
   const closers: (() => Promise<void>)[] = []
   const closeAll = async () => {
     for (const close of closers.splice(0).reverse()) await close()
   }
   try {
-    const database = await openConfiguredDatabase(config, log, options.hasStatementTimeout ?? true)
+    const creates = options.creates ?? false
+    const database = await openConfiguredDatabase(config, log, { hasStatementTimeout: options.hasStatementTimeout ?? true, creates })
     closers.push(() => database.close())
     const { db } = database
     await migrateSchema(database, config, log, options.migrate)
+    if (!creates) await requireFolder(config.data_dir)
     const storage = { ...config.storage, path: storeFolder(config) }
+    if (storage.kind === 'disk') await checkStoreMarker(db, storage.path, creates)
     const files = await stores[storage.kind]({ ...config, storage })
     closers.push(() => files.close())
-    if (storage.kind === 'disk') await checkStoreMarker(db, storage.path)
     const ocr = config.ocr.enabled
       ? await findOcr({ engine: config.ocr.engine, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null
@@ -98,11 +104,18 @@ export interface Installation {
   readonly files: FileStore
 }
 
-/** Opens both without migrating. They may belong to different installations. Throws ConfigError. */
-export async function openInstallation(config: Config, log: Log): Promise<Installation & { close(): Promise<void> }> {
+/** Opens both without migrating. They may belong to different installations. Throws ConfigError, NoData. */
+export async function openInstallation(
+  config: Config,
+  log: Log,
+  access: DatabaseAccess = {},
+): Promise<Installation & { close(): Promise<void> }> {
   const storage = { ...config.storage, path: storeFolder(config) }
-  const database = await openConfiguredDatabase(config, log, false)
+  const database = await openConfiguredDatabase(config, log, access)
   try {
+    // Nothing is created while the database is down.
+    await sql`select`.execute(database.db)
+    if (!access.creates && storage.kind === 'disk') await requireFolder(storage.path)
     const files = await stores[storage.kind]({ ...config, storage })
     const close = () => files.close().then(() => database.close())
     return { config: { ...config, storage }, log, database, files, close }
@@ -112,8 +125,40 @@ export async function openInstallation(config: Config, log: Log): Promise<Instal
   }
 }
 
-/** Connects to the configured database, or joins the embedded one. */
-export async function openConfiguredDatabase(config: Config, log: Log, hasStatementTimeout: boolean): Promise<OpenedDatabase> {
+/** Returns whether there is a database to connect to. */
+export async function hasData({ database, data_dir }: Config): Promise<boolean> {
+  return database.url !== '' || (await import('./db/embedded/cluster.ts')).hasCluster(data_dir)
+}
+
+async function requireFolder(folder: string): Promise<void> {
+  await access(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') throw new NoData(folder)
+  })
+}
+
+export interface DatabaseAccess {
+  /** applies the configured statement timeout; default: false */
+  hasStatementTimeout?: boolean
+  /** creates the embedded database if there is none */
+  creates?: boolean
+  /** accepts a database that a restore left unfinished */
+  isRestore?: boolean
+}
+
+/** Connects to the configured database, or joins the embedded one. Throws ConfigError, NoData. */
+export async function openConfiguredDatabase(config: Config, log: Log, options: DatabaseAccess): Promise<OpenedDatabase> {
+  const database = await connectToDatabase(config, log, options)
+  return closeOnFailure(
+    options.isRestore ? Promise.resolve(database) : rejectUnfinishedRestore(database.db, config).then(() => database),
+    database.close,
+  )
+}
+
+async function connectToDatabase(
+  config: Config,
+  log: Log,
+  { hasStatementTimeout = false, creates = false, isRestore = false }: DatabaseAccess,
+): Promise<OpenedDatabase> {
   const { url, migration_url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
   const statementTimeoutMs = hasStatementTimeout ? statement_timeout : 0
   const settings = { poolMax: pool_max, connectTimeoutMs: connect_timeout, statementTimeoutMs, log }
@@ -125,7 +170,12 @@ export async function openConfiguredDatabase(config: Config, log: Log, hasStatem
     const owned = openOwnedDatabase(database, { ...settings, address: { ...address, connectionString: migration_url } })
     return { ...(await closeOnFailure(owned, database.close)), isEmbedded: false }
   }
-  const { joinEmbedded } = await import('./db/embedded/embedded.ts')
+  const [{ joinEmbedded }, { openDataDir }] = await Promise.all([import('./db/embedded/embedded.ts'), import('./db/embedded/account.ts')])
+  if (!(await hasData(config))) {
+    if (!creates) throw new NoData(config.data_dir)
+    if (isRestore) await claimDataFolder(await openDataDir(config.data_dir))
+    else await rejectForeignStore(config)
+  }
   const embedded = await joinEmbedded({ dataDir: config.data_dir, log })
   const opened = openDatabase({ ...settings, address: embedded.connection })
   const close = async () => {
@@ -145,10 +195,19 @@ async function closeOnFailure<T>(opening: Promise<T>, close: () => Promise<void>
   }
 }
 
+/** Throws ConfigError if a document store is there, whose database is missing. */
+async function rejectForeignStore(config: Config): Promise<void> {
+  const folder = storeFolder(config)
+  if ((await readStoreId(folder)) !== '')
+    throw new ConfigError([
+      `storage.path ${folder} belongs to a database, and there is none in ${config.data_dir}: is DATABASE_URL missing?`,
+    ])
+}
+
 async function migrateSchema(database: OpenedDatabase, config: Config, log: Log, when: OpenOptions['migrate']): Promise<void> {
   const pending = await pendingUpTo(database.db)
   if (pending.length === 0) return
-  const isAllowed = when === 'always' || (when === 'embedded' && (database.isEmbedded || config.database.auto_migrate))
+  const isAllowed = when === 'always' || (when === 'embedded' && database.isEmbedded) || (when !== 'never' && config.database.auto_migrate)
   if (!isAllowed) throw new PendingMigrations(pending)
   await database.asOwner((owner) => migrate(owner, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated')))
 }

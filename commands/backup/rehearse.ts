@@ -143,7 +143,7 @@ async function withScratch<T>(
   void cli.signal
   cli.onForcedExit(remove)
   try {
-    scratch = await open(scratchConfig, log)
+    scratch = await open(scratchConfig, log, { creates: true })
     return await work(scratch)
   } finally {
     await remove()

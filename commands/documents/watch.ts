@@ -38,8 +38,8 @@ export const watch = (cli: Cli) =>
       })
       if (!about.isDirectory()) throw usage(`cannot watch ${folder}: not a folder`)
       const signal = cli.serviceSignal
-      await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       const client = await cli.client()
+      await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
       if (flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
       const batch = startBatch(cli, 'documents watch', { isEndless: true })
       const add: Batch['add'] = (item) => batch.add(item, escapeControls(`${item.action}  ${item.key}`))

@@ -40,7 +40,7 @@ const up = (cli: Cli) =>
       .option('--to <name>', 'stop after this migration')
       .option('-n, --dry-run', 'list what would be applied'),
   ).action(({ lockTimeout, to, dryRun }: { lockTimeout?: string; to?: string; dryRun?: boolean }) =>
-    withDatabase(cli, 'migrate', lockTimeout, async ({ db, asOwner }, lockTimeoutMs) => {
+    withDatabase(cli, dryRun ? 'migrate -n' : 'migrate', lockTimeout, async ({ db, asOwner }, lockTimeoutMs) => {
       const { migrate, pendingUpTo } = await import('../../src/db/migrate.ts')
       await requireMigration(to)
       if (dryRun) return printMigrations(cli, await pendingUpTo(db, to), 'pending')
@@ -164,7 +164,7 @@ async function withDatabase(
   const [{ openConfiguredDatabase }, { openLog }] = await Promise.all([import('../../src/open-app.ts'), import('../../src/log/log.ts')])
   const { config } = await cli.localConfig()
   const log = openLog({ ...config.log, level: cli.options.verbose > 0 ? config.log.level : 'warn' })
-  const database = await openConfiguredDatabase(config, log, false)
+  const database = await openConfiguredDatabase(config, log, { creates: command === 'migrate' })
   try {
     await work(database, flagMs ?? config.database.lock_timeout)
   } finally {

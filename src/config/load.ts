@@ -181,7 +181,7 @@ const ownerOf = (folder: string): number | undefined => statSync(folder, { throw
 
 /** Returns the default data folders of root and of this user. */
 export const usualDataFolders = (sources: Pick<ConfigSources, 'env'>): string[] =>
-  [0, 1].map((uid) => defaultDataFolder({ ...sources, uid }))
+  [0, -1].map((uid) => defaultDataFolder({ ...sources, uid }))
 
 /** Ignores a relative path, as the XDG specification requires. */
 const xdgFolder = (folder: string | undefined): string | undefined => (folder && isAbsolute(folder) ? folder : undefined)

@@ -26,7 +26,7 @@ export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Lo
     async database() {
       if (isDown) throw new SkippedCheck('the database is out of reach')
       try {
-        database ??= openConfiguredDatabase(loaded.config, log, true)
+        database ??= openConfiguredDatabase(loaded.config, log, { hasStatementTimeout: true })
         const opened = await database
         await opened.db.selectNoFrom((eb) => eb.lit(1).as('one')).execute()
         return opened

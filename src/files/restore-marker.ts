@@ -1,10 +1,14 @@
-/** Claims of running restores on a store folder. Servers refuse a claimed folder. */
+/** Claims of unfinished restores on a store folder or a data folder. Servers refuse a claimed folder. */
+import { randomUUID } from 'node:crypto'
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { markerName } from './store-marker.ts'
+import type { Config } from '../config/schema.ts'
+import type { Db } from '../db/pool.ts'
+import { ConfigError } from '../errors.ts'
+import { loadStoreId, markerName, storeFolder } from './store-marker.ts'
 
-/** File that exists from the start of a restore to its end. */
+/** File that exists from the start of a restore until it is complete. */
 const claimFileName = '.dms-restore'
 
 /** Identifies the transaction of a restore, so that a later run can ask whether it was committed. */
@@ -42,13 +46,24 @@ export async function beginRestore(folder: string, claim: Claim): Promise<void> 
 /** Writes the claim durably. */
 export const writeClaim = (folder: string, claim: Claim): Promise<void> => writeDurably(folder, claimFileName, JSON.stringify(claim))
 
-/** Ends a claim after its restore was committed. */
+/** Ends the claim on a folder after its restore was committed. */
 export const endRestore = (folder: string): Promise<void> => rm(join(folder, claimFileName), { force: true })
 
-/** Removes claim and marker of a restore that was not committed. */
-export async function abortRestore(folder: string): Promise<void> {
-  await rm(join(folder, markerName), { force: true })
-  await endRestore(folder)
+/** Claims a data folder before a restore creates the database in it. */
+export const claimDataFolder = (folder: string): Promise<void> => writeClaim(folder, { store_id: randomUUID(), commit: null })
+
+/** Throws ConfigError where a restore is running, was interrupted or has failed. */
+export async function rejectUnfinishedRestore(db: Db, config: Config): Promise<void> {
+  const folder = storeFolder(config)
+  const [claim, dataClaim] = [await readClaim(folder), await readClaim(config.data_dir)]
+  if (!claim && !dataClaim) return
+  // The restore sets the id in its transaction. Without a schema there is none.
+  const storeId = await loadStoreId(db).catch(() => undefined)
+  if (storeId !== undefined && (claim === null || claim.store_id === storeId)) return
+  const place = dataClaim ? config.data_dir : folder
+  // A restore that may have been committed to another database needs its files.
+  const alternative = claim?.commit ? '' : `, or remove ${place} and start empty`
+  throw new ConfigError([`a restore into ${place} has not finished: run dms restore again${alternative}`])
 }
 
 const readIfExists = async (folder: string, name: string): Promise<string> =>

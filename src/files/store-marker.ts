@@ -2,11 +2,11 @@
  * Store markers: a file that ties a store folder to its database. A folder that is not mounted, or belongs to another database, is refused.
  */
 import { randomUUID } from 'node:crypto'
-import { open, readFile } from 'node:fs/promises'
+import { mkdir, open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
-import { ConfigError } from '../errors.ts'
+import { ConfigError, NoData } from '../errors.ts'
 
 /** Returns the folder of a document store of kind `disk`. */
 export const storeFolder = ({ storage, data_dir }: Pick<Config, 'storage' | 'data_dir'>): string => storage.path || join(data_dir, 'files')
@@ -14,27 +14,31 @@ export const storeFolder = ({ storage, data_dir }: Pick<Config, 'storage' | 'dat
 /** Name of the marker file. It contains the store id. */
 export const markerName = '.dms-store'
 
-/** Compares the marker with the store id in the database. Creates both on the first start. Throws ConfigError. */
-export async function checkStoreMarker(db: Db, folder: string): Promise<void> {
+/** Compares the marker with the store id in the database. Creates both on the first start, and a lost marker of an empty store if `creates`. Throws ConfigError, NoData. */
+export async function checkStoreMarker(db: Db, folder: string, creates: boolean): Promise<void> {
   const path = join(folder, markerName)
   const marker = (await readFile(path, 'utf8').catch(() => '')).trim()
-  const storeId = await db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirst()
-  if (storeId && marker === storeId.value) return
+  const storeId = await loadStoreId(db)
+  if (storeId && marker === storeId) return
   if (storeId && marker)
-    throw new ConfigError([
-      `storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${storeId.value})`,
-    ])
+    throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${storeId})`])
   if (!storeId && marker)
     throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, this database is new)`])
   if (storeId && (await hasStoredFiles(db))) {
     throw new ConfigError([`storage.path ${folder} has no ${markerName}, but the database has documents: is the folder not mounted?`])
   }
-  const id = storeId?.value ?? (await createStoreId(db))
+  if (storeId && !creates) throw new NoData(folder)
+  const id = storeId ?? (await createStoreId(db))
+  await mkdir(folder, { recursive: true, mode: 0o700 })
   const handle = await open(path, 'w', 0o600)
   await handle.writeFile(`${id}\n`)
   await handle.sync()
   await handle.close()
 }
+
+/** Returns the store id in the database; undefined before the first start. */
+export const loadStoreId = async (db: Db): Promise<string | undefined> =>
+  (await db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirst())?.value
 
 const hasStoredFiles = async (db: Db) => (await db.selectFrom('stored_files').select('sha256').limit(1).execute()).length > 0
 
@@ -45,5 +49,5 @@ async function createStoreId(db: Db): Promise<string> {
     .values({ key: 'store_id', value: randomUUID() })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
-  return (await db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirstOrThrow()).value
+  return (await loadStoreId(db)) ?? ''
 }

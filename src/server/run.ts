@@ -42,7 +42,9 @@ export async function runServer(config: Config, options: ServerOptions): Promise
   const log = openLog(config.log)
   let reportStatus = () => log.info('starting')
   await onSignals(log, { readLevel: options.readLevel, logStatus: () => reportStatus() }, async () => {
-    const app = await retryUntilAvailable(options, () => openApp(config, log, { migrate: options.migrate }))
+    const app = await retryUntilAvailable(options, () =>
+      openApp(config, log, options.checkOnly ? { migrate: 'never' } : { migrate: options.migrate, creates: true }),
+    )
     try {
       if (options.checkOnly) {
         if (config.metrics.enabled) (await openMetricsPort(app, openRecorder())).close()

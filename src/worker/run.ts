@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import type { Queue } from '../jobs/queue.ts'
 import { type Log, onSignals, openLog } from '../log/log.ts'
-import { openApp } from '../open-app.ts'
+import { type OpenOptions, openApp } from '../open-app.ts'
 import { workerName } from './reap-workers.ts'
 import { startSchedule } from './schedule.ts'
 import type { RunningJob } from './supervisor.ts'
@@ -20,6 +20,7 @@ interface WorkerLimits {
 }
 
 export interface WorkerRun extends WorkerLimits {
+  migrate: OpenOptions['migrate']
   /** stops when no job can run now */
   once: boolean
   signal: AbortSignal
@@ -54,7 +55,7 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
   let worker: Worker | null = null
   const logStatus = () => worker && logRunningJobs(log, worker)
   await onSignals(log, { readLevel: run.readLevel, logStatus }, () =>
-    withApp(config, log, 'embedded', async (app) => {
+    withApp(config, log, run.migrate, async (app) => {
       const started = await startConfigured(app, run)
       worker = started
       run.onForcedExit(() => started.releaseNow())
@@ -68,7 +69,7 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
 }
 
 /** Opens an App for `work`, and closes it. */
-export async function withApp(config: Config, log: Log, migrate: 'embedded' | 'never', work: (app: App) => Promise<void>): Promise<void> {
+export async function withApp(config: Config, log: Log, migrate: OpenOptions['migrate'], work: (app: App) => Promise<void>): Promise<void> {
   const app = await openApp(config, log, { migrate, hasStatementTimeout: false })
   try {
     await work(app)

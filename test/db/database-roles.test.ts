@@ -30,7 +30,7 @@ async function dataFolder(): Promise<string> {
 
 async function open(flags: Record<string, string | boolean>) {
   const { config } = loadConfig({ env: {}, flags: { 'storage.min_free': 0, 'ocr.enabled': false, ...flags } })
-  const app = await openApp(config, log, { migrate: 'always' })
+  const app = await openApp(config, log, { migrate: 'always', creates: true })
   let isOpen = true
   const close = async () => {
     if (isOpen) await app.close()

@@ -265,12 +265,12 @@ test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any
 test('a folder that belongs to another database, or is not mounted, is refused at start', async () => {
   const [one, other] = [await startApp(), await startApp()]
   const folder = (dms: typeof one) => join(dms.dataDir, 'files')
-  await checkStoreMarker(one.app.db, folder(one))
-  await expect(checkStoreMarker(one.app.db, folder(other))).rejects.toThrow('belongs to another database')
+  await checkStoreMarker(one.app.db, folder(one), true)
+  await expect(checkStoreMarker(one.app.db, folder(other), true)).rejects.toThrow('belongs to another database')
   await upload(one.asAda, 'a.txt', 'hello')
   const empty = await mkdtemp(join(tmpdir(), 'dms-files-'))
   onTestFinished(() => rm(empty, { recursive: true, force: true }))
-  await expect(checkStoreMarker(one.app.db, empty)).rejects.toThrow('is the folder not mounted?')
-  await checkStoreMarker(other.app.db, empty)
+  await expect(checkStoreMarker(one.app.db, empty, true)).rejects.toThrow('is the folder not mounted?')
+  await checkStoreMarker(other.app.db, empty, true)
   expect(await readFile(join(empty, '.dms-store'), 'utf8')).toBe(await readFile(join(folder(other), '.dms-store'), 'utf8'))
 })

@@ -18,7 +18,7 @@ await mkdir(root)
 const env = { DMS_DATA_DIR: dataDir, DMS_SOURCES_LOCAL_ROOTS: root, DMS_STORAGE_MIN_FREE: '0', DMS_OCR_ENABLED: 'false' }
 try {
   const person = ['--username', 'ops', '--email', 'ops@example.org', '--role', 'admin', '--generate-password']
-  await run(['users', 'add', ...person], { env, timeout: 60_000 })
+  await run(['users', 'add', '--init', ...person], { env, timeout: 60_000 })
   const add = ['sources', 'add', '--name', 'share', '--type', 'local_folder', '--address', root, '--owner', 'ops', '-o', 'id']
   const { stdout, stderr } = await run(add, { env })
   const id = stdout.trim()

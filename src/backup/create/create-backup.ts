@@ -74,7 +74,7 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
 async function writeBackup(installation: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
   const { storage } = installation.config
   // With the store not mounted, every file would be missing from the backup.
-  if (storage.kind === 'disk') await checkStoreMarker(installation.database.db, storage.path)
+  if (storage.kind === 'disk') await checkStoreMarker(installation.database.db, storage.path, false)
   const snapshot = await openSnapshot(installation.database)
   const checksums: string[] = []
   let head: at.Head

@@ -1,6 +1,7 @@
 /** Restores a backup into an empty database and store, completely or not at all. */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
+import { database as embeddedDatabase } from '../../db/embedded/roles.ts'
 import { withLock } from '../../db/lock.ts'
 import * as migrations from '../../db/migrate.ts'
 import { AppError } from '../../errors.ts'
@@ -10,6 +11,7 @@ import type { BackupSource } from '../backup-source.ts'
 import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
 import { removeGeneration } from './file-writer.ts'
 import { CommitUnanswered, type LoadOptions, loadBackup, type RestoreResult, toGeneration } from './load-backup.ts'
+import type { RestoreTarget } from './restore-target.ts'
 
 export interface RestoreOptions extends LoadOptions {
   /** maximum wait for a migration or another restore, then Busy */
@@ -50,16 +52,20 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
         await error.removeSecrets()
         throw error.cause
       })
-      if (folder) await restoreMarker.endRestore(folder)
+      await endClaims(installation, folder)
       return restored
     }),
   )
 }
 
-/** Removes the files and markers of this restore. */
+/** Removes the files of this restore. Its claim stays, so that no server takes the folder for a new one. */
 async function undoRestore(installation: Installation, folder: string | null, storeId: string): Promise<void> {
   await removeGeneration(installation.files, toGeneration(storeId))
-  if (folder) await restoreMarker.abortRestore(folder)
+  if (folder) await restoreMarker.writeClaim(folder, { store_id: storeId, commit: null })
+}
+
+async function endClaims({ config }: Installation, folder: string | null): Promise<void> {
+  for (const claimed of [config.data_dir, ...(folder ? [folder] : [])]) await restoreMarker.endRestore(claimed)
 }
 
 /** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
@@ -71,7 +77,7 @@ async function resolveInterruptedRestore(installation: Installation, folder: str
     : 'rolled back'
   if (outcome === 'unknown') throw unknownOutcomeError(installation, null)
   if (outcome === 'rolled back') return undoRestore(installation, folder, interrupted.store_id)
-  await restoreMarker.endRestore(folder)
+  await endClaims(installation, folder)
   throw Object.assign(new AppError('CONFLICT', { path: folder }, 'the interrupted restore had been committed: it is complete'), {
     fix: 'dms search reindex, then dms check',
   })
@@ -86,19 +92,20 @@ function unknownOutcomeError({ config }: Installation, cause: unknown): Error {
   })
 }
 
-/** Returns the name of the connected database. */
-export async function readDatabaseName({ database }: Pick<Installation, 'database'>): Promise<string> {
+/** Returns the name of the database, which need not exist yet. */
+export async function readDatabaseName({ database }: Pick<RestoreTarget, 'database'>): Promise<string> {
+  if (!database) return embeddedDatabase
   const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(database.db)
   return rows[0]?.name ?? ''
 }
 
 /** Throws AppError CONFLICT where users, documents or files exist. Ignores the remains of an interrupted restore. */
-export async function assertEmpty(installation: Installation): Promise<void> {
-  const { db } = installation.database
+export async function assertEmpty(target: RestoreTarget): Promise<void> {
   const notEmptyError = (what: string, fix: string) =>
     Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })
-  const states = await migrations.loadStates(db)
-  if (states.some(({ applied_at }) => applied_at !== null)) {
+  const db = target.database?.db
+  const states = db ? await migrations.loadStates(db) : []
+  if (db && states.some(({ applied_at }) => applied_at !== null)) {
     for (const table of ['users', 'stored_files'] as const) {
       const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
       if (!rows[0]?.found) continue
@@ -110,14 +117,17 @@ export async function assertEmpty(installation: Installation): Promise<void> {
         )
     }
   }
-  const folder = getStoreFolder(installation)
-  if (folder && (await restoreMarker.readClaim(folder))) return
-  for await (const _ of installation.files.list()) throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
-  if (folder && (await restoreMarker.readStoreId(folder)) !== '' && (await readCurrentStoreId(installation)) === null)
+  const folder = getStoreFolder(target)
+  const claim = folder && (await restoreMarker.readClaim(folder))
+  for await (const { address } of target.files.list())
+    if (!claim || !address.endsWith(`.${toGeneration(claim.store_id)}`))
+      throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
+  if (folder && !claim && (await restoreMarker.readStoreId(folder)) !== '' && (await readCurrentStoreId(target)) === null)
     throw notEmptyError(`${folder} belongs to another database`, 'pass --files-to')
 }
 
-async function readCurrentStoreId({ database }: Installation): Promise<string | null> {
+async function readCurrentStoreId({ database }: RestoreTarget): Promise<string | null> {
+  if (!database) return null
   const client = await database.connect('dms restore')
   return readStoreId(client).finally(() => client.end())
 }

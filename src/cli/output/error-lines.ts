@@ -114,7 +114,7 @@ export function parseLockHolder(error: Error): object {
 }
 
 function errorIssues(error: unknown): Issue[] {
-  const { issues } = errorDetails(error) as { issues?: unknown }
+  const { candidates, issues = candidates } = errorDetails(error) as { issues?: unknown; candidates?: unknown }
   if (!Array.isArray(issues)) return []
   return issues.map(({ path, message, flag }: Partial<Issue>) => ({
     path: String(path),

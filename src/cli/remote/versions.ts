@@ -54,7 +54,7 @@ export async function fetchDatabaseVersion(config: Config): Promise<DatabaseVers
 }
 
 async function queryDatabase(config: Config): Promise<DatabaseVersion> {
-  const database = await openConfiguredDatabase(config, openLog({ level: 'silent', format: 'json' }), true)
+  const database = await openConfiguredDatabase(config, openLog({ level: 'silent', format: 'json' }), { hasStatementTimeout: true })
   try {
     const [{ rows }, migrations] = await Promise.all([
       sql<{ server_version: string }>`show server_version`.execute(database.db),

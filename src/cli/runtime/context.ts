@@ -90,7 +90,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     activeProgress?.clear()
     stream.write(text)
   }
-  const open = async ({ log, migrate = 'embedded', ...more }: Partial<OpenOptions> & { log?: Log } = {}): Promise<App> => {
+  const open = async ({ log, migrate = 'never', ...more }: Partial<OpenOptions> & { log?: Log } = {}): Promise<App> => {
     const loaded = await cli.localConfig()
     const [{ openApp }, { openCommandLog }] = await Promise.all([import('../../open-app.ts'), import('../remote/local-client.ts')])
     const app = await openApp(loaded.config, log ?? (await openCommandLog(loaded, cli.options)), { migrate, ...more })

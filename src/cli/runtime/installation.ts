@@ -1,24 +1,50 @@
 /** Parts of this machine that a command opens: configuration of a service, database and document store. */
 
+import type { RestoreTarget } from '../../backup/restore/restore-target.ts'
 import type { LoadedConfig } from '../../config/load.ts'
-import type { Installation } from '../../open-app.ts'
+import type { Config } from '../../config/schema.ts'
+import type { Log } from '../../log/log.ts'
+import type { DatabaseAccess, Installation } from '../../open-app.ts'
 import type { Cli } from './context.ts'
+import { usage } from './exit.ts'
 
-/** Opens the database and the document store until the end of the command; `settings` are flags of the command by dotted key. Throws Failure USAGE for a remote server, ConfigError. */
-export async function openLocalInstallation(
+type Settings = Readonly<Record<string, string>>
+
+/** Opens the database and the document store until the end of the command; `settings` are flags of the command by dotted key. Throws Failure USAGE for a remote server, ConfigError, NoData. */
+export const openLocalInstallation = (cli: Cli, command: string, settings: Settings = {}, access?: DatabaseAccess): Promise<Installation> =>
+  openLocally(cli, command, settings, async (config, log) => (await import('../../open-app.ts')).openInstallation(config, log, access))
+
+/** Opens the destination of a restore until the end of the command, without creating anything. Throws as openLocalInstallation(). */
+export const openLocalTarget = (cli: Cli, command: string, settings: Settings): Promise<RestoreTarget> =>
+  openLocally(cli, command, settings, async (config, log) =>
+    (await import('../../backup/restore/restore-target.ts')).openRestoreTarget(config, log),
+  )
+
+async function openLocally<T extends { close(): Promise<void> }>(
   cli: Cli,
   command: string,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<Installation> {
+  settings: Settings,
+  open: (config: Config, log: Log) => Promise<T>,
+): Promise<T> {
   cli.rejectRemote(command)
-  const [loaded, opening, { openCommandLog }] = await Promise.all([
-    cli.localConfig(settings),
+  const [loaded, { openCommandLog }] = await Promise.all([cli.localConfig(settings), import('../remote/local-client.ts')])
+  const opened = await open(loaded.config, await openCommandLog(loaded, cli.options))
+  cli.onEnd(() => opened.close())
+  return opened
+}
+
+/** Creates the archive if there is none. Throws Failure USAGE for a remote server, ConfigError. */
+export async function createArchive(cli: Cli): Promise<void> {
+  if (cli.target.url !== null) throw usage(`--init applies to this machine only, not to ${cli.target.url}`, 'pass --local')
+  const [loaded, { hasData, openApp }, { openCommandLog }] = await Promise.all([
+    cli.localConfig(),
     import('../../open-app.ts'),
     import('../remote/local-client.ts'),
   ])
-  const installation = await opening.openInstallation(loaded.config, await openCommandLog(loaded, cli.options))
-  cli.onEnd(() => installation.close())
-  return installation
+  if (await hasData(loaded.config)) return
+  const app = await openApp(loaded.config, await openCommandLog(loaded, cli.options), { migrate: 'embedded', creates: true })
+  // Until the end, so that the command finds the database running.
+  cli.onEnd(() => app.close())
 }
 
 /** Loads the configuration. --quiet raises the log level on standard error to warn, unless --log-level is given. */

@@ -20,6 +20,8 @@ export interface GlobalOptions extends RenderOptions {
   readonly printCurl: boolean
   /** user to act as on this machine; null: the operator */
   readonly as: string | null
+  /** a missing archive is created */
+  readonly isInit: boolean
   readonly isQuiet: boolean
   /** --quiet without an output format: a successful action or check prints nothing */
   readonly isSilent: boolean
@@ -50,6 +52,7 @@ export function addGlobalOptions(program: Command): void {
     'Target:',
     new Option('-c, --config <file>', 'configuration file (DMS_CONFIG)'),
     new Option('--data-dir <folder>', 'data folder (DMS_DATA_DIR)'),
+    new Option('--init', 'create an archive in the data folder if it has none'),
     new Option('--local', 'work on this machine, ignoring the current context').conflicts(['url', 'context']),
     new Option('--context <name>', 'work on this saved server (DMS_CONTEXT; dms help contexts)').conflicts('url'),
     new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
@@ -109,6 +112,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
         ?.split(',')
         .map((name) => name.trim()) ?? null,
     header: typeof opts.header === 'boolean' ? opts.header : null,
+    isInit: opts.init === true,
     isQuiet,
     isSilent: isQuiet && output === 'auto',
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),

@@ -1,7 +1,7 @@
 /** A database cluster: its folder, and the programs and the account that run a server on it. */
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { lchown, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
+import { access, lchown, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
@@ -45,6 +45,13 @@ export async function openCluster(dataFolder: string): Promise<Cluster> {
     account,
   }
 }
+
+/** Returns whether the data folder has a cluster. A folder that this account cannot enter may have one. */
+export const hasCluster = (dataFolder: string): Promise<boolean> =>
+  access(join(dataFolder, 'postgres', 'PG_VERSION')).then(
+    () => true,
+    ({ code }: NodeJS.ErrnoException) => code !== 'ENOENT' && code !== 'ENOTDIR',
+  )
 
 async function createDatabase(folder: string, binaries: Binaries, account: Account | undefined): Promise<void> {
   const entries = await readdir(folder).catch(() => [])

@@ -99,8 +99,8 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
   }
 }
 
-/** Yields all stored files. Two levels of folders keep each listing short. */
-async function* listFiles(root: string, onUnreadable?: (location: string) => void): ReturnType<FileStore['list']> {
+/** Yields all stored files; none if the folder does not exist. Two levels of folders keep each listing short. */
+export async function* listFiles(root: string, onUnreadable?: (location: string) => void): ReturnType<FileStore['list']> {
   const emptyIfUnreadable = (error: NodeJS.ErrnoException): string[] => {
     if (error.code !== 'EACCES' || error.path === undefined || !onUnreadable) return emptyIfNoFolder(error)
     onUnreadable(error.path)

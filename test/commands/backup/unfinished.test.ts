@@ -1,0 +1,70 @@
+/** A restore that failed leaves a place that no server takes for a new one; a dry run leaves none at all. */
+import { chmod, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { someDocuments } from '../../support/backups.ts'
+import { emptyPlace, folder, here, type Place } from '../../support/places.ts'
+
+/** A backup, and a copy that ends too early. */
+async function backups() {
+  const { place } = await someDocuments()
+  const to = await folder()
+  const [archive, damaged] = [join(to, 'good.tar'), join(to, 'bad.tar')]
+  expect((await here(place, ['backup', 'create', '--to', archive, '-q'])).code).toBe(0)
+  await writeFile(damaged, await readFile(archive))
+  await truncate(damaged, 30_000)
+  return { archive, damaged }
+}
+
+const opening = [
+  ['serve', '--port', '0', '--no-worker'],
+  ['serve', '--check', '--port', '0'],
+  ['worker', '--once', '--migrate'],
+  ['documents', 'list'],
+  ['documents', 'list', '--init'],
+  ['backup', 'create', '--to', '-'],
+  ['migrate'],
+]
+
+async function refusesAll(place: Place): Promise<void> {
+  for (const words of opening)
+    expect([words, await here(place, words)]).toMatchObject([
+      words,
+      {
+        code: 78,
+        stdout: '',
+        stderr: expect.stringMatching(/^error: a restore into .* has not finished: run dms restore again, or remove /),
+      },
+    ])
+}
+
+test('external database: 78 after a failed restore, also with an applied schema; the next restore is complete', async () => {
+  const { archive, damaged } = await backups()
+  const place = await emptyPlace()
+  expect((await here(place, ['migrate', '-q'])).code).toBe(0)
+  for (let time = 0; time < 2; time++) {
+    expect((await here(place, ['restore', damaged])).code).toBe(1)
+    await refusesAll(place)
+  }
+  expect(await here(place, ['restore', '-n', archive, '-q'])).toMatchObject({ code: 0 })
+  await refusesAll(place)
+  expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
+  expect((await here(place, ['documents', 'list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
+  expect((await readdir(join(place.dataDir, 'files'))).includes('.dms-restore')).toBe(false)
+}, 60_000)
+
+test('embedded database: restore -n creates nothing, and a failed restore elsewhere blocks the data folder', async () => {
+  const { archive, damaged } = await backups()
+  const top = await folder()
+  // The account of the embedded database passes it.
+  await chmod(top, 0o711)
+  const place = { databaseUrl: '', dataDir: join(top, 'data') }
+  expect(await here(place, ['restore', '-n', archive])).toMatchObject({ code: 0, stdout: expect.stringContaining('documents\t3') })
+  expect((await here(place, ['restore', archive, '--confirm', 'other'])).code).toBe(2)
+  expect(await readdir(top)).toEqual([])
+  expect((await here(place, ['restore', damaged, '--files-to', join(top, 'files')])).code).toBe(1)
+  await refusesAll(place)
+  expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
+  expect((await here(place, ['documents', 'list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
+  expect((await readdir(place.dataDir)).includes('.dms-restore')).toBe(false)
+}, 60_000)

@@ -154,6 +154,9 @@ export async function rejectDuplicateName<T>(write: () => Promise<T>, message: s
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 
+/** Returns whether an error of a transaction proves that nothing was committed. */
+export const isRolledBack = (error: unknown): boolean => error instanceof pg.DatabaseError && !isUnavailable(error)
+
 const networkErrors = ['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND']
 const lostConnection =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error/

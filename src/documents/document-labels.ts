@@ -36,9 +36,15 @@ const nilUuid = '00000000-0000-0000-0000-000000000000'
 /** Replaces the labels of a document. */
 export async function setLabels(trx: Trx, documentId: string, labelIds: readonly string[]): Promise<void> {
   await trx.deleteFrom('document_labels').where('document_id', '=', documentId).execute()
-  if (labelIds.length === 0) return
-  const rows = labelIds.map((label_id) => ({ document_id: documentId, label_id }))
-  await trx.insertInto('document_labels').values(rows).execute()
+  await addLabels(
+    trx,
+    labelIds.map((label_id) => ({ document_id: documentId, label_id })),
+  )
+}
+
+/** Adds labels to documents that do not have them. */
+export async function addLabels(trx: Trx, rows: readonly { document_id: string; label_id: string }[]): Promise<void> {
+  if (rows.length > 0) await trx.insertInto('document_labels').values(rows).execute()
 }
 
 /** Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws DOCUMENT_NOT_FOUND. */

@@ -16,6 +16,7 @@ import { documentResponse, pagesResponse, textResponse, viewWithContent } from '
 import * as documents from './documents.ts'
 import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
+import { openGroupCommit } from './store-new.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
@@ -94,11 +95,11 @@ const fileOptions = ({ config }: App) => ({
   errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'] as const,
 })
 
-export const routes = (app: App): Route[] => [
+export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] => [
   user('GET /api/documents', { summary: 'List documents', query: listQuery(app), answer: ListAnswer, isLarge: true }, list(app)),
-  user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app)),
-  user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app)),
-  user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app)),
+  user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app, storeInGroup)),
+  user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app, storeInGroup)),
+  user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app, storeInGroup)),
   user(
     'POST /api/documents/known',
     {
@@ -182,12 +183,12 @@ const list =
   }
 
 const upload =
-  (app: App) =>
+  (app: App, storeInGroup: StoreInGroup) =>
   async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'file', 1), take)
     const stored = await withStagedFiles(app, 'file', read, ([file], fields) =>
-      storeOne(app, actor, file as UploadedFile, { ...query, ...fields }, key),
+      storeOne(app, actor, file as UploadedFile, { ...query, ...fields }, key, storeInGroup),
     )
     event.res.status = stored.status
     event.context.documentIds = [stored.answer.id]
@@ -198,15 +199,18 @@ const upload =
   }
 
 const bulkUpload =
-  (app: App) =>
+  (app: App, storeInGroup: StoreInGroup) =>
   async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const read = (take: Take) => readMultipart(event, limitsFor(app, 'files', app.config.limits.bulk_max_files), take)
-    const answer = await withStagedFiles(app, 'files', read, (files, fields) => storeAll(app, actor, files, { ...query, ...fields }, key))
+    const answer = await withStagedFiles(app, 'files', read, (files, fields) =>
+      storeAll(app, actor, files, { ...query, ...fields }, key, storeInGroup),
+    )
     event.context.documentIds = answer.documents.flatMap((document) => (document.status === 'uploaded' ? [document.id] : []))
     return answer
   }
 
+type StoreInGroup = ReturnType<typeof openGroupCommit>
 type Take = Parameters<typeof readMultipart>[2]
 
 /** Allows one mebibyte per file for fields and part headers. */

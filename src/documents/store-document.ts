@@ -17,7 +17,7 @@ import { ensureBytes, lockOrCreate } from './stored-files.ts'
 import { enqueueIndex } from './versions.ts'
 import { type Document, excerptLength, selectDocuments } from './view.ts'
 
-interface StoreOptions {
+export interface StoreOptions {
   filename: string
   title?: string | undefined
   labelIds?: readonly string[]
@@ -49,34 +49,38 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
   await ensureBytes(app, trx, staged, address, duplicate !== undefined)
   if (duplicate && options.onDuplicate === 'return') return { document: await readDocument(trx, duplicate.id), created: false }
 
-  const filename = sanitizeFilename(options.filename)
-  const title = options.title?.trim() || defaultTitle(filename)
-  const at = app.now()
+  const row = await documentRow(app, ownerId, staged, options)
   const { id } = await trx
     .insertInto('documents')
-    .values({
-      owner_id: ownerId,
-      title,
-      filename,
-      mime_type: await detectType(staged.head, filename, staged.size),
-      size: staged.size,
-      sha256: staged.sha256,
-      ocr_enabled: options.ocr,
-      language: options.language,
-      metadata: JSON.stringify(mergeMetadata({}, options.metadata ?? {})),
-      duplicate_of: duplicate?.id ?? null,
-      ...(options.date === undefined ? {} : { document_date: options.date, ...ofUser }),
-      created_at: at,
-      updated_at: at,
-    })
+    .values({ ...row, duplicate_of: duplicate?.id ?? null })
     .returning('id')
     .executeTakeFirstOrThrow()
   await setLabels(trx, id, options.labelIds ?? [])
   const { ocr, language } = options
   await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
   await enqueueIndex(trx, [id])
-  await publish(trx, 'document_created', ownerId, { document_id: id, title, source: null })
+  await publish(trx, 'document_created', ownerId, { document_id: id, title: row.title, source: null })
   return { document: await readDocument(trx, id), created: true }
+}
+
+/** Returns the row of a new document. */
+export async function documentRow(app: App, ownerId: string, staged: StagedFile, options: StoreOptions) {
+  const filename = sanitizeFilename(options.filename)
+  const at = app.now()
+  return {
+    owner_id: ownerId,
+    title: options.title?.trim() || defaultTitle(filename),
+    filename,
+    mime_type: await detectType(staged.head, filename, staged.size),
+    size: staged.size,
+    sha256: staged.sha256,
+    ocr_enabled: options.ocr,
+    language: options.language,
+    metadata: JSON.stringify(mergeMetadata({}, options.metadata ?? {})),
+    ...(options.date === undefined ? {} : { document_date: options.date, ...ofUser }),
+    created_at: at,
+    updated_at: at,
+  }
 }
 
 /** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */

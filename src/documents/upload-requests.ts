@@ -12,9 +12,10 @@ import type { StagedFile } from '../ports/file-store.ts'
 import * as settings from '../settings/settings.ts'
 import { resolveLabelIds } from './document-labels.ts'
 import { resolveOwner, storeDocument } from './store-document.ts'
+import { type NewUpload, type openGroupCommit, storeNew } from './store-new.ts'
 import { compareLargeFiles, repairStored } from './stored-files.ts'
 import { type BulkAnswer, ManyForm, OneForm, type UploadAnswer } from './upload-forms.ts'
-import { view } from './view.ts'
+import { type Document, view } from './view.ts'
 
 export interface UploadedFile {
   filename: string
@@ -58,12 +59,24 @@ export async function storeOne(
   file: UploadedFile,
   fields: unknown,
   key: string | null,
+  storeInGroup: StoreInGroup,
 ): Promise<StoredAnswer<z.infer<typeof UploadAnswer>>> {
   const { filename, staged } = file
   const { title, labels, owner, metadata, ...formOptions } = parseInput(OneForm, fields)
   const request = idempotentRequest(key, 'upload', [file], fields)
   const options = await resolveOptions(app, actor, formOptions)
-  await compareLargeFiles(app, await resolveOwner(app, app.db, actor, owner), [staged])
+  const answerOf = (document: Document, created: boolean): StoredAnswer<z.infer<typeof UploadAnswer>> => {
+    const message = created ? 'Document uploaded.' : 'This file is stored already.'
+    const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
+    return { status: created ? 201 : 200, answer }
+  }
+  const ownerId = await resolveOwner(app, app.db, actor, owner)
+  if (!request) {
+    const labelIds = await resolveLabelIds(app.db, labels)
+    const document = await storeInGroup({ ownerId, staged, filename, title, metadata, labelIds, ...options })
+    if (document) return answerOf(document, true)
+  }
+  await compareLargeFiles(app, ownerId, [staged])
   const storing = app.db.transaction().execute((trx) =>
     runOnce(trx, actor, request, async () => {
       const ownerId = await resolveOwner(app, trx, actor, owner)
@@ -74,9 +87,7 @@ export async function storeOne(
         labelIds: await resolveLabelIds(trx, labels),
         ...options,
       })
-      const message = created ? 'Document uploaded.' : 'This file is stored already.'
-      const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
-      return { status: created ? 201 : 200, answer }
+      return answerOf(document, created)
     }),
   )
   const done = await storing.catch((error) => repairAndRethrow(app, staged, error))
@@ -92,8 +103,10 @@ async function repairAndRethrow(app: App, staged: StagedFile, error: unknown): P
 
 type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
+type StoreInGroup = ReturnType<typeof openGroupCommit>
+
 /**
- * Stores several files. Each has its own transaction, so that one failure does not affect the others. With an Idempotency-Key all share one
+ * Stores several files, so that one failure does not affect the others. With an Idempotency-Key all share one
  * transaction, because the answer must be recorded exactly if the files are.
  */
 export async function storeAll(
@@ -102,25 +115,55 @@ export async function storeAll(
   files: readonly UploadedFile[],
   fields: unknown,
   key: string | null,
+  storeInGroup: StoreInGroup,
 ): Promise<z.infer<typeof BulkAnswer>> {
   const request = idempotentRequest(key, 'bulk-upload', files, fields)
 
   const { default_labels, owner, metadata, ...formOptions } = parseInput(ManyForm, fields)
   const ownerId = await resolveOwner(app, app.db, actor, owner)
-  await resolveLabelIds(app.db, default_labels, 'default_labels')
+  const labelIds = await resolveLabelIds(app.db, default_labels, 'default_labels')
   const options = await resolveOptions(app, actor, formOptions)
   const allStaged = files.map(({ staged }) => staged)
   await compareLargeFiles(app, ownerId, allStaged)
+  const uploads = new Map(files.map((file) => [file, { ownerId, metadata, labelIds, ...file, ...options }]))
+  const resultOf = (filename: string, { id, title, sha256 }: Document, created: boolean): BulkResult => ({
+    ...{ filename, status: 'uploaded', id, title, sha256, created },
+    ocr_queued: created && options.ocr,
+  })
   const storeIn = async (trx: Trx, { filename, staged }: UploadedFile): Promise<BulkResult> => {
     const labels = await resolveLabelIds(trx, default_labels, 'default_labels')
     const { document, created } = await storeDocument(app, trx, ownerId, staged, { filename, metadata, labelIds: labels, ...options })
-    const { id, title, sha256 } = document
-    return { filename, status: 'uploaded', id, title, sha256, created, ocr_queued: created && options.ocr }
+    return resultOf(filename, document, created)
   }
-  if (!request) return storeEach(app, files, storeIn)
-  const { answer } = await app.db
-    .transaction()
-    .execute((trx) => runOnce(trx, actor, request, async () => ({ status: 201, answer: await storeTogether(trx, files, storeIn) })))
+  if (!request) {
+    const grouped = new Map(Array.from(uploads, ([file, upload]) => [file, storeInGroup(upload)]))
+    await Promise.allSettled(grouped.values())
+    return storeEach(app, files, async (file) => {
+      const document = await grouped.get(file)
+      if (document) return resultOf(file.filename, document, true)
+      const result = await app.db
+        .transaction()
+        .execute((trx) => storeIn(trx, file))
+        .catch((error) => repairAndRethrow(app, file.staged, error))
+      await file.staged.confirm()
+      return result
+    })
+  }
+  const storeAllNew = async (trx: Trx) => {
+    const stored = await storeNew(app, trx, [...uploads.values()])
+    return new Map(
+      files.flatMap((file) => {
+        const document = stored.get(uploads.get(file) as NewUpload)
+        return document ? [[file, resultOf(file.filename, document, true)] as const] : []
+      }),
+    )
+  }
+  const { answer } = await app.db.transaction().execute((trx) =>
+    runOnce(trx, actor, request, async () => {
+      const stored = await inSavepoint(trx, () => storeAllNew(trx)).catch(emptyIfRefused)
+      return { status: 201, answer: await storeTogether(trx, files, stored, storeIn) }
+    }),
+  )
   for (const [index, { staged }] of files.entries()) {
     const result = answer.documents[index]
     if (result?.status === 'uploaded') await staged.confirm()
@@ -131,16 +174,21 @@ export async function storeAll(
 
 type StoreIn = (trx: Trx, file: UploadedFile) => Promise<BulkResult>
 
-async function storeEach(app: App, files: readonly UploadedFile[], storeIn: StoreIn): Promise<z.infer<typeof BulkAnswer>> {
+/** Returns no results after a refusal: each file is tried alone then, and has its own reason. */
+function emptyIfRefused(error: unknown): Map<UploadedFile, BulkResult> {
+  if (!(error instanceof AppError) || error.status >= 500) throw error
+  return new Map()
+}
+
+async function storeEach(
+  app: App,
+  files: readonly UploadedFile[],
+  store: (file: UploadedFile) => Promise<BulkResult>,
+): Promise<z.infer<typeof BulkAnswer>> {
   const documents: BulkResult[] = []
   for (const file of files) {
     try {
-      const result = await app.db
-        .transaction()
-        .execute((trx) => storeIn(trx, file))
-        .catch((error) => repairAndRethrow(app, file.staged, error))
-      await file.staged.confirm()
-      documents.push(result)
+      documents.push(await store(file))
     } catch (error) {
       const isServerError = !(error instanceof AppError) || error.status >= 500
       // As soon as one file is stored, the answer must list it, whatever happens to the rest.
@@ -152,10 +200,16 @@ async function storeEach(app: App, files: readonly UploadedFile[], storeIn: Stor
   return bulkAnswer(documents)
 }
 
-/** Stores files in one transaction. Sorts by checksum: two requests with the same files cannot deadlock. */
-async function storeTogether(trx: Trx, files: readonly UploadedFile[], storeIn: StoreIn): Promise<z.infer<typeof BulkAnswer>> {
-  const results = new Map<UploadedFile, BulkResult>()
-  for (const file of files.toSorted((a, b) => (a.staged.sha256 < b.staged.sha256 ? -1 : Number(a.staged.sha256 > b.staged.sha256)))) {
+/** Stores the files without a result in one transaction. Sorts by checksum: two requests with the same files cannot deadlock. */
+async function storeTogether(
+  trx: Trx,
+  files: readonly UploadedFile[],
+  stored: ReadonlyMap<UploadedFile, BulkResult>,
+  storeIn: StoreIn,
+): Promise<z.infer<typeof BulkAnswer>> {
+  const results = new Map(stored)
+  const remaining = files.filter((file) => !stored.has(file))
+  for (const file of remaining.sort((a, b) => (a.staged.sha256 < b.staged.sha256 ? -1 : Number(a.staged.sha256 > b.staged.sha256)))) {
     try {
       results.set(file, await inSavepoint(trx, () => storeIn(trx, file)))
     } catch (error) {

@@ -1,12 +1,13 @@
 /** File store in a local folder. A file is flushed before it gets its name, which is its address. */
 import { createReadStream, open as openDescriptor } from 'node:fs'
-import { access, link, mkdir, open, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
+import { access, link, mkdir, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../../errors.ts'
 import { addressPattern, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
+import { coalesceFlushes, flushFolder } from '../flush-folder.ts'
 import { type CommitMarker, openStaging, type StagedBytes, type Staging, toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
 
@@ -128,7 +129,8 @@ function emptyIfNoFolder(error: NodeJS.ErrnoException): string[] {
 /** Returns a check that throws SERVICE_UNAVAILABLE if the store is full or its marker has vanished, as when a volume is unmounted. */
 function openCheck(root: string, minFree: number): () => Promise<void> {
   let wasMarked = false
-  return async () => {
+  let running: Promise<void> | null = null
+  const check = async (): Promise<void> => {
     try {
       const { bavail, bsize } = await statfs(root)
       if (bavail * bsize < minFree) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is full.')
@@ -138,6 +140,13 @@ function openCheck(root: string, minFree: number): () => Promise<void> {
     } catch (error) {
       throw toStoreError(error)
     }
+  }
+  // Requests that arrive during a check share it.
+  return () => {
+    running ??= check().finally(() => {
+      running = null
+    })
+    return running
   }
 }
 
@@ -186,8 +195,7 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
 /** Renames a file to its address and flushes the folder: after a crash the name exists only with all bytes. */
 async function renameDurably(path: string, address: string, { root, fsync, flush, pathOfAddress: named }: DiskContext): Promise<void> {
   const to = named(address)
-  const created = await mkdir(dirname(to), { recursive: true, mode: 0o700 })
-  await rename(path, to)
+  const created = await renameInto(path, to)
   if (!fsync) return
   const folders = [dirname(to)]
   // A new folder is durable only after its parent was flushed.
@@ -195,35 +203,17 @@ async function renameDurably(path: string, address: string, { root, fsync, flush
   await Promise.all(folders.map(flush))
 }
 
-/** Coalesces flushes: requests during a flush of the same folder share the next one. */
-function coalesceFlushes(): (folder: string) => Promise<void> {
-  const running = new Map<string, Promise<void>>()
-  const waiting = new Map<string, Promise<void>>()
-  return (folder) => {
-    const shared = waiting.get(folder)
-    if (shared) return shared
-    const flush = (running.get(folder) ?? Promise.resolve())
-      .catch(() => {})
-      .then(() => {
-        waiting.delete(folder)
-        running.set(folder, flush)
-        return flushFolder(folder)
-      })
-      .finally(() => {
-        if (running.get(folder) === flush) running.delete(folder)
-      })
-    waiting.set(folder, flush)
-    return flush
-  }
-}
-
-async function flushFolder(path: string): Promise<void> {
-  const handle = await open(path)
+/** Renames a file, and creates its folder if it does not exist. Returns whether it was created. */
+async function renameInto(path: string, to: string): Promise<boolean> {
   try {
-    await handle.sync()
-  } finally {
-    await handle.close()
+    await rename(path, to)
+    return false
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
   }
+  await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+  await rename(path, to)
+  return true
 }
 
 function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {

@@ -1,0 +1,115 @@
+/**
+ * Group commit of uploads: files of concurrent requests are stored by one transaction with one statement for each table. A round trip takes
+ * longer than its statement, and each commit waits for the disk: bench/upload.ts, "400 × 10 kB".
+ */
+import type { App } from '../app.ts'
+import { isRolledBack, type Trx } from '../db/pool.ts'
+import { publishMany } from '../events.ts'
+import * as jobs from '../jobs/queue.ts'
+import type { StagedFile } from '../ports/file-store.ts'
+import { addLabels } from './document-labels.ts'
+import { documentRow, type StoreOptions } from './store-document.ts'
+import { lockOrCreateAll } from './stored-files.ts'
+import { enqueueIndex } from './versions.ts'
+import { type Document, excerptLength, selectDocuments } from './view.ts'
+
+export interface NewUpload extends StoreOptions {
+  ownerId: string
+  staged: StagedFile
+}
+
+/**
+ * Stores the uploads whose bytes are not stored yet, and returns their documents. Empty files, and all but one upload of the same bytes, are
+ * left to storeDocument(). Call `staged.confirm()` after the commit. Throws what storeDocument() throws.
+ */
+export async function storeNew(app: App, trx: Trx, uploads: readonly NewUpload[]): Promise<Map<NewUpload, Document>> {
+  const bySum = new Map<string, NewUpload>()
+  for (const upload of uploads) if (upload.staged.size > 0 && !bySum.has(upload.staged.sha256)) bySum.set(upload.staged.sha256, upload)
+  if (bySum.size === 0) return new Map()
+  const addresses = await lockOrCreateAll(
+    trx,
+    Array.from(bySum.values(), ({ staged }) => staged),
+  )
+  const stored = [...bySum.values()].filter(({ staged }) => addresses.get(staged.sha256) === staged.address)
+  if (stored.length === 0) return new Map()
+  const [values] = await Promise.all([
+    Promise.all(stored.map(({ ownerId, staged, ...options }) => documentRow(app, ownerId, staged, options))),
+    Promise.all(stored.map(({ staged }) => staged.commit())),
+  ])
+  const rows = await trx.insertInto('documents').values(values).returning(['id', 'sha256', 'title']).execute()
+  const created = rows.map(({ id, sha256, title }) => ({ id, title, upload: bySum.get(sha256) as NewUpload }))
+  await addLabels(
+    trx,
+    created.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id }))),
+  )
+  for (const isOcr of [true, false]) {
+    const entries = created.filter(({ upload }) => upload.ocr === isOcr)
+    const maxAttempts = app.config.ocr.max_attempts
+    await jobs.enqueueMany(
+      trx,
+      isOcr ? 'ocr' : 'extract',
+      entries.map(({ id, upload: { language } }) => ({ payload: { language }, documentId: id, maxAttempts })),
+    )
+  }
+  const ids = created.map(({ id }) => id)
+  await enqueueIndex(trx, ids)
+  const events = created.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
+  await publishMany(trx, 'document_created', events)
+  const documents = await selectDocuments(trx, excerptLength).where('documents.id', 'in', ids).execute()
+  return new Map(documents.map((document) => [bySum.get(document.sha256) as NewUpload, document]))
+}
+
+/** Uploads stored by one transaction. */
+const maxGroupSize = 100
+
+interface Waiting {
+  upload: NewUpload
+  done: PromiseWithResolvers<Document | null>
+}
+
+/**
+ * Opens the group commit. The returned function stores an upload with others that arrive while a group is being committed. It returns null if
+ * the upload has to be stored alone: its bytes are stored already, or a member of its group failed. Throws if the answer of COMMIT is lost.
+ */
+export function openGroupCommit(app: App): (upload: NewUpload) => Promise<Document | null> {
+  let waiting: Waiting[] = []
+  let isRunning = false
+
+  const storeGroup = async (group: readonly Waiting[]): Promise<void> => {
+    let isCommitting = false
+    try {
+      const uploads = group.map(({ upload }) => upload)
+      const documents = await app.db.transaction().execute(async (trx) => {
+        const stored = await storeNew(app, trx, uploads)
+        isCommitting = true
+        return stored
+      })
+      await Promise.all(uploads.map((upload) => documents.has(upload) && upload.staged.confirm()))
+      for (const { upload, done } of group) done.resolve(documents.get(upload) ?? null)
+    } catch (error) {
+      // If the answer of COMMIT is lost, the transaction may have been committed: storing its members again could store them twice.
+      const canRetry = !isCommitting || isRolledBack(error)
+      for (const { done } of group) {
+        if (canRetry) done.resolve(null)
+        else done.reject(error)
+      }
+    }
+  }
+  const run = async (): Promise<void> => {
+    isRunning = true
+    // Requests that arrived together join the first group.
+    await new Promise(setImmediate)
+    while (waiting.length > 0) {
+      const group = waiting.slice(0, maxGroupSize)
+      waiting = waiting.slice(maxGroupSize)
+      await storeGroup(group)
+    }
+    isRunning = false
+  }
+  return (upload) => {
+    const done = Promise.withResolvers<Document | null>()
+    waiting.push({ upload, done })
+    if (!isRunning) void run()
+    return done.promise
+  }
+}

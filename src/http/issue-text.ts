@@ -16,6 +16,7 @@ const typeNames: Readonly<Record<string, string>> = {
 /** Descriptions of text formats. */
 const formatNames: Readonly<Record<string, string>> = {
   uuid: 'an id (UUID)',
+  guid: 'an id (UUID)',
   email: 'an e-mail address',
   url: 'a URL',
   datetime: 'an RFC 3339 date and time',

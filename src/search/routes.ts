@@ -33,7 +33,7 @@ export const Filters = z
 const FiltersText = jsonText(20_000).pipe(Filters)
 
 const q = z
-  .string('what to search for')
+  .string()
   .max(4000)
   .refine((text) => [...text].length <= 1000, 'at most 1,000 characters')
   .refine((text) => text.trim() !== '', 'contains no word')

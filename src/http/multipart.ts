@@ -61,13 +61,13 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   parser.on('filesLimit', () => abort(invalid(limits.field, `at most ${limits.files}`)))
   parser.on('fieldsLimit', () => abort(invalid('', `more than ${maxFields} fields`)))
   parser.on('partsLimit', () => abort(invalid('', 'too many parts')))
-  parser.on('error', (error) => abort(malformed(error)))
+  parser.on('error', () => abort(malformed()))
 
   const timer = setTimeout(() => abort(invalid('', `the upload took longer than ${limits.timeoutMs / 1000} s`)), limits.timeoutMs)
   try {
     await pump(readChunks(event), parser, limits, stop.signal)
   } catch (error) {
-    abort(error instanceof AppError ? error : malformed(error))
+    abort(error instanceof AppError ? error : malformed())
   } finally {
     clearTimeout(timer)
   }
@@ -113,12 +113,12 @@ function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busb
         headerPairs: 100,
       },
     })
-  } catch (error) {
-    throw invalid('', `not a multipart body: ${(error as Error).message}`)
+  } catch {
+    throw invalid('', 'the Content-Type header has no boundary: leave this header to the HTTP client')
   }
 }
 
 /** Decodes a file name. Browsers, curl and the dms client escape these three characters only (WHATWG HTML, multipart/form-data). */
 const unescapeName = (name: string): string => name.replaceAll('%22', '"').replaceAll('%0D', '\r').replaceAll('%0A', '\n')
 
-const malformed = (error: unknown): AppError => invalid('', `the body ended early or is malformed: ${(error as Error).message}`)
+const malformed = (): AppError => invalid('', 'the multipart body is incomplete or malformed: send it again')

@@ -1,6 +1,7 @@
 /** No message of the validation library reaches a caller, whatever is sent to whichever route. */
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { localTransport } from '../../src/client/local.ts'
 import type { AppError } from '../../src/errors.ts'
 import { parseInput } from '../../src/http/input.ts'
 import { allRoutes } from '../../src/server/http/assemble.ts'
@@ -41,4 +42,15 @@ test('VALIDATION_ERROR has only messages of its own, for every route, field and 
           }
   expect(messageCount).toBeGreaterThan(1000)
   expect([...leaks]).toEqual([])
+})
+
+test.each([
+  ['multipart/form-data', 'x', 'the Content-Type header has no boundary: leave this header to the HTTP client'],
+  ['multipart/form-data; boundary=b', '--b\r\nContent-Disp', 'the multipart body is incomplete or malformed: send it again'],
+])('400 VALIDATION_ERROR in own words for a body of type %s that is %j', async (type, body, message) => {
+  const { app, ada } = await startApp()
+  const request = new Request('http://dms/api/documents/upload', { method: 'POST', headers: { 'content-type': type }, body })
+  const response = await localTransport(app, ada.actor)(request)
+  expect(response.status).toBe(400)
+  expect(((await response.json()) as { error: AppError }).error.details.issues).toEqual([{ path: '', message }])
 })

@@ -8,7 +8,8 @@ export interface FirstWord {
   readonly aliases?: readonly string[]
   /** Exits with 0 or 1 only: Docker and load balancers give other codes another meaning. */
   readonly isProbe?: boolean
-  /** Loads the command; `loadAll` returns the program with all commands. */
+  /** called by programs only, and not shown */
+  readonly isHidden?: boolean
   readonly load: () => Promise<(cli: Cli, loadAll: () => Promise<Command>) => Command>
 }
 
@@ -56,5 +57,6 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   },
   version: { summary: 'Print the versions of client, server and database', load: async () => (await import('./version.ts')).version },
   completion: { summary: 'Print a completion script for a shell', load: async () => (await import('./completion.ts')).completion },
+  complete: { summary: 'List names for completion', isHidden: true, load: async () => (await import('./complete.ts')).complete },
   help: { summary: 'Show help for a command or a topic', load: async () => (await import('./help.ts')).help },
 }

@@ -13,7 +13,9 @@ export const completion = (cli: Cli, loadAll: () => Promise<Command>) =>
       ['dms completion fish > ~/.config/fish/completions/dms.fish', ''],
     ],
     exits: '0 printed · 2 unknown shell',
-    notes: ['Completes commands, flags and values. Packages install the script as /usr/share/bash-completion/completions/dms.'],
+    notes: [
+      'Completes commands, flags, values, and names of labels, users, sources and contexts. Packages install the script as /usr/share/bash-completion/completions/dms.',
+    ],
   })
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish']))
     .action(async (shell: keyof typeof scripts) => {

@@ -1,6 +1,6 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
-import { renameSharedFlags } from '../src/cli/arguments/shared-spellings.ts'
+import { rewriteLine } from '../src/cli/arguments/shared-spellings.ts'
 import {
   addLockTimeoutHint,
   addOwnerHint,
@@ -39,7 +39,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 /** Runs a command line on the given streams and returns its exit code. */
 export async function run(typed: readonly string[], terminal: Streams): Promise<number> {
   const { program, cli } = await programFor(terminal, typed)
-  const argv = renameSharedFlags(program, typed)
+  const argv = rewriteLine(program, typed)
   const code = await runToExitCode(program, cli, argv)
   return firstWords[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
 }
@@ -85,9 +85,11 @@ export async function programFor(terminal: Streams, argv?: readonly string[]): P
   addFlags(program, cli, terminal)
   const loadAll = async () => (await programFor(terminal)).program
   const first = argv && firstWord(program, argv)
-  for (const [name, { summary, aliases = [], load }] of Object.entries(firstWords)) {
+  for (const [name, { summary, aliases = [], isHidden = false, load }] of Object.entries(firstWords)) {
     const isLoaded = argv === undefined || [name, ...aliases].some((word) => word === first)
-    program.addCommand(isLoaded ? (await load())(cli, loadAll) : new Command(name).summary(summary).aliases(aliases))
+    program.addCommand(isLoaded ? (await load())(cli, loadAll) : new Command(name).summary(summary).aliases(aliases), {
+      hidden: isHidden,
+    })
   }
   inherit(program)
   return { program, cli }

@@ -25,7 +25,7 @@ const list = (cli: Cli) =>
     .action(async () => cli.print(await listContextRows(await loadContexts(cli.env), cli.env), { columns: contextColumns, id: 'name' }))
 
 const use = (cli: Cli) =>
-  manual('use <name>', {
+  manual('use <context>', {
     summary: 'Set the current context',
     examples: [
       ['context use prod', ''],
@@ -43,7 +43,7 @@ const use = (cli: Cli) =>
   })
 
 const show = (cli: Cli) =>
-  manual('show [name]', {
+  manual('show [context]', {
     summary: 'Show a context (default: the current one)',
     examples: [
       ['context show', ''],
@@ -104,7 +104,7 @@ function parseContext(cli: Cli, { username, passwordFile, passwordCommand }: Pas
 }
 
 const rename = (cli: Cli) =>
-  manual('rename <old> <new>', {
+  manual('rename <context> <new>', {
     summary: 'Rename a context and keep its session',
     examples: [['context rename dms.example.org prod', '']],
     exits: '0 renamed · 6 no such context · 7 new name taken',
@@ -125,7 +125,7 @@ const rename = (cli: Cli) =>
   })
 
 const remove = (cli: Cli) =>
-  manual('remove <name>', {
+  manual('remove <context>', {
     summary: 'Remove a context and its token',
     examples: [
       ['context remove prod', ''],

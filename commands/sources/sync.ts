@@ -66,7 +66,7 @@ export const sync = (cli: Cli) =>
     .option('-n, --dry-run', 'list what would be fetched')
     .option('--no-wait', 'queue a job for a worker and print its id')
     .option('--concurrency <n>', 'parallel downloads per source (default: sources.concurrency)')
-    .option('--max-files <n>', 'maximum number of files to fetch')
+    .option('--max-files <n>', 'maximum number of files to fetch (with --url: of --dry-run)')
     .option('--lock-timeout <duration>', 'time to wait for a running sync of the source', '0s')
     .action(async (names: string[], flags: Flags) => {
       const { all = false, due = false, dryRun = false } = flags
@@ -76,9 +76,10 @@ export const sync = (cli: Cli) =>
       if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
       // The getter installs the signal handler: from here on a signal ends the sync, not the process.
       void cli.signal
-      if (!flags.wait || cli.options.printCurl) return enqueue(cli, await cli.client(), names, flags)
+      if (!flags.wait || (cli.options.printCurl && !dryRun)) return enqueue(cli, await cli.client(), names, flags)
       if (!isLocal) {
         const client = await cli.client()
+        if (dryRun) return listPlan(cli, await listSelected(client, names, flags), planOnServer(cli, client, flags))
         return syncAll(cli, await listSelected(client, names, flags), names, (source, progress) =>
           syncOnServer(cli, client, source, flags.full === true, progress),
         )
@@ -90,12 +91,14 @@ export const sync = (cli: Cli) =>
       const options = parseOptions(flags, app.config.sources.concurrency)
       if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
-      await listPlan(cli, sources, (source) => planSync(app, source.id, options, cli.signal))
+      await listPlan(cli, sources, async function* (source) {
+        for await (const { action, file } of planSync(app, source.id, options, cli.signal)) yield { action, ...file }
+      })
     })
 
 /** Throws Failure USAGE for options that a remote sync does not have. */
 function refuseLocalOptions({ dryRun, concurrency, maxFiles, lockTimeout }: Flags): void {
-  const values = { '--dry-run': dryRun, '--concurrency': concurrency, '--max-files': maxFiles, '--lock-timeout': lockTimeout !== '0s' }
+  const values = { '--concurrency': concurrency, '--max-files': maxFiles && !dryRun, '--lock-timeout': lockTimeout !== '0s' }
   const [flag] = Object.entries(values).find(([, value]) => value) ?? []
   if (flag) throw usage(`${flag} works on the server only`, 'omit it, or pass --local')
 }
@@ -179,16 +182,29 @@ async function enqueue(cli: Cli, client: Client, names: readonly string[], flags
   })
 }
 
-async function listPlan(
-  cli: Cli,
-  sources: readonly Source[],
-  plan: (source: Source) => AsyncIterable<{ action: string; file: { path: string; size: number | null } }>,
-): Promise<void> {
+interface PlannedFile {
+  action: string
+  path: string
+  size: number | null
+}
+
+/** Returns a function that lists what the server would fetch, with a note if it lists the first files only. */
+function planOnServer(cli: Cli, client: Client, { full, maxFiles = '10000' }: Flags) {
+  const max_files = parseCount('--max-files', maxFiles, { max: 10_000 })
+  return async function* ({ id, name }: Source): AsyncGenerator<PlannedFile> {
+    const { files, has_more, error } = await client.sources.planSync(id, { full: full === true, max_files })
+    yield* files
+    if (error) throw Object.assign(new Error(error.message), { code: error.code })
+    if (has_more) cli.note(`${name}: the first ${files.length} files that the server has found`)
+  }
+}
+
+async function listPlan(cli: Cli, sources: readonly Source[], plan: (source: Source) => AsyncIterable<PlannedFile>): Promise<void> {
   const batch: Batch = startBatch(cli, 'sources sync', { columns: planColumns, isDryRun: true })
   const all: { exit: Exit }[] = []
   for (const source of sources) {
     try {
-      for await (const { action, file } of plan(source)) batch.add({ action, key: file.path, source: source.name, bytes: file.size ?? 0 })
+      for await (const { action, path, size } of plan(source)) batch.add({ action, key: path, source: source.name, bytes: size ?? 0 })
       all.push({ exit: 'OK' })
     } catch (error) {
       if (cli.signal.aborted) throw error

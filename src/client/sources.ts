@@ -20,6 +20,9 @@ export const sources = ({ call }: OpenConnection) => ({
     call('POST', pathOf('sources', 'test'), address),
   sync: (id: string, options: z.input<typeof routes.SyncOptions> = {}): Promise<z.infer<typeof routes.SyncAnswer>> =>
     call('POST', pathOf('sources', id, 'sync'), options),
+  /** Lists the files that a sync would fetch. */
+  planSync: (id: string, options: z.input<typeof routes.PlanOptions> = {}): Promise<z.infer<typeof routes.PlanAnswer>> =>
+    call('POST', pathOf('sources', id, 'sync', 'plan'), options),
   syncStatus: (id: string): Promise<SyncStatus> => call('GET', pathOf('sources', id, 'sync-status')),
   cancelSync: (id: string): Promise<z.infer<typeof routes.SyncAnswer>> => call('POST', pathOf('sources', id, 'cancel')),
 })

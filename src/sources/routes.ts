@@ -6,6 +6,7 @@ import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
 import * as sources from './sources.ts'
 import * as syncs from './sync/start-sync.ts'
+import { listPlan } from './sync/sync-plan.ts'
 import * as testing from './test-connection.ts'
 
 const Type = z.enum(['webdav', 'local_folder', 's3'])
@@ -48,6 +49,7 @@ export const Changes = z.object({
 })
 export const AddressFields = z.object({ type: Type, ...address, recursive: z.boolean().default(true) })
 export const SyncOptions = z.object({ full: z.boolean().default(false) })
+export const PlanOptions = z.object({ full: z.boolean().default(false), max_files: z.int().min(1).max(10_000).default(1000) })
 const RemoveQuery = z.object({ documents: z.enum(['keep', 'delete']).default('keep') })
 
 export const SourceAnswer = z.object({
@@ -76,6 +78,12 @@ export const TestAnswer = z.object({
   sample: z.array(z.string()),
 })
 export const SyncAnswer = z.object({ message: z.string(), job_id: z.string() })
+export const PlanAnswer = z.object({
+  files: z.array(z.object({ action: z.enum(['created', 'updated']), path: z.string(), size: z.int().nullable() })),
+  /** the listing ended early, by `max_files` or after 45 seconds */
+  has_more: z.boolean(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+})
 export const StatusAnswer = z.object({
   source_id: z.uuid(),
   job_id: z.uuid().nullable(),
@@ -163,6 +171,11 @@ export const routes = (app: App): Route[] => [
       message: 'Sync queued.',
       job_id: await syncs.startSync(app, actor, param('id'), body.full),
     }),
+  ),
+  user(
+    'POST /api/sources/:id/sync/plan',
+    { summary: 'List the files that a sync would fetch, without fetching them', ids, body: PlanOptions, answer: PlanAnswer, isLarge: true },
+    ({ actor, param, body }) => listPlan(app, actor, param('id'), body),
   ),
   user(
     'GET /api/sources/:id/sync-status',

@@ -166,10 +166,28 @@ test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async ()
   expect((await asAdmin.sources.get(id)).document_count).toBe(status.created)
 })
 
+test('over HTTP: --dry-run lists what the server would fetch; 3 for a source that fails', async () => {
+  const { dms, make, put, root, asAdmin } = await start('over HTTP')
+  for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
+  await make('one')
+  await make('two', { url: join(root, 'none') })
+  const dry = await dms(['sources', 'sync', '--all', '-n', '-o', 'jsonl'])
+  expect(dry.code).toBe(3)
+  const { items, summary } = readBatch(dry.stdout)
+  expect(items.map(({ action, source }) => [action, source])).toEqual([...Array(3).fill(['created', 'one']), ['failed', 'two']])
+  expect(summary).toMatchObject({ dry_run: true, created: 3, failed: 1, bytes: 3 })
+  const some = await dms(['sources', 'sync', 'one', '-n', '--max-files', '2'])
+  expect(some).toMatchObject({ code: 0, stderr: 'one: the first 2 files that the server has found\n' })
+  expect((await asAdmin.sources.list())[0]).toMatchObject({ document_count: 0, last_sync: null })
+})
+
 test('over HTTP: 2 for server-only options', async () => {
   const { dms, make } = await start('over HTTP')
   await make('one')
-  for (const flags of [['-n'], ['--lock-timeout', '1s']])
+  for (const flags of [
+    ['--max-files', '1'],
+    ['--lock-timeout', '1s'],
+  ])
     expect(await dms(['sources', 'sync', 'one', ...flags])).toMatchObject({ code: 2, stderr: expect.stringContaining('server only') })
   expect((await dms(['sources', 'rotate-key'])).code).toBe(2)
 })

@@ -41,6 +41,7 @@ export const rows: Rows = {
       },
     },
   },
+  'POST /api/sources/:id/sync/plan': { good: async (world, who) => ({ ...(await own(world, who)), json: { max_files: 3 } }) },
   'GET /api/sources/:id/sync-status': { good: syncing },
   'GET /api/sources/:id/sync/status': { good: syncing },
   'POST /api/sources/:id/cancel': { good: syncing, errors: { CONFLICT: own } },

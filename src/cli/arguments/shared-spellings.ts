@@ -1,17 +1,18 @@
-/** Flags of a command that are spelled like a global flag: --color of a label, and --url of a source. */
+/** Rewrites the typed line before it is parsed: flags of a command that are spelled like a global flag, and the line that is completed. */
 import type { Command, Option } from 'commander'
 
 /** Commands whose --url is the address of a source if it stands behind their words and no --address is given. */
 const addressVerbs = ['add', 'test', 'update']
 
 /**
- * Renames --color to --colour and --url to --address where they belong to the command. `--color` does with a value that begins with "#". `--url`
+ * Keeps the flags that select a server of the words behind `complete KIND --`, and renames --color to --colour and --url to --address where they belong to the command. `--color` does with a value that begins with "#". `--url`
  * does where the command could not run otherwise: `sources add`, `sources test` without a source, `sources update` without another change.
  */
-export function renameSharedFlags(program: Command, argv: readonly string[]): readonly string[] {
+export function rewriteLine(program: Command, argv: readonly string[]): readonly string[] {
   const [group, verb] = indexWords(program.options, argv)
   if (group === undefined || verb === undefined) return argv
   const command = program.commands.find((each) => each.name() === argv[group])
+  if (argv[group] === 'complete') return [...argv.slice(0, verb + 1), ...targetFlagsOf(program, argv.slice(verb + 1))]
   if (argv[group] === 'labels') return rename(argv, '--color', '--colour', (value) => value.startsWith('#'))
   if (argv[group] !== 'sources' || !addressVerbs.includes(argv[verb] ?? '')) return argv
   const options = command?.commands.find((each) => each.name() === argv[verb])?.options ?? []
@@ -33,6 +34,19 @@ function indexWords(options: readonly Option[], argv: readonly string[]): number
     isValue = !isValue && options.some(({ short, long, required }) => required && (word === short || word === long))
   }
   return indexes
+}
+
+const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']
+
+/** Returns the flags that select a server, with their values, and the last word. */
+function targetFlagsOf({ options }: Command, words: readonly string[]): string[] {
+  const kept: string[] = []
+  for (const [index, word] of words.slice(0, -1).entries()) {
+    const option = options.find(({ short, long }) => word === short || word === long || word.startsWith(`${long}=`))
+    if (!option?.long || !targetFlags.includes(option.long)) continue
+    kept.push(word, ...(option.required && !word.includes('=') ? [words[index + 1] ?? ''] : []))
+  }
+  return [...kept, '--', words.at(-1) ?? '']
 }
 
 const rename = (argv: readonly string[], from: string, to: string, accepts: (value: string) => boolean): string[] =>

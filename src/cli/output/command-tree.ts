@@ -27,10 +27,17 @@ export interface FlagSpec {
   readonly value: ValueSpec | null
 }
 
+/** Kinds of names that completion asks the server or contexts.toml for. */
+export const nameKinds = ['label', 'user', 'source', 'context'] as const
+
 export interface ValueSpec {
   /** name in the usage: "file" */
   readonly name: string
   readonly choices: readonly string[]
+  /** names to ask for; null: none */
+  readonly names: (typeof nameKinds)[number] | null
+  /** several values, separated by commas */
+  readonly isList: boolean
   readonly isFile: boolean
   readonly isVariadic: boolean
 }
@@ -65,6 +72,8 @@ function describeFlag(option: Option, description: string): FlagSpec {
 const describeValue = (name: string, value: Argument | Option): ValueSpec => ({
   name,
   choices: value.argChoices ?? (value instanceof SuggestingOption ? value.suggestions : []),
+  names: nameKinds.find((kind) => name === kind || name === `${kind}s`) ?? null,
+  isList: name === 'names' || name === 'labels',
   isFile: /\b(file|path|place|folder|backup)\b/.test(name),
   isVariadic: value.variadic,
 })

@@ -54,7 +54,7 @@ export function addGlobalOptions(program: Command): void {
     new Option('--data-dir <folder>', 'data folder (DMS_DATA_DIR)'),
     new Option('--init', 'create an archive in the data folder if it has none'),
     new Option('--local', 'work on this machine, ignoring the current context').conflicts(['url', 'context']),
-    new Option('--context <name>', 'work on this saved server (DMS_CONTEXT; dms help contexts)').conflicts('url'),
+    new Option('--context <context>', 'work on this saved server (DMS_CONTEXT; dms help contexts)').conflicts('url'),
     new Option('--url <url>', 'work on this server (DMS_URL; token: DMS_TOKEN, DMS_TOKEN_FILE)'),
     new Option('--ca-file <file>', 'trust these certificates (PEM) instead of the system’s (DMS_CA_FILE)'),
     new Option('--insecure-http', 'allow http:// to other machines (DMS_INSECURE_HTTP)'),

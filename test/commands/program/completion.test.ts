@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startWay } from '../../support/both-ways.ts'
 import { bareEnvironment, hasProgram, run } from '../../support/processes/run.ts'
 
 const start = promisify(execFile)
@@ -13,6 +14,11 @@ const scripts = { bash: '', zsh: '', fish: '' }
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'dms-completion-'))
   await writeFile(join(folder, 'a file.txt'), '')
+  // Stands for the program that the scripts ask for names.
+  await mkdir(join(folder, 'bin'))
+  await writeFile(join(folder, 'bin', 'dms'), `#!/bin/sh\n[ "$1" = complete ] && printf '%s\\n' 'House 7' inbox "$2-kind"\n`, {
+    mode: 0o755,
+  })
   for (const shell of Object.keys(scripts) as (keyof typeof scripts)[]) {
     const { code, stdout, stderr } = await run(['completion', shell])
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
@@ -51,6 +57,37 @@ test.each(offers)('bash: %s', async (line, expected) => {
   const program = `source <(cat "$0"); COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _dms; printf '%s\\n' "\${COMPREPLY[@]}"`
   const { stdout, stderr } = await start('bash', ['--norc', '-uc', program, scripts.bash], { cwd: folder, env: bareEnvironment() })
   expect({ offered: linesOf(stdout).sort(), stderr }).toEqual({ offered: [...expected].sort(), stderr: '' })
+})
+
+test.each([
+  ['dms documents list --status pending,f', ['pending,failed']],
+  ['dms documents list --label ', ['House\\ 7', 'inbox', 'label-kind']],
+  ['dms documents upload a --label inbox,Ho', ['inbox,House\\ 7']],
+  ['dms users set-role us', ['user-kind']],
+  ['dms sources sync inbox sour', ['source-kind']],
+  ['dms --context cont', ['context-kind']],
+  ['dms context use cont', ['context-kind']],
+])('bash: names and further values of %s', async (line, expected) => {
+  const words = wordsOf(line).map((word) => `'${word}'`)
+  const program = `source "$0"; COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _dms; printf '%s\n' "\${COMPREPLY[@]}"`
+  const env = bareEnvironment()
+  const { stdout, stderr } = await start('bash', ['--norc', '-uc', program, scripts.bash], {
+    env: { ...env, PATH: `${join(folder, 'bin')}:${env.PATH}` },
+  })
+  expect({ offered: linesOf(stdout), stderr }).toEqual({ offered: expected, stderr: '' })
+})
+
+test('complete lists names of the server of the typed line; nothing without one, and creates nothing', async () => {
+  const { env, envOf, admin, url, asAdmin } = await startWay('over HTTP')
+  await asAdmin.labels.create({ name: 'House 7', color: '#aabbcc' })
+  expect(await run(['complete', 'label'], { env })).toMatchObject({ code: 0, stdout: 'House 7\n', stderr: '' })
+  const { DMS_TOKEN = '' } = await envOf(admin)
+  const typed = ['complete', 'user', '--', '--url', url, 'users', 'list', '-o', 'json', '--help', 'bo']
+  expect(await run(typed, { env: { DMS_TOKEN } })).toMatchObject({ code: 0, stdout: 'bob\n', stderr: '' })
+  expect(await run(['complete', 'context'])).toMatchObject({ code: 0, stdout: 'local\n' })
+  const none = join(folder, 'none')
+  expect(await run(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '' })
+  await expect(stat(none)).rejects.toMatchObject({ code: 'ENOENT' })
 })
 
 test('bash: --flag=value, which bash splits into three words', async () => {

@@ -166,6 +166,7 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'events tail': { elsewhere: 'runs until it is stopped' },
   healthcheck: { args: nothing, only: 'there', prints: 'changing' },
   version: { prints: 'changing' },
+  complete: { args: () => ['label'], prints: 'bytes' },
   completion: { args: () => ['bash'], prints: 'bytes' },
   'documents man': { args: ({ folder }) => ['--dir', join(folder, 'man')] },
   'documents markdown': { args: ({ folder }) => ['--dir', join(folder, 'markdown')] },

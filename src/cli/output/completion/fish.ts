@@ -1,4 +1,4 @@
-/** Completion for fish, with descriptions. The script starts no process. */
+/** Completion for fish, with descriptions. The script starts `dms complete` for names of labels, users, sources and contexts, else no process. */
 import { type CommandNode, type FlagSpec, flattenTree, type ValueSpec } from '../command-tree.ts'
 import { flagNames, lastWord, pathsOf } from './cases.ts'
 
@@ -42,6 +42,18 @@ function __dms_is
     contains -- $__dms_place $argv
 end
 
+# Prints names of a kind, which dms lists.
+function __dms_names
+    set -l words (commandline -opc)
+    command dms complete $argv[1] --timeout 3s -- $words[2..-1] (commandline -ct | string replace -r '^.*[,=]' '') 2>/dev/null </dev/null
+end
+
+# Prints each value behind the values of a list that are typed already.
+function __dms_list
+    set -l before (commandline -ct | string replace -r '^--[^=]*=' '' | string replace -r '[^,]*$' '')
+    printf '%s\\n' "$before"$argv
+end
+
 complete -c dms -e
 complete -c dms -f
 complete -c dms -n '__dms_is "?dms"' -a ${quoted(topics.join(' '))}
@@ -72,7 +84,8 @@ function flagOf({ names, description, value }: FlagSpec): string {
   return `${words.join('')} -d ${quoted(description)}${value ? ` -r${candidatesOf(value)}` : ''}`
 }
 
-function candidatesOf({ choices, isFile }: ValueSpec): string {
-  if (choices.length > 0) return ` -f -a ${quoted(choices.join(' '))}`
+function candidatesOf({ choices, names, isList, isFile }: ValueSpec): string {
+  if (names) return ` -f -a ${quoted(isList ? `(__dms_list (__dms_names ${names}))` : `(__dms_names ${names})`)}`
+  if (choices.length > 0) return ` -f -a ${quoted(isList ? `(__dms_list ${choices.join(' ')})` : choices.join(' '))}`
   return isFile ? ' -F' : ' -f'
 }

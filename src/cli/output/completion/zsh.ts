@@ -1,4 +1,4 @@
-/** Completion for zsh, with descriptions. The script starts no process. */
+/** Completion for zsh, with descriptions. The script starts `dms complete` for names of labels, users, sources and contexts, else no process. */
 import { type CommandNode, flattenTree } from '../command-tree.ts'
 import { argumentCases, type Completer, flagNames, flagValueCases, lastWord, quote, stepCase } from './cases.ts'
 
@@ -58,6 +58,13 @@ ${all.flatMap((node) => argumentCases(node, complete)).join('\n')}
   esac
 }
 
+# Completes names of a kind, which dms lists.
+_dms_names() {
+  local -a found
+  found=("\${(@f)$(command dms complete $1 --timeout 3s -- \${words[2,CURRENT-1]} "\${PREFIX}" 2>/dev/null </dev/null)}")
+  compadd -- \${found:#}
+}
+
 # Sets the flags of the command at $at: without a value, and with one (valued; known: their names).
 _dms_flags() {
   case $at in
@@ -86,7 +93,10 @@ const flagsOf = (node: CommandNode, hasValue: boolean): string =>
     .map(({ name, description }) => described(name, description))
     .join(' ')
 
-const complete: Completer = ({ choices, isFile }) => {
-  if (choices.length > 0) return `compadd -- ${choices.join(' ')}`
+const complete: Completer = ({ choices, names, isList, isFile }) => {
+  // A list completes its last value.
+  const list = isList ? "compset -P '*,'; " : ''
+  if (choices.length > 0) return `${list}compadd -- ${choices.join(' ')}`
+  if (names) return `${list}_dms_names ${names}`
   return isFile ? '_files' : null
 }

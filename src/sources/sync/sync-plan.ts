@@ -1,0 +1,41 @@
+/** Lists for users what a sync would fetch. */
+import type { Actor } from '../../actor.ts'
+import type { App } from '../../app.ts'
+import { SourceFailure } from '../../ports/source-type.ts'
+import { get } from '../sources.ts'
+import { planSync } from './sync-job.ts'
+
+/** Time for listing a source. A longer listing ends with what it found. */
+const planTimeoutMs = 45_000
+
+export interface SyncPlan {
+  files: { action: 'created' | 'updated'; path: string; size: number | null }[]
+  /** the listing ended early, by `max_files` or by time */
+  has_more: boolean
+  error: { code: string; message: string } | null
+}
+
+/** Returns the files that a sync would fetch, at most `max_files`. Throws SOURCE_NOT_FOUND. */
+export async function listPlan(
+  app: App,
+  actor: Actor,
+  id: string,
+  { full, max_files }: { full: boolean; max_files: number },
+): Promise<SyncPlan> {
+  await get(app, actor, id)
+  const files: SyncPlan['files'] = []
+  const timeout = AbortSignal.timeout(planTimeoutMs)
+  // One more file tells whether there are more.
+  const options = { full, concurrency: app.config.sources.concurrency, maxFiles: max_files + 1 }
+  try {
+    for await (const { action, file } of planSync(app, id, options, timeout)) {
+      if (files.length === max_files) return { files, has_more: true, error: null }
+      files.push({ action, path: file.path, size: file.size })
+    }
+  } catch (error) {
+    if (timeout.aborted) return { files, has_more: true, error: null }
+    if (!(error instanceof SourceFailure)) throw error
+    return { files, has_more: false, error: { code: error.code, message: error.message } }
+  }
+  return { files, has_more: false, error: null }
+}

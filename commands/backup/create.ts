@@ -65,7 +65,10 @@ export const create = (cli: Cli) =>
       const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
       // A database that is full or read-only needs its backup most.
       await auditCommand(installation.database, cli, 'dms backup create', '', { place, with_secrets: flags.includeSecrets === true }).catch(
-        (error: Error) => cli.warn(`warning: not in the audit log: ${error.message}`),
+        (error: Error & { code?: string }) => {
+          // undefined_table: the schema is older than the audit log.
+          if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
+        },
       )
       const progress = cli.progress('backup')
       const { manifest, lostInStore, unreadable } = await createBackup(installation, sink, {

@@ -1,5 +1,7 @@
+import sharp, { type Exif } from 'sharp'
 import { expect, test } from 'vitest'
 import { findDate } from '../../src/extract/dates/find-date.ts'
+import { readExifTime } from '../../src/extract/readers/exif.ts'
 import { mailDate } from '../../src/extract/readers/mail.ts'
 
 const today = '2026-11-22'
@@ -78,4 +80,21 @@ test('the date of a mail is the day in the time zone of its sender', () => {
   expect(mailDate('Sun, 3 Mar 2024 23:30:00 -0800')).toBe('2024-03-03')
   expect(mailDate('03 Mar 2024 00:30 +1300')).toBe('2024-03-03')
   for (const text of ['', 'yesterday', '3 Foo 2024', '3 bma 2024']) expect([text, mailDate(text)]).toEqual([text, undefined])
+})
+
+test('the time of a photograph is that of the exposure, else of the file; cut or empty blocks have none', async () => {
+  const exifOf = async (exif: Exif) => {
+    const jpeg = await sharp({ create: { width: 1, height: 1, channels: 3, background: 'red' } })
+      .jpeg()
+      .withExif(exif)
+      .toBuffer()
+    return (await sharp(jpeg).metadata()).exif!
+  }
+  const changed = { IFD0: { DateTime: '2019:05:06 07:08:09' } }
+  const taken = await exifOf({ ...changed, IFD2: { DateTimeOriginal: '2018:01:02 03:04:05' } })
+  expect(readExifTime(taken)).toBe('2018-01-02T03:04:05')
+  expect(readExifTime(await exifOf(changed))).toBe('2019-05-06T07:08:09')
+  expect(readExifTime(await exifOf({ IFD0: { DateTime: '0000:00:00 00:00' } }))).toBe(undefined)
+  const times = Array.from({ length: taken.length }, (_, length) => readExifTime(taken.subarray(0, length)))
+  expect(times.filter((time) => time !== undefined && !/^201[89]-/.test(time))).toEqual([])
 })

@@ -1,5 +1,15 @@
-#!/usr/bin/env node
-// Runs dms. Plain JavaScript for Node 18 or newer: a Node older than `minMajor` starts the one that is installed with dms.
+#!/bin/sh
+':' /* The shell runs this comment: it becomes the Node that is installed with dms, else the one of the machine. No second process remains.
+self=$(readlink -f "$0") root=${self%/bin/dms.js}
+# The default of V8, 32 MiB, lets a server under load grow by 60 MB more (F27 in docs/reliability.md).
+[ "$1" = serve ] && heap=--max-semi-space-size=16
+for package in "$root"/node_modules/node-*-* "${root%/*}"/node-*-*; do
+  # Alpine cannot run it: it needs glibc.
+  [ -x "$package/bin/node" ] && [ ! -e /etc/alpine-release ] && exec "$package/bin/node" $heap "$self" "$@"
+done
+exec node "$self" "$@"
+*/
+// Runs dms. Plain JavaScript for Node 18 or newer: `node bin/dms.js` with a Node older than `minMajor` starts the one that is installed with dms.
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import module from 'node:module'
@@ -13,6 +23,7 @@ if (Number(process.versions.node.split('.')[0]) >= minMajor) await run()
 else runBundledNode()
 
 async function run() {
+  watchLauncher()
   // A reader of the output may stop early (`dms documents list | head`): this is not a failure.
   process.stdout.on('error', (error) => {
     if (error.code === 'EPIPE') process.exit(0)
@@ -27,6 +38,20 @@ async function run() {
   process.exitCode = await main(process.argv.slice(2))
   // The work is over. Anything that still holds the process, such as a connection that does not close, gets two seconds.
   setTimeout(() => process.exit(), 2000).unref()
+}
+
+/** Stops this process when the launcher has ended without a signal for it (SIGKILL): then another process is the parent. */
+function watchLauncher() {
+  const launcher = Number(process.env.DMS_LAUNCHER_PID)
+  // Child processes have other parents.
+  delete process.env.DMS_LAUNCHER_PID
+  if (!launcher) return
+  const timer = setInterval(() => {
+    if (process.ppid === launcher) return
+    clearInterval(timer)
+    process.kill(process.pid, 'SIGTERM')
+  }, 500)
+  timer.unref()
 }
 
 /** Returns whether dist/ can run. Beside sources it must be built from exactly these. */
@@ -50,7 +75,6 @@ function runBundledNode() {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2']) process.on(signal, () => child?.kill(signal))
   // systemd passes an open socket as the first file after standard error.
   const stdio = process.env.LISTEN_PID === String(process.pid) ? [0, 1, 2, 3] : 'inherit'
-  // The default of V8, 32 MiB, lets a server under load grow by 60 MB more (F27 in docs/reliability.md).
   const heapOptions = process.argv[2] === 'serve' ? ['--max-semi-space-size=16'] : []
   child = spawn(node, [...heapOptions, ...process.execArgv, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio,

@@ -52,7 +52,7 @@ interface RawValue extends Origin {
 /** Variables of the command line, which are not settings. */
 const commandLineVariables = (
   'CONFIG CONTEXT URL TOKEN TOKEN_FILE AS OUTPUT QUIET VERBOSE PROGRESS COLOR NO_INPUT USER_PASSWORD USER_PASSWORD_FILE LINK_PASSWORD ' +
-  'LINK_PASSWORD_FILE TIMEOUT CA_FILE INSECURE_HTTP LAUNCHER_PID'
+  'LINK_PASSWORD_FILE TIMEOUT CA_FILE INSECURE_HTTP'
 )
   .split(' ')
   .map((name) => `DMS_${name}`)

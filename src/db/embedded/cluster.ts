@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
 import { type Account, databaseAccount, openDataDir } from './account.ts'
-import { type Binaries, installBinaries } from './binaries.ts'
+import { type Binaries, loadPackage, prepareBinaries } from './binaries.ts'
 import { createFolder } from './make-folder.ts'
 import { superuser } from './roles.ts'
 
@@ -16,7 +16,8 @@ export interface Cluster {
   /** folder of the Unix socket, accessible to the account and root only */
   readonly socketFolder: string
   readonly logFile: string
-  readonly binaries: Binaries
+  /** Needed to start a server, not to join one. */
+  binaries(): Promise<Binaries>
   /** undefined: the account of this process */
   readonly account: Account | undefined
 }
@@ -27,15 +28,22 @@ export const port = 5432
 const maxSocketFolderBytes = 86
 
 /** The environment of PostgreSQL's programs, equal on every machine. */
-export const environment = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+export const environmentOf = ({ links }: Binaries): Record<string, string> => ({
+  PATH: '/usr/local/bin:/usr/bin:/bin',
+  LC_ALL: 'C',
+  TZ: 'UTC',
+  ...(links === null ? {} : { LD_LIBRARY_PATH: links }),
+})
 
 /** Opens the cluster below the data folder, and creates it first if there is none. Throws ConfigError if it cannot be used. */
 export async function openCluster(dataFolder: string): Promise<Cluster> {
   const dataDir = await openDataDir(dataFolder)
   const account = await databaseAccount(dataDir)
-  const binaries = await installBinaries(dataDir)
+  const postgres = await loadPackage()
+  let prepared: Promise<Binaries> | undefined
+  const binaries = () => (prepared ??= prepareBinaries(dataDir, postgres, account))
   const folder = join(dataDir, 'postgres')
-  await createDatabase(folder, binaries, account)
+  await createDatabase(folder, postgres.major, binaries, account)
   return {
     dataDir,
     folder,
@@ -53,14 +61,14 @@ export const hasCluster = (dataFolder: string): Promise<boolean> =>
     ({ code }: NodeJS.ErrnoException) => code !== 'ENOENT' && code !== 'ENOTDIR',
   )
 
-async function createDatabase(folder: string, binaries: Binaries, account: Account | undefined): Promise<void> {
+async function createDatabase(folder: string, major: number, binaries: Cluster['binaries'], account: Account | undefined): Promise<void> {
   const entries = await readdir(folder).catch(() => [])
-  if (entries.length === 0) await createFolder(folder, (temporary) => initialise(temporary, binaries, account))
+  if (entries.length === 0) await createFolder(folder, async (temporary) => initialise(temporary, await binaries(), account))
   const version = await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(() => undefined)
   if (version === undefined) throw new ConfigError([`${folder} is not a PostgreSQL database: move it away`])
-  if (Number(version) === binaries.major) return
+  if (Number(version) === major) return
   throw new ConfigError([
-    `${folder} is of PostgreSQL ${version.trim()} and cannot be read by the PostgreSQL ${binaries.major} of this dms: ` +
+    `${folder} is of PostgreSQL ${version.trim()} and cannot be read by the PostgreSQL ${major} of this dms: ` +
       `run the dms that created it, make a backup and restore it here, or set DATABASE_URL to a PostgreSQL ${version.trim()} that runs on this folder`,
   ])
 }
@@ -79,7 +87,7 @@ async function initialise(folder: string, binaries: Binaries, account: Account |
     '--auth-host=reject',
     '--no-instructions',
   ]
-  const options = { env: environment, cwd: '/', uid: account?.uid, gid: account?.gid }
+  const options = { env: environmentOf(binaries), cwd: '/', uid: account?.uid, gid: account?.gid }
   await new Promise<void>((resolve, reject) => {
     execFile(join(binaries.folder, 'bin', 'initdb'), flags, options, (error, stdout, stderr) => {
       if (!error) resolve()

@@ -109,7 +109,7 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
     const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), server !== undefined)
     if (owner) {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
-      if (server) await removeOtherBinaries(cluster.dataDir, cluster.binaries).catch(() => undefined)
+      if (server) await removeOtherBinaries(cluster.dataDir, await cluster.binaries()).catch(() => undefined)
       return owner
     }
     if (server && (await server.isStarting())) continue

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { sizeSharedBuffers } from './buffers.ts'
-import { type Cluster, environment, explainUnusable, lastLines, port } from './cluster.ts'
+import { type Cluster, environmentOf, explainUnusable, lastLines, port } from './cluster.ts'
 
 export interface Server {
   /** Returns true while it starts, and false if it gave way to another server of this folder. Throws if it failed. */
@@ -34,6 +34,8 @@ const settings = (cluster: Cluster, sharedBuffers: number): Record<string, strin
   shared_buffers: `${sharedBuffers}MB`,
   work_mem: '8MB',
   maintenance_work_mem: '128MB',
+  // Loaded at the start: an upgrade of the package may remove them while the server runs.
+  shared_preload_libraries: 'plpgsql,pg_trgm,fuzzystrmatch',
   random_page_cost: 1.1,
   // Most reads hit the page cache of the system, where an I/O worker costs more than the read.
   io_method: 'sync',
@@ -51,17 +53,18 @@ export async function startServer(cluster: Cluster): Promise<Server> {
     '-c',
     `${name}=${value}`,
   ])
-  const child = spawn(join(cluster.binaries.folder, 'bin', 'postgres'), [...flags, '-D', cluster.folder], {
+  const binaries = await cluster.binaries()
+  const child = spawn(join(binaries.folder, 'bin', 'postgres'), [...flags, '-D', cluster.folder], {
     detached: true,
     stdio: ['ignore', ...Array.from({ length: await highestInherited() }, () => log.fd)],
-    env: environment,
+    env: environmentOf(binaries),
     cwd: '/',
     uid: cluster.account?.uid,
     gid: cluster.account?.gid,
   })
   let failure: Error | undefined
   child.once('error', (error) => {
-    failure = explainUnusable(error as NodeJS.ErrnoException, cluster.binaries) ?? error
+    failure = explainUnusable(error as NodeJS.ErrnoException, binaries) ?? error
   })
   child.unref()
   await log.close()

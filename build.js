@@ -2,7 +2,7 @@
 //   node build.js [--if-possible] [--clean]
 // --if-possible: does nothing without the bundler, because dms also runs from its sources. --clean: removes all files of earlier builds.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { isBuilt, stampFile } from './bin/is-built.js'
 
@@ -37,6 +37,7 @@ async function build() {
   const stats = new Map(sources().map((path) => [path, statSync(root + path)]))
   const chunks = []
   for (const input of bundles) chunks.push(...(await bundle(rolldown, input)))
+  chunks.push(...staticFiles())
   // The stamp is written last: until then a starting process runs the sources.
   for (const { fileName, code } of chunks) replace(dist + fileName, code)
   replace(root + stampFile, JSON.stringify(stampOf(stats, chunks)))
@@ -104,7 +105,7 @@ function reachableFrom(entries, infoOf) {
 
 /** Lists the sources with size and mtime, those of program.js first, and the files of the build. */
 function stampOf(stats, chunks) {
-  const bundled = new Set(chunks.flatMap(({ moduleIds }) => moduleIds))
+  const bundled = new Set(chunks.flatMap(({ moduleIds = [] }) => moduleIds))
   const inProgram = new Set(chunks.find(({ fileName }) => fileName === 'program.js').moduleIds)
   const entries = [...stats].map(([path, { size, mtimeMs }]) => [path, size, mtimeMs])
   const program = entries.filter(([path]) => inProgram.has(root + path))
@@ -114,8 +115,13 @@ function stampOf(stats, chunks) {
 
 /** Returns the paths of everything that a build depends on. The mtime of the folder `migrations` changes with each new migration. */
 function sources() {
-  return [...['commands', 'migrations', 'src'].flatMap(sourcesIn), 'migrations', 'package-lock.json', 'build.js']
+  return [...['commands', 'migrations', 'src'].flatMap(sourcesIn), ...staticPaths, 'migrations', 'package-lock.json', 'build.js']
 }
+
+/** Files that the program reads from its own folder. */
+const staticPaths = ['src/web/page.css', 'src/web/page-script.js', 'src/web/page-icon.svg']
+
+const staticFiles = () => staticPaths.map((path) => ({ fileName: basename(path), code: readFileSync(root + path, 'utf8') }))
 
 function sourcesIn(folder) {
   const paths = readdirSync(root + folder, { recursive: true }).map((path) => `${folder}/${path}`)

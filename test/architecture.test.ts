@@ -41,7 +41,7 @@ const floors: readonly (readonly string[])[] = [
     'src/tokens/',
     'src/audit/',
   ],
-  ['src/server/', 'src/worker/', 'src/client/', 'src/backup/', 'src/check/', 'src/doctor/', 'src/open-app.ts'],
+  ['src/server/', 'src/web/', 'src/worker/', 'src/client/', 'src/backup/', 'src/check/', 'src/doctor/', 'src/open-app.ts'],
   ['src/cli/'],
   ['commands/'],
   ['bin/'],

@@ -6,12 +6,14 @@ import { integerText } from '../http/input.ts'
 import { anyone, type Route } from '../http/route.ts'
 import { issueToken } from './auth.ts'
 import * as oidc from './oidc.ts'
+import { localPath, sessionCookie } from './page-session.ts'
 import { SignInAnswer, signInAnswer } from './routes.ts'
 
 export const ShellQuery = z
   .object({
     shell_port: integerText(1, 65_535).describe('Loopback port to which the browser is finally redirected with `code` or `error`.'),
     shell_challenge: z.string().regex(/^[\w-]{43}$/, 'a SHA-256 in base64url'),
+    page: z.string().max(2000).describe('Path of the web page to open with a session cookie after the login.'),
   })
   .partial()
   .refine((query) => (query.shell_port === undefined) === (query.shell_challenge === undefined), {
@@ -37,11 +39,10 @@ export const routes = (app: App): Route[] => [
       status: 302,
       errors: ['NOT_FOUND', 'SERVICE_UNAVAILABLE'],
     },
-    async ({ query: { shell_port: port, shell_challenge: challenge } }) => {
-      const { url, cookie, seconds } = await oidc.startLogin(
-        app,
-        port !== undefined && challenge !== undefined ? { port, challenge } : null,
-      )
+    async ({ query: { shell_port: port, shell_challenge: challenge, page } }) => {
+      const shell = port !== undefined && challenge !== undefined ? { port, challenge } : null
+      const target = { shell, page: page === undefined ? null : localPath(page) }
+      const { url, cookie, seconds } = await oidc.startLogin(app, target)
       return redirect(url, cookieLine(app, cookie, seconds))
     },
   ),
@@ -83,29 +84,36 @@ export const routes = (app: App): Route[] => [
 ]
 
 async function handleCallback(app: App, event: H3Event): Promise<Response | z.infer<typeof SignInAnswer>> {
-  const { post_login_url: page } = app.config.oidc
+  const { post_login_url: postLoginUrl } = app.config.oidc
   const gone = cookieLine(app, '', 0)
-  let goal = page
+  let failureUrl = postLoginUrl && `${postLoginUrl}#error=`
   try {
     const login = await oidc.readPendingLogin(app, getCookie(event, cookieName))
-    if (login.shell) goal = `http://127.0.0.1:${login.shell.port}/`
+    const shellUrl = login.shell && `http://127.0.0.1:${login.shell.port}/`
+    if (shellUrl) failureUrl = `${shellUrl}?error=`
+    else if (login.page) failureUrl = `/sign-in?${new URLSearchParams({ next: login.page, error: '' })}`
     const { user, linked } = await oidc.handleCallback(app, login, event.url.search)
     if (linked) event.context.auditDetails = { linked }
     event.context.actor = { id: user.id, role: user.role, username: user.username }
-    if (login.shell) return redirect(`${goal}?code=${await oidc.issueShellCode(app, user, login.shell)}`, gone)
+    if (login.shell) return redirect(`${shellUrl}?code=${await oidc.issueShellCode(app, user, login.shell)}`, gone)
     const signedIn = await issueToken(app, user)
-    if (page) return redirect(`${page}#${new URLSearchParams({ token: signedIn.token, expires_at: signedIn.expires_at })}`, gone)
+    if (login.page) return redirect(login.page, gone, sessionCookie(app, signedIn))
+    if (postLoginUrl)
+      return redirect(`${postLoginUrl}#${new URLSearchParams({ token: signedIn.token, expires_at: signedIn.expires_at })}`, gone)
     event.res.headers.append('set-cookie', gone)
     return signInAnswer(event, signedIn)
   } catch (error) {
     // The page or the command line gets the error code and explains it.
-    if (goal) event.context.explain = ({ code }) => redirect(goal === page ? `${page}#error=${code}` : `${goal}?error=${code}`, gone)
+    if (failureUrl) event.context.explain = ({ code }) => redirect(`${failureUrl}${code}`, gone)
     throw error
   }
 }
 
-const redirect = (location: string, cookie: string): Response =>
-  new Response(null, { status: 302, headers: { location, 'set-cookie': cookie, 'cache-control': 'no-store' } })
+const redirect = (location: string, ...cookies: readonly string[]): Response =>
+  new Response(null, {
+    status: 302,
+    headers: [['location', location], ['cache-control', 'no-store'], ...cookies.map((cookie): [string, string] => ['set-cookie', cookie])],
+  })
 
 /** Returns the login cookie of the callback route. SameSite=Lax: the redirect from the provider carries it. */
 function cookieLine(app: App, value: string, seconds: number): string {

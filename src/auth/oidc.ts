@@ -31,9 +31,14 @@ interface ShellCode {
   challenge: string
 }
 
-interface PendingLogin {
-  loginState: LoginState
+/** Where a login leads to: a command line, a path of the web page, or neither. */
+export interface LoginTarget {
   shell: ShellLogin | null
+  page: string | null
+}
+
+interface PendingLogin extends LoginTarget {
+  loginState: LoginState
 }
 
 /** Returns the redirect URI of the provider. */
@@ -41,11 +46,11 @@ export const callbackUrl = ({ config: { oidc, server } }: App): URL =>
   new URL(oidc.redirect_uri || `${server.public_url.replace(/\/+$/, '')}/api/auth/oidc/callback`)
 
 /** Starts a sign-in. Returns the authorization URL and the login cookie. Throws NOT_FOUND, SERVICE_UNAVAILABLE. */
-export async function startLogin(app: App, shell: ShellLogin | null): Promise<{ url: string; cookie: string; seconds: number }> {
+export async function startLogin(app: App, target: LoginTarget): Promise<{ url: string; cookie: string; seconds: number }> {
   const { url, loginState } = await requireProvider(app).startLogin(callbackUrl(app).href).catch(throwAppError(app))
   const cookie = await app.encryptedTokens.encrypt(
     'oidc',
-    { loginState, shell } satisfies PendingLogin,
+    { loginState, ...target } satisfies PendingLogin,
     loginTimeoutSeconds,
     await databaseNow(app.db),
   )

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { Changes, DuplicatesAnswer, listQuery, PagesAnswer, ThumbnailQuery } from '../documents/routes.ts'
+import type { Changes, DuplicatesAnswer, listQuery, PagesAnswer, PagesQuery, ThumbnailQuery } from '../documents/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/upload-forms.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
@@ -30,7 +30,8 @@ type DocumentQuery = QueryOf<ReturnType<typeof listQuery>>
 
 /** Documents: files, fields and texts. */
 export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
-  get: (id: string): Promise<DocumentView> => call('GET', pathOf('documents', id)),
+  /** `content: false` leaves out the text. */
+  get: (id: string, query: { content?: boolean } = {}): Promise<DocumentView> => call('GET', withQuery(pathOf('documents', id), query)),
   /** Gets a document with its ETag, for `update`. */
   getWithEtag: async (id: string): Promise<{ document: DocumentView; etag: string }> => {
     const response = await fetch('GET', pathOf('documents', id))
@@ -72,8 +73,8 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** Gets a WebP image of the first page; sizes in pixels. */
   thumbnail: (id: string, size: QueryOf<typeof ThumbnailQuery> = {}): Promise<Response> =>
     fetch('GET', withQuery(pathOf('documents', id, 'thumbnail'), size)),
-  pages: async (id: string): Promise<z.infer<typeof PagesAnswer>['pages']> =>
-    (await call<z.infer<typeof PagesAnswer>>('GET', pathOf('documents', id, 'pages'))).pages,
+  pages: async (id: string, range: QueryOf<typeof PagesQuery> = {}): Promise<z.infer<typeof PagesAnswer>['pages']> =>
+    (await call<z.infer<typeof PagesAnswer>>('GET', withQuery(pathOf('documents', id, 'pages'), range))).pages,
   text: async (id: string): Promise<string> => (await fetch('GET', pathOf('documents', id, 'text'))).text(),
   retryOcr: (id: string, options: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
     call('POST', pathOf('documents', id, 'retry-ocr'), options),

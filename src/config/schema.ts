@@ -48,6 +48,7 @@ export const schema = {
     shutdown_timeout: duration('30s', 'DMS_SHUTDOWN_TIMEOUT'),
     event_loop_warn: duration('200ms', 'DMS_EVENT_LOOP_WARN'),
     cors_origins: list(kinds.textKind(kinds.isOrigin, 'an origin such as https://dms.example.org'), [], 'DMS_CORS_ORIGINS'),
+    web: flag(true, 'DMS_SERVER_WEB'),
     metrics_allow: list(networks, ['127.0.0.0/8', '::1/128'], 'DMS_SERVER_METRICS_ALLOW'),
   },
   database: {

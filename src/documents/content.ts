@@ -51,25 +51,34 @@ const pageBatchSize = 50
 
 type PageRow = Pick<Row<'document_pages'>, 'page' | 'text' | 'source' | 'confidence' | 'width' | 'height' | 'duration'>
 
-/** Returns the response body with the pages of a document in order. Long pages are streamed. */
-export async function pagesResponse(app: App, id: string): Promise<object> {
-  const first = await fetchPages(app, id, 0)
+/** Returns the response body with the pages of a document from page `from` on, in order. Long pages are streamed. */
+export async function pagesResponse(app: App, id: string, { from, limit = Number.MAX_SAFE_INTEGER }: PageRange): Promise<object> {
+  const last = from + limit - 1
+  const first = await fetchPages(app, id, from - 1, last)
   const isAll = first.length < pageBatchSize && first.every((page) => typeof page.text === 'string')
-  return isAll ? { pages: first } : streamedJson({ pages: streamPages(app, id, first) })
+  return isAll ? { pages: first } : streamedJson({ pages: streamPages(app, id, first, last) })
 }
 
-async function* streamPages(app: App, id: string, first: Awaited<ReturnType<typeof fetchPages>>) {
-  for (let batch = first; ; batch = await fetchPages(app, id, batch.at(-1)?.page ?? 0)) {
+interface PageRange {
+  /** number of the first page */
+  from: number
+  limit?: number | undefined
+}
+
+async function* streamPages(app: App, id: string, first: Awaited<ReturnType<typeof fetchPages>>, last: number) {
+  for (let batch = first; ; batch = await fetchPages(app, id, batch.at(-1)?.page ?? 0, last)) {
     yield* batch
     if (batch.length < pageBatchSize) return
   }
 }
 
-async function fetchPages(app: App, id: string, after: number) {
+async function fetchPages(app: App, id: string, after: number, last: number) {
   const { rows } = await sql<PageRow & { is_longer: boolean; row_version: string }>`
     select page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration,
       substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, xmin::text as row_version
-    from document_pages where document_id = ${id} and page > ${after} order by page limit ${pageBatchSize}`.execute(app.database.texts)
+    from document_pages where document_id = ${id} and page > ${after} and page <= ${last}::bigint order by page limit ${pageBatchSize}`.execute(
+    app.database.texts,
+  )
   return rows.map(({ is_longer, row_version, ...page }) => {
     const row = sql`document_pages where document_id = ${id} and page = ${page.page} and xmin::text = ${row_version}`
     return { ...page, text: is_longer ? new StreamedText(page.text, () => streamColumn(app, page.text, 'text', row)) : page.text }

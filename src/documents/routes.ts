@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { fileHeaders, matchesEtag, sendFile, untrustedContentHeaders } from '../http/files.ts'
-import { calendarDate, commaList, endTimestampText, integerText, jsonRecord, listOf, moment, numberText } from '../http/input.ts'
+import { booleanText, calendarDate, commaList, endTimestampText, integerText, jsonRecord, listOf, moment, numberText } from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageQuery, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
@@ -63,6 +63,11 @@ const DuplicatesBody = z.object({ sha256: listOf(Sha256, 1000, 1), owner: z.stri
 export const DuplicatesAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
 export const ThumbnailQuery = z.object({ width: integerText(1, 1000).default(200), height: integerText(1, 1000).default(200) })
+const DocumentQuery = z.object({ content: booleanText.default(true).describe('false leaves out the text.') })
+export const PagesQuery = z.object({
+  from: integerText(1, 1_000_000).default(1).describe('Number of the first page.'),
+  limit: integerText(1, 1_000_000).optional().describe('Number of pages. Default: all.'),
+})
 const PageAnswer = z.object({
   page: z.int(),
   text: z.string(),
@@ -118,11 +123,16 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
   }),
   user(
     'GET /api/documents/:id',
-    { summary: 'Get a document', cost: readCost, headers: ifNoneMatch, ids, answer: DocumentAnswer },
-    async ({ actor, event, param }) => {
+    { summary: 'Get a document', cost: readCost, headers: ifNoneMatch, ids, query: DocumentQuery, answer: DocumentAnswer },
+    async ({ actor, event, param, query }) => {
       const document = await requireDocument(app.reads, actor, param('id'))
       const tag = etag(document)
       if (matchesEtag(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
+      if (!query.content) {
+        event.context.headers = { etag: tag }
+        const { content: _, content_truncated: __, ...fields } = view(document)
+        return fields
+      }
       return withEtag(app, event, document)
     },
   ),
@@ -151,8 +161,8 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
   ),
   user(
     'GET /api/documents/:id/pages',
-    { summary: 'Get the text by page', cost: readCost, ids, answer: PagesAnswer, isLarge: true },
-    async ({ actor, param }) => pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'))).id),
+    { summary: 'Get the text by page', cost: readCost, ids, query: PagesQuery, answer: PagesAnswer, isLarge: true },
+    async ({ actor, param, query }) => pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'))).id, query),
   ),
   user(
     'GET /api/documents/:id/text',

@@ -1,6 +1,7 @@
 /** HTML pages of shared links, without scripts and external resources. */
 import { hash } from 'node:crypto'
 import type { AppError, Code } from '../errors.ts'
+import { fileIcon, formatBytes, formatDate, html, type Markup, markup, palette, typeName } from '../http/html.ts'
 
 interface LinkPage {
   filename: string
@@ -16,12 +17,8 @@ interface LinkPage {
   failure?: AppError | undefined
 }
 
-const style = `
-:root{color-scheme:light dark;--back:#f3f4f7;--card:#fff;--text:#1a1d24;--quiet:#5c6370;--line:#d9dce3;--strong:#1f5fd0;--stronger:#174da9;--on-strong:#fff;--bad:#b3261e;--bad-back:#fdecea;--paper:#eef2fb}
-@media(prefers-color-scheme:dark){:root{--back:#111318;--card:#1b1e26;--text:#e8eaf0;--quiet:#a0a7b5;--line:#353a47;--strong:#7aa8ff;--stronger:#9dbfff;--on-strong:#0d1830;--bad:#ffb4ab;--bad-back:#3a1d1b;--paper:#252b3a}}
-*{box-sizing:border-box}
-html{height:100%;-webkit-text-size-adjust:100%;text-size-adjust:100%}
-body{margin:0;min-height:100%;display:flex;align-items:center;justify-content:center;padding:1.25rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif}
+const style = `${palette}html{height:100%}
+body{min-height:100%;display:flex;align-items:center;justify-content:center;padding:1.25rem}
 main{width:100%;max-width:27rem;background:var(--card);border:1px solid var(--line);border-radius:1rem;padding:2.25rem 2rem 1.75rem;box-shadow:0 1px 2px #0000000d,0 12px 32px #00000014;text-align:center}
 svg{display:block;width:4rem;height:4.75rem;margin:0 auto 1.1rem;color:var(--strong)}
 svg.no{width:3.5rem;height:3.5rem;color:var(--quiet)}
@@ -31,7 +28,7 @@ h1{margin:0;font-size:1.2rem;line-height:1.35;font-weight:650;overflow-wrap:anyw
 .say{margin:.6rem 0 0;color:var(--quiet)}
 form{margin:1.6rem 0 0;text-align:left}
 label{display:block;margin:0 0 .35rem;font-weight:600;font-size:.94rem}
-input{width:100%;min-height:2.9rem;margin:0 0 1rem;padding:.5rem .8rem;font:inherit;color:inherit;background:transparent;border:1px solid var(--line);border-radius:.6rem}
+input{width:100%;min-height:2.9rem;margin:0 0 1rem;padding:.5rem .8rem;font:inherit;color:inherit;background:transparent;border:1px solid var(--edge);border-radius:.6rem}
 input[aria-invalid]{border-color:var(--bad)}
 .bad{margin:1.4rem 0 0;padding:.65rem .85rem;border-radius:.6rem;background:var(--bad-back);color:var(--bad);font-size:.94rem;text-align:left}
 .ways{display:flex;flex-wrap:wrap;gap:.65rem}
@@ -39,7 +36,6 @@ button{flex:1 1 9rem;min-height:2.9rem;padding:.5rem 1rem;font:inherit;font-weig
 button.first{background:var(--strong);color:var(--on-strong)}
 button.first:hover{background:var(--stronger);border-color:var(--stronger)}
 button:not(.first):hover{background:var(--paper)}
-:focus-visible{outline:3px solid var(--strong);outline-offset:2px}
 footer{text-wrap:balance;margin:1.6rem 0 0;padding:1.1rem 0 0;border-top:1px solid var(--line);color:var(--quiet);font-size:.85rem}
 @media(max-width:26rem){body{padding:.75rem}main{padding:1.75rem 1.25rem 1.25rem}}
 `
@@ -96,12 +92,6 @@ function failureText({ code, details, message }: AppError): string {
   return code === 'SHARED_LINK_RATE_LIMITED' ? `Too many tries. Wait ${details.retry_after_secs} seconds, then try again.` : message
 }
 
-/** Returns an icon with the file's extension. */
-function fileIcon(filename: string): Markup {
-  const extension = /\.([a-z0-9]{1,5})$/i.exec(filename)?.[1] ?? ''
-  return html`<svg viewBox="0 0 48 57" aria-hidden="true"><path class="paper" d="M6 1h25l16 16v34a5 5 0 0 1-5 5H6a5 5 0 0 1-5-5V6a5 5 0 0 1 5-5z" stroke="currentColor" stroke-width="2"/><path d="M31 1v11a5 5 0 0 0 5 5h11" fill="none" stroke="currentColor" stroke-width="2"/><text x="24" y="42" text-anchor="middle" fill="currentColor">${extension.toUpperCase()}</text></svg>`
-}
-
 const errorIcon = (): Markup =>
   markup(
     '<svg class="no" viewBox="0 0 48 48" aria-hidden="true" fill="none" stroke="currentColor" stroke-width="2.5" stroke-linecap="round"><circle cx="24" cy="24" r="22"/><path d="m17 17 14 14m0-14-14 14"/></svg>',
@@ -124,54 +114,3 @@ ${content}
 </body>
 </html>
 `.markup
-
-const typeFamilies: Readonly<Record<string, string>> = { image: 'Image', audio: 'Audio', video: 'Video', text: 'Text', font: 'Font' }
-const typeNames: Readonly<Record<string, string>> = {
-  'application/pdf': 'PDF',
-  'application/msword': 'Word document',
-  'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'Word document',
-  'application/vnd.oasis.opendocument.text': 'Text document',
-  'application/vnd.ms-excel': 'Spreadsheet',
-  'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet': 'Spreadsheet',
-  'application/vnd.oasis.opendocument.spreadsheet': 'Spreadsheet',
-  'application/vnd.ms-powerpoint': 'Presentation',
-  'application/vnd.openxmlformats-officedocument.presentationml.presentation': 'Presentation',
-  'application/vnd.oasis.opendocument.presentation': 'Presentation',
-  'application/epub+zip': 'E-book',
-  'application/zip': 'Archive',
-  'message/rfc822': 'E-mail',
-  'text/html': 'Web page',
-}
-
-/** Returns a display name of a media type. */
-function typeName(mime: string): string {
-  const [plain = ''] = mime.split(';')
-  const [family = '', kind = ''] = plain.split('/')
-  if (typeNames[plain]) return typeNames[plain]
-  if (plain === 'text/plain') return 'Text'
-  return typeFamilies[family] ? `${typeFamilies[family]} (${kind.replace(/^x-|\+xml$/g, '').toUpperCase()})` : 'File'
-}
-
-function formatBytes(bytes: number): string {
-  const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
-  const power = Math.min(Math.floor(Math.log10(Math.max(1, bytes)) / 3), units.length - 1)
-  const value = bytes / 1000 ** power
-  return `${power > 0 && value < 10 ? value.toFixed(1) : Math.round(value)} ${bytes === 1 ? 'byte' : units[power]}`
-}
-
-const formatDate = (at: Date): string =>
-  `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(at)} UTC`
-
-/** HTML that needs no escaping. */
-interface Markup {
-  readonly markup: string
-}
-
-const markup = (markup: string): Markup => ({ markup })
-
-/** Template tag that escapes every value except markup. */
-const html = (parts: TemplateStringsArray, ...values: readonly (string | Markup)[]): Markup =>
-  markup(String.raw({ raw: parts }, ...values.map((value) => (typeof value === 'string' ? escapeHtml(value) : value.markup))))
-
-const escapeHtml = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { AppError } from '../errors.ts'
 import { canShowInline, fileHeaders, sendFile } from '../http/files.ts'
+import { prefersHtml } from '../http/html.ts'
 import { anyone, type Call, type Route } from '../http/route.ts'
 import { viewOf } from '../http/view.ts'
 import { linkPage, pagePolicy, refusalPage } from './page.ts'
@@ -106,8 +107,7 @@ const afterFailure = (link: SharedLink, failure: AppError): string =>
 const pageOf = (link: SharedLink, base: string, failure?: AppError): string =>
   linkPage({ ...view(link), expires_at: link.expires_at, isViewable: canShowInline(link.mime_type), base, failure })
 
-/** Returns whether the Accept header prefers HTML, as browsers do. Programs that accept anything get JSON. */
-const isBrowser = ({ req }: H3Event): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(req.headers.get('accept') ?? '')
+const isBrowser = ({ req }: H3Event): boolean => prefersHtml(req.headers)
 
 const isPartialRequest = ({ req }: H3Event): boolean => /^\s*bytes\s*=\s*(?:0*[1-9]|-)/i.test(req.headers.get('range') ?? '')
 

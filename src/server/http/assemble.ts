@@ -3,6 +3,7 @@ import { H3, type H3Event } from 'h3'
 import { isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { routes as audit } from '../../audit/routes.ts'
+import { authenticateToken } from '../../auth/auth.ts'
 import { routes as oidc } from '../../auth/oidc-routes.ts'
 import { routes as auth } from '../../auth/routes.ts'
 import { routes as comments } from '../../comments/routes.ts'
@@ -22,6 +23,7 @@ import { routes as sharedLinks } from '../../shared-links/routes.ts'
 import { routes as sources } from '../../sources/routes.ts'
 import { routes as tokens } from '../../tokens/routes.ts'
 import { routes as users } from '../../users/routes.ts'
+import { servePage } from '../../web/routes.ts'
 import type { EventLoopWatch } from '../event-loop.ts'
 import { routes as health } from '../health.ts'
 import { routes as prometheus } from '../metrics.ts'
@@ -137,6 +139,7 @@ export function buildServer(
   h3.all('/ws', ({ url }) => {
     throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
   })
+  if (app.config.server.web) servePage(app, h3, authCache?.authenticate ?? ((token) => authenticateToken(app, token)))
   const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
     const handle = dispatch(path, methods, app.config, answers, runAudited)

@@ -1,0 +1,76 @@
+import type { Client } from '../client/client.ts'
+import { canShowInline } from '../http/files.ts'
+import { formatBytes, formatDate, html, type Markup, nothing, typeName } from '../http/html.ts'
+import { readAtMost } from './answers.ts'
+import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
+import { labelLink } from './search-page.ts'
+import type { Visit } from './visit.ts'
+
+/** Pages of text on one page of the browser. */
+const pagesAtOnce = 20
+/** Bytes of text shown at most; the rest can be downloaded. */
+const maxTextBytes = 500_000
+
+type Document = Awaited<ReturnType<Client['documents']['get']>>
+type Page = Awaited<ReturnType<Client['documents']['pages']>>[number]
+
+/** Returns a document: its preview, its facts, and its text by page. */
+export async function documentPage({ client, id, query, username }: Visit): Promise<string> {
+  const document = await client.documents.get(id, { content: false })
+  const totalParts = Math.max(1, Math.ceil((document.page_count ?? 1) / pagesAtOnce))
+  const part = Math.min(Math.max(1, Math.floor(Number(query.get('page')) || 1)), totalParts)
+  const path = `/documents/${id}`
+  const content = html`<article class="document">
+<header>
+<h1>${document.title}</h1>
+<p class="facts">${document.status === 'completed' ? nothing : stateBadge(document.status)}${document.labels.map(labelLink)}</p>
+</header>
+<div class="side">
+<a class="preview" href="${path}/${canShowInline(document.mime_type) ? 'view' : 'download'}"><img src="${path}/thumbnail?width=640&height=900" alt="First page of ${document.title}" decoding="async"></a>
+<p class="actions">${canShowInline(document.mime_type) ? html`<a class="button strong" href="${path}/view" target="_blank" rel="noopener">Open<span class="hidden"> in a new tab</span></a>` : nothing}<a class="button" href="${path}/download" download>Download</a></p>
+${facts(document)}
+</div>
+<section class="text" aria-labelledby="text">
+<h2 id="text">Text</h2>
+${document.error ? notice('bad', `This document could not be read: ${document.error.message}`) : nothing}
+${await text(client, document, part)}
+${pager(part, totalParts, (page) => withParameters(path, { page }))}
+</section>
+</article>`
+  return layout({ title: document.title, username, content })
+}
+
+function facts(document: Document): Markup {
+  const { filename, mime_type, size, page_count, ocr_confidence, language, owner, created_at, source_path, sha256 } = document
+  const rows: [string, string | Markup | null][] = [
+    ['File', filename],
+    ['Type', `${typeName(mime_type)}, ${formatBytes(size)}`],
+    ['Pages', page_count === null || page_count < 2 ? null : page_count.toLocaleString('en')],
+    ['Added', html`<time datetime="${created_at}">${formatDate(new Date(created_at))}</time>`],
+    ['Owner', owner],
+    ['Source', source_path],
+    ['OCR', ocr_confidence === null ? null : `${Math.round(ocr_confidence * 100)} % sure, ${language}`],
+    ['SHA-256', html`<code>${sha256}</code>`],
+  ]
+  return html`<dl>${rows.flatMap(([name, value]) => (value === null ? [] : [html`<div><dt>${name}</dt><dd>${value}</dd></div>`]))}</dl>`
+}
+
+async function text(client: Client, { id, status }: Document, part: number): Promise<Markup> {
+  const from = (part - 1) * pagesAtOnce + 1
+  const response = await client.send('GET', withParameters(`/api/documents/${id}/pages`, { from, limit: pagesAtOnce }))
+  const json = response.ok ? await readAtMost(response, maxTextBytes) : null
+  if (json?.isWhole) {
+    const { pages } = JSON.parse(json.text) as { pages: Page[] }
+    const filled = pages.filter(({ text }) => text.trim() !== '')
+    if (filled.length === 0)
+      return html`<p class="quiet">${status === 'pending' || status === 'processing' ? 'The text appears here when the document has been read.' : 'No text was found in this document.'}</p>`
+    return html`${filled.map((page) => pageText(page, pages.length > 1 || part > 1))}`
+  }
+  const head = await readAtMost(await client.send('GET', `/api/documents/${id}/text`), maxTextBytes)
+  return html`${notice('quiet', html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.`)}<pre>${head.text}</pre>`
+}
+
+const pageText = ({ page, text, source, confidence }: Page, isNumbered: boolean): Markup => html`<section class="page" id="page-${page}">
+${isNumbered ? html`<h3><a href="#page-${page}">Page ${page}</a>${source === 'ocr' && confidence !== null ? html` <span class="quiet">OCR, ${Math.round(confidence * 100)} % sure</span>` : nothing}</h3>` : nothing}
+<pre>${text}</pre>
+</section>`

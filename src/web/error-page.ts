@@ -1,0 +1,37 @@
+import type { AppError, Code } from '../errors.ts'
+import { html } from '../http/html.ts'
+import { layout } from './layout.ts'
+
+const titles: Readonly<Partial<Record<Code, string>>> = {
+  NOT_FOUND: 'There is no such page',
+  DOCUMENT_NOT_FOUND: 'There is no such document',
+  FORBIDDEN: 'You may not do this',
+  RATE_LIMITED: 'Too many requests',
+  SERVICE_UNAVAILABLE: 'Not available right now',
+  PAYLOAD_TOO_LARGE: 'The file is too large',
+  VALIDATION_ERROR: 'This request is not valid',
+}
+
+const hints: Readonly<Partial<Record<Code, string>>> = {
+  NOT_FOUND: 'Check the address.',
+  DOCUMENT_NOT_FOUND: 'It was deleted, it belongs to somebody else, or the address is incomplete.',
+  INTERNAL_ERROR: 'The server has logged the cause. Try again, or ask an admin.',
+  SERVICE_UNAVAILABLE: 'Try again in a minute.',
+}
+
+/** Returns the page for an error. */
+export function errorPage({ code, details, message }: AppError, requestId: string, username: string | undefined): string {
+  const wait = details.retry_after_secs
+  const issue = (details.issues as { message: string }[] | undefined)?.[0]?.message
+  const hint = typeof wait === 'number' ? `Try again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.` : (hints[code] ?? issue ?? message)
+  return layout({
+    title: titles[code] ?? 'Something went wrong',
+    username,
+    content: html`<div class="card empty">
+<h1>${titles[code] ?? 'Something went wrong'}</h1>
+<p>${hint}</p>
+<p><a class="button" href="/">Documents</a></p>
+<p class="quiet small">Request ${requestId}</p>
+</div>`,
+  })
+}

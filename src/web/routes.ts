@@ -1,0 +1,141 @@
+/** The web page: HTML for browsers. Each request calls the API in this process as the user of its session cookie. */
+import type { H3, H3Event } from 'h3'
+import { z } from 'zod'
+import type { App } from '../app.ts'
+import type { Bearer } from '../auth/auth.ts'
+import { expiredCookie, localPath, readSessionCookie, sessionCookie } from '../auth/page-session.ts'
+import { type Client, ClientError, createClient } from '../client/client.ts'
+import { AppError } from '../errors.ts'
+import { prefersHtml } from '../http/html.ts'
+import { isId, parseInput, readJsonOrForm } from '../http/input.ts'
+import { pageAnswer, redirect, rejectForeignForm, relayFile, relayJson, toAppError } from './answers.ts'
+import { documentPage } from './document-page.ts'
+import { errorPage } from './error-page.ts'
+import { assets } from './layout.ts'
+import { queuePage } from './queue-page.ts'
+import { searchPage } from './search-page.ts'
+import { signInPage } from './sign-in-page.ts'
+import { uploadedPage, uploadPage } from './upload-page.ts'
+import type { Visit } from './visit.ts'
+
+type Handle = (event: H3Event) => Promise<Response>
+
+/** Maximum size of a form without files. */
+const maxFormBytes = 16 << 10
+
+const fileHeaders = ['accept', 'if-none-match', 'if-range', 'range']
+
+/** Adds the page to a server. `authenticate` returns the user of a session token. */
+export function servePage(app: App, h3: H3, authenticate: (token: string) => Promise<Bearer>): void {
+  h3.use((event) => {
+    // Unknown paths too get a page in browsers.
+    if (prefersHtml(event.req.headers) && !/^\/(?:api|ws|metrics)(?:\/|$)/.test(event.url.pathname))
+      event.context.explain = (failure) => failurePage(app, event, failure)
+  })
+
+  const add = (path: string, methods: { GET?: Handle; POST?: Handle }): void => {
+    h3.all(path, async (event) => {
+      event.context.route = path
+      const method = event.req.method === 'HEAD' ? 'GET' : event.req.method
+      const handle = methods[method as 'GET' | 'POST']
+      if (!handle) throw new AppError('METHOD_NOT_ALLOWED', { allow: Object.keys(methods).join(', ') })
+      if (method === 'POST') rejectForeignForm(app, event.req.headers, event.url)
+      return handle(event).catch((error) => {
+        throw toAppError(error)
+      })
+    })
+  }
+  /** Returns a handler for signed-in users. */
+  const user =
+    (handle: (visit: Visit, event: H3Event) => Promise<Response>): Handle =>
+    async (event) => {
+      const token = readSessionCookie(app, event.req.headers.get('cookie'))
+      if (token === null) throw new AppError('UNAUTHORIZED')
+      const { actor, session } = await authenticate(token)
+      Object.assign(event.context, { actor, session })
+      const { id = '' } = event.context.params ?? {}
+      if (id !== '' && !isId(id)) throw new AppError('DOCUMENT_NOT_FOUND')
+      return handle({ app, client: clientFor(h3, event), username: actor.username, query: event.url.searchParams, id }, event)
+    }
+  const page = (render: (visit: Visit) => Promise<string>): Handle => user(async (visit) => pageAnswer(200, await render(visit)))
+
+  add('/', { GET: page(searchPage) })
+  add('/documents/:id', { GET: page(documentPage) })
+  for (const part of ['view', 'download', 'thumbnail', 'text'])
+    add(`/documents/:id/${part}`, {
+      GET: user(async ({ client, id }, { req, url }) => {
+        const headers = Object.fromEntries(fileHeaders.flatMap((name) => (req.headers.has(name) ? [[name, req.headers.get(name)!]] : [])))
+        return relayFile(await client.send(req.method, `/api/documents/${id}/${part}${url.search}`, undefined, headers))
+      }),
+    })
+  add('/upload', { GET: page(uploadPage), POST: user((visit, event) => upload(h3, visit, event)) })
+  add('/queue', {
+    GET: page(queuePage),
+    POST: user(async ({ client }, event) => {
+      const { id } = await readForm(event, z.object({ id: z.string().optional() }))
+      await client.ocrQueue.retry(id ? { ids: [id] } : { status: 'failed' })
+      return redirect('/queue')
+    }),
+  })
+  add('/sign-in', {
+    GET: async ({ url: { searchParams } }) =>
+      pageAnswer(200, signInPage(app, { next: searchParams.get('next'), code: searchParams.get('error') })),
+    POST: (event) => signIn(app, h3, event),
+  })
+  add('/sign-out', {
+    POST: user(async ({ client }) => {
+      await client.auth.logout()
+      return redirect('/sign-in', expiredCookie(app))
+    }),
+  })
+  add('/assets/:name', { GET: async ({ context, req }) => assets.answer(context.params?.name ?? '', req.headers) })
+}
+
+/** Returns a client of this server without a socket, for the address and the session of the browser. Its requests are audited and limited as all. */
+const clientFor = (h3: H3, event: H3Event): Client => createClient(async (request) => sendInProcess(h3, event, request))
+
+function sendInProcess(h3: H3, { context }: H3Event, request: Request): Response | Promise<Response> {
+  const { actor, session, ip, requestId } = context
+  return h3.request(request, undefined, { ip, requestId, ...(actor ? { actor, session } : {}) })
+}
+
+const Credentials = z.object({ username: z.string().default(''), password: z.string().default(''), next: z.string().optional() })
+
+async function signIn(app: App, h3: H3, event: H3Event): Promise<Response> {
+  const { username, password, next } = await readForm(event, Credentials)
+  try {
+    const signedIn = await clientFor(h3, event).auth.login(username, password)
+    return redirect(localPath(next), sessionCookie(app, signedIn))
+  } catch (error) {
+    const failure = toAppError(error)
+    if (!(error instanceof ClientError) || !(failure instanceof AppError)) throw error
+    return pageAnswer(failure.status, signInPage(app, { next, username, failure, code: failure.code }))
+  }
+}
+
+/** Passes the body on to the API as it arrives. */
+async function upload(h3: H3, visit: Visit, event: H3Event): Promise<Response> {
+  const headers = Object.fromEntries(
+    ['content-type', 'content-length', 'expect'].flatMap((name) =>
+      event.req.headers.has(name) ? [[name, event.req.headers.get(name)!]] : [],
+    ),
+  )
+  const request = new Request('http://dms/api/documents/bulk-upload?on_duplicate=return', { method: 'POST', headers })
+  // The API reads the body from the socket of the browser, as h3 does for requests that it passes on.
+  const response = await sendInProcess(h3, event, Object.assign(request, { runtime: event.req.runtime }))
+  if (!prefersHtml(event.req.headers)) return relayJson(response)
+  if (!response.ok) await relayFile(response)
+  return pageAnswer(200, uploadedPage(visit, (await response.json()) as Parameters<typeof uploadedPage>[1]))
+}
+
+const readForm = async <S extends z.ZodType>(event: H3Event, schema: S): Promise<z.output<S>> =>
+  parseInput(schema, await readJsonOrForm(event, maxFormBytes))
+
+/** Returns the page for an error; without a session, the way to the login and back. */
+function failurePage(app: App, { context, req, url }: H3Event, failure: AppError): Response {
+  if (failure.code === 'UNAUTHORIZED') {
+    const next = req.method === 'GET' ? localPath(url.pathname + url.search) : '/'
+    return redirect(`/sign-in${next === '/' ? '' : `?${new URLSearchParams({ next })}`}`, expiredCookie(app))
+  }
+  return pageAnswer(failure.status, errorPage(failure, context.requestId ?? '', context.actor?.username))
+}

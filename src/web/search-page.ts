@@ -1,0 +1,178 @@
+import type { z } from 'zod'
+import type { Client } from '../client/client.ts'
+import { fileIcon, formatBytes, formatDay, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
+import type { Filters } from '../search/routes.ts'
+import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
+import type { Visit } from './visit.ts'
+
+const perPage = 20
+/** Values of a facet that are shown at once. */
+const maxFacetValues = 8
+
+interface Request {
+  q: string
+  types: string[]
+  labels: string[]
+  from: string
+  to: string
+  page: number
+}
+
+type Answer = Awaited<ReturnType<Client['search']['query']>>
+
+/** Returns the newest documents, or the results of a search with its facets. */
+export async function searchPage({ client, query, username }: Visit): Promise<string> {
+  const request = readRequest(query)
+  const { q } = request
+  const isFiltered = [q.trim(), ...request.types, ...request.labels, request.from, request.to].some((value) => value !== '')
+  const answer = await findDocuments(client, request, isFiltered)
+  const recent = isFiltered ? null : await client.documents.page({ page: request.page, per_page: perPage, fields: listFields })
+  const { total, total_pages } = recent?.pagination ?? answer.pagination
+  const content = html`<div class="columns">
+${facets(answer, request)}
+<section aria-labelledby="results">
+<h1 id="results">${isFiltered ? countOf(answer) : 'Documents'}</h1>
+${filterForm(request)}
+${chips(request)}
+${answer.warnings.map((warning) => notice('quiet', warning))}
+${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.data.map(recentItem) : answer.results.map(resultItem)}</ol>`}
+${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
+</section>
+</div>`
+  return layout({ title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, content })
+}
+
+const listFields = 'id,title,filename,mime_type,size,status,labels,page_count,created_at'
+
+function readRequest(query: URLSearchParams): Request {
+  const page = Number(query.get('page') ?? 1)
+  return {
+    q: (query.get('q') ?? '').slice(0, 1000),
+    types: query.getAll('type').filter(Boolean),
+    labels: query.getAll('label').filter(Boolean),
+    from: dayOf(query.get('from')),
+    to: dayOf(query.get('to')),
+    page: Number.isInteger(page) && page >= 1 && page <= 1_000_000 ? page : 1,
+  }
+}
+
+const dayOf = (text: string | null): string =>
+  text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) ? text : ''
+
+const pathOf = ({ q, types, labels, from, to, page }: Request): string =>
+  withParameters('/', { q, type: types, label: labels, from, to, page: page === 1 ? null : page })
+
+/** Without words, all documents that pass the filters are found, the newest first. Without filters only the facets are used. */
+function findDocuments(client: Client, { q, types, labels, from, to, page }: Request, isFiltered: boolean): Promise<Answer> {
+  const filters: z.input<typeof Filters> = {
+    ...(types.length > 0 ? { mime_types: types } : {}),
+    ...(labels.length > 0 ? { labels } : {}),
+    ...(from || to ? { date_range: { ...(from ? { from } : {}), ...(to ? { to } : {}) } } : {}),
+  }
+  if (q.trim() !== '') return client.search.query(q, { filters, page, per_page: perPage })
+  const size = isFiltered ? { page, per_page: perPage } : { per_page: 1 }
+  return client.search.advanced({ filters, sort: [{ field: 'created_at', order: 'desc' }], highlight: false, ...size })
+}
+
+const countOf = ({ total, total_capped }: Answer): string =>
+  `${total_capped ? 'More than ' : ''}${total.toLocaleString('en')} ${total === 1 ? 'document' : 'documents'}`
+
+const empty = (isFiltered: boolean): Markup =>
+  isFiltered
+    ? html`<div class="empty card"><h2>Nothing matches</h2><p>Try fewer or other words, or remove a filter. Words match in every form of their stem; <kbd>"a phrase"</kbd>, <kbd>-not</kbd>, <kbd>one OR other</kbd> and <kbd>title:word</kbd> work too.</p></div>`
+    : html`<div class="empty card"><h2>No documents yet</h2><p>Drop files on this page, or choose them.</p><p><a class="button strong" href="/upload">Upload documents</a></p></div>`
+
+const filterForm = ({ q, types, labels, from, to }: Request): Markup => html`<details class="dates"${markup(from || to ? ' open' : '')}>
+<summary>Date of arrival</summary>
+<form action="/">
+<input type="hidden" name="q" value="${q}">
+${types.map((type) => html`<input type="hidden" name="type" value="${type}">`)}${labels.map((label) => html`<input type="hidden" name="label" value="${label}">`)}
+<label>From <input type="date" name="from" value="${from}"></label>
+<label>To <input type="date" name="to" value="${to}"></label>
+<button class="plain">Apply</button>
+</form>
+</details>`
+
+function chips(request: Request): Markup {
+  const removals: [text: string, without: Request][] = [
+    ...request.types.map((type): [string, Request] => [
+      typeName(type),
+      { ...request, types: request.types.filter((one) => one !== type), page: 1 },
+    ]),
+    ...request.labels.map((label): [string, Request] => [
+      label,
+      { ...request, labels: request.labels.filter((one) => one !== label), page: 1 },
+    ]),
+    ...(request.from || request.to
+      ? [[`${request.from || '…'} to ${request.to || '…'}`, { ...request, from: '', to: '', page: 1 }] as [string, Request]]
+      : []),
+  ]
+  if (removals.length === 0) return nothing
+  return html`<ul class="chips" aria-label="Filters in use">${removals.map(([text, without]) => html`<li><a href="${pathOf(without)}"><span class="hidden">Remove filter </span>${text}<span aria-hidden="true"> ×</span></a></li>`)}</ul>`
+}
+
+function facets({ facets: { mime_types, labels } }: Answer, request: Request): Markup {
+  const groups = [
+    facet('Type', mime_types, request.types, typeName, (types) => pathOf({ ...request, types, page: 1 })),
+    facet(
+      'Label',
+      labels,
+      request.labels,
+      (label) => label,
+      (names) => pathOf({ ...request, labels: names, page: 1 }),
+    ),
+  ].filter(({ markup }) => markup !== '')
+  return groups.length === 0 ? nothing : html`<aside aria-label="Filters">${groups}</aside>`
+}
+
+function facet(
+  name: string,
+  counts: Readonly<Record<string, number>>,
+  chosen: readonly string[],
+  nameOf: (value: string) => string,
+  pathWith: (values: string[]) => string,
+): Markup {
+  const values = Object.entries(counts).toSorted(([, one], [, other]) => other - one)
+  if (values.length === 0) return nothing
+  const item = ([value, count]: [string, number]): Markup => {
+    const isChosen = chosen.includes(value)
+    const path = pathWith(isChosen ? chosen.filter((one) => one !== value) : [...chosen, value])
+    return html`<li><a href="${path}"${markup(isChosen ? ' aria-current="true"' : '')}><span>${nameOf(value)}</span> <span class="count">${count.toLocaleString('en')}</span></a></li>`
+  }
+  const rest = values.slice(maxFacetValues)
+  return html`<h2>${name}</h2><ul>${values.slice(0, maxFacetValues).map(item)}</ul>${
+    rest.length === 0 ? nothing : html`<details><summary>${rest.length} more</summary><ul>${rest.map(item)}</ul></details>`
+  }`
+}
+
+const resultItem = ({ document_id, title, filename, mime_type, created_at, highlights }: Answer['results'][number]): Markup => {
+  const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
+  const labels = of('labels')
+  return html`<li><article>${fileIcon(filename)}<div>
+<h2><a href="/documents/${document_id}">${of('title')[0] ?? title}</a></h2>
+${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
+<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span><time datetime="${created_at}">${formatDay(created_at)}</time>${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
+</div></article></li>`
+}
+
+const recentItem = ({
+  id,
+  title,
+  filename,
+  mime_type,
+  size,
+  status,
+  labels,
+  page_count,
+  created_at,
+}: Awaited<ReturnType<Client['documents']['get']>>): Markup =>
+  html`<li><article>${fileIcon(filename)}<div>
+<h2><a href="/documents/${id}">${title}</a></h2>
+<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}<time datetime="${created_at}">${formatDay(created_at)}</time>${labels.map(labelLink)}</p>
+</div></article></li>`
+
+/** Returns a label as a link to its documents. */
+export const labelLink = (label: string): Markup => html`<a class="label" href="${withParameters('/', { label })}">${label}</a>`
+
+/** Returns a snippet of the search, which is escaped but for its marks. Escapes every other tag again, whatever an engine returned. */
+const marked = (snippet: string): Markup => markup(snippet.replace(/<(?!\/?mark>)/g, '&lt;').replaceAll('"', '&quot;'))

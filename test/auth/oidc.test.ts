@@ -81,6 +81,28 @@ describe('with a real provider', () => {
     expect(there.as).toBe('alice-1')
   })
 
+  test('from the web page: 303 back to it with a session cookie, failures are told at its sign-in; no other server is redirected to', async () => {
+    const { open, there, asStranger } = await start({ 'oidc.post_login_url': 'https://app.example.org/' })
+    const login = await (await asStranger.send('GET', '/sign-in?next=%2Fqueue', undefined, { accept: 'text/html' })).text()
+    expect(login).toContain('href="/api/auth/oidc/login?page=%2Fqueue"')
+    expect(login).not.toContain('type="password"')
+    for (const [page, path] of [
+      ['/queue', '/queue'],
+      ['//evil.example/', '/'],
+      ['https://evil.example', '/'],
+    ] as const) {
+      const browser = open()
+      const { url, response } = await browser.go(`/api/auth/oidc/login?${new URLSearchParams({ page })}`)
+      expect([page, url.href, response?.status]).toEqual([page, publicUrl + path, 200])
+      expect(await response?.text()).toContain('Signed in as alice')
+      expect([...(browser.cookies.get(new URL(publicUrl).host)?.keys() ?? [])]).toEqual(['dms_session'])
+    }
+    const refusing = await start({ 'oidc.auto_create_users': false })
+    const { url } = await refusing.open().go('/api/auth/oidc/login?page=/queue')
+    expect(url.pathname + url.search).toBe('/sign-in?next=%2Fqueue&error=FORBIDDEN')
+    expect(there.as).toBe('alice-1')
+  })
+
   test('403 FORBIDDEN and no account where accounts are not made by themselves', async () => {
     const { signIn, users } = await start({ 'oidc.auto_create_users': false })
     const before = await users()

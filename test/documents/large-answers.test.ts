@@ -73,6 +73,12 @@ test('pages: all of them, in order and whole, however many and however long', as
     expect(pages.every(({ text }, at) => text === texts[at])).toBe(true)
     expect(pages[0]).toEqual({ page: 1, text: texts[0], source: 'ocr', confidence: null, width: 1, height: 1, duration: null })
   }
+  const numbers = async (range: object) => (await asAda.documents.pages(id, range)).map(({ page }) => page)
+  expect(await numbers({ from: 61, limit: 2 })).toEqual([61, 62])
+  expect(await numbers({ from: 30, limit: 60 })).toEqual(Array.from({ length: 60 }, (_, at) => 30 + at))
+  expect([await numbers({ from: 119 }), await numbers({ from: 121 })]).toEqual([[119, 120], []])
+  const { content: _, ...fields } = await asAda.documents.get(id)
+  expect(await asAda.documents.get(id, { content: false })).toEqual(fields)
 })
 
 test('a list of more than a megabyte is written in pieces and says the same', async () => {

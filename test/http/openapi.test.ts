@@ -41,10 +41,16 @@ test('every route is described, with a name of its own, its good answer and its 
 test('the page names every route, needs nothing from elsewhere and passes its own policy', async () => {
   const { app, asStranger } = await startApp()
   const response = await asStranger.send('GET', '/api/docs')
-  expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'; style-src 'sha256-/)
+  expect(response.headers.get('content-security-policy')).toMatch(
+    /^default-src 'none'; style-src 'sha256-[\w+/=]{44}'; script-src 'sha256-[\w+/=]{44}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'$/,
+  )
   const page = await response.text()
   for (const { path } of allRoutes(app)) expect(page).toContain(path.replaceAll(/:(\w+)/g, '{$1}'))
-  expect(page).not.toMatch(/<script|<link|<img|url\(|(?:src|href)="(?!openapi\.json)/)
+  expect(page).not.toMatch(/<script[^>]|<link|<img|url\(|(?:src|href)="(?!openapi\.json|#)/)
+  const ids = new Set(Array.from(page.matchAll(/ id="([^"]+)"/g), ([, id]) => id))
+  const anchors = Array.from(page.matchAll(/ href="#([^"]+)"/g), ([, id]) => id)
+  expect(anchors.length).toBeGreaterThan(allRoutes(app).length)
+  expect(anchors.filter((id) => !ids.has(id))).toEqual([])
 })
 
 test('every body and every answer in JSON has an example that its schema allows, every failure one for each code', async () => {

@@ -1,58 +1,109 @@
-/** Renders the OpenAPI document as a web page without scripts and external resources. */
+/** Renders the OpenAPI document as a web page without external resources. Its script only searches and opens what an address names. */
 import { createHash } from 'node:crypto'
+import { html, type Markup, markup, nothing, palette } from '../../http/html.ts'
 import type { describe } from './openapi.ts'
 
 type Description = ReturnType<typeof describe>
 
-const style = `
-:root{color-scheme:light dark;--line:#8884;--quiet:#777;--get:#1a7f5a;--post:#2563a8;--put:#9a6700;--delete:#b42318}
-body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:2rem 1rem 6rem}
-h1{margin:0}h2{margin:2.5rem 0 .5rem;text-transform:capitalize}
-p.lead{color:var(--quiet);max-width:45rem}
-details{border:1px solid var(--line);border-radius:.5rem;margin:.4rem 0;overflow:hidden}
-summary{display:flex;gap:.8rem;align-items:baseline;padding:.55rem .8rem;cursor:pointer;flex-wrap:wrap}
-summary code{font-size:.95rem;overflow-wrap:anywhere}summary span{color:var(--quiet);margin-left:auto;font-size:.9rem}
+const style = `${palette}
+:root{--get:#1a6b42;--post:#1f5fd0;--put:#7a5200;--delete:#b3261e}
+@media(prefers-color-scheme:dark){:root{--get:#8fd8b0;--post:#9dbfff;--put:#f0c36a;--delete:#ffb4ab}}
+html{scroll-padding-top:5rem}
+main{max-width:66rem;margin:0 auto;padding:2rem 1rem 6rem;display:grid;grid-template-columns:12rem minmax(0,1fr);gap:0 2.5rem}
+header{grid-column:1/-1}h1{margin:0 0 .4rem;font-size:1.6rem}h2{margin:2.2rem 0 .6rem;font-size:1.15rem}
+a{color:var(--strong);text-underline-offset:.18em}.lead{margin:0 0 1rem;color:var(--quiet);max-width:46rem}
+nav{position:sticky;top:0;align-self:start;max-height:100vh;overflow:auto;padding:1rem .3rem}
+nav ul{list-style:none;margin:0;padding:0}nav a{display:flex;justify-content:space-between;padding:.2rem .5rem;border-radius:.4rem;color:inherit;text-decoration:none}
+nav a:hover{background:var(--paper)}nav span,.facts,summary span{color:var(--quiet)}
+.find{position:sticky;top:0;z-index:1;padding:.8rem 0;background:var(--back)}
+label{display:block;font-weight:600;font-size:.9rem;margin-bottom:.25rem}
+input{width:100%;min-height:2.75rem;padding:.4rem .8rem;font:inherit;color:inherit;background:var(--card);border:1px solid var(--edge);border-radius:.6rem}
+output{color:var(--quiet);font-size:.9rem}
+details{border:1px solid var(--line);border-radius:.6rem;margin:.45rem 0;background:var(--card)}
+summary{display:flex;gap:.3rem .8rem;align-items:baseline;padding:.6rem .9rem;cursor:pointer;flex-wrap:wrap}
+summary code{font-size:.95rem;overflow-wrap:anywhere}summary span{margin-left:auto;font-size:.9rem}
 b{font:600 .75rem/1 ui-monospace,monospace;min-width:3.6rem}
 .get{color:var(--get)}.post{color:var(--post)}.put{color:var(--put)}.delete{color:var(--delete)}
-section{padding:.2rem 1rem 1rem;border-top:1px solid var(--line)}
+details>div{padding:.6rem 1rem 1rem;border-top:1px solid var(--line);overflow-wrap:anywhere}
 h3{font-size:.9rem;margin:1rem 0 .3rem}table{border-collapse:collapse;width:100%;font-size:.9rem}td{padding:.25rem .8rem .25rem 0;vertical-align:top}
-pre{background:#8881;border-radius:.4rem;padding:.7rem;overflow:auto;font-size:.82rem;line-height:1.4;margin:.3rem 0}`
+pre{background:var(--back);border-radius:.4rem;padding:.7rem;white-space:pre-wrap;font-size:.82rem;line-height:1.4;margin:.3rem 0}
+[hidden]{display:none}
+@media(max-width:46rem){main{grid-template-columns:minmax(0,1fr)}nav{position:static;max-height:none}nav ul{display:flex;flex-wrap:wrap;gap:.3rem}nav a{gap:.5rem;background:var(--card);border:1px solid var(--line)}}`
 
-/** Content-Security-Policy that allows the style sheet of the page only. */
-export const docsPolicy = `default-src 'none'; style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'; frame-ancestors 'none'`
+const script = `
+const field = document.querySelector('#find')
+const entries = [...document.querySelectorAll('details')].map((entry) => ({ entry, text: entry.querySelector('summary').textContent.toLowerCase() }))
+const find = () => {
+  const words = field.value.toLowerCase().split(/\\s+/).filter(Boolean)
+  let count = 0
+  for (const { entry, text } of entries) if ((entry.hidden = !words.every((word) => text.includes(word))) === false) count++
+  for (const group of document.querySelectorAll('.group')) group.hidden = !group.querySelector('details:not([hidden])')
+  document.querySelector('output').textContent = words.length ? count + ' of ' + entries.length + ' operations' : ''
+}
+const open = () => {
+  const entry = document.getElementById(decodeURIComponent(location.hash.slice(1)))?.closest('details')
+  if (entry) { entry.open = true; entry.scrollIntoView() }
+}
+document.querySelector('.find').hidden = false
+field.addEventListener('input', find)
+addEventListener('hashchange', open)
+addEventListener('keydown', (event) => {
+  if (event.key === '/' && event.target !== field) { event.preventDefault(); field.focus() }
+})
+open()`
 
-/** Returns the page as HTML. */
-export function docsPage(description: Description): string {
-  const operations = Object.entries(description.paths).flatMap(([path, methods]) =>
+const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+
+/** Content-Security-Policy that allows the style sheet and the script of the page only. */
+export const docsPolicy = `default-src 'none'; style-src ${hashOf(style)}; script-src ${hashOf(script)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`
+
+/** Returns the page as HTML: an index of the groups, and each operation under an anchor of its operation id. */
+export function docsPage({ info, paths }: Description): string {
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
   )
-  const groups = Map.groupBy(operations, ({ tags }) => tags[0] ?? '')
-  const sections = [...groups].map(([tag, list]) => `<h2>${escaped(tag)}</h2>${list.map(entry).join('')}`).join('')
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>dms API</title><style>${style}</style>
-<h1>dms API</h1><p class="lead">${escaped(description.info.description)} For programs: <a href="openapi.json">openapi.json</a>.</p>${sections}</html>`
+  const groups = [...Map.groupBy(operations, ({ tags }) => tags[0] ?? '')]
+  return html`<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>dms API</title><style>${markup(style)}</style></head>
+<body><main>
+<header><h1>dms API</h1><p class="lead">${info.description} For programs: <a href="openapi.json">openapi.json</a>.</p></header>
+<nav aria-label="Groups"><ul>${groups.map(([tag, list]) => html`<li><a href="#${tag}">${tag} <span>${list.length}</span></a></li>`)}</ul></nav>
+<div>
+<div class="find" hidden><label for="find">Search operations</label><input id="find" type="search" autocomplete="off" aria-keyshortcuts="/"><output for="find"></output></div>
+${groups.map(([tag, list]) => html`<section class="group" aria-labelledby="${tag}"><h2 id="${tag}">${tag}</h2>${list.map(entry)}</section>`)}
+</div>
+</main><script>${markup(script)}</script></body>
+</html>
+`.markup
 }
 
 type Entry = { path: string; method: string } & Description['paths'][string][string]
 
-function entry({ path, method, summary, description, security, parameters, requestBody, responses }: Entry): string {
-  const inputs = (
-    parameters as { name: string; in: string; required: boolean; schema: { type?: string; enum?: unknown[]; default?: unknown } }[]
-  ).map(
+interface Parameter {
+  name: string
+  in: string
+  required: boolean
+  description?: string
+  schema: { type?: string; enum?: unknown[]; default?: unknown }
+}
+
+function entry({ path, method, operationId, summary, description, security, parameters, requestBody, responses }: Entry): Markup {
+  const inputs = (parameters as Parameter[]).map(
     ({ name, in: location, required, schema }) =>
-      `<tr><td><code>${escaped(name)}</code><td>${escaped(location)}${required ? ', required' : ''}<td>${escaped(schema.enum?.join(' | ') ?? schema.type ?? '')}${schema.default === undefined ? '' : `, default ${escaped(String(schema.default))}`}`,
+      html`<tr><td><code>${name}</code><td>${location}${required ? ', required' : ''}<td>${schema.enum?.join(' | ') ?? schema.type ?? ''}${schema.default === undefined ? '' : `, default ${schema.default}`}`,
   )
   const bodies = Object.entries(requestBody?.content ?? {}).map(
-    ([type, { example, schema }]) => `<h3>Body: ${escaped(type)}</h3>${code(example ?? schema.properties)}`,
+    ([type, { example, schema }]) => html`<h3>Body: ${type}</h3>${code(example ?? schema.properties)}`,
   )
   const answers = Object.entries(responses).map(([status, { description: meaning, content }]) => {
     const example = Number(status) < 400 ? content?.['application/json']?.example : undefined
-    return `<tr><td><code>${status}</code><td>${escaped(meaning)}${example === undefined ? '' : code(example)}`
+    return html`<tr><td><code>${status}</code><td>${meaning}${example === undefined ? nothing : code(example)}`
   })
-  return `<details><summary><b class="${method}">${method.toUpperCase()}</b><code>${escaped(path)}</code><span>${escaped(summary)}${security ? '' : ' · public'}</span></summary><section>
-${description ? `<p>${escaped(description)}</p>` : ''}${inputs.length ? `<h3>Parameters</h3><table>${inputs.join('')}</table>` : ''}${bodies.join('')}<h3>Answers</h3><table>${answers.join('')}</table></section></details>`
+  // An id within the details makes browsers open them without the script, too.
+  return html`<details><summary><b class="${method}">${method.toUpperCase()}</b><code>${path}</code><span>${summary}${security ? '' : ' · public'}</span></summary><div id="${operationId}">
+<a class="facts" href="#${operationId}">#${operationId}</a>
+${description ? html`<p>${description}</p>` : nothing}${inputs.length > 0 ? html`<h3>Parameters</h3><table>${inputs}</table>` : nothing}${bodies}<h3>Answers</h3><table>${answers}</table></div></details>`
 }
 
-const code = (value: unknown): string => `<pre>${escaped(JSON.stringify(value, null, 2) ?? '')}</pre>`
-
-const escaped = (text: string): string =>
-  text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+const code = (value: unknown): Markup => html`<pre>${JSON.stringify(value, null, 2) ?? ''}</pre>`

@@ -1,0 +1,207 @@
+/** The web page in a real browser. */
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { upload } from '../support/app.ts'
+import { pdf } from '../support/data/pdf-file.ts'
+import { hasBrowser, openBrowser } from '../support/processes/chromium.ts'
+import { startServer } from '../support/servers/server.ts'
+
+const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const hostile = `<img src=x onerror=alert(1)>"'&amp;<b onclick=alert(2)>`
+const looks: readonly BrowserContextOptions[] = [
+  { viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
+  { viewport: { width: 1280, height: 900 }, colorScheme: 'dark' },
+  { viewport: { width: 390, height: 844 }, colorScheme: 'light', isMobile: true },
+  { viewport: { width: 320, height: 640 }, colorScheme: 'dark', isMobile: true },
+]
+
+let browser: Browser
+
+async function serve() {
+  const dms = await startServer()
+  await dms.app.db
+    .updateTable('users')
+    .set({ password_hash: await dms.app.passwords.hash('pässwörd 1') })
+    .execute()
+  /** Problems that the browser reports: errors on the console, and windows that pop up. */
+  const trouble: string[] = []
+  const open = async (options: BrowserContextOptions = {}): Promise<{ context: BrowserContext; page: Page }> => {
+    const context = await browser.newContext({ baseURL: dms.url, ...options })
+    onTestFinished(() => context.close())
+    context.on('console', (message) => {
+      if (message.type() === 'error' && !/status of 4\d\d/.test(message.text())) trouble.push(message.text())
+    })
+    context.on('dialog', (dialog) => {
+      trouble.push(dialog.message())
+      void dialog.dismiss()
+    })
+    return { context, page: await context.newPage() }
+  }
+  const signIn = async (page: Page, path = '/') => {
+    await page.goto(path)
+    await page.getByLabel('User name').fill('ada')
+    await page.getByLabel('Password').fill('pässwörd 1')
+    await page.keyboard.press('Enter')
+    await page.getByRole('searchbox').waitFor()
+  }
+  return { ...dms, trouble, open, signIn }
+}
+
+/** Holds a page against axe-core, and against the width of the window. */
+async function expectAccessible(page: Page, name: string): Promise<void> {
+  const { violations } = (await page.evaluate(`${await readFile(axe, 'utf8')};axe.run()`)) as {
+    violations: { id: string; nodes: { html: string }[] }[]
+  }
+  expect.soft([name, violations.map(({ id, nodes }) => [id, ...nodes.map((node) => node.html)])]).toEqual([name, []])
+  const width = await page.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth')
+  expect.soft([name, page.viewportSize()?.width, width]).toEqual([name, page.viewportSize()?.width, 0])
+}
+
+describe.skipIf(!hasBrowser())('the web page', () => {
+  beforeAll(async () => {
+    browser = await openBrowser()
+  })
+  afterAll(() => browser.close())
+
+  test('search and reading work without script: login, facets, marks, pages of text, file, upload', async () => {
+    const { open, signIn, asAda, runJobs, trouble } = await serve()
+    const label = await asAda.labels.create({ name: 'invoices', color: '#1f5fd0' })
+    const pages = Array.from({ length: 22 }, (_, index) => ({ text: [`Harbour fees, sheet ${index + 1}`] }))
+    const { id } = await upload(asAda, 'fees.pdf', pdf({ pages }), { labels: label.id })
+    await upload(asAda, 'notes.txt', 'The harbour master called.')
+    await runJobs()
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/?q=harbour')
+    expect(await page.locator('h1').textContent()).toBe('2 documents')
+    expect(await page.locator('.snippet mark').allTextContents()).toEqual(expect.arrayContaining(['Harbour', 'harbour']))
+    await page.getByRole('complementary').getByRole('link', { name: 'invoices 1' }).click()
+    expect(await page.locator('h1').textContent()).toBe('1 document')
+    await page.locator('.results h2 a').click()
+    expect(new URL(page.url()).pathname).toBe(`/documents/${id}`)
+    expect(await page.locator('.page h3').count()).toBe(20)
+    expect(await page.locator('#page-1 pre').textContent()).toContain('Harbour fees, sheet 1')
+    await expect.poll(() => page.evaluate('document.querySelector(".preview img").naturalWidth'), { timeout: 30_000 }).toBeGreaterThan(100)
+    await page.getByRole('link', { name: 'Next' }).click()
+    expect(await page.locator('.page pre').allTextContents()).toEqual([
+      expect.stringContaining('sheet 21'),
+      expect.stringContaining('sheet 22'),
+    ])
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'Download' }).click()])
+    expect((await readFile(await file.path())).equals(pdf({ pages }))).toBe(true)
+    await page.getByRole('link', { name: 'Upload' }).click()
+    await page.setInputFiles('#files', [
+      { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('The harbour master called.') },
+      { name: 'new.txt', mimeType: 'text/plain', buffer: Buffer.from('New') },
+      { name: 'empty.txt', mimeType: 'text/plain', buffer: Buffer.alloc(0) },
+    ])
+    await page.getByRole('button', { name: 'Upload' }).click()
+    expect(await page.locator('.uploads li').allTextContents()).toEqual([
+      'notes.txtWas there already',
+      'new.txtUploaded',
+      'empty.txtthe file is empty',
+    ])
+    expect(trouble).toEqual([])
+  })
+
+  test('uploads by drop with progress, the queue that refreshes itself, keys: / and arrows', async () => {
+    const { open, signIn, asAda, runJobs, trouble } = await serve()
+    await upload(asAda, 'one.txt', 'harbour one')
+    await upload(asAda, 'two.txt', 'harbour two')
+    await runJobs()
+    const { page } = await open()
+    await signIn(page)
+    const files = await page.evaluateHandle(`(() => {
+      const transfer = new DataTransfer()
+      for (const name of ['dropped.txt', ${JSON.stringify(hostile)}]) transfer.items.add(new File(['dropped ' + name], name))
+      return transfer
+    })()`)
+    await page.dispatchEvent('main', 'drop', { dataTransfer: files })
+    await page.locator('.uploads li.good').nth(1).waitFor()
+    expect(await page.locator('.uploads li').allTextContents()).toEqual(['dropped.txtUploaded', `${hostile}Uploaded`])
+    await page.goto('/queue')
+    expect(await page.locator('.tiles dd').nth(1).textContent()).toBe('2')
+    await runJobs()
+    await page.getByText('Nothing to do').waitFor()
+    await page.keyboard.press('/')
+    await page.keyboard.type('harbour')
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/?q=harbour')
+    await page.keyboard.press('/')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('ArrowDown')
+    const second = await page.locator('.results h2 a').nth(1).textContent()
+    expect(await page.locator(':focus').textContent()).toBe(second)
+    await page.keyboard.press('Enter')
+    await page.getByRole('heading', { level: 1, name: second ?? '' }).waitFor()
+    await page.getByRole('button', { name: 'Sign out' }).click()
+    await page.waitForURL('**/sign-in')
+    await page.goBack()
+    await page.getByLabel('Password').waitFor()
+    expect(trouble).toEqual([])
+  })
+
+  test('the API documentation is searched by words, and opens the operation of its anchor', async () => {
+    const { open, trouble } = await serve()
+    const { page } = await open()
+    await page.goto('/api/docs#post_documents_upload')
+    expect(await page.locator('details[open] summary code').allTextContents()).toEqual(['/api/documents/upload'])
+    await page.keyboard.press('/')
+    await page.keyboard.type('labels unassign')
+    expect(await page.locator('details:visible summary code').allTextContents()).toEqual(['/api/labels/{id}/unassign'])
+    expect(await page.locator('output').textContent()).toMatch(/^1 of \d+ operations$/)
+    for (const look of [looks[0], looks[3]]) {
+      const { page } = await open(look)
+      await page.goto('/api/docs#get_search')
+      await expectAccessible(page, '/api/docs')
+    }
+    expect(trouble).toEqual([])
+  }, 240_000)
+
+  test('no violation of axe-core and no overflow, in light and dark, from 1280 to 320 pixels; names are never markup', async () => {
+    const { app, open, signIn, asAda, runJobs, trouble } = await serve()
+    const label = await asAda.labels.create({ name: 'plain', color: '#1f5fd0' })
+    const scan = await sharp({ create: { width: 300, height: 400, channels: 3, background: 'white' } })
+      .png()
+      .toBuffer()
+    const { id } = await upload(asAda, 'scan.png', scan, { labels: label.id })
+    const evil = await upload(asAda, 'evil.txt', `harbour <script>alert(3)</script> ${hostile}`, { labels: label.id })
+    await upload(asAda, 'long.txt', `${'W'.repeat(3000)} harbour`, { title: 'W'.repeat(300) })
+    const broken = await upload(asAda, 'broken.pdf', '%PDF-1.4\nnothing')
+    await app.db.updateTable('labels').set({ name: hostile, name_key: hostile.toLowerCase() }).execute()
+    await app.db
+      .updateTable('documents')
+      .set({ title: `harbour ${hostile}`, filename: hostile })
+      .where('id', '=', evil.id)
+      .execute()
+    await runJobs()
+    await upload(asAda, 'waiting.txt', 'not yet read')
+    for (const look of looks) {
+      const { context, page } = await open(look)
+      await page.goto('/sign-in?error=UNAUTHORIZED&next=//evil.example')
+      await expectAccessible(page, 'sign-in')
+      await signIn(page)
+      const paths = [
+        '/',
+        '/?q=harbour',
+        `/?label=${encodeURIComponent(hostile)}&from=2026-01-01`,
+        '/?q=nothing-at-all',
+        '/upload',
+        '/queue',
+      ]
+      for (const path of [...paths, `/documents/${id}`, `/documents/${evil.id}`, `/documents/${broken.id}`, '/documents/none', '/none']) {
+        await page.goto(path)
+        await expectAccessible(page, path)
+        expect.soft([path, await page.locator('img[src=x], [onclick], main script').count()]).toEqual([path, 0])
+      }
+      await page.goto(`/documents/${evil.id}`)
+      expect(await page.locator('h1').textContent()).toBe(`harbour ${hostile}`)
+      expect(await page.locator('.label').textContent()).toBe(hostile)
+      expect(await page.locator('pre').textContent()).toContain('<script>alert(3)</script>')
+      await context.close()
+    }
+    expect(trouble).toEqual([])
+  }, 240_000)
+})

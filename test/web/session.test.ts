@@ -1,0 +1,162 @@
+/** The web page without a browser: sessions, forms of other sites, redirects, headers, files. */
+import { expect, test } from 'vitest'
+import { upload } from '../support/app.ts'
+import { startServer } from '../support/servers/server.ts'
+
+const html = { accept: 'text/html' }
+const password = 'correct horse 7 battery!'
+
+async function start(settings: Parameters<typeof startServer>[0] = {}) {
+  const dms = await startServer(settings)
+  await dms.app.db
+    .updateTable('users')
+    .set({ password_hash: await dms.app.passwords.hash(password), email_verified_at: dms.app.now() })
+    .execute()
+  const { host } = new URL(dms.url)
+  const get = (path: string, headers: Record<string, string> = {}) =>
+    fetch(dms.url + path, { redirect: 'manual', headers: { ...html, ...headers } })
+  const post = (path: string, form: Record<string, string>, headers: Record<string, string> = {}) =>
+    fetch(dms.url + path, {
+      method: 'POST',
+      redirect: 'manual',
+      body: new URLSearchParams(form),
+      headers: { ...html, origin: `http://${host}`, ...headers },
+    })
+  const signIn = async (username = 'ada', next = '/') => {
+    const response = await post('/sign-in', { username, password, next })
+    const line = response.headers.getSetCookie()[0] ?? ''
+    return { response, line, cookie: line.split(';')[0] ?? '', location: response.headers.get('location') }
+  }
+  return { ...dms, get, post, signIn }
+}
+
+test('303 to the login without a session, back to the page after it; the API takes no cookie; the logout ends the session', async () => {
+  const { get, post, signIn, url, app } = await start()
+  const anonymous = await get('/?q=harbour')
+  expect([anonymous.status, anonymous.headers.get('location')]).toEqual([303, '/sign-in?next=%2F%3Fq%3Dharbour'])
+  const { response, line, cookie, location } = await signIn('ada', '/?q=harbour')
+  expect([response.status, location]).toEqual([303, '/?q=harbour'])
+  expect(line).toMatch(/^dms_session=[\w-]+\.[\w-]+\.[\w-]+; Max-Age=8\d{4}; Path=\/; HttpOnly; SameSite=Lax$/)
+  const page = await get('/', { cookie })
+  expect([page.status, page.headers.get('cache-control')]).toEqual([200, 'private, no-store'])
+  expect(page.headers.get('content-security-policy')).toBe(
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+  )
+  expect((await fetch(`${url}/api/documents`, { headers: { cookie } })).status).toBe(401)
+  expect((await post('/sign-out', {}, { cookie })).headers.getSetCookie()[0]).toMatch(/^dms_session=; Max-Age=0; Path=\/; HttpOnly/)
+  expect((await get('/', { cookie })).status).toBe(303)
+  const entries = await app.db.selectFrom('audit_entries').selectAll().execute()
+  expect(entries).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ action: 'POST /api/auth/login', actor: 'ada', outcome: 'ok' }),
+      expect.objectContaining({ action: 'POST /api/auth/logout', actor: 'ada', outcome: 'ok' }),
+    ]),
+  )
+})
+
+test('a session ends by its time, with its user, and for a changed cookie', async () => {
+  const { get, signIn, later, app, bob } = await start()
+  const { cookie } = await signIn('ada')
+  expect((await get('/', { cookie: `${cookie}x` })).status).toBe(303)
+  const { cookie: ofBob } = await signIn('bob')
+  expect((await get('/queue', { cookie: ofBob })).status).toBe(200)
+  await app.db.updateTable('users').set({ disabled: true }).where('id', '=', bob.id).execute()
+  expect((await get('/queue', { cookie: ofBob })).status).toBe(303)
+  await later(25 * 3_600_000)
+  expect((await get('/', { cookie })).status).toBe(303)
+})
+
+test('no open redirect: after the login only paths of this server', async () => {
+  const { signIn } = await start()
+  const targets = [
+    ['/documents/x?page=2', '/documents/x?page=2'],
+    ['//evil.example/', '/'],
+    ['/\\evil.example', '/'],
+    ['/\t/evil.example', '/'],
+    ['https://evil.example', '/'],
+    ['javascript:alert(1)', '/'],
+    ['/..//evil.example', '/'],
+    ['', '/'],
+  ] as const
+  for (const [next, expected] of targets) expect([next, (await signIn('ada', next)).location]).toEqual([next, expected])
+})
+
+test('403 for forms of other sites, also the login; allowed: the own origin, public_url, and what the browser calls same-origin', async () => {
+  const { post, signIn } = await start({ 'server.public_url': 'http://dms.example.org' })
+  const { cookie } = await signIn()
+  const foreign: Record<string, string>[] = [
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: 'http://dms.example.org', 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': 'none' },
+  ]
+  for (const headers of foreign)
+    for (const path of ['/sign-in', '/queue', '/upload', '/sign-out'])
+      expect([path, headers, (await post(path, { username: 'ada', password }, { cookie, ...headers })).status]).toEqual([
+        path,
+        headers,
+        403,
+      ])
+  const own: Record<string, string>[] = [{ origin: 'https://dms.example.org' }, { origin: 'null', 'sec-fetch-site': 'same-origin' }]
+  for (const headers of own) expect((await post('/queue', {}, { cookie, ...headers })).status).toBe(303)
+})
+
+test('429 after ten wrong passwords, as at the API; the page says how long to wait and never repeats the password', async () => {
+  const { post, app } = await start()
+  const attempt = async () => post('/sign-in', { username: 'ada', password: 'wrong & <b>' })
+  const first = await attempt()
+  expect([first.status, first.headers.getSetCookie()]).toEqual([401, []])
+  const text = await first.text()
+  expect(text).toContain('The user name or the password is wrong.')
+  expect(text).not.toContain('wrong &')
+  for (let at = 0; at < 9; at++) await attempt()
+  const last = await attempt()
+  expect([last.status, /Try again in \d+ minutes/.test(await last.text())]).toEqual([429, true])
+  expect((await app.db.selectFrom('audit_entries').selectAll().where('code', '=', 'UNAUTHORIZED').execute()).length).toBe(10)
+})
+
+test('files are neither stored nor run by browsers; 404 for those of others and for malformed ids', async () => {
+  const { get, signIn, asAda, asBob } = await start()
+  const { cookie } = await signIn()
+  const script = await upload(asAda, 'evil.js', 'alert(1)')
+  const page = await upload(asAda, 'evil.html', '<script>alert(1)</script>')
+  for (const { id } of [script, page])
+    for (const how of ['view', 'download']) {
+      const { headers, status } = await get(`/documents/${id}/${how}`, { cookie })
+      expect(status).toBe(200)
+      expect(headers.get('content-type')).toBe('application/octet-stream')
+      expect(headers.get('content-disposition')).toMatch(/^attachment; filename=evil\./)
+      expect(headers.get('content-security-policy')).toBe("default-src 'none'; sandbox")
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+      expect(headers.get('cache-control')).toBe('private, no-store')
+    }
+  expect((await get(`/documents/${script.id}/view`, { cookie, range: 'bytes=0-4' })).status).toBe(206)
+  const other = await upload(asBob, 'b.txt', 'of bob')
+  for (const id of [other.id, 'x', '%252e%252e', '..%2f..%2fapi%2fusers'])
+    for (const rest of ['', '/view', '/thumbnail']) {
+      const response = await get(`/documents/${id}${rest}`, { cookie })
+      expect([id, rest, response.status, response.headers.get('content-type')]).toEqual([id, rest, 404, 'text/html; charset=utf-8'])
+    }
+})
+
+test('style and script are kept for a year under the hash of their content, below 15 kB each', async () => {
+  const { get } = await start()
+  const page = await (await get('/sign-in')).text()
+  expect(page).not.toMatch(/<style|\sstyle=|<script(?! src="\/assets\/)|\son\w+=/)
+  for (const [, path = ''] of page.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)) {
+    const response = await get(path)
+    expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    expect((await response.arrayBuffer()).byteLength).toBeLessThan(15_000)
+    expect((await get(path, { 'if-none-match': response.headers.get('etag') ?? '' })).status).toBe(304)
+  }
+  expect((await get('/assets/page-0.css')).status).toBe(404)
+})
+
+test('behind https the cookie is Secure and bound to the host; server.web = false leaves the API alone', async () => {
+  const secure = await start({ 'server.public_url': 'https://dms.example.org' })
+  expect((await secure.signIn()).line).toMatch(/^__Host-dms_session=.+; Path=\/; HttpOnly; SameSite=Lax; Secure$/)
+  const off = await start({ 'server.web': false })
+  for (const path of ['/', '/sign-in', '/queue']) expect([path, (await off.get(path)).status]).toEqual([path, 404])
+  expect((await off.get('/api/docs')).status).toBe(200)
+})

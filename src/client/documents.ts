@@ -1,5 +1,6 @@
 import type { z } from 'zod'
-import type { Changes, DuplicatesAnswer, listQuery, PagesAnswer, PagesQuery, ThumbnailQuery } from '../documents/routes.ts'
+import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
+import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/upload-forms.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'

@@ -1,7 +1,9 @@
 /** Answers with whole texts. The part of a text that was not read with its document is streamed in chunks over a separate connection. */
 import { type RawBuilder, sql } from 'kysely'
+import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
+import { integerText } from '../http/input.ts'
 import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
 import { type Document, type DocumentView, headLength, view } from './view.ts'
 
@@ -45,6 +47,21 @@ async function* streamText(app: App, document: Document): AsyncGenerator<string 
   yield document.content
   yield* streamRest(app, document)
 }
+
+export const PagesQuery = z.object({
+  from: integerText(1, 1_000_000).default(1).describe('Number of the first page.'),
+  limit: integerText(1, 1_000_000).optional().describe('Number of pages. Default: all.'),
+})
+const PageAnswer = z.object({
+  page: z.int(),
+  text: z.string(),
+  source: z.enum(['text_layer', 'ocr', 'empty']).nullable(),
+  confidence: z.number().nullable(),
+  width: z.number().nullable(),
+  height: z.number().nullable(),
+  duration: z.number().nullable(),
+})
+export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 
 /** Pages read by one query. */
 const pageBatchSize = 50

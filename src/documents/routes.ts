@@ -3,7 +3,17 @@ import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { fileHeaders, matchesEtag, sendFile, untrustedContentHeaders } from '../http/files.ts'
-import { booleanText, calendarDate, commaList, endTimestampText, integerText, jsonRecord, listOf, moment, numberText } from '../http/input.ts'
+import {
+  booleanText,
+  calendarDate,
+  commaList,
+  endTimestampText,
+  integerText,
+  jsonRecord,
+  listOf,
+  moment,
+  numberText,
+} from '../http/input.ts'
 import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageQuery, pagination } from '../http/pages.ts'
 import { type Call, type Route, user } from '../http/route.ts'
@@ -12,7 +22,7 @@ import { visibleLine } from '../http/visible-text.ts'
 import { resolvePage } from '../settings/settings.ts'
 import { requireDocument, requireDocumentName } from './access.ts'
 import { batchGet, batchGetRoute } from './batch-get.ts'
-import { documentResponse, pagesResponse, textResponse, viewWithContent } from './content.ts'
+import { documentResponse, PagesAnswer, PagesQuery, pagesResponse, textResponse, viewWithContent } from './content.ts'
 import * as documents from './documents.ts'
 import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
@@ -64,20 +74,6 @@ export const DuplicatesAnswer = z.object({ documents: z.array(z.object({ sha256:
 
 export const ThumbnailQuery = z.object({ width: integerText(1, 1000).default(200), height: integerText(1, 1000).default(200) })
 const DocumentQuery = z.object({ content: booleanText.default(true).describe('false leaves out the text.') })
-export const PagesQuery = z.object({
-  from: integerText(1, 1_000_000).default(1).describe('Number of the first page.'),
-  limit: integerText(1, 1_000_000).optional().describe('Number of pages. Default: all.'),
-})
-const PageAnswer = z.object({
-  page: z.int(),
-  text: z.string(),
-  source: z.enum(['text_layer', 'ocr', 'empty']).nullable(),
-  confidence: z.number().nullable(),
-  width: z.number().nullable(),
-  height: z.number().nullable(),
-  duration: z.number().nullable(),
-})
-export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 /** Reads of one document are cheap: a list takes ten times as long. */

@@ -12,7 +12,7 @@ const titles: Readonly<Partial<Record<Code, string>>> = {
   VALIDATION_ERROR: 'This request is not valid',
 }
 
-const hints: Readonly<Partial<Record<Code, string>>> = {
+const advice: Readonly<Partial<Record<Code, string>>> = {
   NOT_FOUND: 'Check the address.',
   DOCUMENT_NOT_FOUND: 'It was deleted, it belongs to somebody else, or the address is incomplete.',
   INTERNAL_ERROR: 'The server has logged the cause. Try again, or ask an admin.',
@@ -23,13 +23,13 @@ const hints: Readonly<Partial<Record<Code, string>>> = {
 export function errorPage({ code, details, message }: AppError, requestId: string, username: string | undefined): string {
   const wait = details.retry_after_secs
   const issue = (details.issues as { message: string }[] | undefined)?.[0]?.message
-  const hint = typeof wait === 'number' ? `Try again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.` : (hints[code] ?? issue ?? message)
+  const text = typeof wait === 'number' ? `Try again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.` : (advice[code] ?? issue ?? message)
   return layout({
     title: titles[code] ?? 'Something went wrong',
     username,
     content: html`<div class="card empty">
 <h1>${titles[code] ?? 'Something went wrong'}</h1>
-<p>${hint}</p>
+<p>${text}</p>
 <p><a class="button" href="/">Documents</a></p>
 <p class="quiet small">Request ${requestId}</p>
 </div>`,

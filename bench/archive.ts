@@ -52,7 +52,7 @@ try {
   await command('backup create', [...local, 'backup', 'create', '--to', archive, '-q'])
   await command('backup verify', [...local, 'backup', 'verify', archive, '-q'])
   await command('check --sample 100%', [...local, 'check', '--sample', '100%', '-q'])
-  await command('search verify', [...local, 'search', 'verify', '--sample', '1000', '-q'])
+  await command('search verify', [...local, 'search', 'verify', '--sample', '100', '-q'])
   console.log(table.toString())
   const files = (await readdir(exported)).length - 1
   const archiveMegabytes = (await stat(archive)).size / 1e6
@@ -91,7 +91,9 @@ async function waitUntilFound(): Promise<void> {
   while ((await exitOf(['search', 'status', '--check', ...local])) !== 0) await sleep(sampleIntervalMs)
 }
 
-const exitOf = async (args: readonly string[]) => (await start(args, {}).exited).code
+async function exitOf(args: readonly string[]): Promise<number | null> {
+  return (await start(args, {}).exited).code
+}
 
 /** Starts `dms`; what it prints is read and dropped, as by a pipe. */
 function start(args: readonly string[], env: Record<string, string>) {
@@ -133,7 +135,7 @@ async function addRow(name: string, startMs: number, pid: number | null, work: (
   console.log(`${name}: ${seconds.toFixed(1)} s`)
 }
 
-const memoryOf = (pid: number): number =>
-  processTree(pid)
-    .filter(({ command }) => !/postgres/.test(command))
-    .reduce((sum, { resident }) => sum + resident, 0)
+function memoryOf(pid: number): number {
+  const processes = processTree(pid).filter(({ command }) => !/postgres/.test(command))
+  return processes.reduce((sum, { resident }) => sum + resident, 0)
+}

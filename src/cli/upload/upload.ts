@@ -61,7 +61,7 @@ function delayed(signal: AbortSignal): AbortSignal {
 export async function uploadFiles(cli: Cli, client: Client, files: readonly FoundFile[], options: UploadRun): Promise<void> {
   const isRemote = cli.target.url !== null
   // A retried request must not create a document twice: requests are shared only if known content is skipped.
-  const isShared = isRemote && !options.isDryRun && options.shouldSkipKnown && options.options.title === undefined
+  const isShared = !options.isDryRun && options.shouldSkipKnown && options.options.title === undefined
   const waitingItems: BatchItem[] = []
   const dryRunSums = new Set<string>()
   const run: RunContext = {

@@ -21,6 +21,7 @@ const aliases = [
   'GET /api/sources/:id/sync/status',
   'GET /api/shared/links/document/:document_id',
   'DELETE /api/shared/links/:id',
+  'GET /livez',
 ]
 
 /** Every method, called; ids need signs that a path must not take as its own. */
@@ -58,6 +59,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'documents.page': ({ documents }) => documents.page({ per_page: 5 }),
   'documents.upload': ({ documents }) => documents.upload(file, { title: 'A' }),
   'documents.bulkUpload': ({ documents }) => documents.bulkUpload([file, file], { labels: 'x' }),
+  'documents.batchGet': ({ documents }) => documents.batchGet(['a'], { withText: true }),
   'documents.known': async ({ documents }) => documents.known(['a']).catch(() => {}),
   'documents.update': ({ documents }) => documents.update('a/b', { title: 'B' }, { etag: '"1"' }),
   'documents.delete': ({ documents }) => documents.delete('a/b'),
@@ -119,6 +121,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'sources.delete': ({ sources }) => sources.delete('a/b', { documents: 'delete' }),
   'sources.test': ({ sources }) => sources.test('a/b'),
   'sources.testAddress': ({ sources }) => sources.testAddress({ type: 'webdav', url: 'https://dav.example.org' }),
+  'sources.planSync': ({ sources }) => sources.planSync('a/b'),
   'sources.sync': ({ sources }) => sources.sync('a/b', { full: true }),
   'sources.syncStatus': ({ sources }) => sources.syncStatus('a/b'),
   'sources.cancelSync': ({ sources }) => sources.cancelSync('a/b'),

@@ -9,6 +9,7 @@ const changing: readonly (readonly [what: RegExp, name: string])[] = [
   [/(?<=")(?:dms_)?[\w-]{43}(?=")|(?<=shared\/)[\w-]{43}|(?<=token=)[\w-]+…/g, '<token>'],
   [/20[2-9]\d-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)/g, '<moment>'],
   [/w~\d{6}/g, '<word>'],
+  [/[0-7]{11}\0[0-7]{6}\0 (?=0)/g, '<time and checksum of a tar entry>'],
   [/198\.18\.\d+\.\d+/g, '<address>'],
   [/(?<="(?:took_ms|seq|position)": ?)[\d.]+/g, '<number>'],
 ]

@@ -22,7 +22,6 @@ field() { node -p "require('$installed/package.json').$1"; }
 # Debian sorts 1.0.0~rc.1 before 1.0.0.
 version=$(field version | sed 's/-/~/')
 architecture=$(dpkg --print-architecture)
-node=$(cd "$installed" && ls -d node_modules/node-linux-*/bin/node | head -n 1)
 
 root=$stage/root
 install -d -m 0755 "$root/DEBIAN" "$root/etc/logrotate.d" "$root/usr/bin" "$root/usr/lib/systemd/system" "$root/usr/share/doc/dms"
@@ -31,12 +30,7 @@ chmod -R u=rwX,go=rX "$root/usr/lib/dms"
 install -m 0644 "$here"/../*.service "$here"/../*.timer "$here"/../*.socket "$root/usr/lib/systemd/system/"
 install -m 0644 "$here/../dms.logrotate" "$root/etc/logrotate.d/dms"
 install -m 0644 "$installed/LICENSE" "$root/usr/share/doc/dms/copyright"
-cat >"$root/usr/bin/dms" <<EOF
-#!/bin/sh
-lib=\$(dirname "\$(readlink -f "\$0")")/../lib/dms
-exec "\$lib/$node" "\$lib/bin/dms.js" "\$@"
-EOF
-chmod 0755 "$root/usr/bin/dms"
+ln -s ../lib/dms/bin/dms.js "$root/usr/bin/dms"
 
 install -m 0755 "$here/postinst" "$here/prerm" "$here/postrm" "$root/DEBIAN/"
 echo /etc/logrotate.d/dms >"$root/DEBIAN/conffiles"

@@ -1,6 +1,6 @@
 import type { Client } from '../client/client.ts'
 import { canShowInline } from '../http/files.ts'
-import { formatBytes, formatDate, html, type Markup, nothing, typeName } from '../http/html.ts'
+import { formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
 import { readAtMost } from './answers.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
 import { labelLink } from './search-page.ts'
@@ -41,11 +41,13 @@ ${pager(part, totalParts, (page) => withParameters(path, { page }))}
 }
 
 function facts(document: Document): Markup {
-  const { filename, mime_type, size, page_count, ocr_confidence, language, owner, created_at, source_path, sha256 } = document
+  const { filename, mime_type, size, page_count, ocr_confidence, language, owner, document_date, created_at, source_path, sha256 } =
+    document
   const rows: [string, string | Markup | null][] = [
     ['File', filename],
     ['Type', `${typeName(mime_type)}, ${formatBytes(size)}`],
     ['Pages', page_count === null || page_count < 2 ? null : page_count.toLocaleString('en')],
+    ['Date', document_date === null ? null : html`<time datetime="${document_date}">${formatDay(document_date)}</time>`],
     ['Added', html`<time datetime="${created_at}">${formatDate(new Date(created_at))}</time>`],
     ['Owner', owner],
     ['Source', source_path],

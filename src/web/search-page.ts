@@ -13,6 +13,8 @@ interface Request {
   q: string
   types: string[]
   labels: string[]
+  /** Year of the document date; '' for all. */
+  year: string
   from: string
   to: string
   page: number
@@ -24,7 +26,7 @@ type Answer = Awaited<ReturnType<Client['search']['query']>>
 export async function searchPage({ client, query, username }: Visit): Promise<string> {
   const request = readRequest(query)
   const { q } = request
-  const isFiltered = [q.trim(), ...request.types, ...request.labels, request.from, request.to].some((value) => value !== '')
+  const isFiltered = [q.trim(), ...request.types, ...request.labels, request.year, request.from, request.to].some((value) => value !== '')
   const answer = await findDocuments(client, request, isFiltered)
   const recent = isFiltered ? null : await client.documents.page({ page: request.page, per_page: perPage, fields: listFields })
   const { total, total_pages } = recent?.pagination ?? answer.pagination
@@ -42,7 +44,7 @@ ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
   return layout({ title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, content })
 }
 
-const listFields = 'id,title,filename,mime_type,size,status,labels,page_count,created_at'
+const listFields = 'id,title,filename,mime_type,size,status,labels,page_count,document_date,created_at'
 
 function readRequest(query: URLSearchParams): Request {
   const page = Number(query.get('page') ?? 1)
@@ -50,6 +52,7 @@ function readRequest(query: URLSearchParams): Request {
     q: (query.get('q') ?? '').slice(0, 1000),
     types: query.getAll('type').filter(Boolean),
     labels: query.getAll('label').filter(Boolean),
+    year: /^\d{4}$/.exec(query.get('year') ?? '')?.[0] ?? '',
     from: dayOf(query.get('from')),
     to: dayOf(query.get('to')),
     page: Number.isInteger(page) && page >= 1 && page <= 1_000_000 ? page : 1,
@@ -59,14 +62,15 @@ function readRequest(query: URLSearchParams): Request {
 const dayOf = (text: string | null): string =>
   text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) ? text : ''
 
-const pathOf = ({ q, types, labels, from, to, page }: Request): string =>
-  withParameters('/', { q, type: types, label: labels, from, to, page: page === 1 ? null : page })
+const pathOf = ({ q, types, labels, year, from, to, page }: Request): string =>
+  withParameters('/', { q, type: types, label: labels, year, from, to, page: page === 1 ? null : page })
 
 /** Without words, all documents that pass the filters are found, the newest first. Without filters only the facets are used. */
-function findDocuments(client: Client, { q, types, labels, from, to, page }: Request, isFiltered: boolean): Promise<Answer> {
+function findDocuments(client: Client, { q, types, labels, year, from, to, page }: Request, isFiltered: boolean): Promise<Answer> {
   const filters: z.input<typeof Filters> = {
     ...(types.length > 0 ? { mime_types: types } : {}),
     ...(labels.length > 0 ? { labels } : {}),
+    ...(year ? { document_date: { from: `${year}-01-01`, to: `${year}-12-31` } } : {}),
     ...(from || to ? { date_range: { ...(from ? { from } : {}), ...(to ? { to } : {}) } } : {}),
   }
   if (q.trim() !== '') return client.search.query(q, { filters, page, per_page: perPage })
@@ -82,10 +86,17 @@ const empty = (isFiltered: boolean): Markup =>
     ? html`<div class="empty card"><h2>Nothing matches</h2><p>Try fewer or other words, or remove a filter. Words match in every form of their stem; <kbd>"a phrase"</kbd>, <kbd>-not</kbd>, <kbd>one OR other</kbd> and <kbd>title:word</kbd> work too.</p></div>`
     : html`<div class="empty card"><h2>No documents yet</h2><p>Drop files on this page, or choose them.</p><p><a class="button strong" href="/upload">Upload documents</a></p></div>`
 
-const filterForm = ({ q, types, labels, from, to }: Request): Markup => html`<details class="dates"${markup(from || to ? ' open' : '')}>
+const filterForm = ({
+  q,
+  types,
+  labels,
+  year,
+  from,
+  to,
+}: Request): Markup => html`<details class="dates"${markup(from || to ? ' open' : '')}>
 <summary>Date of arrival</summary>
 <form action="/">
-<input type="hidden" name="q" value="${q}">
+<input type="hidden" name="q" value="${q}"><input type="hidden" name="year" value="${year}">
 ${types.map((type) => html`<input type="hidden" name="type" value="${type}">`)}${labels.map((label) => html`<input type="hidden" name="label" value="${label}">`)}
 <label>From <input type="date" name="from" value="${from}"></label>
 <label>To <input type="date" name="to" value="${to}"></label>
@@ -103,6 +114,7 @@ function chips(request: Request): Markup {
       label,
       { ...request, labels: request.labels.filter((one) => one !== label), page: 1 },
     ]),
+    ...(request.year ? [[request.year, { ...request, year: '', page: 1 }] as [string, Request]] : []),
     ...(request.from || request.to
       ? [[`${request.from || '…'} to ${request.to || '…'}`, { ...request, from: '', to: '', page: 1 }] as [string, Request]]
       : []),
@@ -111,7 +123,7 @@ function chips(request: Request): Markup {
   return html`<ul class="chips" aria-label="Filters in use">${removals.map(([text, without]) => html`<li><a href="${pathOf(without)}"><span class="hidden">Remove filter </span>${text}<span aria-hidden="true"> ×</span></a></li>`)}</ul>`
 }
 
-function facets({ facets: { mime_types, labels } }: Answer, request: Request): Markup {
+function facets({ facets: { mime_types, labels, years } }: Answer, request: Request): Markup {
   const groups = [
     facet('Type', mime_types, request.types, typeName, (types) => pathOf({ ...request, types, page: 1 })),
     facet(
@@ -120,6 +132,14 @@ function facets({ facets: { mime_types, labels } }: Answer, request: Request): M
       request.labels,
       (label) => label,
       (names) => pathOf({ ...request, labels: names, page: 1 }),
+    ),
+    facet(
+      'Year',
+      years,
+      request.year ? [request.year] : [],
+      (year) => year,
+      (chosen) => pathOf({ ...request, year: chosen.at(-1) ?? '', page: 1 }),
+      ([one], [other]) => Number(other) - Number(one),
     ),
   ].filter(({ markup }) => markup !== '')
   return groups.length === 0 ? nothing : html`<aside aria-label="Filters">${groups}</aside>`
@@ -131,8 +151,9 @@ function facet(
   chosen: readonly string[],
   nameOf: (value: string) => string,
   pathWith: (values: string[]) => string,
+  compare = ([, one]: [string, number], [, other]: [string, number]): number => other - one,
 ): Markup {
-  const values = Object.entries(counts).toSorted(([, one], [, other]) => other - one)
+  const values = Object.entries(counts).toSorted(compare)
   if (values.length === 0) return nothing
   const item = ([value, count]: [string, number]): Markup => {
     const isChosen = chosen.includes(value)
@@ -145,13 +166,21 @@ function facet(
   }`
 }
 
-const resultItem = ({ document_id, title, filename, mime_type, created_at, highlights }: Answer['results'][number]): Markup => {
+const resultItem = ({
+  document_id,
+  title,
+  filename,
+  mime_type,
+  document_date,
+  created_at,
+  highlights,
+}: Answer['results'][number]): Markup => {
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
   const labels = of('labels')
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${document_id}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
-<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span><time datetime="${created_at}">${formatDay(created_at)}</time>${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
+<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${day(document_date ?? created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
 </div></article></li>`
 }
 
@@ -164,12 +193,15 @@ const recentItem = ({
   status,
   labels,
   page_count,
+  document_date,
   created_at,
 }: Awaited<ReturnType<Client['documents']['get']>>): Markup =>
   html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${id}">${title}</a></h2>
-<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}<time datetime="${created_at}">${formatDay(created_at)}</time>${labels.map(labelLink)}</p>
+<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${day(document_date ?? created_at)}${labels.map(labelLink)}</p>
 </div></article></li>`
+
+const day = (date: string): Markup => html`<time datetime="${date}">${formatDay(date)}</time>`
 
 /** Returns a label as a link to its documents. */
 export const labelLink = (label: string): Markup => html`<a class="label" href="${withParameters('/', { label })}">${label}</a>`

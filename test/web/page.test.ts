@@ -71,7 +71,7 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     const label = await asAda.labels.create({ name: 'invoices', color: '#1f5fd0' })
     const pages = Array.from({ length: 22 }, (_, index) => ({ text: [`Harbour fees, sheet ${index + 1}`] }))
     const { id } = await upload(asAda, 'fees.pdf', pdf({ pages }), { labels: label.id })
-    await upload(asAda, 'notes.txt', 'The harbour master called.')
+    await upload(asAda, 'notes.txt', 'Bremen, 3 March 2024\n\nThe harbour master called.')
     await runJobs()
     const { page } = await open({ javaScriptEnabled: false })
     await signIn(page, '/?q=harbour')
@@ -79,6 +79,11 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect(await page.locator('.snippet mark').allTextContents()).toEqual(expect.arrayContaining(['Harbour', 'harbour']))
     await page.getByRole('complementary').getByRole('link', { name: 'invoices 1' }).click()
     expect(await page.locator('h1').textContent()).toBe('1 document')
+    await page.getByRole('link', { name: 'Remove filter invoices' }).click()
+    await page.getByRole('link', { name: '2024 1' }).click()
+    expect(await page.locator('.results').textContent()).toContain('3 Mar 2024')
+    await page.getByRole('link', { name: 'Remove filter 2024' }).click()
+    await page.getByRole('complementary').getByRole('link', { name: 'invoices 1' }).click()
     await page.locator('.results h2 a').click()
     expect(new URL(page.url()).pathname).toBe(`/documents/${id}`)
     expect(await page.locator('.page h3').count()).toBe(20)
@@ -93,7 +98,7 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect((await readFile(await file.path())).equals(pdf({ pages }))).toBe(true)
     await page.getByRole('link', { name: 'Upload' }).click()
     await page.setInputFiles('#files', [
-      { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('The harbour master called.') },
+      { name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('Bremen, 3 March 2024\n\nThe harbour master called.') },
       { name: 'new.txt', mimeType: 'text/plain', buffer: Buffer.from('New') },
       { name: 'empty.txt', mimeType: 'text/plain', buffer: Buffer.alloc(0) },
     ])

@@ -125,7 +125,7 @@ test('generated secrets are shown with their file, and masked like others', asyn
   const both = await run(['config', 'show', '--reveal', '--json'], { env })
   const rows = JSON.parse(both.stdout) as { key: string }[]
   expect(rows.find(({ key }) => key === 'auth.jwt_secret')).toMatchObject({ value: secret, origin: 'file', source: path, secret: true })
-  expect(rows.find(({ key }) => key === 'sources.encryption_key')).toMatchObject({ value: '', origin: 'default', source: '' })
+  expect(rows.find(({ key }) => key === 'sources.encryption_key')).toMatchObject({ value: null, origin: 'default', source: '' })
 })
 
 test('2 for a setting that does not exist, with a suggestion', async () => {

@@ -64,15 +64,16 @@ test('upload: one SIGINT ends a file that does not get finished, with the summar
 test('upload on the server: SIGINT ends a slow file; the next run sends only the rest', async () => {
   const { dms, env, folder } = await startWay('here')
   await mkdir(join(folder, 'in'))
-  await writeFile(join(folder, 'in', 'a.txt'), 'small')
-  await writeFile(join(folder, 'in', 'b.bin'), Buffer.alloc(5 << 20, 1))
+  // Ten small files share a request; a large one has its own.
+  for (let index = 0; index < 10; index++) await writeFile(join(folder, 'in', `a${index}.txt`), `small ${index}`)
+  await writeFile(join(folder, 'in', 'b.bin'), Buffer.alloc(9 << 20, 1))
   const args = ['documents', 'upload', '-r', join(folder, 'in'), '--concurrency', '1', '-o', 'jsonl']
   const { child, ended } = begin([...args, '--limit-rate', '100kB/s'], env)
   await new Promise((resolve) => child.stdout.once('readable', resolve))
   child.kill('SIGINT')
   const { summary } = readBatch(await textOf(child.stdout))
-  expect([await ended, summary]).toMatchObject([130, { created: 1, failed: 0, exit_code: 130 }])
-  expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: 1, unchanged: 1 })
+  expect([await ended, summary]).toMatchObject([130, { created: 10, failed: 0, exit_code: 130 }])
+  expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: 1, unchanged: 10 })
 })
 
 test('upload: a second SIGINT ends it at once, without a partial file on the server', async () => {
@@ -85,13 +86,13 @@ test('upload: a second SIGINT ends it at once, without a partial file on the ser
   expect(await Array.fromAsync(asAda.documents.list())).toEqual([])
 })
 
-test('upload: SIGHUP exits 143 after the current file, and the next run sends only the rest', async () => {
+test('upload: SIGHUP exits 143 after the current files, and the next run sends only the rest', async () => {
   const { dms, env, folder } = await startWay('here')
-  const files = 6
+  const files = 60
   await mkdir(join(folder, 'in'))
-  for (let index = 0; index < files; index++) await writeFile(join(folder, 'in', `${index}.txt`), String(index).repeat(1000))
+  for (let index = 0; index < files; index++) await writeFile(join(folder, 'in', `${index}.txt`), String(index).padEnd(1000, '.'))
   const args = ['documents', 'upload', '-r', join(folder, 'in'), '--concurrency', '1', '-o', 'jsonl']
-  const { child, ended } = begin([...args, '--limit-rate', '1kB/s'], env)
+  const { child, ended } = begin([...args, '--limit-rate', '4kB/s'], env)
   // The folder is locked meanwhile.
   await new Promise((resolve) => child.stdout.once('readable', resolve))
   const busy = await dms([...args.slice(0, -2), '--json'])

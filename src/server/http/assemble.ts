@@ -139,7 +139,8 @@ export function buildServer(
   h3.all('/ws', ({ url }) => {
     throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
   })
-  if (app.config.server.web) servePage(app, h3, authCache?.authenticate ?? ((token) => authenticateToken(app, token)))
+  if (app.config.server.web && routesOption === undefined)
+    servePage(app, h3, authCache?.authenticate ?? ((token) => authenticateToken(app, token)))
   const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
     const handle = dispatch(path, methods, app.config, answers, runAudited)

@@ -42,6 +42,8 @@ export interface Database {
 
 /** Maximum statement timeout of a pipelined read, which delays the reads behind it. */
 const readTimeoutMs = 10_000
+/** Time after which PostgreSQL ends a transaction whose process is frozen, because others wait for its locks. */
+const idleTransactionTimeoutMs = 30_000
 /** Time after the statement timeout until a silent connection counts as stalled. */
 const stallGraceMs = 1000
 
@@ -75,6 +77,7 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
     max: poolMax,
     application_name: 'dms',
     statement_timeout: statementTimeoutMs || undefined,
+    idle_in_transaction_session_timeout: idleTransactionTimeoutMs,
   })
   // Emitted when a connection is lost between two queries of a transaction. Without a listener the process would end.
   const watch = (client: pg.PoolClient) => {

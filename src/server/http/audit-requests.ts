@@ -19,9 +19,10 @@ const auditedSourceFields: ReadonlySet<string> = new Set([...auditedFields].filt
 /** Statuses of refusals that are logged. Others are mistakes in the request. */
 const auditedStatuses = new Set([401, 403, 409, 410, 429])
 
+const isRead = ({ method, access, shape }: Route): boolean => method === 'GET' || scopeOf(access, method, shape) === 'read'
+
 /** Tells if requests of a route are logged: changes and logins. */
-export const isAudited = ({ method, access, shape }: Route): boolean =>
-  shape.audit ?? (method !== 'GET' && scopeOf(access, method, shape) !== 'read')
+export const isAudited = (route: Route): boolean => route.shape.audit ?? !isRead(route)
 
 const loginRoutes = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])
 const linkGuessCodes = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])
@@ -44,6 +45,7 @@ export function openAudit(app: App): RunAudited {
   const log = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
     if (isAudited(route) && event.req.method !== 'HEAD') await write(await buildEntry(app, event, route, outcome, code))
   }
+  const notLogged = (cause: unknown): void => app.log.error({ err: cause }, 'not in the audit log')
   const refused = async (event: H3Event, route: Route, code: Code, isAudited: boolean): Promise<void> => {
     // The filter of fail2ban in deploy/ matches this line.
     if (isGuess(route, code) && !event.context.isLocal)
@@ -58,13 +60,15 @@ export function openAudit(app: App): RunAudited {
       const code = error instanceof AppError ? error.code : 'INTERNAL_ERROR'
       const { status = 500 } = error as { status?: number }
       // A failure of the log does not replace the original error.
-      if (status >= 500) await log(event, route, 'failed', code).catch((cause) => app.log.error({ err: cause }, 'not in the audit log'))
+      if (status >= 500) await log(event, route, 'failed', code).catch(notLogged)
       else await refused(event, route, code, auditedStatuses.has(status))
       throw error
     }
     const { refusal } = event.context
     if (answer instanceof Response && answer.status === 304) return answer
-    await (refusal ? refused(event, route, refusal, true) : log(event, route, 'ok', null))
+    if (refusal) await refused(event, route, refusal, true)
+    // Downloads go on while the database is read-only.
+    else await log(event, route, 'ok', null).catch((error) => (isRead(route) ? notLogged(error) : Promise.reject(error)))
     return answer
   }
 }

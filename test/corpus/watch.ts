@@ -20,7 +20,7 @@ export function watch({ pid, dataDir, tempDir }: Served): Watch {
   const seen = new Map<string, TreeProcess>()
   let reader = 0
   let server = 0
-  const isReader = ({ command }: TreeProcess) => /(extract|dist)[\\/]child\.[jt]s/.test(command)
+  const isReader = ({ command }: TreeProcess) => /(process|dist)[\\/]child\.[jt]s/.test(command)
   const look = () => {
     const tree = processTree(pid)
     server = Math.max(server, peakMemory(pid))

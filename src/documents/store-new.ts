@@ -3,6 +3,7 @@
  * longer than its statement, and each commit waits for the disk: bench/upload.ts, "400 × 10 kB".
  */
 import type { App } from '../app.ts'
+import { mapConcurrently } from '../concurrency.ts'
 import { isRolledBack, type Trx } from '../db/pool.ts'
 import { publishMany } from '../events.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -32,10 +33,9 @@ export async function storeNew(app: App, trx: Trx, uploads: readonly NewUpload[]
   )
   const stored = [...bySum.values()].filter(({ staged }) => addresses.get(staged.sha256) === staged.address)
   if (stored.length === 0) return new Map()
-  const [values] = await Promise.all([
-    Promise.all(stored.map(({ ownerId, staged, ...options }) => documentRow(app, ownerId, staged, options))),
-    Promise.all(stored.map(({ staged }) => staged.commit())),
-  ])
+  const values = await Promise.all(stored.map(({ ownerId, staged, ...options }) => documentRow(app, ownerId, staged, options)))
+  // After an error it waits for the others: each member is then stored alone, and must not be committed twice at once.
+  await mapConcurrently(stored, stored.length, ({ staged }) => staged.commit())
   const rows = await trx.insertInto('documents').values(values).returning(['id', 'sha256', 'title']).execute()
   const created = rows.map(({ id, sha256, title }) => ({ id, title, upload: bySum.get(sha256) as NewUpload }))
   await addLabels(

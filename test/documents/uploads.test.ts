@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
 import { addressOf } from '../../src/documents/stored-files.ts'
@@ -388,7 +389,21 @@ test('bulk-upload tells of what it stored, even when the rest cannot be stored',
   const stage = app.files.stage.bind(app.files)
   app.files.stage = async (...given) => {
     const file = await stage(...given)
-    return { ...file, commit: () => (file.size === 3 ? Promise.reject(new Error('the disk failed')) : file.commit()) }
+    const again = Promise.withResolvers<void>()
+    let calls = 0
+    return {
+      ...file,
+      commit: async () => {
+        if (file.size === 3) throw new Error('the disk failed')
+        // A first call that still runs when the third file fails meets the second one.
+        if (calls++ === 0) await Promise.race([again.promise, sleep(200)])
+        else {
+          again.resolve()
+          await new Promise(setImmediate)
+        }
+        await file.commit()
+      },
+    }
   }
   const log = app.log as { error: unknown }
   log.error = () => {}

@@ -168,7 +168,7 @@ test.skipIf(!hasDpkg)(
     const { stdout: listing } = await start('dpkg-deb', ['--contents', archive], { cwd: place, maxBuffer: 50_000_000 })
     const lines = listing.trimEnd().split('\n')
     expect(lines.filter((line) => !line.includes(' root/root '))).toEqual([])
-    const paths = lines.map((line) => line.split(' ./')[1])
+    const paths = lines.map((line) => / \.\/(\S*)/.exec(line)?.[1])
     expect(paths).toEqual(expect.arrayContaining(['usr/bin/dms', 'usr/lib/systemd/system/dms.service', 'etc/logrotate.d/dms']))
     await start('dpkg-deb', ['--raw-extract', archive, 'root'], { cwd: place, timeout: 120_000 })
     for (const script of ['postinst', 'prerm', 'postrm']) await start('sh', ['-n', join('root/DEBIAN', script)], { cwd: place })

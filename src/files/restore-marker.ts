@@ -6,6 +6,7 @@ import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
+import { flushFolder } from '../flush-folder.ts'
 import { loadStoreId, markerName, storeFolder } from './store-marker.ts'
 
 /** File that exists from the start of a restore until it is complete. */
@@ -86,6 +87,5 @@ async function writeDurably(folder: string, name: string, text: string): Promise
     await handle.close()
   }
   await rename(partial, join(folder, name))
-  const names = await open(folder)
-  await names.sync().finally(() => names.close())
+  await flushFolder(folder)
 }

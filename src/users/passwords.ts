@@ -1,6 +1,6 @@
 /** Passwords: policy, generation, Argon2id hashes, and the file with the initial password. */
 import { randomInt } from 'node:crypto'
-import { mkdir, open, readFile, rm } from 'node:fs/promises'
+import { mkdir, readFile, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +8,7 @@ import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
 import { replaceSecretFile } from '../config/secret-file.ts'
+import { flushFolder } from '../flush-folder.ts'
 import type { PasswordHasher } from '../ports/identity-provider.ts'
 
 /** Loads native code, which most commands on this machine do not need. */
@@ -95,8 +96,7 @@ export async function writeInitialPassword(app: App, password: string): Promise<
   const { data_dir } = app.config
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
   await replaceSecretFile(passwordFile(app), password)
-  const folder = await open(data_dir)
-  await folder.sync().finally(() => folder.close())
+  await flushFolder(data_dir)
 }
 
 /** Removes the file if it holds the replaced password. `replacedHash` is the hash of that password. */

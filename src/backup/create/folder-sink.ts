@@ -5,9 +5,10 @@ import { lstat, mkdir, open, readdir, readFile, rename, rm, rmdir, unlink } from
 import { dirname, join } from 'node:path'
 import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
+import { flushFolder } from '../../flush-folder.ts'
 import { type Bytes, coalesceChunks, readLines, teeHash } from '../byte-streams.ts'
 import { BackupDamaged, Manifest, manifestPath, parseChecksumLine, parseJson } from '../manifest.ts'
-import { type BackupSink, syncDirectory } from './tar-sink.ts'
+import type { BackupSink } from './tar-sink.ts'
 
 /** Small writes are combined up to this size. */
 const writeBytes = 1 << 20
@@ -49,7 +50,7 @@ export function folderSink(folder: string, concurrency = 8): BackupSink {
       const text = Buffer.from(manifest)
       await readBack(folder, parseJson(Manifest, manifestPath, manifest))
       await writeFile(resolvePath(manifestPath), text.length, [text])
-      await syncDirectory(folder)
+      await flushFolder(folder)
       if (!(await readFile(resolvePath(manifestPath))).equals(text))
         throw new BackupDamaged(`${resolvePath(manifestPath)} was read back with other bytes`)
       for (const name of await readdir(resolvePath('data')))
@@ -94,7 +95,7 @@ function trackDirectories(folder: string) {
       for (let each = path; !changed.has(each); each = dirname(each)) changed.add(each)
     },
     async flush(concurrency: number) {
-      await mapConcurrently(changed, concurrency, (path) => syncDirectory(join(folder, path)))
+      await mapConcurrently(changed, concurrency, (path) => flushFolder(join(folder, path)))
     },
   }
 }

@@ -3,6 +3,7 @@ import { access, type FileHandle, mkdir, open, rename, unlink } from 'node:fs/pr
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
+import { flushFolder } from '../../flush-folder.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { type Bytes, writeChunk } from '../byte-streams.ts'
 import { BackupDamaged, type Head, manifestPath } from '../manifest.ts'
@@ -52,7 +53,7 @@ export function fileSink(path: string): BackupSink {
       await file?.close()
       await assertAbsent(path)
       await rename(partial, path)
-      await syncDirectory(dirname(path))
+      await flushFolder(dirname(path))
     },
     async discard() {
       if (!file) return
@@ -120,10 +121,4 @@ function tarSink(put: (chunk: Uint8Array) => Promise<void>): BackupSink {
     async discard() {},
   }
   return sink
-}
-
-/** Calls fsync on a directory, so that new names survive a power failure. */
-export async function syncDirectory(path: string): Promise<void> {
-  const handle = await open(path)
-  await handle.sync().finally(() => handle.close())
 }

@@ -1,7 +1,8 @@
 /** Creates folders atomically. */
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
+import { flushFolder } from '../../flush-folder.ts'
 import { isAlive } from '../../is-alive.ts'
 
 /**
@@ -28,8 +29,7 @@ async function renameInto(temporary: string, folder: string): Promise<void> {
     if (code === 'ENOTEMPTY' || code === 'EEXIST') return
     throw error
   }
-  const parent = await open(dirname(folder))
-  await parent.sync().finally(() => parent.close())
+  await flushFolder(dirname(folder))
 }
 
 async function removeLeftovers(folder: string): Promise<void> {

@@ -4,10 +4,10 @@ import { access, link, mkdir, readdir, readFile, rename, rm, stat, statfs, unlin
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../../errors.ts'
+import { coalesceFlushes, flushFolder } from '../../flush-folder.ts'
 import { addressPattern, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
-import { coalesceFlushes, flushFolder } from '../flush-folder.ts'
 import { type CommitMarker, openStaging, type StagedBytes, type Staging, toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
 

@@ -49,7 +49,8 @@ export const routes = (app: App): Route[] => [
     { summary: 'Create a user', body: newUser(app), status: 201, answer: UserAnswer, errors: ['DUPLICATE_RESOURCE'] },
     async ({ body: { password, ...fields } }) => {
       const password_hash = password === null ? null : await app.passwords.hash(password)
-      return view(await users.create(app, app.db, { ...fields, password_hash, email_verified: true }))
+      const user = { ...fields, password_hash, email_verified: true }
+      return view(await app.db.transaction().execute((trx) => users.create(app, trx, user)))
     },
   ),
   admin(

@@ -62,10 +62,10 @@ export interface NewUser {
 }
 
 /** Creates a user. Throws DUPLICATE_RESOURCE with the field; the transaction is aborted then. */
-export async function create(app: App, db: Db, user: NewUser): Promise<User> {
+export async function create(app: App, trx: Trx, user: NewUser): Promise<User> {
   const values = columnsOf(user, app.now())
-  await refuseConfusable(db, values.username_key)
-  return mapDuplicates(db.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
+  await refuseConfusable(trx, values.username_key)
+  return mapDuplicates(trx.insertInto('users').values(values).returningAll().executeTakeFirstOrThrow())
 }
 
 /** Returns the columns of a new user. */
@@ -81,11 +81,16 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
   }
 }
 
-/** Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. */
-async function refuseConfusable(db: Db, key: string): Promise<void> {
+/**
+ * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names, so a lock on
+ * each keeps two of them from being created at the same time.
+ */
+async function refuseConfusable(trx: Trx, key: string): Promise<void> {
   const keys = confusableKeys(key)
   if (keys.length === 0) return
-  const confusable = await db.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
+  for (const name of [key, ...keys].sort())
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`user name:${name}`}, 0))`.execute(trx)
+  const confusable = await trx.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
   if (confusable) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'A user with a confusable name exists already.')
 }
 

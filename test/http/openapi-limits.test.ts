@@ -1,11 +1,10 @@
 /** The description and the server agree: what it says of a parameter or a field is where the server begins to refuse. */
-import { tmpdir } from 'node:os'
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { describe as describeApi } from '../../src/server/openapi/openapi.ts'
 import { rowOf } from '../route-table/all.ts'
 import { type Boundary, boundaries, type Schema, sampleOf } from '../support/data/schema-boundaries.ts'
-import { type Ask, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { type Ask, localFolder, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 
@@ -28,7 +27,7 @@ const meant: Readonly<Record<string, unknown>> = {
   'POST /api/search/advanced query.should': Array.from({ length: 99 }, () => clause),
   'POST /api/search/advanced query.must_not': Array.from({ length: 99 }, () => clause),
   'PUT /api/settings language': 'de-AT',
-  'POST /api/sources url': tmpdir(),
+  'POST /api/sources url': localFolder,
   'PUT /api/sources/:id type': 'local_folder',
   // Together with seq.
   'GET /api/audit/verify ?hash': undefined,

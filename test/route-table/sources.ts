@@ -1,8 +1,7 @@
-import { tmpdir } from 'node:os'
-import type { Person, Rows, World } from '../support/route-table.ts'
+import { localFolder, type Person, type Rows, type World } from '../support/route-table.ts'
 
 /** A folder of the server, which only admins may make a source of: it can be read without anybody at the other end. */
-const folder = { type: 'local_folder', url: tmpdir() }
+const folder = { type: 'local_folder', url: localFolder }
 const fields = (world: World, more: object = {}) => ({ name: world.word(), sync_interval: 0, ...folder, ...more })
 const own = async (world: World, who: Person) => ({ params: { id: await world.source(who) } })
 

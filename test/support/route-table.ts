@@ -1,6 +1,8 @@
 /** What the table of all routes (test/route-table/) is made of, and the world that its requests are sent into. */
 import { randomUUID } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { z } from 'zod'
 import { type Actor, operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
@@ -16,6 +18,11 @@ import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
 import { startApp, upload } from './app.ts'
 import { conforming } from './conformance.ts'
 import { tokenFor } from './servers/server.ts'
+
+/** A folder that sources read, with one file. Nobody else writes to it: what a sync finds there is always the same. */
+export const localFolder = mkdtempSync(join(tmpdir(), 'dms-local-folder-'))
+writeFileSync(join(localFolder, 'note.txt'), 'a note')
+process.on('exit', () => rmSync(localFolder, { recursive: true, force: true }))
 
 /** One request, without its route. */
 export interface Ask {
@@ -96,7 +103,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
     'limits.comments_per_minute': 0,
     'limits.registrations_per_hour_total': 0,
     'storage.fsync': false,
-    'sources.local_roots': tmpdir(),
+    'sources.local_roots': localFolder,
     ...settings,
   })
   dms.app.log.level = 'silent'
@@ -196,7 +203,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
       (await clientOf(who).comments.create(documentId, { content: word() })).id,
     /** a source of a folder, which an admin made for them */
     source: async ({ id: owner }: Person): Promise<string> =>
-      (await dms.asAdmin.sources.create({ name: word(), type: 'local_folder', url: tmpdir(), sync_interval: 0, owner })).id,
+      (await dms.asAdmin.sources.create({ name: word(), type: 'local_folder', url: localFolder, sync_interval: 0, owner })).id,
     notification: async (who: Person): Promise<string> => {
       await app.db
         .transaction()

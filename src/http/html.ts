@@ -1,4 +1,4 @@
-/** HTML of pages: a template tag that escapes, the palette that all pages share, and display forms of values. */
+/** HTML of pages: a template tag that escapes, the document element, the palette that all pages share, and display forms of values. */
 
 /** HTML that needs no escaping. */
 export interface Markup {
@@ -22,6 +22,22 @@ const textOf = (value: Content): string => {
 
 const escapeHtml = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;').replaceAll("'", '&#39;')
+
+/** Returns an HTML document for the title, the other elements of its head and the content of its body. */
+export const htmlDocument = (title: string, head: Markup, content: Markup, bodyClass?: string): string =>
+  html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+${head}
+</head>
+<body${bodyClass === undefined ? nothing : html` class="${bodyClass}"`}>
+${content}
+</body>
+</html>
+`.markup
 
 /** Colours of all pages, light and dark. Text has a contrast of at least 4.5, borders of fields of at least 3 (WCAG 2.2, 1.4.3 and 1.4.11). */
 export const palette = `

@@ -1,7 +1,7 @@
 /** HTML pages of shared links, without scripts and external resources. */
 import { hash } from 'node:crypto'
 import type { AppError, Code } from '../errors.ts'
-import { fileIcon, formatBytes, formatDate, html, type Markup, markup, palette, typeName } from '../http/html.ts'
+import { fileIcon, formatBytes, formatDate, html, htmlDocument, type Markup, markup, palette, typeName } from '../http/html.ts'
 
 interface LinkPage {
   filename: string
@@ -98,19 +98,11 @@ const errorIcon = (): Markup =>
   )
 
 const htmlPage = (title: string, content: Markup): string =>
-  html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="robots" content="noindex">
-<title>${title}</title>
-<style>${markup(style)}</style>
-</head>
-<body>
-<main>
+  htmlDocument(
+    title,
+    html`<meta name="robots" content="noindex">
+<style>${markup(style)}</style>`,
+    html`<main>
 ${content}
-</main>
-</body>
-</html>
-`.markup
+</main>`,
+  )

@@ -1,5 +1,5 @@
 /** Frame of all pages: head, navigation and search field. */
-import { html, type Markup, markup, nothing } from '../http/html.ts'
+import { html, htmlDocument, type Markup, markup, nothing } from '../http/html.ts'
 import { loadAssets } from './assets.ts'
 
 /** Loaded once for all servers of this process; the files never change. */
@@ -24,25 +24,18 @@ const navigation = [
 
 /** Returns a page. */
 export const layout = ({ title, content, username, path, q = '' }: Frame): string =>
-  html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title} · dms</title>
+  htmlDocument(
+    `${title} · dms`,
+    html`<meta name="color-scheme" content="light dark">
 <link rel="icon" href="${assets.paths.icon}" type="image/svg+xml">
 <link rel="stylesheet" href="${assets.paths.style}">
-<script src="${assets.paths.script}" defer></script>
-</head>
-<body${markup(username === undefined ? ' class="bare"' : '')}>
-${username === undefined ? nothing : header(username, path, q)}
+<script src="${assets.paths.script}" defer></script>`,
+    html`${username === undefined ? nothing : header(username, path, q)}
 <main id="main" tabindex="-1">
 ${content}
-</main>
-</body>
-</html>
-`.markup
+</main>`,
+    username === undefined ? 'bare' : undefined,
+  )
 
 const header = (username: string, path: string | undefined, q: string): Markup => html`<a class="skip" href="#main">Skip to content</a>
 <header>

@@ -1,6 +1,6 @@
 /** Renders the OpenAPI document as a web page without external resources. Its script only searches and opens what an address names. */
 import { createHash } from 'node:crypto'
-import { html, type Markup, markup, nothing, palette } from '../../http/html.ts'
+import { html, htmlDocument, type Markup, markup, nothing, palette } from '../../http/html.ts'
 import type { describe } from './openapi.ts'
 
 type Description = ReturnType<typeof describe>
@@ -63,19 +63,18 @@ export function docsPage({ info, paths }: Description): string {
     Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
   )
   const groups = [...Map.groupBy(operations, ({ tags }) => tags[0] ?? '')]
-  return html`<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>dms API</title><style>${markup(style)}</style></head>
-<body><main>
+  return htmlDocument(
+    'dms API',
+    html`<style>${markup(style)}</style>`,
+    html`<main>
 <header><h1>dms API</h1><p class="lead">${info.description} For programs: <a href="openapi.json">openapi.json</a>.</p></header>
 <nav aria-label="Groups"><ul>${groups.map(([tag, list]) => html`<li><a href="#${tag}">${tag} <span>${list.length}</span></a></li>`)}</ul></nav>
 <div>
 <div class="find" hidden><label for="find">Search operations</label><input id="find" type="search" autocomplete="off" aria-keyshortcuts="/"><output for="find"></output></div>
 ${groups.map(([tag, list]) => html`<section class="group" aria-labelledby="${tag}"><h2 id="${tag}">${tag}</h2>${list.map(entry)}</section>`)}
 </div>
-</main><script>${markup(script)}</script></body>
-</html>
-`.markup
+</main><script>${markup(script)}</script>`,
+  )
 }
 
 type Entry = { path: string; method: string } & Description['paths'][string][string]

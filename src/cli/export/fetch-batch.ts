@@ -27,10 +27,27 @@ export function splitIntoBatches(documents: readonly DocumentView[]): DocumentVi
 }
 
 /**
+ * Calls `save` with each document: first those that one request fetched, then the others with null. Stops when `save` returns false.
+ */
+export async function fetchEach(
+  client: Client,
+  batch: readonly DocumentView[],
+  withText: boolean,
+  save: (document: DocumentView, fetched: FetchedDocument | null) => Promise<boolean>,
+): Promise<void> {
+  const remaining = new Set(batch)
+  for await (const fetched of fetchBatch(client, batch, withText)) {
+    remaining.delete(fetched.document)
+    if (!(await save(fetched.document, fetched))) return
+  }
+  for (const document of remaining) if (!(await save(document, null))) return
+}
+
+/**
  * Yields the documents of a batch whose files arrived intact. The others need a request of their own, which reports the reason: they are damaged,
  * deleted or large, or the server is of an earlier version.
  */
-export async function* fetchBatch(client: Client, batch: readonly DocumentView[], withText: boolean): AsyncGenerator<FetchedDocument> {
+async function* fetchBatch(client: Client, batch: readonly DocumentView[], withText: boolean): AsyncGenerator<FetchedDocument> {
   if (batch.length < 2) return
   const byId = new Map(batch.map((document) => [document.id, document]))
   const response = await client.documents.batchGet([...byId.keys()], { withText }).catch(() => null)

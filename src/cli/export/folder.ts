@@ -11,7 +11,7 @@ import { saveFile } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
-import { type FetchedDocument, fetchBatch, splitIntoBatches } from './fetch-batch.ts'
+import { type FetchedDocument, fetchEach, splitIntoBatches } from './fetch-batch.ts'
 import { exportFileName, type ManifestEntry, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
 
 export interface ExportOptions {
@@ -70,13 +70,9 @@ export async function exportToFolder(
         if (await isSame(join(folder, exportFileName(document)), document, manifest.get(document.id))) existing.add(document)
       const saveItem = (document: DocumentView, fetched: FetchedDocument | null) =>
         runItem(exportFileName(document), (onBytes) => save(document, existing.has(document), fetched, onBytes))
-      const remaining = new Set(batch)
+      for (const document of existing) if (!(await saveItem(document, null))) return
       const missing = batch.filter((document) => !existing.has(document))
-      for await (const fetched of fetchBatch(client, missing, options.hasText)) {
-        remaining.delete(fetched.document)
-        if (!(await saveItem(fetched.document, fetched))) return
-      }
-      for (const document of remaining) if (!(await saveItem(document, null))) return
+      await fetchEach(client, missing, options.hasText, saveItem)
     },
     async finish(add, isReachable) {
       if (options.shouldDeleteExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, requested, add)

@@ -12,7 +12,7 @@ import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
-import { type FetchedDocument, fetchBatch, splitIntoBatches } from './fetch-batch.ts'
+import { type FetchedDocument, fetchEach, splitIntoBatches } from './fetch-batch.ts'
 import { exportFileName, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
 
 type Write = (chunk: Uint8Array) => Promise<void>
@@ -88,12 +88,9 @@ async function writeTar(
     totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
     ...(isPipe ? { batch: silent } : {}),
     async runGroup(batch, runItem) {
-      const remaining = new Set(batch)
-      for await (const fetched of fetchBatch(client, batch, withText)) {
-        remaining.delete(fetched.document)
-        if (!(await runItem(exportFileName(fetched.document), (onBytes) => append(fetched.document, fetched, onBytes)))) return
-      }
-      for (const document of remaining) if (!(await runItem(exportFileName(document), (onBytes) => append(document, null, onBytes)))) return
+      await fetchEach(client, batch, withText, (document, fetched) =>
+        runItem(exportFileName(document), (onBytes) => append(document, fetched, onBytes)),
+      )
     },
     async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return

@@ -1,5 +1,6 @@
 /** Keyset pagination: a page begins after the sort keys of the last row of the previous page. */
 import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
+import { isCalendarDate } from '../calendar.ts'
 
 interface KeyType {
   /** Default: the column itself. */
@@ -17,7 +18,7 @@ const types = {
   },
   date: {
     parse: (value) => sql`${value}::date`,
-    isValid: (value) => typeof value === 'string' && isTimestamp(`${value}T00:00:00`),
+    isValid: (value) => typeof value === 'string' && isCalendarDate(value),
   },
   text: {
     parse: (value) => sql`${value}::text`,

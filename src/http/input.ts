@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream'
 import type { H3Event } from 'h3'
 import { z } from 'zod'
+import { isCalendarDate } from '../calendar.ts'
 import { AppError, invalid } from '../errors.ts'
 import { describeIssue } from './issue-text.ts'
 import { decode, parseJson, parseScanned, rejectUnstorable } from './json.ts'
@@ -178,7 +179,7 @@ export const endTimestampText = z
   .transform((value) => new Date(value))
   .refine(hasFourDigitYear, timestampMessage)
 /** Calendar date, without time and time zone. */
-export const calendarDate = z.iso.date('a date such as 2026-03-17').refine((day) => !day.startsWith('0000'), 'a date such as 2026-03-17')
+export const calendarDate = z.iso.date('a date such as 2026-03-17').refine(isCalendarDate, 'a date such as 2026-03-17')
 /** JSON as text, within the limits of bodies. */
 export const jsonText = (maxLength: number) =>
   z

@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import { isCalendarDate } from '../calendar.ts'
 import type { Client } from '../client/client.ts'
 import { fileIcon, formatBytes, formatDay, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
 import type { Filters } from '../search/routes.ts'
@@ -59,8 +60,7 @@ function readRequest(query: URLSearchParams): Request {
   }
 }
 
-const dayOf = (text: string | null): string =>
-  text !== null && /^\d{4}-\d\d-\d\d$/.test(text) && !Number.isNaN(Date.parse(text)) ? text : ''
+const dayOf = (text: string | null): string => (text !== null && isCalendarDate(text) ? text : '')
 
 const pathOf = ({ q, types, labels, year, from, to, page }: Request): string =>
   withParameters('/', { q, type: types, label: labels, year, from, to, page: page === 1 ? null : page })

@@ -66,6 +66,21 @@ test('a session ends by its time, with its user, and for a changed cookie', asyn
   expect((await get('/', { cookie })).status).toBe(303)
 })
 
+test('200 without the filter for a day that does not exist', async () => {
+  const { get, signIn } = await start()
+  const { cookie } = await signIn()
+  for (const [day, isFilter] of [
+    ['2026-02-28', true],
+    ['2026-02-30', false],
+    ['2026-13-01', false],
+    ['0000-01-01', false],
+    ['yesterday', false],
+  ] as const) {
+    const response = await get(`/?from=${day}`, { cookie })
+    expect([day, response.status, (await response.text()).includes('Filters in use')]).toEqual([day, 200, isFilter])
+  }
+})
+
 test('no open redirect: after the login only paths of this server', async () => {
   const { signIn } = await start()
   const targets = [

@@ -14,20 +14,25 @@ export interface DateMatch {
   readonly hasShortYear: boolean
 }
 
-/** Names of months without accents, in lower case. Words of three letters or more may be abbreviations. */
-const monthNames: readonly (readonly string[])[] = [
-  'january february march april may june july august september october november december',
-  'januar februar maerz april mai juni juli august september oktober november dezember',
-  'janner feber marz april mai juni juli august september oktober november dezember',
-  'janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre',
-  'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
-  'januari februari maart april mei juni juli augustus september oktober november december',
-  'janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro',
-  'enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre',
-  'januar februar mrt april mai juni juli august setiembre oktober november dezember',
-].map((names) => names.split(' '))
+/**
+ * Names of the months without accents, in lower case, by language. `/` separates spellings.
+ * A name may be abbreviated to three letters or more; `mrt` is listed because it does not begin a name.
+ */
+const monthNames = {
+  eng: 'january february march april may june july august september october november december',
+  deu: 'januar/janner februar/feber marz/maerz april mai juni juli august september oktober november dezember',
+  fra: 'janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre',
+  ita: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
+  nld: 'januari februari maart/mrt april mei juni juli augustus september oktober november december',
+  por: 'janeiro fevereiro marco abril maio junho julho agosto setembro outubro novembro dezembro',
+  spa: 'enero febrero marzo abril mayo junio julio agosto septiembre/setiembre octubre noviembre diciembre',
+}
 
-const monthByName = new Map(monthNames.flatMap((names) => names.map((name, index) => [name, index + 1])))
+const monthByName = new Map(
+  Object.values(monthNames).flatMap((names) =>
+    names.split(' ').flatMap((spellings, index) => spellings.split('/').map((name): [string, number] => [name, index + 1])),
+  ),
+)
 
 /** Returns the month, 1 to 12, of a name or its abbreviation; null for other words and for abbreviations of two months (`jui`). */
 function monthOf(word: string): number | null {
@@ -37,7 +42,7 @@ function monthOf(word: string): number | null {
   return months.size === 1 ? [...months][0]! : null
 }
 
-/** Lower case without accents and compatibility forms, for the functions below. */
+/** Returns the text as findDates() expects it: in lower case, without accents and compatibility forms. */
 export const foldText = (text: string): string =>
   text
     .normalize('NFKD')
@@ -71,13 +76,14 @@ const forms = {
 interface Options {
   /** Day that no date may exceed, YYYY-MM-DD. */
   readonly today: string
-  /** Whether the month comes first in numeric dates with slashes, unless the text shows another order. */
+  /** Reads 03/04/2024 as March 4, unless another date of the text, such as 25/04/2024, shows the other order. */
   readonly isMonthFirst: boolean
 }
 
 /** Returns the dates in a folded text in their order. Dates after today and overlapping ones are left out. */
 export function findDates(text: string, { today, isMonthFirst }: Options): DateMatch[] {
-  const order = slashOrder(text) ?? (isMonthFirst ? 'month' : 'day')
+  const shownOrder = slashOrder(text)
+  const order = shownOrder ?? (isMonthFirst ? 'month' : 'day')
   const matches: DateMatch[] = []
   const add = (
     match: RegExpExecArray,
@@ -99,14 +105,14 @@ export function findDates(text: string, { today, isMonthFirst }: Options): DateM
     // Versions and sections of a text also have three numbers.
     if (year.length < 4 && (first.length < 2 || second.length < 2) && separator !== '/') continue
     const isDayFirst = separator === '.' || Number(first) > 12 || (Number(second) <= 12 && order === 'day')
-    const isAmbiguous = separator !== '.' && Number(first) <= 12 && Number(second) <= 12 && first !== second && slashOrder(text) === null
+    const isAmbiguous = separator !== '.' && Number(first) <= 12 && Number(second) <= 12 && first !== second && shownOrder === null
     add(match, 'numeric', isDayFirst ? [year, second, first] : [year, first, second], isAmbiguous)
   }
   for (const match of text.matchAll(forms.month)) add(match, 'month', [match[2]!, monthOf(match[1]!), 1])
   return matches.sort((one, other) => one.start - other.start)
 }
 
-/** Returns what comes first in the dates with slashes of a text, if one of them shows it. */
+/** Returns which part comes first in the dates with slashes or hyphens of a text. Returns null if none has a number above 12. */
 function slashOrder(text: string): 'day' | 'month' | null {
   for (const [, first, separator, second] of text.matchAll(forms.numeric)) {
     if (separator === '.') continue

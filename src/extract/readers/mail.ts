@@ -137,10 +137,10 @@ function dateOf({ headers, date }: Email): string | undefined {
 /** Returns the day of a Date header (RFC 5322) in its own time zone as YYYY-MM-DD. */
 export function mailDate(header: string): string | undefined {
   const [, day = '', name = '', year] = /(\d{1,2})\s+([a-z]{3})[a-z]*\s+(\d{4})/i.exec(header) ?? []
-  const month = mailMonths.indexOf(name.toLowerCase()) / 3 + 1
-  return year && Number.isInteger(month) && month > 0 ? `${year}-${String(month).padStart(2, '0')}-${day.padStart(2, '0')}` : undefined
+  const month = months.indexOf(name.toLowerCase()) + 1
+  return year && month > 0 ? `${year}-${String(month).padStart(2, '0')}-${day.padStart(2, '0')}` : undefined
 }
-const mailMonths = 'janfebmaraprmayjunjulaugsepoctnovdec'
+const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 
 function metadataOf(email: Email): Record<string, unknown> {
   const from = addressText(email.from && [email.from])

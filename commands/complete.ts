@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { Argument } from 'commander'
 import { nameKinds } from '../src/cli/output/command-tree.ts'
 import { manual } from '../src/cli/output/manual.ts'
@@ -27,15 +25,8 @@ export const complete = (cli: Cli) =>
 
 async function listNames(cli: Cli, kind: Kind, prefix: string): Promise<string[]> {
   if (kind === 'context') return ['local', ...(await loadContexts(cli.env)).byName.keys()]
-  if (cli.target.url === null && !(await hasDatabase(cli))) return []
   const client = await cli.client()
   if (kind === 'label') return (await client.labels.list()).map(({ name }) => name)
   if (kind === 'source') return (await client.sources.list()).map(({ name }) => name)
   return (await client.users.page({ per_page: 100, ...(prefix === '' ? {} : { q: prefix }) })).data.map(({ username }) => username)
-}
-
-/** Tells whether this machine has a database, which completion must not create. */
-async function hasDatabase(cli: Cli): Promise<boolean> {
-  const { config } = await cli.config()
-  return config.database.url !== '' || existsSync(join(config.data_dir, 'postgres', 'PG_VERSION'))
 }

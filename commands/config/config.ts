@@ -99,8 +99,8 @@ function refuseRevealOnTerminal(cli: Cli, { reveal, yes }: { reveal?: boolean; y
 
 /** Writes the output of secrets to the audit log. Without a reachable database it warns: the settings may be needed to repair it. */
 async function auditReveal(cli: Cli, { config }: LoadedConfig, action: string): Promise<void> {
-  const { data_dir, database } = config
-  if (database.url === '' && !existsSync(join(data_dir, 'postgres'))) return
+  const { hasData } = await import('../../src/open-app.ts')
+  if (!(await hasData(config))) return
   try {
     const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
     await auditCommand((await openLocalInstallation(cli, action)).database, cli, action)

@@ -86,7 +86,7 @@ test('complete lists names of the server of the typed line; nothing without one,
   expect(await run(typed, { env: { DMS_TOKEN } })).toMatchObject({ code: 0, stdout: 'bob\n', stderr: '' })
   expect(await run(['complete', 'context'])).toMatchObject({ code: 0, stdout: 'local\n' })
   const none = join(folder, 'none')
-  expect(await run(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '' })
+  expect(await run(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '', stderr: '' })
   await expect(stat(none)).rejects.toMatchObject({ code: 'ENOENT' })
 })
 

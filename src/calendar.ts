@@ -13,7 +13,7 @@ export interface Period {
   readonly to: string | null
 }
 
-/** Parses a year, month or day, or two of them with `..` between, of which one may be missing. Returns null for anything else. */
+/** Parses a period: a year, month or day, or a range such as `2026-01..2026-03`, `2026-01..` or `..2026-03`. Returns null for other text. */
 export function parsePeriod(value: string): Period | null {
   const [first = '', last = first, ...more] = value.split('..')
   if (more.length > 0 || (first === '' && last === '')) return null

@@ -5,7 +5,7 @@ import { formatSize } from './values.ts'
 
 const mebibyte = 1 << 20
 
-/** Returns the bytes of memory that this process may use: those of the machine, or of its control group. */
+/** Returns the memory that this process may use, in bytes: the limit of its control group, else the memory of the machine. */
 export const loadMemorySize = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
 
 /** Returns the most that the embedded PostgreSQL takes for shared_buffers: a quarter of the memory, or 40 % of the memory beyond 2 GB; 32 MiB to 8 GiB. */

@@ -1,4 +1,4 @@
-/** Claims of unfinished restores on a store folder or a data folder. Servers refuse a claimed folder. */
+/** Marks a store folder or data folder while a restore into it is unfinished: the marker file holds its claim. Servers refuse such a folder. */
 import { randomUUID } from 'node:crypto'
 import { open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'

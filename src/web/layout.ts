@@ -83,5 +83,5 @@ const states: Readonly<Record<string, string>> = {
   cancelled: 'Cancelled',
 }
 
-/** Returns the state of a document or job in words. */
+/** Returns a badge with the display name of the state of a document or job. */
 export const stateBadge = (status: string): Markup => html`<span class="state ${status}">${states[status] ?? status}</span>`

@@ -1,12 +1,14 @@
-/** Rewrites the typed line before it is parsed: flags of a command that are spelled like a global flag, and the line that is completed. */
+/** Rewrites the command line before it is parsed: command flags that are spelled like global flags, and the line to be completed. */
 import type { Command, Option } from 'commander'
 
-/** Commands whose --url is the address of a source if it stands behind their words and no --address is given. */
+/** Verbs of `sources` whose --url can mean the address of the source. */
 const addressVerbs = ['add', 'test', 'update']
 
 /**
- * Keeps the flags that select a server of the words behind `complete KIND --`, and renames --color to --colour and --url to --address where they belong to the command. `--color` does with a value that begins with "#". `--url`
- * does where the command could not run otherwise: `sources add`, `sources test` without a source, `sources update` without another change.
+ * Renames flags that a command shares with the program, and returns the new line.
+ * - `labels`: --color with a value that begins with "#" becomes --colour.
+ * - `sources add`, `sources test` without a source, `sources update` without another change: --url becomes --address.
+ * - `complete KIND -- LINE`: only the flags that select a server, and the last word, remain of the line.
  */
 export function rewriteLine(program: Command, argv: readonly string[]): readonly string[] {
   const [group, verb] = indexWords(program.options, argv)

@@ -10,17 +10,17 @@ export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 export interface GlobalOptions extends RenderOptions {
   /** json or jsonl */
   readonly isJson: boolean
-  /** settings readFlag as flags, by dotted key */
+  /** settings given as flags, by dotted key */
   readonly settings: Readonly<Record<string, string>>
   /** configuration file (--config) */
   readonly config: string | undefined
-  /** server readFlag by flags and variables; `cli.target` is the resolved one */
+  /** server given by flags and variables; `cli.target` is the resolved one */
   readonly requestedTarget: RequestedTarget
   /** print requests as curl commands and send nothing */
   readonly printCurl: boolean
   /** user to act as on this machine; null: the operator */
   readonly as: string | null
-  /** a missing archive is created */
+  /** create a missing archive (--init) */
   readonly isInit: boolean
   readonly isQuiet: boolean
   /** --quiet without an output format: a successful action or check prints nothing */
@@ -28,7 +28,7 @@ export interface GlobalOptions extends RenderOptions {
   /** 0, 1 (steps and stacks), 2 (HTTP and SQL) */
   readonly verbose: number
   readonly progress: ProgressMode
-  /** prompts are possible: standard input and error are terminals, and --no-input is not readFlag */
+  /** prompts are possible: standard input and error are terminals, and --no-input is not given */
   readonly canPrompt: boolean
   /** limit of the whole command; null: none */
   readonly timeoutMs: number | null

@@ -190,7 +190,7 @@ async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<
   return { sums, ids: await client.documents.known([...new Set(sums.values())], { owner: options.owner }) }
 }
 
-/** Returns undefined for an unreadable file or after `signal`: sending it reports the error. */
+/** Returns the SHA-256 of a file. Returns undefined if the file cannot be read or `signal` aborts: the upload then reports the error. */
 async function hashFile({ path }: FoundFile, signal: AbortSignal | undefined): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {

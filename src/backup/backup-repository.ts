@@ -77,7 +77,7 @@ const toInfo = (name: string, { created_at, documents, migrations, dms }: Head, 
 /** An unfinished archive counts as abandoned after this time without a write. */
 const abandonedAfterMs = 3_600_000
 
-/** Returns the archives to prune: all but the `keep` newest, and abandoned ones. Only archives with a name given by dms. */
+/** Returns the archives to prune: abandoned ones, and complete ones except the `keep` newest. Ignores files that dms did not name. */
 export async function listPrunable(folder: string, keep: number): Promise<BackupInfo[]> {
   const archives = (await listBackups(folder)).filter(({ name }) => archivePattern.test(name))
   const isAbandoned = async ({ name }: BackupInfo) => Date.now() - (await stat(join(folder, name))).mtimeMs > abandonedAfterMs

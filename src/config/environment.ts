@@ -1,4 +1,4 @@
-/** Returns the environment variables. Only this file reads them; few of the commands that import it load the settings. */
+/** Returns the environment variables. No other file reads `process.env`. It is apart from load.ts, because few commands need the settings. */
 export const environment = (): NodeJS.ProcessEnv => process.env
 
 /** Replaces the folders of the user who started this process. Child processes inherit it. */

@@ -1,4 +1,4 @@
-/** Who reaches the server, and whether its links lead to it. */
+/** Finds settings that expose the server to others, or make its links useless. */
 import { isIP } from 'node:net'
 import type { Config } from './schema.ts'
 
@@ -7,7 +7,7 @@ export interface ExposureFinding {
   readonly fix: string
 }
 
-/** Tells if only this machine reaches the host. */
+/** Returns whether only this machine can reach the host. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '[::1]' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 

@@ -93,5 +93,5 @@ export function suggest(name: string, names: Iterable<string>): string {
   return nearest && nearest.distance <= maxDistance ? ` — did you mean ${nearest.other}?` : ''
 }
 
-/** Returns the reason, which is the first line of the parser's message. An excerpt of the file follows. */
+/** Returns the first line of the parser's message, without the excerpt of the file below it. */
 const firstLine = (error: TomlError): string => error.message.split('\n', 1)[0]?.replace(/^Invalid TOML document: /, '') ?? 'not TOML'

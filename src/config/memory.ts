@@ -1,4 +1,4 @@
-/** Memory of this machine, and what the settings take of it. */
+/** Compares the memory of this machine with the memory that the settings allow dms to take. */
 import { availableParallelism, totalmem } from 'node:os'
 import type { Config } from './schema.ts'
 import { formatSize } from './values.ts'
@@ -8,7 +8,7 @@ const mebibyte = 1 << 20
 /** Returns the memory that this process may use, in bytes: the limit of its control group, else the memory of the machine. */
 export const loadMemorySize = (): number => Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY)
 
-/** Returns the most that the embedded PostgreSQL takes for shared_buffers: a quarter of the memory, or 40 % of the memory beyond 2 GB; 32 MiB to 8 GiB. */
+/** Returns the maximum shared_buffers of the embedded PostgreSQL, in bytes: a quarter of the memory, or 40 % of the memory beyond 2 GB if that is more. At least 32 MiB, at most 8 GiB. */
 export function maxSharedBuffers(memory: number): number {
   const size = Math.min(8192 * mebibyte, Math.max(32 * mebibyte, memory / 4, 0.4 * (memory - 2048 * mebibyte)))
   return mebibyte * Math.round(size / mebibyte)
@@ -22,7 +22,7 @@ export interface MemoryShortage {
   readonly fix: string
 }
 
-/** Returns a warning if OCR of as many documents at once as allowed, and the embedded PostgreSQL, exceed the memory; else null. */
+/** Returns a warning if the readers that may run at once, and the embedded PostgreSQL, can exceed the memory. Returns null otherwise. */
 export function findMemoryShortage(
   { ocr, worker, database }: Pick<Config, 'ocr' | 'worker' | 'database'>,
   memory = loadMemorySize(),

@@ -68,7 +68,7 @@ function ensure<T>(value: T, isValid: boolean, message: string): T {
   return value
 }
 
-/** Text. Invalid text "is not `expected`". Empty text means "not set" and is always valid. */
+/** Text that `isValid` accepts; `expected` completes the message "is not …". Empty text means "not set" and is always valid. */
 export const textKind = (isValid: (text: string) => boolean = () => true, expected = 'valid'): Kind<string> => ({
   fromText: identity,
   read: (value) => ensure(stringOf(value), value === '' || isValid(stringOf(value)), `is not ${expected}`),

@@ -16,7 +16,7 @@ interface Migration {
 /** A migration that can be reverted. */
 export interface RevertStep {
   name: string
-  /** data that is deleted, in words */
+  /** description of the data that is deleted */
   loses: string
 }
 

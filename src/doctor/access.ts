@@ -1,4 +1,4 @@
-/** Checks that the server can read and write its files. A command of another user may have left some that it cannot. */
+/** Checks that the server can read and write its files. Commands of other users may have created files that it cannot. */
 import { access, constants, readdir, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'

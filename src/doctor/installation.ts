@@ -15,7 +15,7 @@ export interface LazyInstallation {
   close(): Promise<void>
 }
 
-/** Returns an installation with nothing opened yet. `loaded` may have problems. */
+/** Returns an installation whose parts are opened by the first call that needs them. `loaded` may have problems. */
 export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Log): LazyInstallation {
   let database: Promise<OpenedDatabase> | null = null
   let app: ReturnType<typeof openApp> | null = null

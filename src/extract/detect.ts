@@ -49,7 +49,7 @@ function textIfReadable(text: string, tolerance: number): string | null {
   return odd <= text.length * tolerance ? text : null
 }
 
-/** Returns whether text never contains the code: control characters except tab, line and page ends and escape, and noncharacters. */
+/** Returns whether the code point does not occur in text: noncharacters, and control characters except tab, line end, page end and escape. */
 const isUnusualCharacter = (code: number): boolean =>
   (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
 
@@ -96,7 +96,7 @@ function detectMarkupType(start: string, byName: string): string | null {
     : null
 }
 
-/** Returns whether the name may choose this type for text. */
+/** Returns whether a text file gets this type by its extension. */
 const isTextual = (type: string): boolean =>
   (type.startsWith('text/') && type !== 'text/html') ||
   type === 'application/yaml' ||

@@ -6,7 +6,7 @@ const minLetters = 32
 /** Maximum length of the text of a page that consists of an image with a caption. */
 const maxCaptionLength = 200
 const maxGarbageShare = 0.1
-/** Maximum path segments of rules and frames. More may be text as outlines. */
+/** Maximum number of path segments of rules and frames. A page with more may contain text drawn as outlines. */
 const maxFrameSegments = 60
 
 const letters = /[\p{L}\p{N}]/gu
@@ -24,7 +24,7 @@ export interface TextLayer {
   readonly isConclusive: boolean
 }
 
-/** Repairs character maps with swapped bytes: in no language do most characters have a low byte of 0. */
+/** Swaps the bytes of all characters if most have a low byte of 0. No language has such text, but PDFs with a wrong character map do. */
 function fixByteOrder(text: string): string {
   const swapped = text.match(/[^\p{ASCII}\s]/gu)?.filter((letter) => (letter.charCodeAt(0) & 0xff) === 0).length ?? 0
   if (swapped < 4 || swapped < 0.8 * text.replace(/\s/g, '').length) return text

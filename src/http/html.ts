@@ -82,7 +82,7 @@ export function typeName(mime: string): string {
   return typeFamilies[family] ? `${typeFamilies[family]} (${kind.replace(/^x-|\+xml$/g, '').toUpperCase()})` : 'File'
 }
 
-/** Returns a size with three digits at most, in decimal units. */
+/** Formats a size in decimal units, with at most three digits. */
 export function formatBytes(bytes: number): string {
   const units = ['bytes', 'kB', 'MB', 'GB', 'TB']
   const power = Math.min(Math.floor(Math.log10(Math.max(1, bytes)) / 3), units.length - 1)

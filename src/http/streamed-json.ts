@@ -12,7 +12,7 @@ export class StreamedText {
   }
 }
 
-/** Answer in chunks. Each chunk is created after the one before it was sent. */
+/** Answer in chunks. Each chunk is created when the previous one has been sent. */
 export class StreamedAnswer {
   readonly chunks: AsyncIterable<string | Uint8Array>
   readonly headers: Readonly<Record<string, string>>

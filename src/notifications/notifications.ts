@@ -30,15 +30,15 @@ const batchMs = 3_600_000
 export interface Content {
   title: string
   message: string
-  /** message about this number of events; events of the type then share a notification */
+  /** Message for `count` events. If it is set, events of this type share one notification. */
   batchMessage?: (count: number) => string
   /** ids of related objects, such as `document_id` */
   data: Record<string, string>
 }
 
 /**
- * Creates a notification and its event, or adds to that of the batch, without an event. Does nothing if the user was deleted or has switched
- * notifications off.
+ * Creates a notification and its event, or counts the event in the notification of the batch. Does nothing if the user was deleted or has
+ * switched notifications off.
  */
 export async function notify(app: App, trx: Trx, userId: string, type: Type, content: Content): Promise<void> {
   const { title, message, data } = content

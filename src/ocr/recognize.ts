@@ -3,7 +3,7 @@ import sharp from 'sharp'
 import type { OcrEngine, OcrText, PageImage } from '../ports/ocr-engine.ts'
 import { type GrayImage, invertIfDark, normalizeIllumination } from './illumination.ts'
 
-/** Plausible lengths of the longer side, in inches. Outside of it the file states a wrong resolution. */
+/** Plausible length of the longer side, in inches. For other lengths, the resolution stated in the file is wrong. */
 const plausibleInches = { min: 4, max: 48 }
 /** Programs write 72 or 96 dpi by default. Below `belowDpi` only sheets that fit a scanner are plausible. */
 const lowResolution = { belowDpi: 150, maxInches: 17 }
@@ -13,7 +13,7 @@ const pageShare = 0.8
 const minDpi = 70
 /** Letters are too small for Tesseract below `belowDpi`. Upscaling reduces the CER from 16 to 0.3 % at 72 dpi, from 0.8 to 0.1 % at 96. */
 const upscale = { belowDpi: 110, toDpi: 150 }
-/** Pixels above `aboveDpi` only cost a fifth of the time; even six-point print loses nothing. */
+/** Above `aboveDpi`, more pixels cost a fifth of the time and gain nothing, not even for six-point print. */
 const downscale = { aboveDpi: 240, toDpi: 200 }
 const maxPixels = 24_000_000
 /** Upside-down text has a confidence of 0.2 to 0.4, upright text rarely below 0.7. */

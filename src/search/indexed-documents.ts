@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
 
-/** A document as the index reads it. */
+/** Content of a document for the index. */
 export interface IndexedDocument {
   id: string
   owner_id: string
@@ -34,7 +34,7 @@ export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<I
   return rows
 }
 
-/** Default limits of a batch: small documents share the cost of a transaction, and locks are short. */
+/** Default limits of a batch, so that small documents share a transaction and large ones do not make it long. */
 const maxDocuments = 100
 const maxBytes = 1_000_000
 

@@ -43,9 +43,9 @@ export interface IndexHealth extends IndexStatus {
   engine: string
   /** number of documents in the database */
   database: number
-  /** number of missing and of extra entries, added */
+  /** number of missing and extra entries */
   drift: number
-  /** number of changed documents to be indexed, and of those that have failed before */
+  /** number of changed documents that are not indexed yet, including those whose indexing failed */
   waiting: number
   failing: number
 }
@@ -69,7 +69,7 @@ export async function indexDocuments(app: App, documentIds: readonly string[]): 
 }
 
 /**
- * Builds a new index while the active one answers searches, or indexes (some) documents in the active one. Throws Busy, SERVICE_UNAVAILABLE.
+ * Builds a new index while the active one answers searches. With `since`, `ids` or `inPlace`, indexes documents in the active one instead. Throws Busy, SERVICE_UNAVAILABLE.
  * If it is interrupted, the old index stays active; the next run removes the unfinished one.
  */
 export function reindex(app: App, options: ReindexOptions = {}): Promise<ReindexResult> {
@@ -165,7 +165,7 @@ async function forEachBatch(
   }
 }
 
-/** Interval and number of the comparisons of the new index with the database. */
+/** Interval and maximum number of attempts to index all changes before the new index is activated. */
 const catchUpIntervalMs = 200
 const maxCatchUps = 50
 

@@ -14,13 +14,13 @@ export interface VerifyOptions {
 export interface Fault {
   document_id: string
   problem: EntryFault['problem'] | 'unfound'
-  /** engine of the index; of `unfound`: of the search */
+  /** engine of the index; for `unfound`: engine of the search */
   engine: string
-  /** of `unfound`: field of the query's words */
+  /** for `unfound`: field that the query was taken from */
   field: 'title' | 'content' | null
-  /** of `unfound`: the query */
+  /** for `unfound`: the query */
   query: string | null
-  /** of `stale`: some words or values that only the entry has, and some that it lacks */
+  /** for `stale`: words or values that only the entry has, and those that only the document has; both truncated */
   left: readonly string[]
   lacks: readonly string[]
 }
@@ -38,7 +38,7 @@ interface Sampled {
 
 /** Documents per batch. */
 const batchSize = 20
-/** Maximum number of reported entries that are missing, and of those that are extra. */
+/** Maximum number of reported missing entries, and of reported extra entries. */
 const maxUnmatched = 1000
 /** Maximum number of reported words of an entry. */
 const maxWords = 20
@@ -84,7 +84,7 @@ function loadUnmatched(app: App, index: IndexContents, signal: AbortSignal | und
   })
 }
 
-/** Yields faults that two checks find, between which the document did not wait to be indexed. */
+/** Yields the faults that two checks find. Ignores documents that wait to be indexed after either check. */
 async function* confirmedFaults(app: App, index: IndexContents, ids: readonly string[]): AsyncGenerator<Fault> {
   const first = await index.faults(ids)
   const idle = await withoutWaiting(app, first)
@@ -128,7 +128,7 @@ async function loadDocuments(app: App, ids: readonly string[]): Promise<Sampled[
   return rows
 }
 
-/** Returns queries that twice do not find the document, while it does not wait to be indexed. A job that ended between the checks would hide. */
+/** Returns the queries that do not find the document in two checks. Ignores a document that waits to be indexed after either check. One check is not enough: a job may end between a search and the look at the queue. */
 async function confirmedUnfound(app: App, document: Sampled): Promise<Fault[]> {
   if ((await findUnfound(app, document)).length === 0 || (await isBeingIndexed(app, document))) return []
   const [again] = await loadDocuments(app, [document.id])

@@ -27,7 +27,7 @@ const maxAnswered = 1000
 export function watchEventLoop(log: Log, { warnMs, logIntervalMs = 10_000 }: EventLoopWatchOptions): EventLoopWatch {
   const intervalMs = warnMs === 0 ? 100 : Math.min(100, Math.max(10, Math.floor(warnMs / 4)))
   const inFlight = new Set<H3Event>()
-  /** Requests answered since the last tick, perhaps within one long turn of the loop. */
+  /** Requests answered since the last tick. They may have caused its delay. */
   let answered: H3Event[] = []
   const delays = openHistogram(bounds)
   const blockedBy = new Map<string, number>()

@@ -14,7 +14,7 @@ export interface ServiceManager {
   ready(status: string): Promise<void>
   /** Reports the stop. */
   stopping(): Promise<void>
-  /** Reports health at each third of WatchdogSec= while `checkHealth` succeeds within that time. Returns a function that stops it. */
+  /** Notifies systemd three times per WatchdogSec= while `checkHealth` succeeds in time. Returns a function that stops the notifications. */
   startWatchdog(checkHealth: () => Promise<unknown>): () => void
 }
 

@@ -42,7 +42,7 @@ export const findWithOwner = (db: Db, id: string): Promise<OwnedSource | undefin
     .where('sources.id', '=', id)
     .executeTakeFirst()
 
-/** Throws SourceFailure where the owner may not read the source now. Rights can end after a source was created. */
+/** Throws SourceFailure if the owner may no longer read the source. */
 export function assertOwnerRights(source: OwnedSource): void {
   if (source.is_owner_disabled) throw new SourceFailure('SOURCE_OWNER_DISABLED')
   if (source.type === 'local_folder' && source.owner_role !== 'admin' && !source.is_granted)

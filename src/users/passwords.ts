@@ -31,7 +31,7 @@ export function newPassword({ auth }: Config) {
   return field
 }
 
-/** Letters, digits and signs without those that look alike. */
+/** Characters of generated passwords, without those that look alike. */
 const alphabet = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_.'
 
 /** Returns a random password of at least 24 characters (140 bits) with a digit and a special character, which satisfies every password policy. */

@@ -134,7 +134,7 @@ export interface Update extends Omit<Changes, 'password_hash'> {
   password?: string | undefined
 }
 
-/** Updates a user, with the password in clear. Otherwise like applyChanges(). */
+/** Hashes a new password and applies all changes. Throws like applyChanges(). */
 export async function update(app: App, id: string, { password, ...changes }: Update): Promise<User> {
   const before = await get(app.db, id)
   const password_hash = password === undefined ? undefined : await app.passwords.hash(password)

@@ -43,9 +43,9 @@ const filesLockTimeoutMs = 60_000
 
 export interface BackupResult {
   manifest: at.Manifest
-  /** SHA-256 of files lost in the document store, of which the backup has an intact copy from an earlier run */
+  /** SHA-256 of files that the document store has lost, but of which an earlier run left an intact copy in the backup */
   lostInStore: string[]
-  /** SHA-256 of files that the user of the backup may not read; missing in the manifest */
+  /** SHA-256 of files that this process may not read. The manifest omits them. */
   unreadable: string[]
 }
 

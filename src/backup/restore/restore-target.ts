@@ -1,4 +1,4 @@
-/** The destination of a restore, as it is before the restore. */
+/** Opens the destination of a restore to examine it, without changing it. */
 import type { Config } from '../../config/schema.ts'
 import { NoData } from '../../errors.ts'
 import { storeFolder } from '../../files/store-marker.ts'

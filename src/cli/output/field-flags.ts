@@ -6,7 +6,7 @@ interface Issue {
   readonly message: string
 }
 
-/** Flags with other names than their fields. */
+/** Flags of fields whose flags have another name. */
 const flagsOf: Readonly<Record<string, readonly string[]>> = {
   date_from: ['from', 'since'],
   date_to: ['until', 'to'],

@@ -21,10 +21,10 @@ export interface LookupPrinter {
 /** Returns the function of a client that prints requests, else null. */
 export const lookupPrinterOf = (client: Client): PrintLookup | null => (client as Client & Partial<LookupPrinter>).printLookup ?? null
 
-/** Named entries of the API for a look-up by name. */
+/** List of the API in which a name is looked up. */
 export interface NamedEntries {
   readonly path: string
-  /** field of the answer with the list, and fields of an entry with its names */
+  /** field of the answer that contains the list, and fields of an entry that can have the name */
   readonly list: string
   readonly fields: readonly string[]
   /** shell variable for the id */

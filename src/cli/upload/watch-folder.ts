@@ -22,7 +22,7 @@ export interface WatchOptions {
 interface FileState {
   /** size and modification time */
   readonly state: string
-  /** time of performance.now() of the first scan with this state */
+  /** performance.now() at the first scan that found this state */
   readonly sinceMs: number
   readonly isDone: boolean
 }

@@ -8,11 +8,11 @@ import { type Server, serverPid, startServer, stopServer } from './process.ts'
 import { applicationRole, database, ownerRole, prepareDatabase, superuser } from './roles.ts'
 
 export interface EmbeddedPostgres {
-  /** for the application's role */
+  /** connection with the role of the application */
   readonly connection: EmbeddedAddress
-  /** for the role that owns the tables */
+  /** connection with the role that owns the tables */
   readonly ownerConnection: EmbeddedAddress
-  /** for the superuser: tests and benchmarks create databases */
+  /** connection as superuser, for tests and benchmarks that create databases */
   readonly superuserConnection: EmbeddedAddress
   /** version of the running server, such as 18.4 */
   readonly version: string

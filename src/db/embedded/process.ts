@@ -9,7 +9,7 @@ import { sizeSharedBuffers } from './buffers.ts'
 import { type Cluster, environmentOf, explainUnusable, lastLines, port } from './cluster.ts'
 
 export interface Server {
-  /** Returns true while it starts, and false if it gave way to another server of this folder. Throws if it failed. */
+  /** Returns true while the server starts, and false if it has ended because another server uses the folder. Throws if it failed. */
   isStarting(): Promise<boolean>
 }
 

@@ -51,7 +51,7 @@ export const foldText = (text: string): string =>
     .replace(/[\u2010-\u2012]/g, '-')
 
 const year4 = '1[6-9]\\d\\d|20\\d\\d'
-/** Neither the middle of a number or word nor a part of a longer number with separators. */
+/** Boundaries of a date: it is not part of a word, of a number, or of a longer number with separators. */
 const from = '(?<![\\p{L}\\d]|\\d[./:-])'
 const to = '(?![\\p{L}\\d]|[./:,-]\\d)'
 const month = '([a-z]{3,10})\\.?'

@@ -1,4 +1,4 @@
-/** The date of a document, by its text: the date that its words and its place show to be the date of writing. */
+/** Finds the date of a document in its text. Rates each date by the words around it and by its position. */
 import { type DateMatch, findDates, foldText } from './date-forms.ts'
 
 export interface FoundDate {
@@ -10,7 +10,7 @@ export interface FoundDate {
 
 /** Characters of the text that are searched: the head of the first page. */
 export const searchedLength = 4000
-/** Characters before a date that tell its meaning. */
+/** Number of characters before a date that are searched for words about its meaning. */
 const contextLength = 48
 const minConfidence = 0.45
 

@@ -88,7 +88,7 @@ export interface TextSink {
   text(): string
 }
 
-/** Excess over `maxTextLength`, so that the caller sees that the text was too long. */
+/** Characters kept beyond `maxTextLength`. They tell the caller that the text was too long. */
 const overflowLength = 1000
 
 /** Creates a collector of text. Drops text beyond `maxLength`, which protects against endless markup. */

@@ -19,7 +19,7 @@ export function readExifTime(block: Uint8Array): string | undefined {
   return readTime(bytes, taken) ?? readTime(bytes, main.get(tags.changed))
 }
 
-/** Returns the 32-bit values of a directory by tag, which are offsets of longer values. */
+/** Returns the 32-bit value of each tag of a directory. For longer values it is their offset. */
 function readDirectory(view: DataView, at: number, isLittle: boolean): Map<number, number> {
   const values = new Map<number, number>()
   if (at + 2 > view.byteLength) return values

@@ -19,7 +19,7 @@ interface Entry {
   readonly isEncrypted: boolean
   readonly method: number
   readonly packed: number
-  /** candidates for its position: shifted like the directory, and as stated */
+  /** candidates for its position: shifted as far as the directory, and as the directory states it */
   readonly offsets: readonly number[]
 }
 

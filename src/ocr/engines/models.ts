@@ -10,7 +10,7 @@ import type { OcrSetup } from '../../ports/ocr-engine.ts'
 const maxModelBytes = 256 * 1024 * 1024
 
 export interface Models {
-  /** Holds `<code>.traineddata`, unpacked, of every provided language. */
+  /** Folder with the unpacked `<code>.traineddata` of every provided language. */
   readonly folder: string
   /** Adds the models of `language` (codes joined by `+`). Throws ReadFailure OCR_LANGUAGE_MISSING, OCR_FAILED for a damaged model. */
   provide(language: string): Promise<void>

@@ -1,4 +1,4 @@
-/** Resolves filters by name to the filter of the search engine. Only here searches are restricted to documents that the actor may see. */
+/** Converts the filters of a request, with names, to the filter of the search engine. No other file restricts searches to the documents that the actor may see. */
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { DocumentStatus } from '../../db/schema.ts'

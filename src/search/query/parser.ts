@@ -12,7 +12,7 @@ export interface Part {
 /** A word or a phrase that documents must contain, or must not contain (`negated`). */
 export interface Term {
   readonly parts: readonly Part[]
-  /** the parts as one word, if they are joined: email of e-mail */
+  /** the parts as one word if a sign joins them, such as email for e-mail; else null */
   readonly joined: string | null
   readonly negated: boolean
   /** in quotation marks: no typos and no stems */

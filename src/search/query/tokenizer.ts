@@ -9,7 +9,7 @@ export interface Token {
   readonly start: number
   readonly end: number
   /**
-   * `word`: a run of letters and digits. `joined`: adjacent words with a hyphen or another joint between them, without it (e-mail: email).
+   * `word`: a run of letters and digits. `joined`: adjacent words without the hyphen or other sign that joins them (e-mail: email).
    * `pair`: bigram of a script without spaces; `last`: the last character of such a run.
    */
   readonly form: 'word' | 'joined' | 'pair' | 'last'
@@ -17,8 +17,8 @@ export interface Token {
 
 /** Maximum length of a token. Longer words are truncated: a lexeme of PostgreSQL has at most 2,046 bytes. */
 const maxLength = 255
-/** Maximum number of parts of a joined token, minus one. */
-export const maxParts = 8
+/** Maximum number of words in a joined token. */
+const maxParts = 9
 
 /** A run of letters and digits, with combining marks, joiners and soft hyphens. Bounded, because a longer match would overflow the regex stack. */
 const runPattern = /[\p{L}\p{N}][\p{L}\p{N}\p{M}\p{Join_Control}\u00ad\u2060]{0,999}/uy
@@ -153,7 +153,7 @@ export const isSpaceless = (text: string, { start, end, isAscii }: Run): boolean
 function* joinChain(chain: readonly Token[]): Generator<Token> {
   const first = chain[0]
   const last = chain.at(-1)
-  if (!first || !last || chain.length < 2 || chain.length > maxParts + 1) return
+  if (!first || !last || chain.length < 2 || chain.length > maxParts) return
   const text = chain.map((word) => word.text).join('')
   if (text.length <= maxLength) yield { text, position: first.position, start: first.start, end: last.end, form: 'joined' }
 }
@@ -167,7 +167,7 @@ function isJoined(chain: readonly Token[], gap: string, next: Token): boolean {
   return gap.length > 1 && hyphen.test(gap[0]!) && hyphenation.test(gap)
 }
 
-/** Returns whether two adjacent runs can be joined, whatever precedes them. Rarely true for two words of a sentence. */
+/** Returns whether isJoined() can be true for two adjacent runs, in any chain. Usually false for two words of a sentence. */
 export function canJoin(text: string, before: Run, next: Run): boolean {
   const sign = text.charAt(before.end)
   if (next.start - before.end > 1) return hyphen.test(sign) && /\s/.test(text.charAt(before.end + 1))
@@ -180,10 +180,10 @@ export function canJoin(text: string, before: Run, next: Run): boolean {
 const asciiJoints = new Set([...`-'./,`].map((sign) => sign.charCodeAt(0)))
 const space = 0x20
 const dash = 0x2d
-/** The last digit in ASCII, before all letters. */
+/** The last ASCII digit. All ASCII letters have higher codes. */
 const nine = 0x39
 
-/** Returns the offset of the run after an unjoined ASCII word, the frequent case; -1 if runAt() and canJoin() must decide. `start`: of an unjoined run. */
+/** Fast path for two ASCII words that cannot be joined: returns the offset of the second. Returns -1 if runAt() and canJoin() must decide. `start`: offset of the first word, which is not joined to a previous one. */
 export function skipSingleWord(text: string, start: number): number {
   const limit = Math.min(text.length, start + maxRunLength)
   let end = start

@@ -7,7 +7,7 @@ export function maxTypos(word: string): 0 | 1 | 2 {
   return word.length < 9 ? 1 : 2
 }
 
-/** Substrings of a word. Every word within its typos contains one of them, `beginning` and `ending` in that place. */
+/** Parts of a word. Each variant of the word with typos begins with `beginning`, ends with `ending` or contains `middle`. */
 export interface WordParts {
   readonly beginning: string
   /** null: two parts are enough */

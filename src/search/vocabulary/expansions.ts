@@ -17,7 +17,7 @@ const maxStemsOfQuery = 300
 /** Sorts after every character of a word. */
 const lastCharacter = 0x10ffff
 
-/** Returns the words of terms that may be expanded: single words, and joined parts; not of quoted or negated terms. */
+/** Returns the words that may be expanded: single words and joined parts of terms that are neither quoted nor negated. */
 const expandable = (terms: readonly Term[]): string[] => [
   ...new Set(
     terms

@@ -15,7 +15,7 @@ const maxBytes = 200_000
 /** Maximum length of a listed word. In longer words, a substring is found at the beginning only. */
 export const maxListedLength = 64
 
-/** Returns words that contain a substring, in the approximate order of their first use. */
+/** Words that contain a substring, in the approximate order of their first use. */
 export interface Holders {
   readonly words: readonly string[]
   /** Whether `words` is complete. False: there are too many. */

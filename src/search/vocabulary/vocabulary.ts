@@ -14,12 +14,12 @@ const maxCodes = 100_000
 /** Maximum number of words that a process remembers as stored. */
 const maxRemembered = 400_000
 
-/** Whether typos of a word are searched: it has letters only and a usual length. */
+/** Returns whether a word is searched with typos: it consists of letters and has a usual length. */
 export const isMistypable = (word: string): boolean => word.length >= minLetters && word.length <= maxLetters && /^\p{L}+$/u.test(word)
 
 /** Collects the distinct words of a batch of documents. */
 export class Vocabulary {
-  /** Words with typos; see isMistypable(). */
+  /** Words that are searched with typos; see isMistypable(). */
   readonly words = new Set<string>()
   /** Other words, such as numbers, for substring searches. */
   readonly codes = new Set<string>()

@@ -1,4 +1,4 @@
-/** Renders the OpenAPI document as a web page without external resources. Its script only searches and opens what an address names. */
+/** Renders the OpenAPI document as a web page without external resources. Its script only searches the operations, and opens the one in the fragment of the URL. */
 import { createHash } from 'node:crypto'
 import { html, htmlDocument, type Markup, markup, nothing, palette } from '../../http/html.ts'
 import type { describe } from './openapi.ts'

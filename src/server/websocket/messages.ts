@@ -43,7 +43,7 @@ function parseJson(text: string | null): unknown {
   }
 }
 
-/** Renders an event, with its data in `data` and also beside `type`, except for a field named `type`. */
+/** Renders an event. The fields of its data are in `data`, and also at the top level, except for a field named `type`. */
 export function renderEvent({ position, type, data, at }: LiveEvent): string {
   const { type: _dataType, ...flat } = data
   return JSON.stringify({ type, ...flat, data, timestamp: at.toISOString(), seq: position })

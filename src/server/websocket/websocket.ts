@@ -75,7 +75,7 @@ export async function openWebSockets(
     const all = await promisify<number>(server.getConnections.bind(server))()
     return { http: Math.max(0, all - sockets.size), ws: sockets.size }
   }
-  /** Updates the slots in the database to the open sockets. Takes the slots again if other servers have removed this one. */
+  /** Releases slots in the database that no open socket has. If `wasLost`, other servers removed this one with its slots, and open sockets take theirs again. */
   const syncSlots = async ({ id }: ServerHeartbeat, wasLost: boolean): Promise<void> => {
     const own = [...sockets.values()].flatMap((socket) =>
       socket.slot && socket.session ? [{ socket, slot: socket.slot, ...socket.session }] : [],

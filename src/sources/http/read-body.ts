@@ -38,7 +38,7 @@ interface ExpectedBody {
   readonly size: number | null
   readonly etag: string | null
   readonly modifiedAt: Date | null
-  /** the end of the body is distinguishable from a broken connection */
+  /** the end of the body is known, so that a broken connection is detected */
   readonly isFramed: boolean
 }
 

@@ -9,7 +9,7 @@ import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import { createWalkState, type SyncContext, type WalkState } from './sync-context.ts'
 
-/** Entries compared with the ledger at once, and the maximum time that an entry waits. */
+/** Maximum number of entries that are compared with the ledger in one batch, and the maximum time that an entry waits for its batch. */
 const batchSize = 1000
 const maxBatchWaitMs = 1000
 /** Interval of progress events and checks. */
@@ -18,7 +18,7 @@ const progressIntervalMs = 250
 const maxQuietRounds = 4
 /** Rounds between checks of the owner's rights. */
 const rightsCheckRounds = 4
-/** Rounds after which results are ingested even if the batch is small: a crash loses what was not ingested. */
+/** Rounds after which even a small batch is ingested. A crash loses what is not ingested yet. */
 const flushRounds = 2
 
 /** Runs a sync to its end. Throws SourceFailure where the source cannot be listed, RunLost, or the reason of the signal. */

@@ -10,7 +10,7 @@ export interface Survey {
   readonly texts: number
   /** share of the page that images cover, 0 to 1 */
   readonly imageShare: number
-  /** line and curve segments of all paths: a frame has 5, a word as outlines hundreds */
+  /** number of line and curve segments of all paths. A frame has 5; a word drawn as outlines has hundreds. */
   readonly segments: number
 }
 
@@ -40,7 +40,7 @@ function objectBounds(pdfium: PdfiumModule, object: number): Rectangle | null {
   return box && { left: box[0]!, bottom: box[1]!, right: box[2]!, top: box[3]! }
 }
 
-/** Counts the objects of a page, in forms too, up to limits of number and depth. */
+/** Counts the objects of a page, including nested forms, up to a maximum number and depth. */
 export function surveyPage(pdfium: PdfiumModule, page: number): Survey {
   const box = pageBounds(pdfium, page)
   let [objects, texts, segments, imageArea] = [0, 0, 0, 0]
@@ -87,7 +87,7 @@ function readFilterName(pdfium: PdfiumModule, object: number): string {
   return bytes ? Buffer.from(bytes).toString('latin1').replaceAll('\0', '') : ''
 }
 
-/** Returns whether a JPEG has one or three components. Those with four are mostly inverted, which only the renderer can tell. */
+/** Returns whether a JPEG has one or three components. Most JPEGs with four are inverted, and only the renderer detects it. */
 function isGrayOrColor(jpeg: Uint8Array): boolean {
   for (let at = 2; at + 9 < jpeg.length && jpeg[at] === 0xff; ) {
     const marker = jpeg[at + 1]!

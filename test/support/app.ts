@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import { inject, onTestFinished } from 'vitest'
 import type { Actor } from '../../src/actor.ts'
-import { type Client, createClient } from '../../src/client/client.ts'
+import { type Client, createClient, type Transport } from '../../src/client/client.ts'
 import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openLog } from '../../src/log/log.ts'
@@ -73,8 +73,14 @@ export async function startApp(settings: Settings = {}) {
   }
   const [ada, bob, admin] = [await person('ada', 'user'), await person('bob', 'user'), await person('root', 'admin')]
 
-  /** in this process, with every answer held against the API's description */
-  const client = (actor: Actor | null): Client => createClient(conforming(app, localTransport(app, actor)))
+  /** in this process, with every answer held against the API's description; assembled at the first request, since few tests need all four */
+  const client = (actor: Actor | null): Client => {
+    let transport: Transport | undefined
+    return createClient((request) => {
+      transport ??= conforming(app, localTransport(app, actor))
+      return transport(request)
+    })
+  }
 
   return {
     app,

@@ -1,10 +1,11 @@
 /** Staging: receives bytes into temporary files, hashed and flushed, before any row refers to them. */
 import { createHash, randomUUID } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, unlink } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { AppError } from '../errors.ts'
 import { isAlive } from '../is-alive.ts'
+import { addressPattern } from '../ports/file-store.ts'
 import { openCollector } from './free-buffers.ts'
 
 export interface StagedBytes {
@@ -79,33 +80,65 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
         throw toStoreError(error)
       })
       try {
-        const { sha256, size, head } = await copy(source, handle, { maxSize, fsync, countBytes })
-        const written = await handle.stat()
-        if (written.size !== size) throw storeUnavailable(new Error(`wrote ${written.size} of ${size} bytes`))
+        const { written, ...copied } = await copy(source, handle, { maxSize, fsync, countBytes })
+        if (written !== copied.size) throw storeUnavailable(new Error(`wrote ${written} of ${copied.size} bytes`))
         if (fsync) await handle.sync()
         await handle.close()
-        return { path, sha256, size, head }
+        return { path, ...copied }
       } catch (error) {
         await handle.close().catch(() => {})
         await unlink(path).catch(() => {})
         throw toStoreError(error)
       }
     },
-    async markCommit(address) {
-      const suffix = `${randomUUID()}_${address}.named`
-      const path = join(folder, `${owner}_${suffix}`)
-      await (await open(path, 'wx', 0o600)).close()
-      return { remove: () => rm(path, { force: true }), abandon: () => rename(path, join(folder, `${ownerlessPrefix}_${suffix}`)) }
-    },
+    markCommit: openMarkers(folder, owner),
     async listAbandoned() {
       const abandoned: AbandonedCommit[] = []
       for (const name of await readdir(folder)) {
-        const address = /_([0-9a-f]{64}(?:\.[0-9a-z]{8,32})?)\.named$/.exec(name)?.[1]
-        if (address && (await isAbandoned(folder, name, owner)))
-          abandoned.push({ address, remove: () => rm(join(folder, name), { force: true }) })
+        const first = /_([0-9a-f]{64}(?:\.[0-9a-z]{8,32})?)\.named$/.exec(name)?.[1]
+        if (!first || !(await isAbandoned(folder, name, owner))) continue
+        const path = join(folder, name)
+        const others = (await readFile(path, 'utf8').catch(() => '')).split('\n').filter((line) => addressPattern.test(line))
+        let left = 1 + others.length
+        const remove = async () => {
+          if (--left === 0) await rm(path, { force: true })
+        }
+        abandoned.push(...[first, ...others].map((address) => ({ address, remove })))
       }
       return abandoned
     },
+  }
+}
+
+/** Opens the writer of commit markers. A marker names all files whose commits begin together: the first in its name, the others in its lines. */
+function openMarkers(folder: string, owner: string): Staging['markCommit'] {
+  let starting: { addresses: string[]; written: Promise<{ release(isAbandoned: boolean): Promise<void> }> } | null = null
+
+  const write = async (addresses: readonly string[]) => {
+    await new Promise(setImmediate)
+    starting = null
+    const [first, ...others] = addresses
+    const suffix = `${randomUUID()}_${first}.named`
+    const path = join(folder, `${owner}_${suffix}`)
+    await writeFile(path, others.map((address) => `${address}\n`).join(''), { flag: 'wx', mode: 0o600 })
+    let left = addresses.length
+    let isNeeded = false
+    return {
+      async release(isAbandoned: boolean) {
+        isNeeded ||= isAbandoned
+        if (--left > 0) return
+        await (isNeeded ? rename(path, join(folder, `${ownerlessPrefix}_${suffix}`)) : unlink(path))
+      },
+    }
+  }
+  return async (address) => {
+    if (!starting) {
+      const addresses: string[] = []
+      starting = { addresses, written: write(addresses) }
+    }
+    starting.addresses.push(address)
+    const { release } = await starting.written
+    return { remove: () => release(false), abandon: () => release(true) }
   }
 }
 
@@ -118,6 +151,7 @@ async function copy(
   const hash = createHash('sha256')
   const head: Uint8Array[] = []
   let size = 0
+  let written = 0
   let flushed = 0
   let pending: Uint8Array[] = []
   let pendingBytes = 0
@@ -127,7 +161,7 @@ async function copy(
   const write = async () => {
     await writing
     const chunks = pending
-    writing = chunks.length > 0 ? handle.writev(chunks) : Promise.resolve()
+    writing = chunks.length > 0 ? handle.writev(chunks).then(({ bytesWritten }) => (written += bytesWritten)) : Promise.resolve()
     // Awaited by the next write or at the end. Until then the rejection must not count as unhandled.
     writing.catch(() => {})
     pending = []
@@ -156,7 +190,7 @@ async function copy(
     await Promise.allSettled([writing, flushing])
   }
   await Promise.all([writing, flushing])
-  return { sha256: hash.digest('hex'), size, head: Buffer.concat(head) }
+  return { sha256: hash.digest('hex'), size, written, head: Buffer.concat(head) }
 }
 
 /** Returns whether the process that created a file is dead. Files of other hosts count after a day. */

@@ -1,7 +1,7 @@
 /** What must hold after every fault, looked up in tables, folders and answers only: the program cannot have got it wrong in the same way. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { readdir, stat } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Caller, commonWord, sha256Of } from './caller.ts'
@@ -98,8 +98,8 @@ async function compareFiles({ query }: Place, root: string, patience: number) {
     const rows = await query<{ sha256: string; address: string; size: number }>('select sha256, address, size::int from stored_files')
     const requested = await query<{ address: string }>('select address from file_removals')
     const known = new Set([...rows, ...requested].map(({ address }) => address))
-    const isNoted = (sum: string) => names.some((name) => name.endsWith(`${sum}.named`))
-    const rowless = names.filter((name) => isAddress.test(name) && !known.has(name) && !isNoted(name))
+    const notes = await notedBelow(root)
+    const rowless = names.filter((name) => isAddress.test(name) && !known.has(name) && !notes.includes(name))
     const staged = names.filter((name) => name.endsWith('.part'))
     if ((rowless.length > 0 || staged.length > 0) && performance.now() < end) {
       await sleep(250)
@@ -123,6 +123,13 @@ const isAddress = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 async function namesBelow(root: string): Promise<string[]> {
   const all = await readdir(root, { recursive: true, withFileTypes: true })
   return all.filter((entry) => entry.isFile()).map(({ name }) => name)
+}
+
+/** The notes about bytes that nobody may need: one address in a name, more in the lines of the file. */
+async function notedBelow(root: string): Promise<string> {
+  const names = (await namesBelow(root)).filter((name) => name.endsWith('.named'))
+  const lines = await Promise.all(names.map((name) => readFile(join(root, '.tmp', name), 'utf8').catch(() => '')))
+  return [...names, ...lines].join('\n')
 }
 
 /** What a worker that has just started leaves of unneeded bytes and of notes about them. */

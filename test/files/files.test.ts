@@ -274,3 +274,17 @@ test('a folder that belongs to another database, or is not mounted, is refused a
   await checkStoreMarker(other.app.db, empty, true)
   expect(await readFile(join(empty, '.dms-store'), 'utf8')).toBe(await readFile(join(folder(other), '.dms-store'), 'utf8'))
 })
+
+test('files whose commits begin together share a marker: it names those that were never confirmed', async () => {
+  const { staging, store } = await openStore()
+  const [failed, ...confirmed] = await Promise.all(['a', 'b', 'c'].map((text) => store.stage(Readable.from([Buffer.from(text)]), 100)))
+  await Promise.all([failed, ...confirmed].map((staged) => staged?.commit()))
+  expect(await readdir(staging)).toEqual([expect.stringMatching(/\.named$/)])
+  await Promise.all(confirmed.map((staged) => staged.confirm()))
+  expect(await store.listUncommitted()).toEqual([])
+  await Promise.all([failed, ...confirmed].map((staged) => staged?.discard()))
+  const uncommitted = await store.listUncommitted()
+  expect(uncommitted.map(({ address }) => address)).toContain(failed?.address)
+  for (const { remove } of uncommitted) await remove()
+  expect(await readdir(staging)).toEqual([])
+})

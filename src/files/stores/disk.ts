@@ -26,6 +26,8 @@ interface DiskContext {
   fsync: boolean
   /** flushes a folder */
   flush(folder: string): Promise<void>
+  /** folders below `root` whose names this process has flushed */
+  flushedFolders: Set<string>
   /** path of a committed file */
   pathOfAddress(address: string): string
 }
@@ -36,12 +38,12 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
   const check = openCheck(root, min_free)
-  const flush = coalesceFlushes()
+  const disk: DiskContext = { root, staging, fsync, flush: coalesceFlushes(), flushedFolders: new Set(), pathOfAddress: named }
 
   return {
     async stage(source, maxSize, generation = newGeneration()) {
       await check()
-      return stagedFile(await staging.write(source, maxSize), generation, { root, staging, fsync, flush, pathOfAddress: named })
+      return stagedFile(await staging.write(source, maxSize), generation, disk)
     },
     async read(address, range) {
       // A descriptor instead of a FileHandle: Node ends the process when it collects an open FileHandle.
@@ -174,7 +176,7 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
     async commit() {
       if (isNamed) return
       try {
-        marker = await disk.staging.markCommit(address)
+        marker ??= await disk.staging.markCommit(address)
         await renameDurably(staged.path, address, disk)
         isNamed = true
       } catch (error) {
@@ -186,21 +188,23 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
       marker = null
     },
     async discard() {
-      await unlink(staged.path).catch(() => {})
+      if (!isNamed) await unlink(staged.path).catch(() => {})
       await marker?.abandon().catch(() => {})
     },
   }
 }
 
 /** Renames a file to its address and flushes the folder: after a crash the name exists only with all bytes. */
-async function renameDurably(path: string, address: string, { root, fsync, flush, pathOfAddress: named }: DiskContext): Promise<void> {
-  const to = named(address)
-  const created = await renameInto(path, to)
+async function renameDurably(path: string, address: string, disk: DiskContext): Promise<void> {
+  const { root, fsync, flush, flushedFolders } = disk
+  const to = disk.pathOfAddress(address)
+  const folder = dirname(to)
+  const parent = dirname(folder)
+  const isNew = await renameInto(path, to)
   if (!fsync) return
-  const folders = [dirname(to)]
-  // A new folder is durable only after its parent was flushed.
-  if (created) folders.push(dirname(dirname(to)), root)
-  await Promise.all(folders.map(flush))
+  // A new folder is durable only after its parent was flushed. Another process may have created the parent a moment ago.
+  await Promise.all([folder, ...(isNew ? [parent] : []), ...(flushedFolders.has(parent) ? [] : [root])].map(flush))
+  flushedFolders.add(parent)
 }
 
 /** Renames a file, and creates its folder if it does not exist. Returns whether it was created. */

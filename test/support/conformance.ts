@@ -64,28 +64,28 @@ function operationOf(route: Route): Operation {
 }
 
 function answersOf(route: Route): Map<string, ValidateFunction | null> {
-  // That the description is one of OpenAPI is a test of its own.
-  const ajv = new Ajv2020({ strict: false, validateFormats: true, validateSchema: false })
-  formats.default(ajv)
   const description = describe([route], 'http://localhost', '0.0.0')
-  ajv.addSchema({ $id: 'api', ...description })
   const operations = Object.values(description.paths).flatMap((methods) => Object.values(methods))
   return new Map(
     operations.flatMap(({ responses }) =>
       Object.entries(responses).map(
-        ([status, { content }]) => [status, lazily(ajv, content?.['application/json']?.schema)] as [string, ValidateFunction | null],
+        ([status, { content }]) => [status, lazily(content?.['application/json']?.schema)] as [string, ValidateFunction | null],
       ),
     ),
   )
 }
 
+const ajv = new Ajv2020({ strict: false, validateFormats: true })
+formats.default(ajv)
+ajv.addSchema({ $id: 'api', components: describe([], 'http://localhost', '0.0.0').components })
+
 /** Compiled at the first answer: a test asks few routes of many. */
-function lazily(ajv: Ajv2020, schema: object | undefined): ValidateFunction | null {
+function lazily(schema: object | undefined): ValidateFunction | null {
   if (!schema) return null
-  const resolved = '$ref' in schema ? { $ref: `api${(schema as { $ref: string }).$ref}` } : schema
   let compiled: ValidateFunction | undefined
   const validate = (data: unknown) => {
-    compiled ??= ajv.compile(resolved)
+    compiled ??= '$ref' in schema ? ajv.getSchema(`api${schema.$ref}`) : ajv.compile(schema)
+    if (!compiled) throw new Error(`there is no ${JSON.stringify(schema)}`)
     const isValid = compiled(data)
     validate.errors = compiled.errors
     return isValid

@@ -70,7 +70,7 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
   return exits[exitOf(error)][0]
 }
 
-/** Adds what the error itself cannot know. */
+/** Adds the folders that may hold the data to NoData, and the database to connection errors. */
 async function describeError(error: unknown, cli: CliRuntime): Promise<unknown> {
   if (!(error instanceof NoData)) return describeDatabaseError(error)
   return (await import('../src/cli/runtime/missing-archive.ts')).describeMissingArchive(error, cli)

@@ -9,7 +9,7 @@ interface Migration {
   up(db: Kysely<unknown>): Promise<void>
   /** Reverts the migration, if that is possible. */
   down?(db: Kysely<unknown>): Promise<void>
-  /** data that down() deletes, in words */
+  /** description of the data that down() deletes */
   loses?: string
 }
 

@@ -12,7 +12,7 @@ const concurrency = 32
 /** Limit below that of a check, so that a large store is reported in part. */
 const maxMs = 20_000
 
-/** Tries to access each file of the data folder and of the document store as the user of this process, whom root has become (data-owner.ts). */
+/** Tries to access each file of the data folder and of the document store as the user of this process. If root started it, this is the owner of the data folder (data-owner.ts). */
 export async function checkAccess(config: Pick<Config, 'data_dir' | 'storage'>): Promise<CheckResult> {
   if (process.getuid?.() === 0) return ok('root can read and write every file')
   const folder = await stat(config.data_dir).catch(() => null)

@@ -101,7 +101,7 @@ async function checkOidc({ loaded: { config }, log }: LazyInstallation): Promise
     : ok(config.oidc.issuer)
 }
 
-/** Checks the protection of the network from a hijacked parser: uploaded files are untrusted. */
+/** Checks that reader processes have no network, because a malicious file may take over its parser. */
 function checkReaders(): CheckResult {
   if (withoutNetwork() !== null) return ok('parsers have no network')
   const fix = 'allow dms to create network namespaces (unshare --net), or block the network with a firewall'

@@ -12,7 +12,7 @@ export interface FileDamage {
   problem: 'missing' | 'corrupt'
   /** SHA-256 of the bytes in the backup; '' for a file that is not in it */
   actualSha256: string
-  /** missing in the backup only: the user of the backup may not read the stored file */
+  /** this process may not read the stored file, which is therefore missing in the backup only */
   isUnreadable?: boolean
 }
 
@@ -24,7 +24,7 @@ export interface CopyOptions {
 export interface CopyResult {
   /** files without an intact copy in the backup, by SHA-256 */
   damaged: Map<string, FileDamage>
-  /** SHA-256 of files lost in the store, of which the backup has an intact copy from an earlier run */
+  /** SHA-256 of files that the store has lost, but of which an earlier run left an intact copy in the backup */
   lostInStore: string[]
 }
 
@@ -69,7 +69,7 @@ export async function copyStoredFiles(
   return { damaged, lostInStore }
 }
 
-/** Returns whether the store refuses this file to the user of the backup. An error of the target has no cause. */
+/** Returns whether this process may not read the stored file. Errors of the target have no cause. */
 const isUnreadable = (error: unknown): boolean =>
   error instanceof AppError && ['EACCES', 'EPERM'].includes(String((error.cause as NodeJS.ErrnoException | undefined)?.code))
 

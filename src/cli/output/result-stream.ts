@@ -29,7 +29,7 @@ export interface StreamOptions<T> {
   readonly now?: () => Date
 }
 
-/** Starts the output for programs; people get sentences, and nobody anything with --quiet. Throws Failure USAGE for an unknown field of --fields. */
+/** Starts the output: rows for programs, sentences for people, nothing with --quiet. Throws Failure USAGE for an unknown field of --fields. */
 export function openResultStream<T extends object>(cli: Cli, command: string, options: StreamOptions<T>) {
   const { type, columns, optionalFields = [], id, isEndless = false, now = () => new Date() } = options
   const { isHuman, isSilent, fields } = cli.options

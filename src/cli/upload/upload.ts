@@ -174,7 +174,7 @@ function skipRecent({ minAgeMs }: UploadRun, { path, mtimeNs }: FoundFile): Batc
   return { action: 'skipped', key: path, reason: `changed less than ${minAgeMs / 1000} s ago` }
 }
 
-/** Looks up known content. Remote and in a dry run: hashes all files, unless they are few and small. Local: looks up cached checksums only. */
+/** Finds the files whose content the owner already has. Hashes files for it in a dry run, and over a network unless they are few and small. Otherwise uses cached checksums only. */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
   if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }

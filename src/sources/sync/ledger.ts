@@ -10,8 +10,8 @@ export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
 export type ComparedFile = KnownFile & { is_same: boolean }
 
 /**
- * Compares listed files with the ledger. Returns the new (null) and changed ones by path, with `includesUnchanged` the unchanged ones too. If the size differs,
- * an equal etag does not count.
+ * Compares listed files with the ledger. Returns the new (null) and changed files by path; with `includesUnchanged`, also the others. A file of
+ * another size has changed even if its etag has not.
  */
 export async function compareFiles(
   db: Db,
@@ -177,7 +177,7 @@ export async function resetVersions(trx: Trx, sourceId: string): Promise<void> {
   await trx.updateTable('source_files').set({ etag: null, size: null, modified_at: null }).where('source_id', '=', sourceId).execute()
 }
 
-/** Returns a function that looks up the tag of a folder at the last complete ingestion of everything below it. A full sync ignores all tags. */
+/** Returns a function that returns the tag that a folder had when everything below it was ingested. For a full sync it returns none. */
 export const createTagLookup =
   (db: Db, sourceId: string, isFull: boolean) =>
   async (path: string): Promise<string | null> => {

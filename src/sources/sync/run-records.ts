@@ -69,7 +69,7 @@ export async function beginRun(app: App, sourceId: string, id: string): Promise<
   })
 }
 
-/** Marks runs of the source as failed whose process ended. The caller holds the lock of the source. */
+/** Marks runs of the source as failed if their process has ended. The caller holds the lock of the source. */
 async function failInterruptedRuns(app: App, trx: Trx, sourceId: string, exceptId: string): Promise<void> {
   await trx
     .updateTable('source_syncs')

@@ -26,7 +26,7 @@ import { documentResponse, PagesAnswer, PagesQuery, pagesResponse, textResponse,
 import * as documents from './documents.ts'
 import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
-import { openGroupCommit } from './store-new.ts'
+import { openGroupCommit, type StoreInGroup } from './store-new.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
@@ -216,7 +216,6 @@ const bulkUpload =
     return answer
   }
 
-type StoreInGroup = ReturnType<typeof openGroupCommit>
 type Take = Parameters<typeof readMultipart>[2]
 
 /** Allows one mebibyte per file for fields and part headers. */

@@ -4,17 +4,17 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
-import { publish } from '../events.ts'
+import { publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import { ofUser } from './dates.ts'
-import { setLabels } from './document-labels.ts'
+import { addLabels } from './document-labels.ts'
 import { mergeMetadata } from './documents.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate } from './stored-files.ts'
-import { enqueueIndex } from './versions.ts'
+import { indexJob } from './versions.ts'
 import { type Document, excerptLength, selectDocuments } from './view.ts'
 
 export interface StoreOptions {
@@ -28,6 +28,13 @@ export interface StoreOptions {
   /** YYYY-MM-DD */
   date?: string | undefined
   onDuplicate: 'allow' | 'reject' | 'return'
+}
+
+export interface NewUpload extends StoreOptions {
+  ownerId: string
+  staged: StagedFile
+  /** document of the owner with the same bytes */
+  duplicateOf?: string
 }
 
 interface StoreResult {
@@ -49,26 +56,45 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
   await ensureBytes(app, trx, staged, address, duplicate !== undefined)
   if (duplicate && options.onDuplicate === 'return') return { document: await readDocument(trx, duplicate.id), created: false }
 
-  const row = await documentRow(app, ownerId, staged, options)
-  const { id } = await trx
-    .insertInto('documents')
-    .values({ ...row, duplicate_of: duplicate?.id ?? null })
-    .returning('id')
-    .executeTakeFirstOrThrow()
-  await setLabels(trx, id, options.labelIds ?? [])
-  const { ocr, language } = options
-  await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
-  await enqueueIndex(trx, [id])
-  await publish(trx, 'document_created', ownerId, { document_id: id, title: row.title, source: null })
-  return { document: await readDocument(trx, id), created: true }
+  const [document] = await insertDocuments(app, trx, [{ ...options, ownerId, staged, ...(duplicate && { duplicateOf: duplicate.id }) }])
+  return { document: document as Document, created: true }
 }
 
-/** Returns the row of a new document. */
-export async function documentRow(app: App, ownerId: string, staged: StagedFile, options: StoreOptions) {
+/** Inserts documents with distinct and committed bytes, and their labels, jobs and events. Returns them in no particular order. */
+export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewUpload[]): Promise<Document[]> {
+  const values = await Promise.all(uploads.map((upload) => documentRow(app, upload)))
+  // The text of the statement does not depend on the number of rows.
+  const { rows: created } = await sql<{ id: string; sha256: string; title: string }>`
+    insert into documents (owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
+      duplicate_of, created_at, updated_at)
+    select owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
+      created_at, created_at
+    from jsonb_to_recordset(${JSON.stringify(values)}::jsonb) as (owner_id uuid, title text, filename text, mime_type text, size bigint,
+      sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
+      created_at timestamptz)
+    returning id, sha256, title`.execute(trx)
+  const bySum = new Map(uploads.map((upload) => [upload.staged.sha256, upload]))
+  const documents = created.map(({ id, title, sha256 }) => ({ id, title, upload: bySum.get(sha256) as NewUpload }))
+  const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
+  await addLabels(trx, labels)
+  const maxAttempts = app.config.ocr.max_attempts
+  await jobs.enqueueAll(
+    trx,
+    documents.flatMap(({ id, upload: { ocr, language, ownerId } }) => [
+      { kind: ocr ? 'ocr' : 'extract', payload: { language }, documentId: id, ownerId, maxAttempts } as const,
+      { ...indexJob(id), ownerId },
+    ]),
+  )
+  const events = documents.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
+  await publishMany(trx, 'document_created', events)
+  const ids = documents.map(({ id }) => id)
+  return selectDocuments(trx, excerptLength).where('documents.id', 'in', ids).execute()
+}
+
+async function documentRow(app: App, { staged, ...options }: NewUpload) {
   const filename = sanitizeFilename(options.filename)
-  const at = app.now()
   return {
-    owner_id: ownerId,
+    owner_id: options.ownerId,
     title: options.title?.trim() || defaultTitle(filename),
     filename,
     mime_type: await detectType(staged.head, filename, staged.size),
@@ -76,10 +102,10 @@ export async function documentRow(app: App, ownerId: string, staged: StagedFile,
     sha256: staged.sha256,
     ocr_enabled: options.ocr,
     language: options.language,
-    metadata: JSON.stringify(mergeMetadata({}, options.metadata ?? {})),
-    ...(options.date === undefined ? {} : { document_date: options.date, ...ofUser }),
-    created_at: at,
-    updated_at: at,
+    metadata: mergeMetadata({}, options.metadata ?? {}),
+    ...(options.date === undefined ? {} : { document_date: options.date, date_source: ofUser.date_source }),
+    duplicate_of: options.duplicateOf,
+    created_at: app.now(),
   }
 }
 

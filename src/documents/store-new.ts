@@ -5,19 +5,9 @@
 import type { App } from '../app.ts'
 import { mapConcurrently } from '../concurrency.ts'
 import { isRolledBack, type Trx } from '../db/pool.ts'
-import { publishMany } from '../events.ts'
-import * as jobs from '../jobs/queue.ts'
-import type { StagedFile } from '../ports/file-store.ts'
-import { addLabels } from './document-labels.ts'
-import { documentRow, type StoreOptions } from './store-document.ts'
+import { insertDocuments, type NewUpload } from './store-document.ts'
 import { lockOrCreateAll } from './stored-files.ts'
-import { enqueueIndex } from './versions.ts'
-import { type Document, excerptLength, selectDocuments } from './view.ts'
-
-export interface NewUpload extends StoreOptions {
-  ownerId: string
-  staged: StagedFile
-}
+import type { Document } from './view.ts'
 
 /**
  * Stores the uploads whose bytes are not stored yet, and returns their documents. Empty files, and all but one upload of the same bytes, are
@@ -33,29 +23,9 @@ export async function storeNew(app: App, trx: Trx, uploads: readonly NewUpload[]
   )
   const stored = [...bySum.values()].filter(({ staged }) => addresses.get(staged.sha256) === staged.address)
   if (stored.length === 0) return new Map()
-  const values = await Promise.all(stored.map(({ ownerId, staged, ...options }) => documentRow(app, ownerId, staged, options)))
   // After an error it waits for the others: each member is then stored alone, and must not be committed twice at once.
   await mapConcurrently(stored, stored.length, ({ staged }) => staged.commit())
-  const rows = await trx.insertInto('documents').values(values).returning(['id', 'sha256', 'title']).execute()
-  const created = rows.map(({ id, sha256, title }) => ({ id, title, upload: bySum.get(sha256) as NewUpload }))
-  await addLabels(
-    trx,
-    created.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id }))),
-  )
-  for (const isOcr of [true, false]) {
-    const entries = created.filter(({ upload }) => upload.ocr === isOcr)
-    const maxAttempts = app.config.ocr.max_attempts
-    await jobs.enqueueMany(
-      trx,
-      isOcr ? 'ocr' : 'extract',
-      entries.map(({ id, upload: { language } }) => ({ payload: { language }, documentId: id, maxAttempts })),
-    )
-  }
-  const ids = created.map(({ id }) => id)
-  await enqueueIndex(trx, ids)
-  const events = created.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
-  await publishMany(trx, 'document_created', events)
-  const documents = await selectDocuments(trx, excerptLength).where('documents.id', 'in', ids).execute()
+  const documents = await insertDocuments(app, trx, stored)
   return new Map(documents.map((document) => [bySum.get(document.sha256) as NewUpload, document]))
 }
 
@@ -68,10 +38,13 @@ interface Waiting {
 }
 
 /**
- * Opens the group commit. The returned function stores an upload with others that arrive while a group is being committed. It returns null if
- * the upload has to be stored alone: its bytes are stored already, or a member of its group failed. Throws if the answer of COMMIT is lost.
+ * Stores an upload with others that arrive while a group is being committed. Returns null if the upload has to be stored alone: its bytes are
+ * stored already, or a member of its group failed. Throws if the answer of COMMIT is lost.
  */
-export function openGroupCommit(app: App): (upload: NewUpload) => Promise<Document | null> {
+export type StoreInGroup = (upload: NewUpload) => Promise<Document | null>
+
+/** Opens the group commit. */
+export function openGroupCommit(app: App): StoreInGroup {
   let waiting: Waiting[] = []
   let isRunning = false
 

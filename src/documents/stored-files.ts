@@ -91,13 +91,12 @@ export async function lockOrCreateAll(
   trx: Trx,
   files: readonly { sha256: string; size: number; address: string }[],
 ): Promise<Map<string, string>> {
-  const rows = await trx
-    .insertInto('stored_files')
-    // Every transaction locks rows in this order: two of them cannot deadlock.
-    .values([...files].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1)).map(({ sha256, size, address }) => ({ sha256, size, address })))
-    .onConflict((conflict) => conflict.column('sha256').doUpdateSet((eb) => ({ size: eb.ref('stored_files.size') })))
-    .returning(['sha256', 'address'])
-    .execute()
+  // Every transaction locks rows in this order: two of them cannot deadlock.
+  const sorted = [...files].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1)).map(({ sha256, size, address }) => ({ sha256, size, address }))
+  const { rows } = await sql<{ sha256: string; address: string }>`
+    insert into stored_files (sha256, size, address)
+    select sha256, size, address from jsonb_to_recordset(${JSON.stringify(sorted)}::jsonb) as (sha256 text, size bigint, address text)
+    on conflict (sha256) do update set size = stored_files.size returning sha256, address`.execute(trx)
   return new Map(rows.map(({ sha256, address }) => [sha256, address]))
 }
 

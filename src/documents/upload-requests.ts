@@ -11,8 +11,8 @@ import type { Fields, Part } from '../http/multipart.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import * as settings from '../settings/settings.ts'
 import { resolveLabelIds } from './document-labels.ts'
-import { resolveOwner, storeDocument } from './store-document.ts'
-import { type NewUpload, type openGroupCommit, storeNew } from './store-new.ts'
+import { type NewUpload, resolveOwner, storeDocument } from './store-document.ts'
+import { type StoreInGroup, storeNew } from './store-new.ts'
 import { compareLargeFiles, repairStored } from './stored-files.ts'
 import { type BulkAnswer, ManyForm, OneForm, type UploadAnswer } from './upload-forms.ts'
 import { type Document, view } from './view.ts'
@@ -103,11 +103,9 @@ async function repairAndRethrow(app: App, staged: StagedFile, error: unknown): P
 
 type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
-type StoreInGroup = ReturnType<typeof openGroupCommit>
-
 /**
- * Stores several files, so that one failure does not affect the others. With an Idempotency-Key all share one
- * transaction, because the answer must be recorded exactly if the files are.
+ * Stores several files, so that one failure does not affect the others. With an Idempotency-Key all share one transaction, because the answer
+ * must be recorded exactly if the files are.
  */
 export async function storeAll(
   app: App,

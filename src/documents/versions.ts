@@ -19,14 +19,13 @@ export async function writeVersion(app: App, trx: Trx, id: string, columns: Upda
   await enqueueIndex(trx, [id])
 }
 
+/** Returns the job that indexes a document. */
+export const indexJob = (id: string) => ({ kind: 'index', payload: { document_id: id }, dedupeKey: `index:${id}` }) as const
+
 /** Queues the indexing of documents. Sorts by id, because two transactions that lock the same jobs in different orders would deadlock. */
 export async function enqueueIndex(trx: Trx, ids: readonly string[]): Promise<void> {
   const sorted = ids.toSorted()
-  for (let from = 0; from < sorted.length; from += batchSize) {
-    const batch = sorted.slice(from, from + batchSize)
-    const entries = batch.map((id) => ({ payload: { document_id: id }, dedupeKey: `index:${id}` }))
-    await jobs.enqueueMany(trx, 'index', entries)
-  }
+  for (let from = 0; from < sorted.length; from += batchSize) await jobs.enqueueAll(trx, sorted.slice(from, from + batchSize).map(indexJob))
 }
 
 /** Queues the indexing of changed documents and publishes the changes to their owners. */

@@ -91,19 +91,26 @@ export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloa
   return id
 }
 
-/** Adds many jobs with distinct `dedupeKey`s. Returns their ids in no particular order. */
-export async function enqueueMany<K extends Kind>(
-  trx: Trx,
-  kind: K,
-  newJobs: readonly (EnqueueOptions & { payload: Payloads[K] })[],
-): Promise<string[]> {
+type NewJob<K extends Kind> = EnqueueOptions & { kind: K; payload: Payloads[K] }
+
+/** Adds many jobs of one kind with distinct `dedupeKey`s. Returns their ids in no particular order. */
+export const enqueueMany = <K extends Kind>(trx: Trx, kind: K, newJobs: readonly Omit<NewJob<K>, 'kind'>[]): Promise<string[]> =>
+  enqueueAll(
+    trx,
+    newJobs.map((job) => ({ ...job, kind }) as { [K in Kind]: NewJob<K> }[Kind]),
+  )
+
+/** Adds jobs of any kinds with distinct `dedupeKey`s. Returns their ids in no particular order. */
+export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJob<K> }[Kind][]): Promise<string[]> {
   if (newJobs.length === 0) return []
-  const jobs = newJobs.map(({ payload, priority = 'normal', ...options }) => ({
+  const jobs = newJobs.map(({ kind, payload, priority = 'normal', ...options }) => ({
+    kind,
+    queue: kinds[kind].queue,
     payload,
     priority: priorities[priority],
     document_id: options.documentId ?? null,
     // The job belongs to the owner of this document.
-    about_id: options.documentId ?? ('document_id' in payload ? payload.document_id : null),
+    about_id: options.ownerId ? null : (options.documentId ?? ('document_id' in payload ? payload.document_id : null)),
     parent_id: options.parentId ?? null,
     owner_id: options.ownerId ?? null,
     dedupe_key: options.dedupeKey ?? null,
@@ -114,11 +121,11 @@ export async function enqueueMany<K extends Kind>(
   // in the given order, which prevents deadlocks between transactions with the same keys.
   const { rows } = await sql<{ id: string }>`
     insert into jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
-    select ${kind}, ${kinds[kind].queue}, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
+    select kind, queue, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
       dedupe_key, max_attempts, coalesce(run_at, now())
-    from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (payload jsonb, priority smallint, document_id uuid, about_id uuid,
-      parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz)) with ordinality as
-      w (payload, priority, document_id, about_id, parent_id, owner_id, dedupe_key, max_attempts, run_at, nth)
+    from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (kind text, queue text, payload jsonb, priority smallint,
+      document_id uuid, about_id uuid, parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz)) with ordinality as
+      w (kind, queue, payload, priority, document_id, about_id, parent_id, owner_id, dedupe_key, max_attempts, run_at, nth)
     left join lateral (select owner_id from documents where id = w.about_id limit 1) d on true
     order by nth
     on conflict (dedupe_key) where status = 'pending' do update set run_at = least(jobs.run_at, excluded.run_at)

@@ -1,24 +1,31 @@
 import { execFile } from 'node:child_process'
-import { mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startWay } from '../../support/both-ways.ts'
+import { completeInZsh } from '../../support/processes/complete-in-zsh.ts'
 import { bareEnvironment, hasProgram, run } from '../../support/processes/run.ts'
 
 const start = promisify(execFile)
 
 let folder: string
+let path: string
 const scripts = { bash: '', zsh: '', fish: '' }
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'dms-completion-'))
   await writeFile(join(folder, 'a file.txt'), '')
+  path = `${join(folder, 'bin')}:${bareEnvironment().PATH}`
   // Stands for the program that the scripts ask for names.
   await mkdir(join(folder, 'bin'))
-  await writeFile(join(folder, 'bin', 'dms'), `#!/bin/sh\n[ "$1" = complete ] && printf '%s\\n' 'House 7' inbox "$2-kind"\n`, {
-    mode: 0o755,
-  })
+  await writeFile(
+    join(folder, 'bin', 'dms'),
+    `#!/bin/sh\necho "$*" >> '${folder}/asked'\n[ "$1" = complete ] && printf '%s\\n' 'House 7' inbox "$2-kind"\n`,
+    {
+      mode: 0o755,
+    },
+  )
   for (const shell of Object.keys(scripts) as (keyof typeof scripts)[]) {
     const { code, stdout, stderr } = await run(['completion', shell])
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
@@ -49,6 +56,21 @@ const offers: readonly (readonly [line: string, expected: readonly string[]])[] 
   ['dms users add --password-file a', ['a file.txt']],
 ]
 
+/** Lines whose names come from `dms complete`, as zsh and fish complete them. */
+const named: readonly (readonly [line: string, expected: readonly string[]])[] = [
+  ['dms documents list --status pending,f', ['pending,failed']],
+  ['dms documents list --order=d', ['--order=desc']],
+  ['dms documents list --label ', ['House 7', 'inbox', 'label-kind']],
+  ['dms documents list --label=Ho', ['--label=House 7']],
+  ['dms documents list --label House\\ ', ['House 7']],
+  ['dms documents list --label "inbox,Ho', ['inbox,House 7']],
+  ['dms documents upload a --label inbox,Ho', ['inbox,House 7']],
+  ['dms users set-role us', ['user-kind']],
+  ['dms sources sync inbox sour', ['source-kind']],
+  ['dms --context cont', ['context-kind']],
+  ['dms context use cont', ['context-kind']],
+]
+
 const wordsOf = (line: string): string[] => line.split(' ')
 const linesOf = (text: string): string[] => text.split('\n').filter((line) => line !== '')
 
@@ -70,10 +92,8 @@ test.each([
 ])('bash: names and further values of %s', async (line, expected) => {
   const words = wordsOf(line).map((word) => `'${word}'`)
   const program = `source "$0"; COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _dms; printf '%s\n' "\${COMPREPLY[@]}"`
-  const env = bareEnvironment()
-  const { stdout, stderr } = await start('bash', ['--norc', '-uc', program, scripts.bash], {
-    env: { ...env, PATH: `${join(folder, 'bin')}:${env.PATH}` },
-  })
+  const env = bareEnvironment({ PATH: path })
+  const { stdout, stderr } = await start('bash', ['--norc', '-uc', program, scripts.bash], { env })
   expect({ offered: linesOf(stdout), stderr }).toEqual({ offered: expected, stderr: '' })
 })
 
@@ -98,42 +118,45 @@ test('bash: --flag=value, which bash splits into three words', async () => {
 const hasZsh = hasProgram('zsh')
 if (!hasZsh) process.stderr.write('skipped: no zsh to complete in\n')
 
-/** Replaces zsh's completion functions by ones that print their candidates. */
-const zshStubs = `
-compdef() { : }
-compset() { : }
-compadd() { shift; print -l -- "$@" }
-_files() { print -l -- * }
-_describe() { local each; shift \${1[(r)-o]:+2}; for each in "$@"; do [[ $each == -- ]] || [[ -z \${(P)each+x} ]] || print -l -- "\${(@P)each%%:*}"; done }
-`
+const isOfTest = (word: string): boolean => !/^(dms\..*|asked)$/.test(word)
 
-test.skipIf(!hasZsh).each(offers)('zsh: %s', async (line, expected) => {
-  const words = wordsOf(line)
-  const program = `${zshStubs}\nsource "$1"; words=(${words.map((word) => `'${word}'`).join(' ')}); CURRENT=${words.length}; _dms`
-  const { stdout, stderr } = await start('zsh', ['-fc', program, 'zsh', scripts.zsh], { cwd: folder, env: bareEnvironment() })
-  expect(stderr).toBe('')
-  // zsh itself drops words with another prefix.
-  const offered = linesOf(stdout).filter((word) => word.startsWith(words.at(-1) ?? '') && !word.startsWith('dms.'))
-  expect(offered.sort()).toEqual([...expected].sort())
+test.skipIf(!hasZsh)('zsh: all offers, in a terminal', async () => {
+  const completions = await completeInZsh(
+    scripts.zsh,
+    [...offers, ...named].map(([line]) => line),
+    folder,
+    path,
+  )
+  const offered = completions.map((each) =>
+    each.offered
+      .map((word) => word.replaceAll('\\', ''))
+      .filter(isOfTest)
+      .sort(),
+  )
+  expect(offered).toEqual([...offers, ...named].map(([, words]) => [...words].sort()))
+  const lineOf = (typed: string) => completions[[...offers, ...named].findIndex(([line]) => line === typed)]?.line
+  expect(lineOf('dms ocr queue pri')).toBe('dms ocr queue prioritise ')
+  expect(lineOf('dms documents list --label "inbox,Ho')).toBe('dms documents list --label "inbox,House 7" ')
+  expect(lineOf('dms documents upload a --label inbox,Ho')).toBe('dms documents upload a --label inbox,House\\ 7 ')
 })
 
 const hasFish = hasProgram('fish')
 if (!hasFish) process.stderr.write('skipped: no fish to complete in\n')
 
 test.skipIf(!hasFish)('fish: all offers', async () => {
-  const lines = offers.map(([line]) => `echo '> ${line}'; complete -C '${line}'`).join('\n')
+  const typed = [...offers, ...named]
+  const lines = typed.map(([line]) => `echo '> ${line}'; complete -C '${line.replaceAll('\\', '\\\\')}'`).join('\n')
   const { stdout, stderr } = await start('fish', ['--no-config', '-c', `source ${scripts.fish}\n${lines}`], {
     cwd: folder,
-    env: bareEnvironment({ HOME: folder }),
+    env: bareEnvironment({ HOME: folder, PATH: path }),
   })
   expect(stderr).toBe('')
   const offered = stdout
     .split(/^> .*\n/m)
     .slice(1)
     .map((text) => linesOf(text).map((each) => (each.split('\t')[0] ?? '').replaceAll('\\ ', ' ')))
-  expect(offered.map((words) => words.filter((word) => !word.startsWith('dms.')).sort())).toEqual(
-    offers.map(([, words]) => [...words].sort()),
-  )
+  expect(offered.map((words) => words.filter(isOfTest).sort())).toEqual(typed.map(([, words]) => [...words].sort()))
+  expect(await readFile(join(folder, 'asked'), 'utf8')).not.toContain('--lo')
 })
 
 test('2 for an unknown shell', async () => {

@@ -113,7 +113,7 @@ const init = (cli: Cli) =>
   manual('init', {
     summary: 'Write a configuration file with all settings',
     examples: [
-      ['config init', '/etc/dms/config.toml for root, else ~/.config/dms/config.toml'],
+      ['config init', 'the file of --config, else /etc/dms/config.toml for root and ~/.config/dms/config.toml for others'],
       ['config init --to new.toml', ''],
     ],
     exits: '0 written · 7 file exists, and no --force',
@@ -123,7 +123,7 @@ const init = (cli: Cli) =>
     .option('--force', 'replace an existing file')
     .action(async ({ to, force }: { to?: string; force?: boolean }) => {
       if (to === '-') throw usage('--to - is not supported: the file holds a secret')
-      const path = resolve(to ?? defaultPath(cli))
+      const path = resolve(to ?? cli.options.config ?? (cli.env.DMS_CONFIG || defaultPath(cli)))
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `file ${path} exists`, { fix: 'pass --force to replace it' })
       await mkdir(dirname(path), { recursive: true })
       await replaceFile(path, withSecret(readPackageFile('config.example.toml')))

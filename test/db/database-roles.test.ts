@@ -1,6 +1,6 @@
 /** What the application's connection may do: its own role is no superuser, and migrations run as the owner of the tables. */
 import { randomUUID } from 'node:crypto'
-import { chmod } from 'node:fs/promises'
+import { chmod, readFile } from 'node:fs/promises'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { describe, expect, inject, onTestFinished, test, vi } from 'vitest'
@@ -135,13 +135,11 @@ describe('an external database with database.migration_url', () => {
     const name = `dms_test_${randomUUID().replaceAll('-', '')}`
     const client = new pg.Client(inject('databaseUrl').replace('NAME', 'postgres'))
     await client.connect()
-    for (const statement of [
-      `create role ${name}_owner login`,
-      `create role ${name}_app login`,
-      `grant ${name}_app to ${name}_owner`,
-      `create database ${name} owner ${name}_owner`,
-    ])
-      await client.query(statement)
+    // The statements of the documentation, for this database.
+    const [, documented = ''] = /^```sql\n([\s\S]*?)^```$/m.exec(await readFile('docs/operations.md', 'utf8')) ?? []
+    const statements = documented.trim().split('\n')
+    expect(statements.length).toBe(4)
+    for (const statement of statements) await client.query(statement.replaceAll(/\bdms(?=[_ ])/g, name))
     onTestFinished(async () => {
       await client.query(`drop database ${name} with (force)`)
       await client.query(`drop role ${name}_app, ${name}_owner`)

@@ -1,149 +1,94 @@
-/** Runs the shell lines of README and docs/ as they stand, in bash, beside a server. */
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { chmod, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+/** Runs the shell lines of README and docs/ as they stand. */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { bareEnvironment, executable, hasProgram } from '../support/processes/run.ts'
+import { type DocsLine, docsLines, pageNames } from '../support/processes/docs-lines.ts'
+import { hasProgram } from '../support/processes/run.ts'
+import { type DocsMachine, type Done, isWithoutServer, startDocsMachine } from '../support/servers/docs-machine.ts'
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
-const names = ['README.md', ...(await readdir(join(root, 'docs'))).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)]
-const hasPrograms = ['bash', 'curl', 'jq'].every(hasProgram)
-if (!hasPrograms) process.stderr.write('skipped: without bash, curl and jq the lines of the documentation cannot run\n')
+const programs = ['bash', 'curl', 'jq', 'openssl', 'tar']
+const hasPrograms = programs.every(hasProgram)
+if (!hasPrograms) process.stderr.write(`skipped: the lines of the documentation need ${programs.join(', ')}\n`)
+const lines = await docsLines()
+const serveLine = 'npx dms serve'
 
-/** Returns the lines of the fenced blocks of a page, without prompts, comments and the fields of cron. */
-async function shellLines(name: string): Promise<string[]> {
-  const text = await readFile(join(root, name), 'utf8')
-  return [...text.matchAll(/^```(sh|console|cron|)\n([\s\S]*?)^```$/gm)].flatMap(([, kind = '', block = '']) => {
-    const isScreen = kind === '' || kind === 'console'
-    const lines = block.replaceAll('\\\n', ' ').split('\n')
-    return lines
-      .filter((line) => (isScreen ? line.startsWith('$ ') : line.trim() !== '' && !line.startsWith('#')))
-      .map((line) => (isScreen ? line.slice(2) : line.replace(/^(?:[\d*/]+ +){5}\w+ +/, '').replaceAll('\\%', '%')))
-  })
-}
+/** Lines that cannot run in a test, with the reason. bash parses them. */
+const notRun: readonly (readonly [pattern: RegExp, reason: string])[] = [
+  [/^npm ci\b|^npm install |^node .*prune-packages|^apt (install|purge) /, 'installs or removes packages: package/pack.test.ts'],
+  [/^npm (test|run)\b|^\.ci\/run/, 'runs tests'],
+  [/^systemctl /, 'starts and stops services of the machine: server/systemd.test.ts'],
+  [/^(useradd|userdel|install -d -o dms) /, 'needs another account'],
+  [/^rm -r \/var/, 'deletes data'],
+]
+const isRun = ({ text }: DocsLine): boolean =>
+  text !== serveLine && !isWithoutServer(text) && !notRun.some(([pattern]) => pattern.test(text))
 
-/** Lines that install or stop programs, need another machine or a terminal, or have a test of their own for the command. */
-const isLeftOut =
-  /^(npm|apt|systemctl|useradd|userdel|install|cp|ln|rm|node|cat|sudo|openssl|SHELL|PATH|MAILTO|DMS_NO_INPUT)\b|example\.org|hc-ping|amazonaws|ssh |dms (serve|restore|backup|check|worker|events|context|logout|whoami|api|healthcheck|docs|sources|users import|--context|--print-curl)|dms config init|huge\.tif|<\(/
-
-let folder: string
-let env: Record<string, string>
-let server: ReturnType<typeof spawn>
-let host: string
-
+let machine: DocsMachine
 beforeAll(async () => {
-  if (!hasPrograms) return
-  folder = await mkdtemp(join(tmpdir(), 'dms-shell-'))
-  await chmod(folder, 0o711)
-  for (const name of ['bin', 'work', 'srv', 'in', 'usb']) await mkdir(join(folder, name))
-  const programs = { dms: `exec '${process.execPath}' '${executable}' "$@"`, npx: 'exec "$@"' }
-  for (const [name, line] of Object.entries(programs)) await writeFile(join(folder, 'bin', name), `#!/bin/sh\n${line}\n`, { mode: 0o755 })
-  const files = {
-    'letter.pdf': 'Harbour fees for 2026. Annual report.',
-    'scan.png': 'A lease, telecom',
-    'notes.txt': 'Call Ms Lind',
-    'contract.pdf': 'c',
-  }
-  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, 'work', name), text)
-  await writeFile(join(folder, 'srv', 'invoice.txt'), 'invoice')
-  const bare = bareEnvironment({ DMS_DATA_DIR: join(folder, 'data'), HOME: folder, DMS_WORKER_CONCURRENCY: '1' })
-  const [, password = ''] = /"password":"([^"]+)"/.exec(await readFile(join(root, 'README.md'), 'utf8')) ?? []
-  env = { ...bare, PATH: `${join(folder, 'bin')}:${bare.PATH}` }
-  server = spawn(process.execPath, [executable, 'serve'], {
-    env: { ...env, DMS_SERVER_PORT: '0', DMS_ADMIN_PASSWORD: password },
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
-  let said = ''
-  for await (const chunk of server.stderr?.iterator({ destroyOnReturn: false }) ?? []) {
-    said += chunk
-    const listening = /listening on http:\/\/(\S+)/.exec(said)
-    if (listening) host = listening[1] as string
-    if (listening) break
-  }
-  if (!host) throw new Error(said)
-  server.stderr?.resume()
+  if (hasPrograms) machine = await startDocsMachine(serveLine)
 }, 120_000)
+afterAll(() => machine?.stop(), 60_000)
 
-afterAll(async () => {
-  if (!hasPrograms) return
-  server.kill()
-  if (server.exitCode === null) await once(server, 'exit')
-  await rm(folder, { recursive: true, force: true })
+test.skipIf(!hasPrograms)('bash can parse the lines that do not run', () => {
+  const wrong = lines.filter((line) => !isRun(line) && spawnSync('bash', ['-nc', line.text]).status !== 0)
+  expect(wrong.map(({ at }) => at)).toEqual([])
 })
 
-/** Runs lines in one shell, in the folder of the files. */
-function runLines(lines: readonly string[], more: Record<string, string> = {}): Promise<{ code: number; stdout: string; stderr: string }> {
-  const script = lines
-    .join('\n')
-    .replaceAll('localhost:8080', host)
-    .replaceAll('/srv/scans', join(folder, 'srv'))
-    .replaceAll('./in', join(folder, 'in'))
-    .replaceAll('/mnt/usb', join(folder, 'usb'))
-  const options = { env: { ...env, ...more }, cwd: join(folder, 'work'), timeout: 120_000 }
-  return new Promise((resolve) => {
-    const child = execFile('bash', ['--norc', '-euo', 'pipefail', '-c', script], options, (error, stdout, stderr) => {
-      resolve({ code: typeof error?.code === 'number' ? error.code : error ? -1 : 0, stdout, stderr })
-    })
-    child.stdin?.end()
-  })
-}
-
-test.skipIf(!hasPrograms)('bash can parse every line', async () => {
-  const wrong: string[] = []
-  for (const name of names)
-    for (const line of await shellLines(name)) {
-      const parse = spawn('bash', ['-nc', line], { stdio: 'ignore' })
-      const [code] = await once(parse, 'exit')
-      if (code !== 0) wrong.push(`${name}: ${line}`)
-    }
-  expect(wrong).toEqual([])
+test('lines that do not run name scripts and units that exist', async () => {
+  for (const [pattern, reason] of notRun) expect(lines.filter(({ text }) => pattern.test(text)).length, reason).toBeGreaterThan(0)
+  const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> }
+  const all = lines.map(({ text }) => text).join('\n')
+  const named = [...all.matchAll(/\bnpm (?:run )?(?=test|check|format)([\w:]+)/g)].map(([, name = '']) => name)
+  const units = [...all.matchAll(/\bdms[\w-]*\.(?:service|timer)\b/g)].map(([name]) => name)
+  expect([named.length > 5, units.length > 3]).toEqual([true, true])
+  expect([...named.filter((name) => !(name in scripts)), ...units.filter((name) => !existsSync(`deploy/${name}`))]).toEqual([])
 })
 
 test.skipIf(!hasPrograms)(
-  'README.md: the first upload is found, and the requests over HTTP work',
+  'every line exits as its page says, and lines for cron print nothing',
   async () => {
-    const lines = (await shellLines('README.md')).filter((line) => /^(npx dms (documents|search)|TOKEN=|curl)/.test(line))
-    expect(lines.length).toBe(6)
-    const { code, stdout, stderr } = await runLines(lines)
-    expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining('error') })
-    expect(stdout).toContain('Harbour fees for 2026')
-    expect(stdout).toContain('"ocr_queued": true')
-    expect(stdout).toContain('<mark>')
+    const variables: Record<string, string> = {}
+    const outputs = new Map<string, string>()
+    const wrong: string[] = []
+    expect(lines.filter(isRun).length).toBeGreaterThan(60)
+    let page = ''
+    for (const line of lines.filter(isRun)) {
+      // A page begins on the server's machine.
+      if (page !== line.page) await machine.run(['dms context use local -q'])
+      page = line.page
+      const done = line.isCron ? await machine.runInCron(line) : await runLine(line, variables)
+      outputs.set(line.text, done.stdout)
+      const isRight = done.code === line.code && (!line.isCron || done.stdout + done.stderr === '')
+      if (!isRight) wrong.push(`${line.at}: ${line.text}\n  exit ${done.code}: ${done.stdout}${done.stderr}`)
+    }
+    expect(wrong).toEqual([])
+    const screen = [...outputs.values()].join('\n')
+    for (const shown of ['Harbour fees for 2026', '"ocr_queued": true', '<mark>', '"PAYLOAD_TOO_LARGE"']) expect(screen).toContain(shown)
+    expect(machine.reports).toEqual(['/a-uuid/0', '/a-uuid/0'])
   },
-  120_000,
+  600_000,
 )
+
+/** Runs a line with the variables of the lines above it. */
+async function runLine({ text }: DocsLine, variables: Record<string, string>): Promise<Done> {
+  const [, name] = /^([A-Z]+)=\$\(/.exec(text) ?? []
+  const script = name ? [text, `printf %s "$${name}"`] : [text]
+  const extra: Record<string, string> = {}
+  if (/\$DMS_URL\b/.test(text)) extra.DMS_URL = 'https://dms.example.org'
+  if (text.startsWith('dms config ')) extra.DMS_CONFIG = '/etc/dms/config.toml'
+  if (/^dms restore (?!.*--data-dir)/.test(text)) extra.DMS_DATA_DIR = '/var/lib/dms-empty'
+  const done = await machine.run(script, { ...variables, ...extra })
+  if (name) variables[name] = done.stdout
+  if (name) variables.ID = (await machine.run(['dms documents list --limit 1 -o id'])).stdout.trim()
+  return done
+}
 
 test.skipIf(!hasPrograms)('commands in sentences that make tokens run on the server', async () => {
-  const pages = await Promise.all(names.map((name) => readFile(join(root, name), 'utf8')))
-  const lines = pages.flatMap((text) => [...text.matchAll(/`(dms tokens create [a-z][^`]+)`/g)].map(([, line = '']) => line))
-  expect(lines.length).toBeGreaterThan(0)
+  const pages = await Promise.all(pageNames.map((name) => readFile(name, 'utf8')))
+  const created = pages.flatMap((text) => [...text.matchAll(/`(dms tokens create [a-z][^`]+)`/g)].map(([, line = '']) => line))
+  expect(created.length).toBeGreaterThan(0)
   const user = JSON.stringify([{ username: 'svc-scan', email: 'svc-scan@example.org' }])
-  const { code, stdout } = await runLines([`echo '${user}' | dms users import - --format json -q`, ...lines])
+  const { code, stdout } = await machine.run([`echo '${user}' | dms users import - --format json -q`, ...created])
   expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/\S/) })
 })
-
-test.skipIf(!hasPrograms)(
-  'lines that need nothing but a server and its files exit with 0',
-  async () => {
-    const login = (await shellLines('README.md')).find((line) => line.startsWith('TOKEN=')) ?? ''
-    const setUp = [login, 'echo "$TOKEN"', 'dms labels create inbox -q', 'dms labels create telecom -q', 'dms labels create q4 -q']
-    const prepared = await runLines([...setUp, 'dms documents upload notes.txt --wait -q', 'dms documents list -o id'])
-    expect(prepared).toMatchObject({ code: 0 })
-    const [TOKEN = '', ID = ''] = prepared.stdout.trim().split('\n')
-    const wrong: string[] = []
-    let count = 0
-    for (const name of names)
-      for (const line of await shellLines(name)) {
-        if (isLeftOut.test(line) || /^npx|^TOKEN=/.test(line)) continue
-        count++
-        const { code, stderr } = await runLines([line], { TOKEN, ID, ...(line.includes('DMS_URL') ? { DMS_URL: `http://${host}` } : {}) })
-        if (code !== 0) wrong.push(`${name}: ${line}\n  exit ${code}: ${stderr}`)
-      }
-    expect(wrong).toEqual([])
-    expect(count).toBeGreaterThan(20)
-  },
-  300_000,
-)

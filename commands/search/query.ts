@@ -1,9 +1,9 @@
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
-import { collectValues, parseCount, parsePeriodFlag, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
+import { collectValues, parseCount, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
-import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from '../../src/cli/arguments/time-span.ts'
+import { addTimeSpanFlags, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from '../../src/cli/arguments/time-span.ts'
 import { findOwnerId } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -83,7 +83,7 @@ export const query = (cli: Cli) =>
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--owner <user>', 'only of this user (name or id); for admins')
-    .option('--date <period>', 'only with this document date: 2026, 2026-03, 2025..2026-03')
+    .option('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03')
     .option('--min-confidence <n>', 'minimum OCR confidence, 0 to 1')
     .option('--fuzzy', 'tolerate one typo in words of 5 letters or more, two from 9 letters')
     .option('--no-highlight', 'omit the matching text')

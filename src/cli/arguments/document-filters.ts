@@ -1,10 +1,10 @@
 /** Flags that select documents. */
 import type { Command } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
-import { parsePeriodFlag, SuggestingOption } from './flag-values.ts'
+import { SuggestingOption } from './flag-values.ts'
 import { findLabelIds } from './labels.ts'
 import { findSourceId } from './sources.ts'
-import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
+import { addTimeSpanFlags, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
 import { findOwnerId } from './users.ts'
 
 /** Statuses of a document. */
@@ -27,7 +27,7 @@ export const addFilterFlags = (command: Command, options: { hasTo?: boolean } = 
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--label <labels>', 'only with all these labels (names or ids, separated by commas)')
-    .option('--date <period>', 'only with this document date: 2026, 2026-03, 2025..2026-03')
+    .option('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03')
     .option('--owner <user>', 'only of this user (name or id); for admins')
 
 /** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */

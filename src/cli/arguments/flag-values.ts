@@ -1,6 +1,5 @@
 /** Parsers of flag values. */
 import { Option } from 'commander'
-import { type Period, parsePeriod } from '../../calendar.ts'
 import { parseDuration } from '../../config/values.ts'
 import { usage } from '../runtime/exit.ts'
 
@@ -30,13 +29,6 @@ export function parseKeyValues(flag: string, pairs: readonly string[]): Record<s
       return [pair.slice(0, at), pair.slice(at + 1)]
     }),
   )
-}
-
-/** Parses a period such as 2026, 2026-03 or 2025..2026-03. Throws Failure USAGE with the name of the flag. */
-export function parsePeriodFlag(flag: string, text: string): Period {
-  const period = parsePeriod(text)
-  if (!period) throw usage(`${flag} ${text}: not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between`)
-  return period
 }
 
 /** Parses the whole number of a flag. Throws Failure USAGE if it is not between `min` and `max`. */

@@ -1,6 +1,6 @@
 /** Dates in flags, and the flags of a time span. */
 import { type Command, Option } from 'commander'
-import { isCalendarDate } from '../../calendar.ts'
+import { isCalendarDate, type Period, parsePeriod } from '../../calendar.ts'
 import { usage } from '../runtime/exit.ts'
 import { parseDurationFlag } from './flag-values.ts'
 
@@ -55,4 +55,15 @@ export function parseDayFlag(flag: string, text: string): string {
   const day = Object.hasOwn(days, word) ? parseWhen(flag, word) : word
   if (!isCalendarDate(day)) throw usage(`${flag} ${text}: not a date such as 2026-03-17 or yesterday`)
   return day
+}
+
+/**
+ * Parses a period: a year, month, day, yesterday or today (in UTC), or two of them with `..` between. A duration is the first day of a period that
+ * goes on. Throws Failure USAGE.
+ */
+export function parsePeriodFlag(flag: string, text: string): Period {
+  const days = text.split('..').map((day) => (/[a-z]\s*$/i.test(day) ? parseWhen(flag, day).slice(0, 10) : day.trim()))
+  const period = parsePeriod(`${days.join('..')}${/^\s*\d+[.\d]*\s*[a-z]+\s*$/i.test(text) ? '..' : ''}`)
+  if (!period) throw usage(`${flag} ${text}: not of the form 2026, 2026-03, 2026-03-17, yesterday, or two of them with .. between`)
+  return period
 }

@@ -21,6 +21,15 @@ for (const way of ways)
     expect(await list('--date', '2024..')).toBe('TITLE,DATE,DATE_SOURCE\n')
     const manifest = await dms(['documents', 'export', '--date', '2023', '--to', join(folder, 'out'), '-o', 'json'])
     expect(manifest.code).toBe(0)
+    expect((await dms(['documents', 'update', id, '--date', 'yesterday'])).code).toBe(0)
+    const periods = ['Yesterday', '2d..today', '7d', '..7d']
+    const counts = await Promise.all(periods.map(async (period) => (await list('--date', period)).trim().split('\n').length - 1))
+    expect(Object.fromEntries(periods.map((period, at) => [period, counts[at]]))).toEqual({
+      Yesterday: 1,
+      '2d..today': 1,
+      '7d': 1,
+      '..7d': 0,
+    })
     expect((await dms(['documents', 'update', id, '--date', 'none'])).code).toBe(0)
     expect(JSON.parse((await dms(['documents', 'get', id, '-o', 'json'])).stdout)).toMatchObject({
       document_date: null,
@@ -30,6 +39,8 @@ for (const way of ways)
       ['documents', 'update', id, '--date', '2023'],
       ['documents', 'upload', file, '--date', 'someday'],
       ['documents', 'list', '--date', '2024-13'],
+      ['documents', 'list', '--date', 'someday..'],
+      ['search', 'query', 'x', '--date', '12'],
       ['search', 'query', 'harbour', '--date', '1..2'],
     ])
       expect([args, (await dms(args)).code]).toEqual([args, 2])

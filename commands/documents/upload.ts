@@ -30,7 +30,7 @@ export const upload = (cli: Cli) =>
       summary: 'Upload files; skip those that exist on the server',
       examples: [
         ['documents upload contract.pdf --label contracts --create-labels', 'creates the label if it is missing'],
-        ['documents upload -r /srv/scans --wait', 'a folder; waits until OCR has finished'],
+        ['documents upload -r /srv/scans --wait', 'a folder; waits until search finds the documents'],
         ["documents upload -r . --include '*.pdf' --exclude drafts -n", 'dry run'],
         ['documents upload -r /srv/scans --min-age 1m --after-upload move:/srv/done -q', 'from cron'],
         ['find . -mtime -1 -print0 | dms documents upload --files-from - -0', 'a list of paths'],
@@ -56,7 +56,7 @@ export const upload = (cli: Cli) =>
     .option('--title <title>', 'title instead of the file name, for a single file')
     .option('--resume', 'use the upload cache (default with -r)')
     .option('--no-resume', 'ignore the upload cache')
-    .option('--wait', 'wait until OCR has finished')
+    .option('--wait', 'wait until OCR has finished and search finds the documents')
     .option('-n, --dry-run', 'look up the files, upload nothing')
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags

@@ -17,7 +17,7 @@ const columns: Column<Row>[] = [
 
 export const wait = (cli: Cli) =>
   manual('wait <id...>', {
-    summary: 'Wait until OCR of documents has finished',
+    summary: 'Wait until documents are read and search finds them',
     examples: [
       ['documents wait 0192f0c1-… --timeout 30m', ''],
       ['dms documents upload -r scans -o id | dms documents wait - && echo done', 'ids from a pipe'],
@@ -48,5 +48,5 @@ export const wait = (cli: Cli) =>
       const hasFailed = flags.for === 'completed' && rows.some(({ status }) => status === 'failed')
       if (hasFailed) cli.exit = 'PARTIAL'
       cli.print(rows, { columns, isQuery: false })
-      if (left.size > 0) throwIfTimedOut(cli, `OCR of ${left.size} of ${ids.length} documents has not finished`)
+      if (left.size > 0) throwIfTimedOut(cli, `${left.size} of ${ids.length} documents cannot be found by search yet`)
     })

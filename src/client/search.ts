@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { SearchClause, SearchSort } from '../ports/search-engine.ts'
-import type { Answer, Filters, SimilarAnswer, Suggestions } from '../search/routes.ts'
+import type { Answer, Filters, PendingAnswer, SimilarAnswer, Suggestions } from '../search/routes.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 
 export type SearchAnswer = z.infer<typeof Answer>
@@ -33,6 +33,9 @@ export const search = ({ call }: OpenConnection) => ({
     const { suggestions } = await call<z.infer<typeof Suggestions>>('GET', withQuery(pathOf('search', 'suggest'), { q, limit }))
     return suggestions
   },
+  /** Returns those of up to 1,000 documents whose last change search does not find yet. */
+  pending: async (ids: readonly string[]): Promise<string[]> =>
+    (await call<z.infer<typeof PendingAnswer>>('POST', pathOf('search', 'pending'), { ids })).pending,
   /** Finds the documents most similar to one, best first. */
   similar: async (id: string, limit?: number): Promise<z.infer<typeof SimilarAnswer>['results']> => {
     const { results } = await call<z.infer<typeof SimilarAnswer>>('GET', withQuery(pathOf('documents', id, 'similar'), { limit }))

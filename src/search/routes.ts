@@ -4,6 +4,7 @@ import { booleanText, calendarDate, endTimestampText, integerText, jsonText, lis
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { resolvePage } from '../settings/settings.ts'
+import { findPending } from './pending.ts'
 import { Clauses, Sort } from './query/clauses.ts'
 import * as search from './search.ts'
 
@@ -66,6 +67,8 @@ export const Answer = z.object({
 export const SimilarAnswer = z.object({ results: z.array(Result) })
 
 export const Suggestions = z.object({ suggestions: z.array(z.object({ text: z.string(), documents: z.int() })) })
+
+export const PendingAnswer = z.object({ pending: z.array(z.uuid()) })
 
 /** Page parameters in a JSON body. */
 const pageBody = ({ limits }: App['config']) => ({
@@ -132,6 +135,18 @@ export const routes = (app: App): Route[] => [
       answer: Suggestions,
     },
     async ({ actor, query: { q, limit } }) => ({ suggestions: await search.suggest(app, actor, q, limit) }),
+  ),
+  user(
+    'POST /api/search/pending',
+    {
+      scope: 'read',
+      summary: 'List documents that search does not find yet',
+      description:
+        'Returns those of the documents whose last change waits for the search index. A document whose text is still being extracted is not among them: read its `status` first.',
+      body: z.object({ ids: listOf(z.guid('an id'), 1000, 1) }),
+      answer: PendingAnswer,
+    },
+    async ({ actor, body: { ids } }) => ({ pending: await findPending(app, actor, ids) }),
   ),
   user(
     'GET /api/documents/:id/similar',

@@ -27,6 +27,10 @@ export const rows: Rows = {
   'GET /api/search/suggest': {
     good: () => ({ query: { q: 'word' } }),
   },
+  'POST /api/search/pending': {
+    good: async (world, who) => ({ json: { ids: [await world.document(who)] } }),
+    withIds: [async (world, who) => ({ json: { ids: [await world.document(who)] } })],
+  },
   'GET /api/documents/:id/similar': {
     good: async (world, who) => ({ params: { id: await world.document(who) } }),
   },

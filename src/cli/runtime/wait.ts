@@ -1,4 +1,4 @@
-/** Polling, and waiting for OCR of documents. */
+/** Polling, and waiting until documents can be found. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
@@ -55,8 +55,11 @@ export async function pollUntil(cli: Cli, isOver: () => Promise<boolean>): Promi
   }
 }
 
+/** Ids of one request for pending documents. */
+const maxPendingLookups = 1000
+
 /**
- * Waits until each document is completed or failed and calls `onEnd` (null: deleted). Returns the ids that were unfinished when `cli.signal` aborted.
+ * Waits until each document is completed or failed and search finds it, and calls `onEnd` (null: deleted). Returns the ids that were unfinished when `cli.signal` aborted.
  */
 export async function waitForDocuments(
   cli: Cli,
@@ -67,18 +70,26 @@ export async function waitForDocuments(
   const waiting = new Set(ids)
   const total = waiting.size
   const progress = cli.progress('reading')
+  const finished = new Map<string, DocumentView>()
   let hasStopped = false
+  const end = (id: string, document: DocumentView | null): void => {
+    waiting.delete(id)
+    finished.delete(id)
+    onEnd(id, document)
+  }
   await pollUntil(cli, async () => {
     progress.update({ done: total - waiting.size, total })
     const busy = waiting.size > maxSingleLookups ? await listUnfinished(client) : new Set<string>()
     for (const id of waiting) {
-      if (busy.has(id)) continue
-      const document = await getIfExists(client, id)
+      if (busy.has(id) || finished.has(id)) continue
+      const document = await nullIfMissing(client.documents.get(id))
       if (hasStopped) return false
-      if (document && !isFinished(document)) continue
-      waiting.delete(id)
-      onEnd(id, document)
+      if (!document) end(id, document)
+      else if (isFinished(document)) finished.set(id, document)
     }
+    const pending = await findPending(client, [...finished.keys()])
+    if (hasStopped) return false
+    for (const [id, document] of finished) if (!pending.has(id)) end(id, document)
     return waiting.size === 0
   })
   hasStopped = true
@@ -101,9 +112,19 @@ async function listUnfinished(client: Client): Promise<Set<string>> {
   return ids
 }
 
-async function getIfExists(client: Client, id: string): Promise<DocumentView | null> {
+async function findPending(client: Client, ids: readonly string[]): Promise<Set<string>> {
+  const pending = new Set<string>()
+  for (let from = 0; from < ids.length; from += maxPendingLookups) {
+    const batch = ids.slice(from, from + maxPendingLookups)
+    for (const id of (await nullIfMissing(client.search.pending(batch))) ?? []) pending.add(id)
+  }
+  return pending
+}
+
+/** Returns null for 404: the document was deleted, or the server is older than the route. */
+async function nullIfMissing<Answer>(answer: Promise<Answer>): Promise<Answer | null> {
   try {
-    return await client.documents.get(id)
+    return await answer
   } catch (error) {
     if ((error as { status?: unknown }).status === 404) return null
     throw error

@@ -26,7 +26,7 @@ export interface UploadRun extends Omit<SendOptions, 'client'> {
   readonly afterUpload: AfterUpload
   /** skips files that changed within this time */
   readonly minAgeMs: number
-  /** wait for OCR */
+  /** wait for OCR and indexing */
   readonly shouldWait: boolean
   /** output of an endless command */
   readonly batch?: Batch
@@ -37,7 +37,7 @@ interface RunContext extends UploadRun {
   readonly sendOptions: SendOptions
   /** true over a network, where requests and bytes are slow */
   readonly isRemote: boolean
-  /** items that are added after OCR of their documents */
+  /** items that are added once search finds their documents */
   readonly waitingItems: BatchItem[]
   /** checksums of a dry run: the second file with the same content is not sent */
   readonly dryRunSums: Set<string>
@@ -201,7 +201,7 @@ async function hashFile({ path }: FoundFile, signal: AbortSignal | undefined): P
   }
 }
 
-/** Adds each item after OCR of its document, and the others as pending when the command is stopped. */
+/** Adds each item once search finds its document, and the others as pending when the command is stopped. */
 async function addAfterWait({ cli, sendOptions, waitingItems }: RunContext, add: (item: BatchItem) => void): Promise<void> {
   const waiting = new Map(Map.groupBy(waitingItems, ({ id }) => id as string))
   try {

@@ -102,8 +102,8 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
   })
 
-  test('wait: 0 if all are completed, 3 if one failed, 6 for an unknown id, 8 after --timeout', async () => {
-    const { dms, app, asAda, runJobs } = await startWay(way)
+  test('wait: 0 if all are completed and search finds them, 3 if one failed, 6 for an unknown id, 8 after --timeout', async () => {
+    const { dms, app, asAda, asBob, runJobs } = await startWay(way)
     const [good, bad] = [await upload(asAda, 'a.txt', 'fine'), await upload(asAda, 'b.pdf', '%PDF-1.7\nnot one')]
     // Another worker is registered, so this process runs no jobs.
     await app.db
@@ -114,9 +114,18 @@ describe.each(ways)('%s:', (way) => {
     expect(late).toMatchObject({
       code: 8,
       stdout: `${good.id}\tpending\ta\t\n`,
-      stderr: expect.stringContaining('OCR of 1 of 1 documents has not finished'),
+      stderr: expect.stringContaining('1 of 1 documents cannot be found by search yet'),
     })
+    await runJobs(['ocr'])
+    expect(await dms(['documents', 'wait', good.id, '--timeout', '1s'])).toMatchObject({ code: 8, stdout: `${good.id}\tcompleted\ta\t\n` })
+    const bads = [bad.id, nowhere]
+    expect([await asAda.search.pending([good.id, ...bads]), await asBob.search.pending([good.id])]).toEqual([
+      expect.toSatisfy((ids: string[]) => ids.length === 2 && ids.includes(good.id)),
+      [],
+    ])
     await runJobs()
+    expect(await asAda.search.pending([good.id, ...bads])).toEqual([])
+    expect((await dms(['search', 'query', 'fine', '-o', 'id'])).stdout).toBe(`${good.id}\n`)
     expect(await dms(['documents', 'wait', good.id])).toMatchObject({ code: 0, stdout: `${good.id}\tcompleted\ta\t\n`, stderr: '' })
     const both = await dms(['documents', 'wait', '-', '--json'], { input: `${good.id} ${bad.id}` })
     expect(both.code).toBe(3)

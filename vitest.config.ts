@@ -9,6 +9,8 @@ export default defineConfig({
     // What a library that only tests use says of how it is set up.
     onConsoleLog: (log) => !log.startsWith('oidc-provider '),
     testTimeout: 60_000,
+    // A second, the default, is too short for two workers and their databases on two cores.
+    expect: { poll: { timeout: 20_000 } },
     hookTimeout: 60_000,
   },
 })

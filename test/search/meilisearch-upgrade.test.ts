@@ -29,5 +29,5 @@ test('an index of an earlier version, without an attribute for facets: PostgreSQ
   const query = { text: 'harbour', fuzzy: false, highlight: false, offset: 0, limit: 10, maxResults: 1000 }
   const { hits, facets } = await app.search.search({ ...query, filter: { ...noFilter, datedFrom: '2024-01-01' } })
   expect([hits.map(({ document_id }) => document_id), facets.years]).toEqual([[id], { 2024: 1 }])
-  await vi.waitFor(() => expect(updates).toHaveLength(1))
+  await vi.waitFor(() => expect(updates).toHaveLength(1), 30_000)
 })

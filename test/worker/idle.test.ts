@@ -27,7 +27,7 @@ test('a worker without work writes nothing for seconds; one at work shows itself
     ).lease_until
   await expect.poll(lease).not.toBe(null)
   const until = (await lease())?.getTime() ?? 0
-  await expect.poll(seen, { timeout: 3000 }).toBeGreaterThan(first)
-  await expect.poll(async () => (await lease())?.getTime(), { timeout: 3000 }).toBeGreaterThan(until)
+  await expect.poll(seen, { timeout: 20_000 }).toBeGreaterThan(first)
+  await expect.poll(async () => (await lease())?.getTime(), { timeout: 20_000 }).toBeGreaterThan(until)
   await worker.stop(0)
 })

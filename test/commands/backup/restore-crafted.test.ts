@@ -1,7 +1,8 @@
 /** Crafted backups: nothing outside the store is read, written or removed, and nothing is restored. */
-import { link, mkdir, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, link, mkdir, mkdtemp, readdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
 import { filePath } from '../../../src/backup/manifest.ts'
 import { tarEnd, tarHeader } from '../../../src/http/tar-writer.ts'
 import { startApp, upload } from '../../support/app.ts'
@@ -9,17 +10,30 @@ import { archiveOf, consistent, type Entry, entriesOf, entryOf, hash, linkHeader
 import { connection, dms, emptyPlace, folder, here } from '../../support/places.ts'
 import { storeFiles } from '../../support/servers/server.ts'
 
+let backups: ReturnType<typeof createBackups> | undefined
+afterAll(async () => {
+  if (backups) await rm((await backups).to, { recursive: true })
+})
+
 /** Creates a valid backup in both formats, and a folder with a foreign file. */
-async function goodBackup() {
+async function createBackups() {
   const { databaseUrl, dataDir, asAda } = await startApp()
   const { id } = await upload(asAda, 'harbour.txt', 'Harbour fees for 2026')
-  const to = await folder()
-  const [archive, mirror] = [join(to, 'x.tar'), join(to, 'mirror')]
+  const to = await mkdtemp(join(tmpdir(), 'dms-crafted-'))
   const place = { databaseUrl, dataDir }
-  await here(place, ['backup', 'create', '--to', archive])
-  await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
+  await here(place, ['backup', 'create', '--to', join(to, 'x.tar')])
+  await here(place, ['backup', 'create', '--format', 'dir', '--to', join(to, 'mirror')])
   await writeFile(join(to, 'thesis.txt'), 'mine')
-  return { to, archive, mirror, id, entries: await entriesOf(archive) }
+  return { to, id }
+}
+
+/** Copies what createBackups() made once. */
+async function goodBackup() {
+  backups ??= createBackups()
+  const [{ to: from, id }, to] = [await backups, await folder()]
+  await cp(from, to, { recursive: true, preserveTimestamps: true })
+  const archive = join(to, 'x.tar')
+  return { to, archive, mirror: join(to, 'mirror'), id, entries: await entriesOf(archive) }
 }
 
 /** Restores a backup with and without --skip-damaged, then checks the folders around the target. */

@@ -9,9 +9,9 @@ import fc from 'fast-check'
 import { parseAst } from 'vitest/node'
 
 const root = join(import.meta.dirname, '../../..')
-const length = 3000
-/** milliseconds; a square takes about four */
-const patience = 3000
+const length = 1500
+/** milliseconds; a square takes about one */
+const patience = 375
 /** What a text may go on with for long whatever the expression looks for. */
 const common = [' ', '\t', '\n', 'a', 'A', '0', '-', '_', '.', '/', '"', '\\', '<', '>', '[', '{', '=', ',', ' a', 'a.', '\\"', 'é']
 /** Expressions that must be found, or nothing is. */

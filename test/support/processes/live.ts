@@ -26,7 +26,7 @@ export interface LiveSocket {
   /** resolves with code and reason once it is closed */
   readonly closed: Promise<{ code: number; reason: string }>
   say(message: unknown): void
-  /** The first message that fits, of those so far or to come; it is taken off `messages`, as is all before it. Rejects after 5 seconds. */
+  /** The first message that fits, of those so far or to come; it is taken off `messages`, as is all before it. Rejects after 30 seconds. */
   next(fits: string | ((message: Message) => boolean)): Promise<Message>
   /** Signs in and subscribes; the last answer. */
   join(token: string, events?: readonly string[], since?: number): Promise<Message>
@@ -113,7 +113,7 @@ export async function openWebSocket(url: string, headers: Record<string, string>
         const clock = setTimeout(() => {
           waiting.delete(look)
           reject(new Error(`no ${fits} among ${JSON.stringify(messages)}`))
-        }, 5000)
+        }, 30_000)
         waiting.add(look)
         look()
       }),

@@ -55,7 +55,8 @@ export async function dateOfText(app: App, trx: Trx, id: string, content: string
   return { date_checked: true, ...(isDated ? {} : textColumns(content, document.language, app.now())) }
 }
 
-function textColumns(content: string, language: string, now: Date) {
+/** Returns the columns of the date that a text has. */
+export function textColumns(content: string, language: string, now: Date) {
   const found = findDate(content, language, localDay(now))
   return {
     document_date: found?.date ?? null,

@@ -7,9 +7,10 @@ import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import { clearDate } from './dates.ts'
+import { firstIndexJob } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate, lockOrCreateAll } from './stored-files.ts'
-import { enqueueIndex, publishUpdates, writeVersion } from './versions.ts'
+import { publishUpdates, writeVersion } from './versions.ts'
 
 export interface SourceFile {
   staged: StagedFile
@@ -78,7 +79,10 @@ export async function storeBatch(
   const maxAttempts = app.config.ocr.max_attempts
   const entries = ids.map((documentId) => ({ payload: { language }, documentId, maxAttempts }))
   await jobs.enqueueMany(trx, ocr ? 'ocr' : 'extract', entries)
-  await enqueueIndex(trx, ids)
+  await jobs.enqueueAll(
+    trx,
+    documents.map((document) => firstIndexJob(app, document)),
+  )
   const events = documents.map(({ id, title }) => ({ userId: ownerId, data: { document_id: id, title, source: sourceId } }))
   await publishMany(trx, 'document_created', events)
   return ids

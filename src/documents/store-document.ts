@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
@@ -12,9 +13,9 @@ import type { StagedFile } from '../ports/file-store.ts'
 import { ofUser } from './dates.ts'
 import { addLabels } from './document-labels.ts'
 import { mergeMetadata } from './documents.ts'
+import { firstIndexJob } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate } from './stored-files.ts'
-import { indexJob } from './versions.ts'
 import { type Document, excerptLength, selectDocuments } from './view.ts'
 
 export interface StoreOptions {
@@ -64,7 +65,7 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
 export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewUpload[]): Promise<Document[]> {
   const values = await Promise.all(uploads.map((upload) => documentRow(app, upload)))
   // The text of the statement does not depend on the number of rows.
-  const { rows: created } = await sql<{ id: string; sha256: string; title: string }>`
+  const { rows: created } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
     insert into documents (owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
       duplicate_of, created_at, updated_at)
     select owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
@@ -72,17 +73,17 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
     from jsonb_to_recordset(${JSON.stringify(values)}::jsonb) as (owner_id uuid, title text, filename text, mime_type text, size bigint,
       sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
       created_at timestamptz)
-    returning id, sha256, title`.execute(trx)
+    returning id, sha256, title, mime_type, size`.execute(trx)
   const bySum = new Map(uploads.map((upload) => [upload.staged.sha256, upload]))
-  const documents = created.map(({ id, title, sha256 }) => ({ id, title, upload: bySum.get(sha256) as NewUpload }))
+  const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
   const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
   await addLabels(trx, labels)
   const maxAttempts = app.config.ocr.max_attempts
   await jobs.enqueueAll(
     trx,
-    documents.flatMap(({ id, upload: { ocr, language, ownerId } }) => [
-      { kind: ocr ? 'ocr' : 'extract', payload: { language }, documentId: id, ownerId, maxAttempts } as const,
-      { ...indexJob(id), ownerId },
+    documents.flatMap(({ upload: { ocr, language, ownerId }, ...document }) => [
+      { kind: ocr ? 'ocr' : 'extract', payload: { language }, documentId: document.id, ownerId, maxAttempts } as const,
+      { ...firstIndexJob(app, document), ownerId },
     ]),
   )
   const events = documents.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))

@@ -45,6 +45,16 @@ const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${ms} * in
 /** Extends the lease. Throws LeaseLost. */
 export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })
 
+/** Extends the leases of jobs. Returns the ids of those that still hold theirs. */
+export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number): Promise<Set<string>> {
+  if (jobs.length === 0) return new Set()
+  const { rows } = await sql<{ id: string }>`
+    update jobs set lease_until = ${msFromNow(leaseMs)}
+    from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ fence }) => fence)}::bigint[]) as leased (id, fence)
+    where jobs.id = leased.id and jobs.fence = leased.fence and jobs.status = 'processing' returning jobs.id`.execute(db)
+  return new Set(rows.map(({ id }) => id))
+}
+
 /** Extends the lease and locks its row until the transaction ends. Throws LeaseLost. */
 export async function lockLease(trx: Trx, job: Job, leaseMs: number): Promise<void> {
   await lockDocument(trx, job)

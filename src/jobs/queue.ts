@@ -68,6 +68,23 @@ export interface Handler<K extends Kind> {
   failed?(app: App, trx: Trx, job: Job<K>, problem: JobProblem, final: boolean): Promise<void>
   /** Runs in the transaction that returns the job to the queue without counting the attempt. */
   released?(app: App, trx: Trx, job: Job<K>): Promise<void>
+  /** Runs small jobs together. */
+  group?: GroupHandler<K>
+}
+
+/** Runs small jobs of one owner together. */
+export interface GroupHandler<K extends Kind> {
+  /** Leases pending jobs that can run together with a leased one. Returns them with it, or nothing if it has to run alone. */
+  lease(app: App, job: Job<K>, lease: GroupLease): Promise<Job<K>[]>
+  /** Does the work and completes the jobs. Returns the log fields of completed jobs by id; the others have to run alone. */
+  run(app: App, jobs: readonly Job<K>[], signal: AbortSignal): Promise<ReadonlyMap<string, LogFields>>
+}
+
+export interface GroupLease {
+  worker: string
+  leaseMs: number
+  /** maximum number of jobs, the first one included */
+  limit: number
 }
 
 /** The owner id of jobs without an owner. */

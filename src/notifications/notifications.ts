@@ -32,6 +32,8 @@ export interface Content {
   message: string
   /** Message for `count` events. If it is set, events of this type share one notification. */
   batchMessage?: (count: number) => string
+  /** number of events that this one stands for; default 1 */
+  count?: number
   /** ids of related objects, such as `document_id` */
   data: Record<string, string>
 }
@@ -41,8 +43,10 @@ export interface Content {
  * switched notifications off.
  */
 export async function notify(app: App, trx: Trx, userId: string, type: Type, content: Content): Promise<void> {
-  const { title, message, data } = content
-  if (content.batchMessage && (await addToBatch(app, trx, userId, type, data, content.batchMessage))) return
+  const { title, batchMessage, count = 1 } = content
+  if (batchMessage && (await addToBatch(app, trx, userId, type, content.data, count, batchMessage))) return
+  const message = (count > 1 && batchMessage?.(count)) || content.message
+  const data = count > 1 ? { ...content.data, count: String(count) } : content.data
   const { rows } = await sql<{ id: string }>`
     insert into notifications (user_id, type, title, message, data, created_at)
     select id, ${type}, ${title}, ${message}, ${JSON.stringify(data)}, ${app.now()} from users
@@ -53,8 +57,16 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, con
   if (row) await publish(trx, 'notification', userId, { id: row.id, type, title, message, data })
 }
 
-/** Counts an event in the unread notification of its batch. Returns whether there is one. */
-async function addToBatch(app: App, trx: Trx, userId: string, type: Type, data: Content['data'], message: (count: number) => string) {
+/** Counts events in the unread notification of their batch. Returns whether there is one. */
+async function addToBatch(
+  app: App,
+  trx: Trx,
+  userId: string,
+  type: Type,
+  data: Content['data'],
+  added: number,
+  message: (count: number) => string,
+): Promise<boolean> {
   // Of the first two events at once, the second one waits for the notification of the first.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`notification:${type}:${userId}`}, 0))`.execute(trx)
   const batch = await trx
@@ -69,7 +81,7 @@ async function addToBatch(app: App, trx: Trx, userId: string, type: Type, data: 
     .limit(1)
     .executeTakeFirst()
   if (!batch) return false
-  const count = Number((batch.data as { count?: string }).count ?? 1) + 1
+  const count = Number((batch.data as { count?: string }).count ?? 1) + added
   const changes = { message: message(count), data: JSON.stringify({ ...data, count: String(count) }) }
   await trx.updateTable('notifications').set(changes).where('id', '=', batch.id).execute()
   return true

@@ -2,13 +2,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
-import * as extraction from '../documents/extraction-result.ts'
+import * as extraction from '../documents/extraction/result.ts'
 import * as leases from '../jobs/leases.ts'
 import type { Handler, Job, JobProblem } from '../jobs/queue.ts'
 import * as jobs from '../jobs/queue.ts'
-import { notify } from '../notifications/notifications.ts'
 import { ReadFailure, type ReadFailureCode } from '../ports/document-reader.ts'
+import { notifyCompleted, notifyFailed } from './notify-owner.ts'
 import { type DocumentToRead, readPages, withOpenFile } from './ocr-pages-job.ts'
+import { smallTexts } from './small-texts.ts'
 
 type ExtractionJob = Job<'ocr' | 'extract'>
 
@@ -17,10 +18,20 @@ const maxHelpers = 16
 const helperPollMs = 100
 
 /** Extracts the text layer, and recognizes the pages without one. */
-export const ocr: Handler<'ocr'> = { run: (app, job, signal) => run(app, job, signal, app.ocr !== null), failed, released }
+export const ocr: Handler<'ocr'> = {
+  run: (app, job, signal) => run(app, job, signal, app.ocr !== null),
+  failed,
+  released,
+  group: smallTexts(),
+}
 
 /** Extracts the text layer only. */
-export const extract: Handler<'extract'> = { run: (app, job, signal) => run(app, job, signal, false), failed, released }
+export const extract: Handler<'extract'> = {
+  run: (app, job, signal) => run(app, job, signal, false),
+  failed,
+  released,
+  group: smallTexts(),
+}
 
 async function run(
   app: App,
@@ -112,20 +123,6 @@ async function notifyOwner(app: App, trx: Trx, job: ExtractionJob, problem: JobP
   if (job.kind !== 'ocr') return
   const document = await extraction.findReadable(trx, job.document_id ?? '')
   if (!document) return
-  const { id, owner_id, filename } = document
-  const data = { document_id: id }
-  if (problem === null)
-    return notify(app, trx, owner_id, 'ocr_completed', {
-      title: 'OCR completed',
-      message: `${filename} has been read.`,
-      batchMessage: (count) => `${count} documents have been read; the last one is ${filename}.`,
-      data,
-    })
-  const message = `${filename} could not be read: ${problem.message}`
-  return notify(app, trx, owner_id, 'ocr_failed', {
-    title: 'OCR failed',
-    message,
-    batchMessage: (count) => `${count} documents could not be read. The last one: ${message}`,
-    data: { ...data, code: problem.code },
-  })
+  if (problem === null) await notifyCompleted(app, trx, [document])
+  else await notifyFailed(app, trx, document, problem)
 }

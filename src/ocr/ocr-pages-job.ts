@@ -1,6 +1,6 @@
 /** OCR of pages. Each page is claimed, read and stored before the next, so that a crash costs one page. Helper jobs share the pages of long documents. */
 import type { App } from '../app.ts'
-import * as extraction from '../documents/extraction-result.ts'
+import * as extraction from '../documents/extraction/result.ts'
 import { withAddress } from '../documents/stored-files.ts'
 import * as leases from '../jobs/leases.ts'
 import type { Handler, Job } from '../jobs/queue.ts'

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db } from '../db/pool.ts'
-import * as extraction from '../documents/extraction-result.ts'
+import * as extraction from '../documents/extraction/result.ts'
 import * as leases from '../jobs/leases.ts'
 import * as jobs from '../jobs/queue.ts'
 

@@ -31,7 +31,7 @@ type FinishJob = (trx: Trx) => Promise<void>
 /** Runs a job and records its outcome. `signal` aborts with LeaseLost or Stopped. Never rejects. */
 export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Promise<void> {
   const startedAt = performance.now()
-  const log = app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
+  const log = logOf(app, job)
   const handler = handlerOf(job)
   try {
     if (!handler) throw new UnknownKind()
@@ -50,6 +50,51 @@ export async function runJob(app: App, job: jobs.Job, signal: AbortSignal): Prom
       if (!(failure instanceof leases.LeaseLost)) log.error({ err: failure }, 'a job could not be put back')
     })
   }
+}
+
+/** A leased job with the signal that ends it. */
+export interface LeasedJob {
+  job: jobs.Job
+  signal: AbortSignal
+}
+
+/** Leases jobs that can run together with a leased one. Returns them with it; nothing if it has to run alone. */
+export const leaseGroup = async (app: App, job: jobs.Job, lease: jobs.GroupLease): Promise<readonly jobs.Job[]> =>
+  (await handlerOf(job)?.group?.lease(app, job, lease)) ?? []
+
+/** Runs the jobs of leaseGroup() and records their outcomes: together those that can be, then each of the others alone. Never rejects. */
+export async function runGroup(app: App, members: readonly LeasedJob[]): Promise<void> {
+  const startedAt = performance.now()
+  const completed = await runTogether(app, members).catch((error: unknown) => {
+    app.log.debug({ err: error, jobs: members.length }, 'jobs run one by one')
+    return new Map<string, jobs.LogFields>()
+  })
+  const duration_ms = Math.round(performance.now() - startedAt)
+  for (const { job } of members) {
+    const logFields = completed.get(job.id)
+    if (logFields) logOf(app, job).info({ ...logFields, duration_ms }, 'job done')
+  }
+  await runEach(
+    app,
+    members.filter(({ job }) => !completed.has(job.id)),
+  )
+}
+
+/** Runs jobs one after the other and records their outcomes. Never rejects. */
+export async function runEach(app: App, members: readonly LeasedJob[]): Promise<void> {
+  for (const { job, signal } of members) await runJob(app, job, signal)
+}
+
+async function runTogether(app: App, members: readonly LeasedJob[]): Promise<ReadonlyMap<string, jobs.LogFields>> {
+  const group = members[0] && handlerOf(members[0].job)?.group
+  const running = members.filter(({ signal }) => !signal.aborted)
+  if (!group || running.length === 0) return new Map()
+  const signal = AbortSignal.any(running.map((member) => member.signal))
+  return group.run(
+    app,
+    running.map(({ job }) => job),
+    signal,
+  )
 }
 
 /** Returns a function that returns an unfinished job to the queue. */
@@ -109,5 +154,8 @@ async function commitWithRetry(app: App, log: Log, signal: AbortSignal, finish: 
     await sleep(databaseRetryMs, undefined, { signal })
   }
 }
+
+const logOf = (app: App, job: jobs.Job): Log =>
+  app.log.child({ job: job.id, kind: job.kind, document_id: job.document_id ?? undefined, attempt: job.attempts })
 
 const handlerOf = (job: jobs.Job) => handlers[job.kind] as jobs.Handler<jobs.Kind> | undefined

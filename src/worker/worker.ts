@@ -7,7 +7,7 @@ import { listen } from '../db/listen.ts'
 import * as leases from '../jobs/leases.ts'
 import type { Job, Queue } from '../jobs/queue.ts'
 import { reapPredecessor, reapStaleWorkers, workerName } from './reap-workers.ts'
-import { recordFailure, releaseJob, runJob, Stopped } from './run-job.ts'
+import { leaseGroup, recordFailure, releaseJob, runEach, runGroup, Stopped } from './run-job.ts'
 
 interface WorkerOptions {
   queues: readonly Queue[]
@@ -38,8 +38,13 @@ const idleHeartbeatIntervalMs = 20_000
 /** Two syncs, so that a slow source does not delay all others. sources.max_syncs_per_user limits those of one user. */
 const concurrencyOf = { sync: 2, index: 1, maintenance: 1 } as const
 
+/** Maximum number of small jobs that share a slot. */
+const maxGroupSize = 64
+
 interface Running {
   job: Job
+  /** id of the first job of its group, which occupies one slot together */
+  slot: string
   since: number
   abort: AbortController
   done: Promise<void>
@@ -60,7 +65,8 @@ export async function startWorker(
   const { promise: reachedMaxJobs, resolve: resolveMaxJobs } = Promise.withResolvers<void>()
 
   const freeSlots = (queue: Queue) =>
-    (queue === 'ocr' ? concurrency : concurrencyOf[queue]) - [...running.values()].filter(({ job }) => job.queue === queue).length
+    (queue === 'ocr' ? concurrency : concurrencyOf[queue]) -
+    new Set([...running.values()].filter(({ job }) => job.queue === queue).map(({ slot }) => slot)).size
 
   /** Fills every free slot, and once more after a wake meanwhile. */
   const fillSlots = async () => {
@@ -86,17 +92,23 @@ export async function startWorker(
     const maxRunning = queue === 'sync' ? app.config.sources.max_syncs_per_user : 0
     const job = await leases.leaseNext(app.db, queue, name, leaseMs, maxRunning)
     if (!job) return false
-    startedCount++
+    const lease = { worker: name, leaseMs, limit: Math.min(maxGroupSize, maxJobs - startedCount) }
+    const group = await leaseGroup(app, job, lease).catch(logUnavailable)
+    const leased = group?.length ? group : [job]
+    startedCount += leased.length
     if (isStopping) {
-      await app.db.transaction().execute(releaseJob(app, job))
+      for (const each of leased) await app.db.transaction().execute(releaseJob(app, each))
       return false
     }
-    const abort = new AbortController()
-    const done = runJob(app, job, abort.signal).finally(() => {
-      running.delete(job.id)
+    const members = leased.map((each) => {
+      const abort = new AbortController()
+      return { job: each, abort, signal: abort.signal, slot: job.id, since: performance.now() }
+    })
+    const done = (group?.length ? runGroup : runEach)(app, members).finally(() => {
+      for (const each of leased) running.delete(each.id)
       void fillSlots()
     })
-    running.set(job.id, { job, since: performance.now(), abort, done })
+    for (const member of members) running.set(member.job.id, { ...member, done })
     return true
   }
 
@@ -113,11 +125,13 @@ export async function startWorker(
       insert into workers (name, queues) values (${name}, ${queues})
       on conflict (name) do update set queues = excluded.queues, seen_at = now()`.execute(app.db)
     heartbeatAt = performance.now()
-    for (const { job, abort } of running.values())
-      await leases.renewLease(app.db, job, leaseMs).catch((error) => {
-        if (!(error instanceof leases.LeaseLost)) throw error
-        abort.abort(error)
-      })
+    const members = [...running.values()]
+    const renewed = await leases.renewLeases(
+      app.db,
+      members.map(({ job }) => job),
+      leaseMs,
+    )
+    for (const { job, abort } of members) if (!renewed.has(job.id)) abort.abort(new leases.LeaseLost())
   }
 
   const recoverExpired = async () => {

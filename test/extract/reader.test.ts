@@ -107,11 +107,11 @@ describe('a reader', () => {
     expect(ours()).toHaveLength(2)
   })
 
-  test('its process is replaced after 200 files, because parsers leak', async () => {
+  test('its process is replaced after 1,000 files, because parsers leak', async () => {
     const { outline } = reader()
     await outline(text())
     const [first] = ours()
-    for (let i = 1; i < 200; i++) await outline(text())
+    for (let i = 1; i < 1000; i++) await outline(text())
     await outline(text())
     expect(ours()).not.toContain(first)
   })

@@ -12,7 +12,7 @@ import { forkSandboxed, type Rights } from './sandbox.ts'
 
 const memoryPollMs = 500
 /** Maximum works of a process before it is replaced, because parsers leak memory. */
-const maxWorks = 200
+const maxWorks = 1000
 /** Maximum time that a process works before it is replaced. */
 const maxWorkMs = 15 * 60_000
 const maxStderrLength = 4000

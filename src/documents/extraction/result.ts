@@ -1,13 +1,13 @@
 /** Results of extraction: the outline of a document, its pages and its text. Writes of a page require the claim on it. */
 import { randomUUID } from 'node:crypto'
 import { sql, type Updateable } from 'kysely'
-import type { App } from '../app.ts'
-import type { Db, Trx } from '../db/pool.ts'
-import type { Row, Schema } from '../db/schema.ts'
-import { publish } from '../events.ts'
-import type { Outline, ReadPage } from '../ports/document-reader.ts'
-import { dateOfText, fileDate, unlessOfUser } from './dates.ts'
-import { writeVersion } from './versions.ts'
+import type { App } from '../../app.ts'
+import type { Db, Trx } from '../../db/pool.ts'
+import type { Row, Schema } from '../../db/schema.ts'
+import { publish } from '../../events.ts'
+import type { Outline, ReadPage } from '../../ports/document-reader.ts'
+import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
+import { writeVersion } from '../versions.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
 

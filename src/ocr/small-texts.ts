@@ -1,0 +1,51 @@
+/** Extraction of small texts in groups. A text is read in a millisecond; a transaction of its own takes ten times as long. */
+import type { App } from '../app.ts'
+import { mapConcurrently } from '../concurrency.ts'
+import { findSmallTexts, isSmallText, lockDocuments, recordTexts, type SmallText } from '../documents/extraction/group.ts'
+import { completeGroup, leaseGroup } from '../jobs/groups.ts'
+import type { GroupHandler } from '../jobs/queue.ts'
+import { type Outline, ReadFailure } from '../ports/document-reader.ts'
+import { FileMissing } from '../ports/file-store.ts'
+import { notifyCompleted } from './notify-owner.ts'
+
+export const smallTexts = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
+  lease: (app, job, lease) => leaseGroup(app.db, job, isSmallText, lease),
+
+  async run(app, jobs, signal) {
+    const ids = jobs.flatMap(({ document_id }) => document_id ?? [])
+    const outlines = await readOutlines(app, await findSmallTexts(app.db, ids), signal)
+    const read = jobs.flatMap((job) => {
+      const outline = outlines.get(job.document_id ?? '')
+      return outline ? [{ job, outline, pages: outline.pages.length }] : []
+    })
+    if (read.length === 0) return new Map()
+    return app.db.transaction().execute(async (trx) => {
+      const documents = new Map((await lockDocuments(trx, [...outlines.keys()])).map((document) => [document.id, document]))
+      const completed = await completeGroup(trx, read)
+      const texts = read.flatMap(({ job, outline, pages }) => {
+        const document = documents.get(job.document_id ?? '')
+        return document && completed.has(job.id) ? [{ job, document, outline, pages }] : []
+      })
+      if (texts.length > 0) await recordTexts(app, trx, texts)
+      const toNotify = texts.filter(({ job }) => job.kind === 'ocr').map(({ document }) => document)
+      await notifyCompleted(app, trx, toNotify)
+      return new Map(texts.map(({ job, pages }) => [job.id, { language: job.payload.language, pages }]))
+    })
+  },
+})
+
+/** Reads the texts. Leaves out those that cannot be read, or that need OCR: they are read alone, with their errors. */
+async function readOutlines(app: App, texts: readonly SmallText[], signal: AbortSignal): Promise<Map<string, Outline>> {
+  const outlines = new Map<string, Outline>()
+  // Two at a time: while one is being read, the next one is opened.
+  await mapConcurrently(texts, 2, async ({ id, filename, mime_type, address }) => {
+    try {
+      const { path, release } = await app.files.openLocal(address)
+      const outline = await app.reader.outline({ path, filename, mimeType: mime_type }, { signal }).finally(release)
+      if (!outline.pages.some(({ needsOcr }) => needsOcr)) outlines.set(id, outline)
+    } catch (error) {
+      if (!(error instanceof ReadFailure || error instanceof FileMissing)) throw error
+    }
+  })
+  return outlines
+}

@@ -1,0 +1,167 @@
+import { unlink } from 'node:fs/promises'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import type { App } from '../../src/app.ts'
+import * as leases from '../../src/jobs/leases.ts'
+import { type DocumentReader, type FileToRead, type Outline, ReadFailure } from '../../src/ports/document-reader.ts'
+import { startWorker } from '../../src/worker/worker.ts'
+import { startApp, upload } from '../support/app.ts'
+import { storedPath } from '../support/stored-path.ts'
+
+const minute = 60_000
+
+const outlineOf = (text: string, needsOcr = false): Outline => ({
+  mimeType: 'text/plain',
+  metadata: { author: 'File' },
+  pages: [{ page: 1, text, needsOcr, width: null, height: null }],
+})
+
+/** Answers as the test says, and keeps the names of the files that it was asked for. */
+function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline | Promise<Outline>) {
+  const asked: string[] = []
+  const reader: DocumentReader = {
+    slots: 2,
+    outline: async (file, { signal } = {}) => {
+      asked.push(file.filename)
+      return outline(file, signal)
+    },
+    page: async () => ({ text: 'from the picture', confidence: 0.5, width: 1, height: 1 }),
+    thumbnail: async () => null,
+    close: async () => {},
+  }
+  return { reader, asked }
+}
+
+async function work(app: App, reader: DocumentReader, maxJobs?: number) {
+  const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1', maxJobs })
+  await worker.idle()
+  await worker.stop(minute)
+}
+
+const jobsOf = (app: App) =>
+  app.db
+    .selectFrom('jobs')
+    .innerJoin('documents', 'documents.id', 'jobs.document_id')
+    .select(['filename', 'jobs.status', 'attempts', 'jobs.error_code', 'finished_at', 'pages_done', 'pages_total'])
+    .where('kind', 'in', ['ocr', 'extract'])
+    .orderBy('filename')
+    .execute()
+
+test('texts of one owner are stored together: each once, with one notification, and indexed once with its text', async () => {
+  const { app, asAda, asBob } = await startApp()
+  const names = Array.from({ length: 70 }, (_, at) => `${100 + at}.txt`)
+  const ids: string[] = []
+  for (const name of names) ids.push((await upload(asAda, name, `of 3 May 2021 ${name}`, { metadata: { author: 'Ada' } })).id)
+  await upload(asBob, 'bob.txt', 'of bob')
+  const isDue = sql<boolean>`run_at <= now()`.as('is_due')
+  const indexJobs = () => app.db.selectFrom('jobs').select(isDue).where('kind', '=', 'index').execute()
+  expect(await indexJobs()).toEqual(Array(71).fill({ is_due: false }))
+
+  const { reader, asked } = readerOf(({ filename }) => outlineOf(`of 3 May 2021 ${filename}`))
+  await work(app, reader)
+  expect(asked.toSorted()).toEqual([...names, 'bob.txt'])
+  const jobs = await jobsOf(app)
+  expect(
+    jobs.every(
+      ({ status, attempts, pages_done, pages_total }) => `${status} ${attempts} ${pages_done} ${pages_total}` === 'completed 1 1 1',
+    ),
+  ).toBe(true)
+  expect(new Set(jobs.map(({ finished_at }) => finished_at?.getTime())).size).toBeLessThanOrEqual(4)
+  expect(await indexJobs()).toEqual(Array(71).fill({ is_due: true }))
+  expect(await asAda.documents.get(ids[5] ?? '')).toMatchObject({
+    status: 'completed',
+    content: 'of 3 May 2021 105.txt',
+    document_date: '2021-05-03',
+    date_source: 'text',
+    page_count: 1,
+    metadata: { author: 'Ada' },
+    error: null,
+  })
+  const messages = async (client: typeof asAda) => (await client.notifications.page({})).notifications.map(({ message }) => message)
+  expect(await messages(asAda)).toEqual([expect.stringMatching(/^70 documents have been read; the last one is 1\d\d\.txt\.$/)])
+  expect(await messages(asBob)).toEqual(['bob.txt has been read.'])
+})
+
+test('a text that fails, has lost its file or needs OCR is read alone; the others of its group are stored', async () => {
+  const { app, asAda } = await startApp({ 'ocr.max_attempts': 2 })
+  const uploaded = []
+  for (const name of ['a', 'bad', 'c', 'gone', 'picture', 'z']) uploaded.push(await upload(asAda, `${name}.txt`, `text ${name}`))
+  const gone = uploaded.find(({ filename }) => filename === 'gone.txt')
+  await unlink(await storedPath(app, gone?.sha256 ?? ''))
+  const { reader } = readerOf(({ filename }) => {
+    if (filename === 'bad.txt') throw new ReadFailure('FILE_CORRUPT')
+    return outlineOf(filename === 'picture.txt' ? '' : filename, filename === 'picture.txt')
+  })
+  await work(app, reader)
+  expect((await jobsOf(app)).map(({ filename, status, error_code }) => [filename, status, error_code])).toEqual([
+    ['a.txt', 'completed', null],
+    ['bad.txt', 'failed', 'FILE_CORRUPT'],
+    ['c.txt', 'completed', null],
+    ['gone.txt', 'pending', 'FILE_MISSING'],
+    ['picture.txt', 'completed', null],
+    ['z.txt', 'completed', null],
+  ])
+  const picture = uploaded.find(({ filename }) => filename === 'picture.txt')
+  expect(await asAda.documents.get(picture?.id ?? '')).toMatchObject({ content: 'from the picture', ocr_confidence: 0.5 })
+})
+
+test('a text that is deleted, cancelled or dated by its owner while its group is read keeps that', async () => {
+  const { app, asAda } = await startApp()
+  const [deleted, cancelled, dated, left] = [
+    await upload(asAda, 'deleted.txt', 'text 1'),
+    await upload(asAda, 'cancelled.txt', 'text 2'),
+    await upload(asAda, 'dated.txt', 'text 3'),
+    await upload(asAda, 'left.txt', 'text 4'),
+  ]
+  let isChanged = false
+  const { reader } = readerOf(async ({ filename }) => {
+    if (!isChanged) {
+      isChanged = true
+      await asAda.documents.delete(deleted.id)
+      const { data } = await asAda.ocrQueue.page({})
+      await asAda.ocrQueue.cancel(data.find(({ document_id }) => document_id === cancelled.id)?.id ?? '')
+      await asAda.documents.update(dated.id, { document_date: '1999-12-31' })
+    }
+    return outlineOf(`of 3 May 2021 ${filename}`)
+  })
+  await work(app, reader)
+  expect((await jobsOf(app)).map(({ filename, status }) => [filename, status])).toEqual([
+    ['cancelled.txt', 'cancelled'],
+    ['dated.txt', 'completed'],
+    ['left.txt', 'completed'],
+  ])
+  expect((await asAda.documents.get(cancelled.id)).content).toBe('')
+  expect(await asAda.documents.get(dated.id)).toMatchObject({ document_date: '1999-12-31', date_source: 'user' })
+  expect(await asAda.documents.get(left.id)).toMatchObject({ document_date: '2021-05-03', status: 'completed' })
+})
+
+test('after a worker died in the middle of a group, its jobs run alone', async () => {
+  const { app, asAda } = await startApp()
+  for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, `text ${name}`)
+  // The group of a worker that dies before it stores anything.
+  const untilAborted = (signal?: AbortSignal) =>
+    new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  const stuck = { ...app, reader: readerOf((_, signal) => untilAborted(signal)).reader }
+  const dead = await startWorker(stuck, { queues: ['ocr'], concurrency: 1, name: 'dead/1' })
+  await expect.poll(async () => (await jobsOf(app)).map(({ status }) => status)).toEqual(['processing', 'processing', 'processing'])
+  expect(dead.running().length).toBe(3)
+  await sql`update jobs set fence = fence + 1, lease_until = to_timestamp(0) where kind = 'ocr'`.execute(app.db)
+  await leases.expireLeases(app.db, ['dead/1'])
+
+  const { reader } = readerOf(({ filename }) => outlineOf(filename))
+  await work(app, reader)
+  expect((await jobsOf(app)).map(({ status, error_code }) => [status, error_code])).toEqual(Array(3).fill(['pending', 'WORKER_LOST']))
+  await sql`update jobs set run_at = now() where kind = 'ocr'`.execute(app.db)
+  await work(app, reader)
+  const jobs = await jobsOf(app)
+  expect(jobs.map(({ status, attempts }) => [status, attempts])).toEqual(Array(3).fill(['completed', 2]))
+  expect(new Set(jobs.map(({ finished_at }) => finished_at?.getTime())).size).toBe(3)
+  await dead.stop(0)
+})
+
+test('a group is no larger than what is left of --max-jobs', async () => {
+  const { app, asAda } = await startApp()
+  for (let at = 0; at < 8; at++) await upload(asAda, `${at}.txt`, `text ${at}`)
+  await work(app, readerOf(({ filename }) => outlineOf(filename)).reader, 5)
+  expect((await jobsOf(app)).filter(({ status }) => status === 'completed').length).toBe(5)
+})

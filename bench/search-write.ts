@@ -4,7 +4,7 @@
  *   node bench/search-write.ts [--documents 3000] [--words 1400] [--vocabulary 30000] [--batch 100]
  *
  * Texts of words drawn evenly from a vocabulary, the worst case for an inverted index: nearly every word of a document is a new posting.
- * Prints documents per second, and WAL and index as multiples of the text. The text itself is stored before, and not counted.
+ * Prints documents per second, processor time, and WAL and index as multiples of the text. The text itself is stored before, and not counted.
  */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,6 +15,7 @@ import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
+import { cpuOf, database } from './processor.ts'
 import { makeWords, seeded } from './search-corpus.ts'
 
 const { values } = parseArgs({
@@ -40,13 +41,17 @@ const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
 try {
   const { ids, bytes } = await fill(app)
   const before = await walBytes(app)
+  const programs = await database(data_dir)
+  const [ownBefore, databaseBefore] = [process.cpuUsage(), await cpuOf(programs)]
   const start = performance.now()
   for (let from = 0; from < ids.length; from += batch) await app.search.refresh(ids.slice(from, from + batch))
   const seconds = (performance.now() - start) / 1000
+  const { user, system } = process.cpuUsage(ownBefore)
+  const milliseconds = [(user + system) / 1e6, (await cpuOf(programs)) - databaseBefore].map((all) => ((all * 1e3) / documents).toFixed(1))
   const wal = (await walBytes(app)) - before
   const index = await indexBytes(app)
   console.log(
-    `${documents} documents, ${(bytes / 1e6).toFixed(0)} MB of text: ${(documents / seconds).toFixed(0)} documents/s; ` +
+    `${documents} documents, ${(bytes / 1e6).toFixed(0)} MB of text: ${(documents / seconds).toFixed(0)} documents/s, ${milliseconds[0]} ms of processors each here and ${milliseconds[1]} ms in the database; ` +
       `WAL ${(wal / 1e6).toFixed(0)} MB, ${(wal / bytes).toFixed(1)} times the text; index ${(index / 1e6).toFixed(0)} MB, ${(index / bytes).toFixed(2)} times`,
   )
 } finally {

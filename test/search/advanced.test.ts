@@ -443,6 +443,14 @@ test('finds exactly what reading every document finds', async () => {
   expect(found).toBeGreaterThan(70)
 })
 
+test('contains finds a sign in the first 100,000 characters of the content, whatever their bytes', async () => {
+  const { put, titles } = await start()
+  await put({ title: 'Short', content: 'a § b' })
+  await put({ title: 'Inside', content: `${'é'.repeat(60_000)} §` })
+  await put({ title: 'Beyond', content: `${'é'.repeat(100_000)} §` })
+  expect((await titles({ must: [['content', '§', 'contains']] })).sort()).toEqual(['Inside', 'Short'])
+})
+
 test('long documents: fields, phrases and pieces anywhere, and no false ones', async () => {
   const { put, titles, search } = await start()
   const middle = Array.from({ length: 20_000 }, (_, index) => `the w${index % 5000} of`).join(' ')

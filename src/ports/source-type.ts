@@ -83,11 +83,11 @@ export const sourceFailures = {
   SOURCE_UNREACHABLE: 'The source cannot be reached.',
   SOURCE_UNAUTHORIZED: 'The source refuses the username or the password.',
   SOURCE_FORBIDDEN: 'The source refuses access.',
-  SOURCE_NOT_FOUND_THERE: 'There is nothing at this address of the source.',
-  SOURCE_PROTOCOL: 'The source answers what it should not.',
-  SOURCE_BUSY: 'The source asks to be left alone for now.',
+  SOURCE_NOT_FOUND_THERE: 'The source has nothing at this address.',
+  SOURCE_PROTOCOL: 'The source sent an invalid response.',
+  SOURCE_BUSY: 'The source is busy and asked to be tried again later.',
   SOURCE_TOO_SLOW: 'The source is slower than sources.min_rate allows.',
-  CONTENT_MISMATCH: 'What came is not what the source promised.',
+  CONTENT_MISMATCH: 'The content differs from the size or checksum that the source announced.',
   FILE_TOO_LARGE: 'The file is larger than sources.max_file_size.',
 } as const
 

@@ -20,6 +20,7 @@ const floors: readonly (readonly string[])[] = [
     'src/concurrency.ts',
     'src/edit-distance.ts',
     'src/calendar.ts',
+    'src/id.ts',
     'src/flush-folder.ts',
   ],
   ['src/http/', 'src/jobs/', 'src/events.ts', 'src/app.ts'],

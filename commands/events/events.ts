@@ -1,5 +1,5 @@
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
-import { isId, parseId } from '../../src/cli/arguments/ids.ts'
+import { parseId } from '../../src/cli/arguments/ids.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
 import { formatCell } from '../../src/cli/output/csv.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
@@ -8,6 +8,7 @@ import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
 import { setWatchExit } from '../../src/cli/runtime/watch.ts'
 import type { EventMessage } from '../../src/client/event-stream.ts'
+import { isId } from '../../src/id.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
 interface Flags {

@@ -1,13 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
-import { isId } from '../../src/cli/arguments/ids.ts'
 import { parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
+import { isId } from '../../src/id.ts'
 
 interface Flags {
   ifNeeded?: boolean

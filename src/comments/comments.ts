@@ -8,9 +8,9 @@ import { type Db, isForeignKeyViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
-import { isId } from '../http/input.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type Query } from '../http/pages.ts'
 import { countHit } from '../http/rate-limit.ts'
+import { isId } from '../id.ts'
 import { notify } from '../notifications/notifications.ts'
 
 export interface Comment extends Row<'comments'> {

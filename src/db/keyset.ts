@@ -1,6 +1,7 @@
 /** Keyset pagination: a page begins after the sort keys of the last row of the previous page. */
 import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import { isCalendarDate } from '../calendar.ts'
+import { isId } from '../id.ts'
 
 interface KeyType {
   /** Default: the column itself. */
@@ -31,7 +32,7 @@ const types = {
   },
   id: {
     parse: (value) => sql`${value}::uuid`,
-    isValid: (value) => typeof value === 'string' && /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(value),
+    isValid: (value) => typeof value === 'string' && isId(value),
   },
 } as const satisfies Record<string, KeyType>
 

@@ -4,7 +4,7 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { isId } from '../http/input.ts'
+import { isId } from '../id.ts'
 import { publishUpdates } from './versions.ts'
 
 /** Returns the key that makes label names unique: without case, in Unicode NFC. */

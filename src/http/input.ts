@@ -34,9 +34,6 @@ const issueOf = ({ path, message }: z.core.$ZodIssue): Issue => ({
   message: message.slice(0, maxIssueLength).toWellFormed(),
 })
 
-/** Tells if text has the form of an id. */
-export const isId = (value: string): boolean => /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i.test(value)
-
 /** Returns the query string as an object. The last of several parameters with one name counts. */
 export function readQuery(event: H3Event): Record<string, string> {
   const values = Object.fromEntries(event.url.searchParams)

@@ -3,8 +3,9 @@ import type { H3Event } from 'h3'
 import type { z } from 'zod'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import { AppError, type Code } from '../errors.ts'
+import { isId } from '../id.ts'
 import type { Claims } from '../ports/identity-provider.ts'
-import { isId, parseInput, readJson, readJsonOrForm, readQuery } from './input.ts'
+import { parseInput, readJson, readJsonOrForm, readQuery } from './input.ts'
 
 declare module 'h3' {
   interface H3EventContext {

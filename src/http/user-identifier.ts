@@ -1,5 +1,5 @@
 /** User identifiers in paths, queries and on the command line: id, email address or username. */
-import { isId } from './input.ts'
+import { isId } from '../id.ts'
 
 /** Returns the normalized form of a username for comparison. */
 export const usernameKey = (username: string): string => username.trim().normalize('NFKC').toLowerCase().normalize('NFKC')

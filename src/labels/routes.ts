@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { isId, listOf } from '../http/input.ts'
+import { listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { viewOf } from '../http/view.ts'
 import { visibleName } from '../http/visible-text.ts'
+import { isId } from '../id.ts'
 import * as labels from './labels.ts'
 
 // Labels are looked up by id or name, so a name must not have the form of an id.

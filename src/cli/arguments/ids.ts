@@ -1,9 +1,7 @@
 /** Ids in arguments and on standard input. */
 import { text } from 'node:stream/consumers'
+import { isId } from '../../id.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-
-/** Returns whether the text has the form of a UUID. */
-export const isId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 
 /** Returns the id in lower case. Throws Failure NOT_FOUND for anything but a UUID, so that nothing else becomes part of a path. */
 export function parseId(text: string, kind: string): string {

@@ -1,10 +1,10 @@
 /** Labels in arguments: a name or an id. */
 import type { Client } from '../../client/client.ts'
+import { isId } from '../../id.ts'
 import { quote } from '../output/completion/cases.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-import { isId } from './ids.ts'
 
 export type Label = Awaited<ReturnType<Client['labels']['list']>>[number]
 

@@ -2,12 +2,12 @@
 import type { Command } from 'commander'
 import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
+import { isId } from '../../id.ts'
 import type { Column } from '../output/output.ts'
 import { printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import { collectValues, parseDurationFlag } from './flag-values.ts'
-import { isId } from './ids.ts'
 import { readSecret } from './secret.ts'
 
 export const sourceColumns: Column<Source>[] = [

@@ -1,10 +1,10 @@
 /** Users in arguments: user name, e-mail address or id. */
 import type { Client } from '../../client/client.ts'
 import { pathOf, withQuery } from '../../client/connection.ts'
+import { isId } from '../../id.ts'
 import type { UserView } from '../../users/view.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import { Failure } from '../runtime/exit.ts'
-import { isId } from './ids.ts'
 
 /** Finds a user. A client that prints requests returns the id only. Throws Failure NOT_FOUND. */
 export async function findUser(client: Client, nameOrId: string): Promise<UserView> {

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { stripVTControlCharacters, styleText } from 'node:util'
 import type CliTable3 from 'cli-table3'
-import { isId } from '../arguments/ids.ts'
+import { isId } from '../../id.ts'
 
 const gap = 2
 /** Width to which texts are cut before times lose their time of day. */

@@ -1,6 +1,6 @@
 /** Look-ups of clients that print their requests (--print-curl): an answer becomes a shell variable. */
 import type { Client } from '../../client/client.ts'
-import { isId } from '../arguments/ids.ts'
+import { isId } from '../../id.ts'
 
 interface Lookup {
   readonly path: string

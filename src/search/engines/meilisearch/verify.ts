@@ -1,6 +1,7 @@
 /** Compares a Meilisearch index with the documents. */
 import { type Index, MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
+import { isId } from '../../../id.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
 import { loadDocuments } from '../../indexed-documents.ts'
 import { type Entry, entryOf, indexVersion } from './document.ts'
@@ -41,8 +42,6 @@ async function faults(db: Db, server: Server, index: string, ids: readonly strin
   }
   return faults
 }
-
-const isId = (text: string): boolean => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text)
 
 async function entryIn(index: Index<Entry>, id: string): Promise<Entry | null> {
   try {

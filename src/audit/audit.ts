@@ -11,24 +11,7 @@ import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
 export type Entry = Row<'audit_entries'>
 
 /** An entry without number and hash, which append() adds. */
-export interface NewEntry {
-  at: Date
-  actor_id: string | null
-  /** user name, `operator`, or `anonymous` */
-  actor: string
-  /** channel: `api`, or `cli:` and the operating system user */
-  via: string
-  ip: string
-  /** a route as `PUT /api/users/:id`, or a command as `dms restore` */
-  action: string
-  /** object of the action: `id=…` */
-  target: string
-  outcome: 'ok' | 'refused' | 'failed'
-  /** error code of a refusal or failure */
-  code: Code | null
-  details: Record<string, unknown>
-  request_id: string
-}
+export type NewEntry = Omit<Entry, 'seq' | 'hash' | 'details'> & { code: Code | null; details: Record<string, unknown> }
 
 /** Last entry of the chain at some time. */
 export interface Head {

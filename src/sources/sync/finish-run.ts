@@ -6,6 +6,7 @@ import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { markSourceRemoved, renameDocument, storeBatch } from '../../documents/source-documents.ts'
 import { lockExisting } from '../../documents/stored-files.ts'
+import { headBytes } from '../../extract/detect.ts'
 import { notify } from '../../notifications/notifications.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { flushMarks } from './compare-listing.ts'
@@ -15,8 +16,6 @@ import type { SyncContext, WalkState } from './sync-context.ts'
 
 /** Files per transaction. */
 const batchSize = 200
-/** Bytes needed to detect the type of a file. */
-const headBytes = 4100
 
 /** Resolves moves, marks removed files and commits the folder tags. Does nothing after an incomplete walk. */
 export async function finishRun(context: SyncContext, state: WalkState): Promise<void> {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { mkdir, open, rename, unlink, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { Option } from 'commander'
@@ -10,6 +10,7 @@ import { addGeneratedSecrets, listSettings, maskSecret } from '../../src/cli/out
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
+import { writePrivateFile } from '../../src/cli/runtime/private-file.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
@@ -126,7 +127,7 @@ const init = (cli: Cli) =>
       const path = resolve(to ?? cli.options.config ?? (cli.env.DMS_CONFIG || defaultPath(cli)))
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `file ${path} exists`, { fix: 'pass --force to replace it' })
       await mkdir(dirname(path), { recursive: true })
-      await replaceFile(path, withSecret(readPackageFile('config.example.toml')))
+      await writePrivateFile(path, withSecret(readPackageFile('config.example.toml')), true)
       cli.print({ path }, { columns: columnsOf(['path']), id: 'path', sentence: `✓ Wrote ${path}; to check it: dms config check` })
     })
 
@@ -136,20 +137,6 @@ function defaultPath({ env }: Cli): string {
 }
 
 const withSecret = (text: string): string => text.replace(/^# jwt_secret = "".*$/m, `jwt_secret = "${randomBytes(48).toString('base64')}"`)
-
-/** Replaces a file atomically, with mode 0600. */
-async function replaceFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.${process.pid}.tmp`
-  const handle = await open(temporary, 'wx', 0o600)
-  try {
-    await handle.writeFile(text)
-    await handle.sync()
-    await rename(temporary, path)
-  } finally {
-    await handle.close()
-    await unlink(temporary).catch(() => {})
-  }
-}
 
 const env = (cli: Cli) =>
   manual('env', {

@@ -10,7 +10,10 @@ import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
 
 export type Entry = Row<'audit_entries'>
 
-/** An entry without number and hash, which append() adds. */
+/**
+ * An entry without number and hash, which append() adds. `actor`: user name, `operator` or `anonymous`. `via`: `api`, or `cli:` and the operating
+ * system user. `action`: a route as `PUT /api/users/:id`, or a command as `dms restore`. `target`: `id=…`. `code`: of a refusal or failure.
+ */
 export type NewEntry = Omit<Entry, 'seq' | 'hash' | 'details'> & { code: Code | null; details: Record<string, unknown> }
 
 /** Last entry of the chain at some time. */

@@ -52,17 +52,12 @@ export interface Schema {
     seq: number
     at: Date
     actor_id: string | null
-    /** user name, `operator`, or `anonymous` */
     actor: string
-    /** channel: `api`, or `cli:` and the operating system user */
     via: string
     ip: string
-    /** a route as `PUT /api/users/:id`, or a command as `dms restore` */
     action: string
-    /** object of the action: `id=…` */
     target: string
     outcome: 'ok' | 'refused' | 'failed'
-    /** error code of a refusal or failure */
     code: string | null
     /** JSON object as the text that was hashed */
     details: string

@@ -114,12 +114,15 @@ export function buildServer(
     },
   })
   const limitCalls = openCallLimit(app)
-  const costs = new Map(routes.map(({ method, path, shape }) => [`${method} ${path}`, shape.cost ?? 1]))
+  const costs = new Map<string, number>(
+    routes.flatMap(({ method, path, shape: { cost } }) =>
+      cost === undefined ? [] : prefixedPaths(path).map((each) => [`${method} ${each}`, cost] as const),
+    ),
+  )
   /** Requests without a valid token cost a call each. */
   const costOf = ({ context, req }: H3Event): number => {
     if (!context.actor) return 1
-    const path = context.matchedRoute?.route?.replace(/^\/api\/v1\//, '/api/') ?? ''
-    return costs.get(`${req.method === 'HEAD' ? 'GET' : req.method} ${path}`) ?? 1
+    return costs.get(`${req.method === 'HEAD' ? 'GET' : req.method} ${context.matchedRoute?.route}`) ?? 1
   }
   const countCall = async (event: H3Event): Promise<void> => {
     const { actor, ip = '' } = event.context
@@ -144,12 +147,13 @@ export function buildServer(
   const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
     const handle = dispatch(path, methods, app.config, answers, runAudited)
-    h3.all(path, handle)
-    // Both prefixes lead to the same handlers.
-    if (path.startsWith('/api/')) h3.all(path.replace('/api/', '/api/v1/'), handle)
+    for (const each of prefixedPaths(path)) h3.all(each, handle)
   }
   return h3
 }
+
+/** Returns the paths of a route: below /api also with /api/v1. */
+const prefixedPaths = (path: string): string[] => (path.startsWith('/api/') ? [path, path.replace('/api/', '/api/v1/')] : [path])
 
 /** Tells if a request counts as a call: not preflights, admins, and commands on this machine. */
 const isCounted = ({ context, req, url }: H3Event): boolean =>

@@ -78,6 +78,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'search.query': ({ search }) => search.query('words', { filters: { mime_types: ['text/plain'] }, fuzzy: true }),
   'search.advanced': ({ search }) => search.advanced({ query: { must: [{ field: 'title', value: 'x', type: 'exact' }] } }),
   'search.suggest': ({ search }) => search.suggest('wor', 5),
+  'search.pending': ({ search }) => search.pending(['a/b']),
   'search.similar': ({ search }) => search.similar('a/b', 5),
   'ocrQueue.status': ({ ocrQueue }) => ocrQueue.status(),
   'ocrQueue.list': ({ ocrQueue }) => Array.fromAsync(ocrQueue.list({ priority: 'high' })),

@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { LongestFirst } from './test/support/longest-first.ts'
 
 export default defineConfig({
   test: {
@@ -6,6 +7,7 @@ export default defineConfig({
     globalSetup: ['test/support/database.ts'],
     // Two cores: more would only make them wait for each other, and OCR is slow enough alone.
     maxWorkers: 2,
+    sequence: { sequencer: LongestFirst },
     // What a library that only tests use says of how it is set up.
     onConsoleLog: (log) => !log.startsWith('oidc-provider '),
     testTimeout: 60_000,

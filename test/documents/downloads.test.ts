@@ -209,7 +209,7 @@ test('a client that goes away in the middle of a download leaves nothing open', 
     if (round % 3) await once(socket, 'data')
     socket.destroy()
   }
-  await expect.poll(() => openFiles(dataDir), { timeout: 5000 }).toEqual([])
+  await expect.poll(() => openFiles(dataDir)).toEqual([])
 })
 
 test('thumbnails: inside the box, in the wanted type, tagged; a card for what has no picture', async () => {

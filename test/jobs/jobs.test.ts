@@ -224,7 +224,7 @@ test('cancelling a running job stops it within two seconds, on whichever worker'
     ['here/1', 'there/2'].map((name) => startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name })),
   )
   // One reads the document, the other helps.
-  await expect.poll(() => reader.calls.filter((page) => page > 0).length, { timeout: 5000 }).toBe(2)
+  await expect.poll(() => reader.calls.filter((page) => page > 0).length).toBe(2)
   const { id: jobId } = await jobOf(app, id)
   const started = performance.now()
   expect((await asAda.send('DELETE', `/api/ocr/queue/${jobId}`)).status).toBe(204)

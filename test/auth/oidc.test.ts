@@ -30,7 +30,7 @@ async function start(settings: Settings = {}, people: Person[] = [alice, bob]) {
   const open = () => openBrowser(transport)
   /** A new browser signs in as that person; status and body of where it ends up. */
   const signIn = async (sub: string, browser = open()) => {
-    provider.there.as = sub
+    provider.accounts.as = sub
     const { url, response } = await browser.go('/api/auth/oidc/login')
     const body = (await response?.json()) as { token: string; user: Record<string, unknown>; error?: { code: string } }
     return { url, status: response?.status, body, code: body.error?.code, headers: response?.headers }
@@ -67,7 +67,7 @@ describe('with a real provider', () => {
 
   test('302 to the page that is configured, with the token behind the # only; failures are told there too', async () => {
     const page = 'https://app.example.org/signed-in'
-    const { there, open, users } = await start({ 'oidc.post_login_url': page, 'oidc.auto_create_users': false })
+    const { accounts, open, users } = await start({ 'oidc.post_login_url': page, 'oidc.auto_create_users': false })
     const count = (await users()).length
     const at = (url: URL) => url.origin === 'https://app.example.org'
     expect((await open().go('/api/auth/oidc/login', at)).url.href).toBe(`${page}#error=FORBIDDEN`)
@@ -78,11 +78,11 @@ describe('with a real provider', () => {
     const answer = new URLSearchParams(url.hash.slice(1))
     expect([...answer.keys()]).toEqual(['token', 'expires_at'])
     expect(answer.get('token')).toMatch(/^[\w-]+\.[\w-]+\.[\w-]+$/)
-    expect(there.as).toBe('alice-1')
+    expect(accounts.as).toBe('alice-1')
   })
 
   test('from the web page: 303 back to it with a session cookie, failures are told at its sign-in; no other server is redirected to', async () => {
-    const { open, there, asStranger } = await start({ 'oidc.post_login_url': 'https://app.example.org/' })
+    const { open, accounts, asStranger } = await start({ 'oidc.post_login_url': 'https://app.example.org/' })
     const login = await (await asStranger.send('GET', '/sign-in?next=%2Fqueue', undefined, { accept: 'text/html' })).text()
     expect(login).toContain('href="/api/auth/oidc/login?page=%2Fqueue"')
     expect(login).not.toContain('type="password"')
@@ -100,7 +100,7 @@ describe('with a real provider', () => {
     const refusing = await start({ 'oidc.auto_create_users': false })
     const { url } = await refusing.open().go('/api/auth/oidc/login?page=/queue')
     expect(url.pathname + url.search).toBe('/sign-in?next=%2Fqueue&error=FORBIDDEN')
-    expect(there.as).toBe('alice-1')
+    expect(accounts.as).toBe('alice-1')
   })
 
   test('403 FORBIDDEN and no account where accounts are not made by themselves', async () => {
@@ -193,11 +193,11 @@ describe('with a real provider', () => {
 
   test('a name that is taken stays whose it is; another name at the provider leads to the same account', async () => {
     const admin = { sub: 'not-root', preferred_username: 'ROOT', email: 'not-root@example.com', email_verified: true }
-    const { signIn, there, admin: root, users } = await start({}, [admin])
+    const { signIn, accounts, admin: root, users } = await start({}, [admin])
     const { body } = await signIn('not-root')
     expect(body.user).toMatchObject({ username: expect.stringMatching(/^ROOT-[0-9a-f]{8}$/), role: 'user' })
     expect(body.user.id).not.toBe(root.id)
-    there.people.set('not-root', { ...admin, preferred_username: 'ada', email: 'other@example.com' })
+    accounts.people.set('not-root', { ...admin, preferred_username: 'ada', email: 'other@example.com' })
     expect((await signIn('not-root')).body.user.id).toBe(body.user.id)
     expect((await users()).filter(({ oidc_subject }) => oidc_subject !== null)).toHaveLength(1)
   })
@@ -205,11 +205,11 @@ describe('with a real provider', () => {
   test('groups as one text, as a list, and nested; only the very group makes admins, and losing it ends that', async () => {
     const text = { ...bob, sub: 'text', email: 't@example.com', groups: 'dms-admins' }
     const old = { ...bob, sub: 'old', email: 'o@example.com', groups: ['admins', 'dms-admins-old', 'DMS-ADMINS'] }
-    const { signIn, there } = await start({}, [alice, text, old])
+    const { signIn, accounts } = await start({}, [alice, text, old])
     expect((await signIn('text')).body.user.role).toBe('admin')
     expect((await signIn('old')).body.user.role).toBe('user')
     expect((await signIn('alice-1')).body.user.role).toBe('admin')
-    there.people.set('alice-1', { ...alice, groups: ['staff'] })
+    accounts.people.set('alice-1', { ...alice, groups: ['staff'] })
     expect((await signIn('alice-1')).body.user.role).toBe('user')
     const nested = { ...bob, realm_access: { roles: ['dms-admins'] } }
     const keycloak = await start({ 'oidc.groups_claim': 'realm_access.roles' }, [nested])
@@ -237,10 +237,10 @@ describe('with a real provider', () => {
   })
 
   test('the last active admin stays one without the group', async () => {
-    const { signIn, there, asAdmin, admin } = await start()
+    const { signIn, accounts, asAdmin, admin } = await start()
     await signIn('alice-1')
     await asAdmin.users.update(admin.id, { disabled: true })
-    there.people.set('alice-1', { ...alice, groups: [] })
+    accounts.people.set('alice-1', { ...alice, groups: [] })
     expect((await signIn('alice-1')).body.user.role).toBe('admin')
   })
 
@@ -275,9 +275,9 @@ describe('with a real provider', () => {
     expect((await end(one))[0]).toBe(200)
     for (const [host, jar] of cookies) one.browser.cookies.set(host, jar)
     expect(await end(one)).toEqual(refused)
-    const late = await begin()
+    const expired = await begin()
     await later(600_000)
-    expect(await end(late)).toEqual(refused)
+    expect(await end(expired)).toEqual(refused)
     expect((await users()).length).toBe(before + 1)
   })
 
@@ -326,9 +326,9 @@ describe('with a real provider', () => {
     expect(await exchange(`${code}x`)).toBe(401)
     const both = await Promise.all([exchange(code), exchange(code)])
     expect(both.sort()).toEqual([200, 401])
-    const late = await codeOf()
+    const expired = await codeOf()
     await later(60_000)
-    expect(await exchange(late)).toBe(401)
+    expect(await exchange(expired)).toBe(401)
     const half = await asStranger.send('GET', '/api/auth/oidc/login?shell_port=4711')
     expect(half.status).toBe(400)
   })

@@ -38,9 +38,9 @@ test('429 and 503 are retried after retry-after, and the file is sent again', as
 })
 
 test('429 is returned after five minutes of waiting, for a longer retry-after, and for a body that can be sent once', async () => {
-  const patient = clientOf(() => busy(429, { 'retry-after': '100' }))
-  await expect(patient.client.documents.get('x')).rejects.toMatchObject({ status: 429, code: 'RATE_LIMITED' })
-  expect(patient.pauses).toEqual([100, 100, 100])
+  const retrying = clientOf(() => busy(429, { 'retry-after': '100' }))
+  await expect(retrying.client.documents.get('x')).rejects.toMatchObject({ status: 429, code: 'RATE_LIMITED' })
+  expect(retrying.pauses).toEqual([100, 100, 100])
   const long = clientOf(() => busy(429, { 'retry-after': '900' }))
   await expect(long.client.documents.get('x')).rejects.toMatchObject({ status: 429 })
   expect(long.pauses).toEqual([])

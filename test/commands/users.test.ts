@@ -67,8 +67,8 @@ test('add --generate-password prints only the password', async () => {
   const again = JSON.parse((await users(['reset-password', 'ana', '--generate-password', '--json'])).stdout)
   expect(again).toMatchObject({ username: 'ana', password: expect.stringMatching(/^\S{24}$/) })
   expect(await signIn('ana', again.password)).toBe(200)
-  const there = await users(['add', '--username', 'ana', '--email', 'ana@example.org', '--generate-password', '--if-absent', '--json'])
-  expect(JSON.parse(there.stdout)).toEqual(expect.not.objectContaining({ password: expect.anything() }))
+  const existing = await users(['add', '--username', 'ana', '--email', 'ana@example.org', '--generate-password', '--if-absent', '--json'])
+  expect(JSON.parse(existing.stdout)).toEqual(expect.not.objectContaining({ password: expect.anything() }))
 })
 
 test('get by name, e-mail address or id; disable, enable, set-role, reset-password; delete after typing the name', async () => {

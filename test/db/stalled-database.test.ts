@@ -34,6 +34,6 @@ test('a query is given up, as out of reach, once the database has been silent fo
     expect(errors.map(isUnavailable)).toEqual([true, true])
   }
   await relay.cut()
-  await relay.mend()
+  await relay.resume()
   expect(await Promise.all(ways.map(ask))).toEqual([1, 1])
 })

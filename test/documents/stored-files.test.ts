@@ -53,7 +53,7 @@ test('a purge that goes on after its connection was lost leaves the bytes of a l
   // Waits for the server to give up the transaction of the purge, where it has one.
   const again = await upload(asAda, 'a.txt', bytes)
   resumed.resolve()
-  await relay.mend()
+  await relay.resume()
   await worker.idle().catch(() => {})
   await worker.stop(5000)
   expect(await (await asAda.documents.download(again.id)).text()).toBe(bytes)

@@ -168,7 +168,7 @@ test('503 SERVICE_UNAVAILABLE on every route that needs the database while it is
   await relay.cut()
   for (const { route, ask } of asks) await expectGoodOr('SERVICE_UNAVAILABLE', world, route, { ...ask, app })
   await expectOnAll('SERVICE_UNAVAILABLE', world, app)
-  await relay.mend()
+  await relay.resume()
   for (const { route, ask } of asks) await expectGoodOr(null, world, route, { ...ask, app })
 })
 

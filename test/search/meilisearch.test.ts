@@ -332,13 +332,17 @@ test('a long text is cut into attributes that all are searched, phrases across t
 })
 
 test('settings are compared by what we want of them', () => {
-  const wanted = settings(1000)
+  const expected = settings(1000)
   expect(
-    includesSettings(wanted, { ...structuredClone(wanted), stopWords: [], typoTolerance: { ...wanted.typoTolerance, disableOnWords: [] } }),
+    includesSettings(expected, {
+      ...structuredClone(expected),
+      stopWords: [],
+      typoTolerance: { ...expected.typoTolerance, disableOnWords: [] },
+    }),
   ).toBe(true)
-  expect(includesSettings(wanted, settings(2000))).toBe(false)
-  expect(includesSettings(wanted, { ...wanted, rankingRules: ['words'] })).toBe(false)
-  expect(includesSettings(wanted, null)).toBe(false)
+  expect(includesSettings(expected, settings(2000))).toBe(false)
+  expect(includesSettings(expected, { ...expected, rankingRules: ['words'] })).toBe(false)
+  expect(includesSettings(expected, null)).toBe(false)
 })
 
 test('the filter by confidence includes what rounding shows as that confidence', () => {

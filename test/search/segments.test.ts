@@ -143,8 +143,8 @@ async function answers(engine: SearchEngine, { ada, bob, red }: Ground): Promise
   return all
 }
 
-function expectSame(found: ReadonlyMap<string, SearchAnswer>, wanted: ReadonlyMap<string, SearchAnswer>, where: string) {
-  for (const [asked, answer] of wanted) expect(found.get(asked), `${asked}, ${where}`).toEqual(answer)
+function expectSame(found: ReadonlyMap<string, SearchAnswer>, expected: ReadonlyMap<string, SearchAnswer>, where: string) {
+  for (const [asked, answer] of expected) expect(found.get(asked), `${asked}, ${where}`).toEqual(answer)
 }
 
 test('an index in many segments answers as one in a single segment: all words, filters, conditions, orders, pages and facets; also after it has grown and documents went', async () => {

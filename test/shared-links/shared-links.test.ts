@@ -89,8 +89,8 @@ describe('sharing', () => {
 
   test('what a caller may not set is ignored', async () => {
     const { asAda, document, bob } = await sharedFile()
-    const wanted = { token: nobodys, view_count: -100, created_by: bob.id, status: 'usable', revoked_at: null, is_revoked: false }
-    const link = await share(asAda, document, wanted)
+    const requested = { token: nobodys, view_count: -100, created_by: bob.id, status: 'usable', revoked_at: null, is_revoked: false }
+    const link = await share(asAda, document, requested)
     expect(link).toMatchObject({ view_count: 0, created_by: 'ada' })
     expect(link.token).not.toBe(nobodys)
   })

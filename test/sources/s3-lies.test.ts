@@ -244,12 +244,12 @@ describe('errors', () => {
   test('an error that is a web page, endless or late, is judged by its status', async () => {
     const page = await serve((_, response) => response.writeHead(403).end('<!DOCTYPE html><html>No</html>'))
     expect(await failure(walked(open(page.url)))).toMatchObject({ code: 'SOURCE_FORBIDDEN' })
-    const late = await serve((_, response) => {
+    const slow = await serve((_, response) => {
       response.writeHead(404).write('<Error>')
       const timer = setInterval(() => response.write(' '), 50)
       response.on('close', () => clearInterval(timer))
     })
-    expect(await failure(walked(open(late.url)))).toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
+    expect(await failure(walked(open(slow.url)))).toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
   })
 
   test('503 SlowDown is waited for, and not longer than a minute', async () => {

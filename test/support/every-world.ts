@@ -100,12 +100,12 @@ async function finish(server: Server, { name, folder, person, client, documents 
         // What is read meanwhile would not be the same at each look.
         DMS_WORKER_CONCURRENCY: '1',
       }
-      const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, user) }
+      const remote = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, user) }
       return {
         HOME: folder,
         XDG_CONFIG_HOME: join(folder, 'config'),
         XDG_STATE_HOME: join(folder, 'state'),
-        ...(way === 'here' ? here : there),
+        ...(way === 'here' ? here : remote),
       }
     },
   }

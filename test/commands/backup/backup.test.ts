@@ -77,8 +77,8 @@ test('a backup during eight parallel uploads restores every document acknowledge
   expect([checked.code, checked.stdout]).toEqual([0, ''])
 
   for (const table of tables) {
-    const there = new Set(await rowsOf(other, table))
-    const missing = (await rowsOf(place, table)).filter((row) => !there.has(row))
+    const restored = new Set(await rowsOf(other, table))
+    const missing = (await rowsOf(place, table)).filter((row) => !restored.has(row))
     // Only later uploads are missing from the backup.
     expect(
       missing.every((row) => table === 'documents' && !before.has((JSON.parse(row) as { id: string }).id)),

@@ -96,7 +96,7 @@ test.each([
 test('2 for values that the API refuses, named by the typed flags; the request id only if a log has it', async () => {
   const { app, url, ada, databaseUrl, dataDir } = await startServer()
   const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
-  const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
+  const remote = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
   const refused = async (args: readonly string[], env: Record<string, string> = here) => {
     const { code, stdout, stderr } = await run(args, { env })
     expect([code, stdout]).toEqual([2, ''])
@@ -107,7 +107,7 @@ test('2 for values that the API refuses, named by the typed flags; the request i
   expect(await refused(['search', 'query', 'x', '--from', 'nope'])).toEqual([`error: ${aDate}`])
   expect(await refused(['documents', 'list', '--status', 'bogus'])).toEqual([expect.stringMatching(aStatus)])
   expect(await refused(['search', 'query', 'x', '--status', 'failed', '--status', 'bogus'])).toEqual([expect.stringMatching(aStatus)])
-  expect(await refused(['documents', 'list', '--status', 'bogus'], there)).toEqual([
+  expect(await refused(['documents', 'list', '--status', 'bogus'], remote)).toEqual([
     expect.stringMatching(aStatus),
     expect.stringMatching(/^ +request id: [\w-]+$/),
   ])
@@ -131,20 +131,20 @@ test('every exit code but 130 and 143 (signals.test.ts) is returned by a command
   await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
   const { id } = await upload(asAda, 'a.txt', 'a')
   const nowhere = '01900000-0000-7000-8000-000000000000'
-  const there = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
+  const remote = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, ada) }
   const asRoot = { DMS_URL: url, DMS_TOKEN: await tokenFor(app, admin) }
   const here = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
   const table: [code: number, words: string, env: Record<string, string>][] = [
-    [0, 'documents list', there],
+    [0, 'documents list', remote],
     [1, 'healthcheck', { DMS_URL: 'http://127.0.0.1:9' }],
-    [2, 'documents list --status lost', there],
-    [3, `documents delete ${id} ${nowhere} -y`, there],
-    [4, 'documents list', { ...there, DMS_TOKEN: 'of nobody' }],
-    [5, 'users list', there],
-    [6, `documents get ${nowhere}`, there],
+    [2, 'documents list --status lost', remote],
+    [3, `documents delete ${id} ${nowhere} -y`, remote],
+    [4, 'documents list', { ...remote, DMS_TOKEN: 'of nobody' }],
+    [5, 'users list', remote],
+    [6, `documents get ${nowhere}`, remote],
     [7, 'labels create Inbox', asRoot],
-    [8, 'events tail --count 1 --timeout 200ms', there],
-    [69, 'documents list', { ...there, DMS_URL: 'http://127.0.0.1:9' }],
+    [8, 'events tail --count 1 --timeout 200ms', remote],
+    [69, 'documents list', { ...remote, DMS_URL: 'http://127.0.0.1:9' }],
     [75, 'check', here],
     [78, 'config check', { DMS_SERVER_PORT: 'none' }],
   ]

@@ -12,7 +12,7 @@ import { startServer, tokenFor } from '../../support/servers/server.ts'
 test('api: equal output and exit code locally and over HTTP; a request id only over HTTP', async () => {
   const here = await startWay('here')
   const label = (await here.asAda.labels.create({ name: 'Tax', color: '#123456' })).id
-  const there = { DMS_URL: here.url, DMS_TOKEN: here.token, DMS_AS: '', DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent' }
+  const remote = { DMS_URL: here.url, DMS_TOKEN: here.token, DMS_AS: '', DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent' }
   const file = join(here.folder, 'label.json')
   await writeFile(file, '{"name":"From a file","color":"#123456"}')
   const lines = [
@@ -26,7 +26,7 @@ test('api: equal output and exit code locally and over HTTP; a request id only o
   ]
   const withoutIds = (text: string) => text.replaceAll(/("updated_at":")[^"]+/g, '$1').replaceAll(/ +request id: \S+\n/g, '')
   for (const line of lines) {
-    const [one, two] = await Promise.all([here.dms(line), here.dms(line, { env: there })])
+    const [one, two] = await Promise.all([here.dms(line), here.dms(line, { env: remote })])
     expect({ ...two, stdout: withoutIds(two.stdout), stderr: withoutIds(two.stderr) }, line.join(' ')).toEqual({
       ...one,
       stdout: withoutIds(one.stdout),
@@ -34,7 +34,7 @@ test('api: equal output and exit code locally and over HTTP; a request id only o
     })
     expect(two.stderr.includes('request id: '), line.join(' ')).toBe(two.code !== 0)
   }
-  for (const env of [{}, there]) {
+  for (const env of [{}, remote]) {
     const made = JSON.parse((await here.dms(['api', 'POST', '/api/labels', '--input', file], { env })).stdout) as {
       id: string
       name: string

@@ -27,13 +27,13 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const resident = () => processTree(server.pid)[0]?.resident ?? 0
   const before = resident()
   const frozen = processTree(await place.postmaster()).map(({ pid }) => pid)
-  const late: Promise<{ status: number; seconds: number }>[] = []
+  const requests: Promise<{ status: number; seconds: number }>[] = []
   let peak = before
   try {
     for (const pid of frozen) signal(pid, 'SIGSTOP')
     const [id = ''] = ledger.uploads.keys()
     for (const end = performance.now() + seconds * 1000; performance.now() < end; ) {
-      late.push(
+      requests.push(
         caller.list(),
         caller.search(),
         caller.download(id),
@@ -48,7 +48,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   } finally {
     for (const pid of frozen) signal(pid, 'SIGCONT')
   }
-  const answers = await Promise.all(late)
+  const answers = await Promise.all(requests)
   const slowest = Math.max(...answers.map((answer) => answer.seconds))
   expect(slowest <= most, `an answer took ${slowest.toFixed(1)} s of at most ${most}`)
   expect(

@@ -104,14 +104,14 @@ async function killRestore(place: Place, trial: Trial, rounds: number): Promise<
   }
   const countOf = async (round: number) => {
     const { query } = (await target(round)).database
-    const [there] = await query<{ found: boolean }>(`select to_regclass('documents') is not null as found`)
-    return there?.found ? ((await query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count ?? 0) : 0
+    const [table] = await query<{ found: boolean }>(`select to_regclass('documents') is not null as found`)
+    return table?.found ? ((await query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count ?? 0) : 0
   }
-  const wanted = trial.ledger.uploads.size
+  const expected = trial.ledger.uploads.size
   const look = async (round: number) => {
     const { dataDir, env } = await target(round)
     const count = await countOf(round)
-    trial.expect(count === 0 || count === wanted, `restore killed: ${count} of ${wanted} documents are there`)
+    trial.expect(count === 0 || count === expected, `restore killed: ${count} of ${expected} documents are there`)
     // With all tables there it was only the index that was killed, and a full place is refused.
     const again = await restore(round)
     trial.expect(
@@ -119,7 +119,7 @@ async function killRestore(place: Place, trial: Trial, rounds: number): Promise<
       `restore after a killed one: ${again.code}: ${again.stderr.slice(-300)}`,
     )
     const documents = await countOf(round)
-    trial.expect(documents === wanted, `restore after a killed one: ${documents} of ${wanted} documents`)
+    trial.expect(documents === expected, `restore after a killed one: ${documents} of ${expected} documents`)
     const check = await dms(dataDir, ['check', '--checks', 'files,checksums', '--sample', '100%'], { env })
     trial.expect(check.code === 0, `restore after a killed one: dms check ended with ${check.code}: ${check.stdout.slice(-300)}`)
   }

@@ -33,7 +33,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const whole = await open()
   const first = await migrate(whole)
   expect(first.code === 0, `dms migrate ended with ${first.code}: ${first.stderr}`)
-  const wanted = await shapeOf(whole)
+  const expected = await shapeOf(whole)
 
   const points = isShort ? [60, 140] : Array.from({ length: 60 }, () => 1 + Math.floor(Math.random() * mostWrites))
   const stoppedAt = new Set<number>()
@@ -47,7 +47,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     expect(applied.join() === known.slice(0, applied.length).join(), `killed at write ${point}: applied are ${applied.join(' ')}`)
     const { code, stderr } = await migrate(database)
     expect(code === 0, `killed at write ${point}: the next dms migrate ended with ${code}: ${stderr}`)
-    expect((await shapeOf(database)) === wanted, `killed at write ${point}: the schema differs from one that was made at once`)
+    expect((await shapeOf(database)) === expected, `killed at write ${point}: the schema differs from one that was made at once`)
     await database.drop()
   }
   notes.push(`killed after ${[...stoppedAt].sort((a, b) => a - b).join(', ')} of ${known.length} migrations`)
@@ -58,7 +58,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     both.every(({ code }) => code === 0),
     `two at once ended with ${both.map(({ code, stderr }) => `${code} ${stderr}`).join(' and ')}`,
   )
-  expect((await shapeOf(shared)) === wanted, 'two at once: the schema differs from one that was made at once')
+  expect((await shapeOf(shared)) === expected, 'two at once: the schema differs from one that was made at once')
 
   await shared.query(`insert into migrations (name) values ('9999_of_a_later_version')`)
   for (const args of [['migrate'], ['serve', '--port', '0'], ['worker']]) {
@@ -91,8 +91,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
 const environmentOf = (url: string) => ({ DATABASE_URL: url, DMS_STORAGE_MIN_FREE: '0', DMS_LOG_FORMAT: 'json' })
 
 async function appliedOf({ query }: SecondDatabase): Promise<string[]> {
-  const [there] = await query<{ found: boolean }>(`select to_regclass('migrations') is not null as found`)
-  if (!there?.found) return []
+  const [table] = await query<{ found: boolean }>(`select to_regclass('migrations') is not null as found`)
+  if (!table?.found) return []
   return (await query<{ name: string }>('select name from migrations order by name')).map(({ name }) => name)
 }
 

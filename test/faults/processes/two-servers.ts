@@ -61,11 +61,11 @@ async function run({ place, isShort }: Given): Promise<Told> {
   expect(open.length === limits.sockets, `${open.length} WebSockets of one user, ${limits.sockets} are allowed`)
   const documents = isShort ? 20 : 200
   for (let nth = 0; nth < documents; nth++) await caller.uploadText()
-  const wanted = open.length * documents
+  const expected = open.length * documents
   const total = () => [...received.values()].reduce((sum, count) => sum + count, 0)
-  for (const end = performance.now() + mostMs; total() < wanted && performance.now() < end; ) await sleep(50)
-  expect(total() === wanted, `${total()} of ${wanted} events arrived`)
-  notes.push(`events delivered ${((100 * total()) / wanted).toFixed(0)} %`)
+  for (const end = performance.now() + mostMs; total() < expected && performance.now() < end; ) await sleep(50)
+  expect(total() === expected, `${total()} of ${expected} events arrived`)
+  notes.push(`events delivered ${((100 * total()) / expected).toFixed(0)} %`)
   for (const socket of open) socket.tcp.destroy()
 
   // A token that is revoked at one is refused at the other.

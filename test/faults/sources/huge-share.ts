@@ -35,7 +35,7 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
   const before = memory.takePeak()
 
   const entries = size.flat + size.folders * size.entriesPerFolder
-  const wanted = Math.ceil(size.flat / size.textEvery) + size.folders * Math.ceil(size.entriesPerFolder / size.textEvery)
+  const expected = Math.ceil(size.flat / size.textEvery) + size.folders * Math.ceil(size.entriesPerFolder / size.textEvery)
   const huge = await createSource(caller, { name: 'huge', url: `${share.url}huge/`, file_patterns: ['**/*.txt'] }, patienceMs)
 
   // A slow share keeps the sync in the middle of its downloads until it is cancelled.
@@ -50,8 +50,8 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
   expect(cancelMs <= maxCancelMs, `the cancelled sync went on for ${Math.round(cancelMs)} ms`)
   const { state, created } = await huge.syncState()
   expect(
-    state === 'cancelled' && created < wanted,
-    `the sync was to be cancelled in its middle: ${state}, ${created} of ${wanted} files created`,
+    state === 'cancelled' && created < expected,
+    `the sync was to be cancelled in its middle: ${state}, ${created} of ${expected} files created`,
   )
   const requests = share.requests()
   await new Promise((resolve) => setTimeout(resolve, 500))
@@ -65,7 +65,7 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
     done.errors.every(({ path, code }) => path.startsWith('big/') && code === 'FILE_TOO_LARGE')
   expect(isTooLarge(first), `the sync after that: ${describe(first)}`)
   const { document_count } = await huge.get()
-  expect(document_count === wanted && first?.removed === 0, `${document_count} documents of ${wanted} files; ${describe(first)}`)
+  expect(document_count === expected && first?.removed === 0, `${document_count} documents of ${expected} files; ${describe(first)}`)
   const downloads = share.downloads()
   const again = await huge.sync()
   expect(isTooLarge(again), `an unchanged share: ${describe(again)}`)
@@ -83,7 +83,7 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
   notes.push(
     `cancelled in ${Math.round(cancelMs)} ms`,
     `peak of all processes ${inMegabytes(peak)} MB, ${inMegabytes(growth)} MB more than for ${size.levels} files`,
-    `${rateOf(first, wanted - created)} files/s fetched`,
+    `${rateOf(first, expected - created)} files/s fetched`,
     `${rateOf(again, entries)} entries/s listed again`,
   )
   const told = await trial.conclude(`${entries} entries, ${size.levels} levels, 2 × 10 GB`, { patience: isShort ? 60_000 : patienceMs })

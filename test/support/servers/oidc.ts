@@ -25,7 +25,7 @@ export const publicUrl = 'http://127.0.0.1:9'
 export async function startProvider(people: Person[], metadata: Record<string, unknown> = {}) {
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}`
-  const there = { as: people[0]?.sub ?? '', people: new Map(people.map((person) => [person.sub, person])) }
+  const accounts = { as: people[0]?.sub ?? '', people: new Map(people.map((person) => [person.sub, person])) }
   const provider = new Provider(issuer, {
     clients: [
       {
@@ -43,7 +43,7 @@ export async function startProvider(people: Person[], metadata: Record<string, u
       email: ['email', 'email_verified'],
     },
     findAccount: async (_context: unknown, id: string) => {
-      const person = there.people.get(id)
+      const person = accounts.people.get(id)
       return person && { accountId: id, claims: async () => person }
     },
     pkce: { required: () => true },
@@ -55,15 +55,15 @@ export async function startProvider(people: Person[], metadata: Record<string, u
     if (!context.path.startsWith('/interaction/')) return next()
     const interaction = await provider.interactionDetails(context.req, context.res)
     const { prompt, params, session } = interaction
-    const grant = new provider.Grant({ accountId: session?.accountId ?? there.as, clientId: String(params.client_id) })
+    const grant = new provider.Grant({ accountId: session?.accountId ?? accounts.as, clientId: String(params.client_id) })
     grant.addOIDCScope('openid profile email')
-    const result = prompt.name === 'login' ? { login: { accountId: there.as } } : { consent: { grantId: await grant.save() } }
+    const result = prompt.name === 'login' ? { login: { accountId: accounts.as } } : { consent: { grantId: await grant.save() } }
     await provider.interactionFinished(context.req, context.res, result, { mergeWithLastSubmission: true })
     context.respond = false
   })
   const server = provider.listen(port, '127.0.0.1')
   onTestFinished(() => closed(server))
-  return { issuer, there, settings: { ...settingsFor(issuer), 'server.public_url': publicUrl } }
+  return { issuer, accounts, settings: { ...settingsFor(issuer), 'server.public_url': publicUrl } }
 }
 
 /** What a provider that lies does to an ID token, or to what is around it. */

@@ -35,7 +35,7 @@ export async function startRelay(url: string) {
       }, 300)
     })
   })
-  const mend = async () => {
+  const resume = async () => {
     server.listen(join(folder, socketName))
     await once(server, 'listening')
   }
@@ -46,7 +46,7 @@ export async function startRelay(url: string) {
     await closed
     isSilent = false
   }
-  await mend()
+  await resume()
   onTestFinished(async () => {
     if (server.listening) await cut()
     await rm(folder, { recursive: true, force: true })
@@ -59,7 +59,7 @@ export async function startRelay(url: string) {
     /** Ends all connections and takes no more. */
     cut,
     /** Takes connections again. */
-    mend,
+    resume,
     /** The next connection that sends this statement is ended before the answer comes; resolves then. */
     loseAnswerTo: (statement: string) =>
       new Promise<void>((done) => {
@@ -69,7 +69,7 @@ export async function startRelay(url: string) {
     withholdRequests() {
       for (const sender of senders) sender.unpipe()
     },
-    /** Answers nothing from now on, on the connections that there are and on new ones; `cut` and `mend` end that. */
+    /** Answers nothing from now on, on the connections that there are and on new ones; `cut` and `resume` end that. */
     silence() {
       isSilent = true
       for (const socket of through) socket.unpipe().pause()

@@ -91,9 +91,9 @@ export async function startWebdav(name: WebdavServerName, options: WebdavOptions
       },
       stop: async () => {
         child.kill('SIGTERM')
-        const late = setTimeout(() => child.kill('SIGKILL'), 3000)
+        const killTimer = setTimeout(() => child.kill('SIGKILL'), 3000)
         await exit
-        clearTimeout(late)
+        clearTimeout(killTimer)
         await rm(home, { recursive: true, force: true, maxRetries: 3 })
       },
     }

@@ -1,6 +1,6 @@
 /** Requests that upload one file or several. */
 import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { createReadStream, type ReadStream } from 'node:fs'
 import { basename } from 'node:path'
 import { addAbortSignal } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -86,7 +86,7 @@ function openReader({ stdinName, throttle, signal }: SendOptions, { path, size }
     onBytes(-bytes)
     bytes = 0
     hash = createHash('sha256')
-    const file = path === '-' ? process.stdin : createReadStream(path, { highWaterMark: 1 << 18 })
+    const file = path === '-' ? process.stdin : openFile(path, size)
     for await (const chunk of signal ? addAbortSignal(signal, file) : file) {
       await throttle(chunk.length, signal)
       hash.update(chunk)
@@ -99,6 +99,12 @@ function openReader({ stdinName, throttle, signal }: SendOptions, { path, size }
   const upload: Upload = { filename, size, open, path }
   return { upload, bytes: () => bytes, sum: () => hash.copy().digest('hex') }
 }
+
+const chunkBytes = 1 << 18
+
+/** Opens a file for reading. Each read allocates a whole buffer outside of V8's heap: for small files, large ones took half of the processor time. */
+export const openFile = (path: string, size: number | null, signal?: AbortSignal): ReadStream =>
+  createReadStream(path, { highWaterMark: Math.min(chunkBytes, (size ?? chunkBytes) + 1), ...(signal && { signal }) })
 
 function verifyChecksum(sent: SentFile, sum: string): SentFile {
   if (sent.sha256 !== sum) throw new Failure('FAILED', 'the stored file differs from the local file (SHA-256)')

@@ -30,10 +30,12 @@ export function uploadCachePath(env: Env, server: string, paths: readonly string
 export async function openUploadCache(path: string, onWriteError: (error: Error) => void): Promise<UploadCache> {
   const entries = new Map((await readEntries(path)).map((entry) => [entry.path, entry]))
   let isBroken = false
+  let created: Promise<unknown> | undefined
   const write = async (text: string): Promise<void> => {
     if (isBroken) return
     try {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      created ??= mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      await created
       await appendFile(path, text, { mode: 0o600 })
     } catch (error) {
       isBroken = true

@@ -1,7 +1,6 @@
 /** Upload of many files. Known content is not sent again, and small files share requests. */
 import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { createReadStream } from 'node:fs'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import type { Batch, BatchItem } from '../output/batch-output.ts'
@@ -11,7 +10,7 @@ import { waitForDocuments } from '../runtime/wait.ts'
 import type { AfterUpload } from './after-upload.ts'
 import type { FoundFile } from './find-files.ts'
 import { type KnownDocuments, planRequests, smallFileBytes, type UploadRequest } from './plan-requests.ts'
-import { type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
+import { openFile, type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
 import type { UploadCache } from './upload-cache.ts'
 
 export interface UploadRun extends Omit<SendOptions, 'client'> {
@@ -191,10 +190,10 @@ async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<
 }
 
 /** Returns the SHA-256 of a file. Returns undefined if the file cannot be read or `signal` aborts: the upload then reports the error. */
-async function hashFile({ path }: FoundFile, signal: AbortSignal | undefined): Promise<string | undefined> {
+async function hashFile({ path, size }: FoundFile, signal: AbortSignal | undefined): Promise<string | undefined> {
   const hash = createHash('sha256')
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 18, signal })) hash.update(chunk)
+    for await (const chunk of openFile(path, size, signal)) hash.update(chunk)
     return hash.digest('hex')
   } catch {
     return undefined

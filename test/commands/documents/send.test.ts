@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { createThrottle, sendFiles } from '../../../src/cli/upload/send.ts'
+import { createThrottle, openFile, sendFiles } from '../../../src/cli/upload/send.ts'
 import { createClient } from '../../../src/client/client.ts'
 import { localTransport } from '../../../src/client/local.ts'
 import { startApp } from '../../support/app.ts'
@@ -33,4 +33,20 @@ test('several files in one request are stored once when the answer is lost', asy
   const stored = await app.db.selectFrom('documents').select('id').execute()
   expect(requestCount).toBe(2)
   expect(stored.map(({ id }) => id).sort()).toEqual(sent.map(({ id }) => id).sort())
+})
+
+test('a file is read with buffers of at most 256 KiB, a small one with a buffer of its size', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-send-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const path = join(folder, 'file')
+  await writeFile(path, Buffer.alloc(300_000, 1))
+  const read = async (size: number | null) => {
+    const file = openFile(path, size)
+    const bytes = Buffer.concat(await file.toArray()).length
+    return [file.readableHighWaterMark, bytes]
+  }
+  expect(await read(300_000)).toEqual([262_144, 300_000])
+  expect(await read(null)).toEqual([262_144, 300_000])
+  // Also where it has grown since its size was read.
+  expect(await read(9_999)).toEqual([10_000, 300_000])
 })

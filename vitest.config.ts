@@ -10,9 +10,10 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     // What a library that only tests use says of how it is set up.
     onConsoleLog: (log) => !log.startsWith('oidc-provider '),
-    testTimeout: 60_000,
+    // Ends only what hangs: others may use the cores, too.
+    testTimeout: 120_000,
     // A second, the default, is too short for two workers and their databases on two cores.
     expect: { poll: { timeout: 20_000 } },
-    hookTimeout: 60_000,
+    hookTimeout: 120_000,
   },
 })

@@ -12,7 +12,7 @@ export interface RunOptions {
   input?: string
   /** what is typed once a certain text is on the screen; then standard input stays open */
   reply?: { to: string; type: string }
-  /** milliseconds until it is killed; default 20,000 */
+  /** milliseconds until it is killed; default 60,000 */
   timeout?: number
   /** the Node to run with; default: the one of this test */
   node?: string
@@ -37,7 +37,7 @@ export const bareEnvironment = (env: Record<string, string> = {}): Record<string
 /** Runs `dms args…` to its end. */
 export function run(
   args: readonly string[],
-  { env, input = '', timeout = 20_000, node = process.execPath }: RunOptions = {},
+  { env, input = '', timeout = 60_000, node = process.execPath }: RunOptions = {},
 ): Promise<Ended> {
   return runProgram(node, [executable, ...args], { env: bareEnvironment(env), input, timeout })
 }
@@ -48,7 +48,7 @@ export function runOnTerminal(args: readonly string[], options: RunOptions = {})
 }
 
 /** The same with a line of shell. */
-export async function runLineOnTerminal(line: string, { env, input = '', reply, timeout = 20_000 }: RunOptions = {}): Promise<Ended> {
+export async function runLineOnTerminal(line: string, { env, input = '', reply, timeout = 60_000 }: RunOptions = {}): Promise<Ended> {
   const variables = bareEnvironment({ TERM: 'xterm', SHELL: '/bin/sh', ...env })
   const ended = await runProgram('script', ['-qec', line, '/dev/null'], { env: variables, input, reply, timeout })
   return { ...ended, stdout: ended.stdout.replaceAll('\r\n', '\n') }

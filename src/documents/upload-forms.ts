@@ -36,31 +36,28 @@ export const BulkAnswer = z.object({
   ),
 })
 
-export const UploadQuery = z.object({
-  on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
-  owner: z.string().max(200).optional(),
-})
+/** A field of the form with the same name has precedence. */
+export const UploadQuery = z.object({ on_duplicate: options.on_duplicate, owner: options.owner })
 
-const idempotencyHeader = {
-  'Idempotency-Key': 'Key of a request. A retry within 24 hours returns the first response; a different request returns 422.',
-} as const
 /** Shapes of the upload routes. */
-export const uploadOne = {
-  headers: idempotencyHeader,
+const shared = {
+  headers: {
+    'Idempotency-Key': 'Key of a request. A retry within 24 hours returns the first response; a different request returns 422.',
+  },
   scope: 'upload',
   query: UploadQuery,
-  form: { fields: OneForm, file: 'file', many: false },
   status: 201,
+} as const
+export const uploadOne = {
+  ...shared,
+  form: { fields: OneForm, file: 'file', many: false },
   answer: UploadAnswer,
   otherAnswers: { 200: UploadAnswer },
   errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
 } as const
 export const uploadMany = {
-  headers: idempotencyHeader,
-  scope: 'upload',
-  query: UploadQuery,
+  ...shared,
   form: { fields: ManyForm, file: 'files', many: true },
-  status: 201,
   answer: BulkAnswer,
   errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
 } as const

@@ -61,9 +61,12 @@ export async function lockLease(trx: Trx, job: Job, leaseMs: number): Promise<vo
   await renewLease(trx, job, leaseMs)
 }
 
+/** The largest number of finished pages so far: a worker that counted them earlier may store its number later. */
+const pagesDone = (done: number): RawBuilder<number> => sql<number>`greatest(pages_done, ${done}::integer)`
+
 /** Stores the progress of a job in pages. Throws LeaseLost. */
 export const setProgress = (db: Db, job: Job, done: number, total: number): Promise<void> =>
-  updateLeased(db, job, { pages_done: done, pages_total: total })
+  updateLeased(db, job, { pages_done: pagesDone(done), pages_total: total })
 
 /** Returns whether a job that helps this one is running. */
 export async function hasRunningHelpers(db: Db, job: Job): Promise<boolean> {
@@ -75,7 +78,7 @@ export async function hasRunningHelpers(db: Db, job: Job): Promise<boolean> {
 export async function setParentProgress(db: Db, job: Job, done: number, total: number): Promise<void> {
   await db
     .updateTable('jobs')
-    .set({ pages_done: done, pages_total: total })
+    .set({ pages_done: pagesDone(done), pages_total: total })
     .where('id', '=', job.parent_id)
     .where('status', '=', 'processing')
     .execute()

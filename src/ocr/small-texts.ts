@@ -1,7 +1,7 @@
 /** Extraction of small texts in groups. A text is read in a millisecond; a transaction of its own takes ten times as long. */
 import type { App } from '../app.ts'
 import { mapConcurrently } from '../concurrency.ts'
-import { findSmallTexts, isSmallText, lockDocuments, recordTexts, type SmallText } from '../documents/extraction/group.ts'
+import { isSmallText, lockDocuments, recordTexts, type SmallText, startTexts } from '../documents/extraction/group.ts'
 import { completeGroup, leaseGroup } from '../jobs/groups.ts'
 import type { GroupHandler } from '../jobs/queue.ts'
 import { type Outline, ReadFailure } from '../ports/document-reader.ts'
@@ -13,7 +13,8 @@ export const smallTexts = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
 
   async run(app, jobs, signal) {
     const ids = jobs.flatMap(({ document_id }) => document_id ?? [])
-    const outlines = await readOutlines(app, await findSmallTexts(app.db, ids), signal)
+    const started = await app.db.transaction().execute((trx) => startTexts(trx, ids))
+    const outlines = await readOutlines(app, started, signal)
     const read = jobs.flatMap((job) => {
       const outline = outlines.get(job.document_id ?? '')
       return outline ? [{ job, outline, pages: outline.pages.length }] : []

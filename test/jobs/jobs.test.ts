@@ -359,7 +359,7 @@ test('jobs run by priority, then by age', async () => {
 
 test('the index is caught up with however long its engine was away', async () => {
   const { app, asAda } = await startApp()
-  await upload(asAda, 'a.txt', 'hello')
+  await upload(asAda, 'a.pdf', '%PDF-1.4')
   const search = { ...app.search, refresh: () => Promise.reject(new Error('the engine is down')) }
   const log = app.log as { child: unknown }
   log.child = () => ({ ...app.log, info: () => {}, warn: () => {}, error: () => {} })

@@ -1,7 +1,7 @@
 /** Extraction of many small texts: their results are stored by one transaction with one statement for each table. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../../app.ts'
-import type { Db, Trx } from '../../db/pool.ts'
+import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { publishMany } from '../../events.ts'
 import type { Outline } from '../../ports/document-reader.ts'
@@ -24,15 +24,27 @@ export function firstIndexJob(app: App, { id, mime_type, size }: Pick<Row<'docum
   return { ...indexJob(id), ...(isSmall && { runAt: new Date(app.now().getTime() + indexDelayMs) }) }
 }
 
-export interface SmallText extends Pick<Row<'documents'>, 'id' | 'filename' | 'mime_type'> {
+export interface SmallText extends Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type'> {
   address: string
 }
 
-/** Returns documents with the addresses of their files. Leaves out those that were deleted. */
-export async function findSmallTexts(db: Db, ids: readonly string[]): Promise<SmallText[]> {
+/** Returns documents with the addresses of their files, and publishes that they are being read. Leaves out those that were deleted. */
+export async function startTexts(trx: Trx, ids: readonly string[]): Promise<SmallText[]> {
   const { rows } = await sql<SmallText>`
-    select id, filename, mime_type, address from documents join stored_files using (sha256) where id = any(${ids}::uuid[])`.execute(db)
+    select id, owner_id, filename, mime_type, address from documents join stored_files using (sha256)
+    where id = any(${ids}::uuid[])`.execute(trx)
+  await publishProgress(trx, rows, 0, 'processing')
   return rows
+}
+
+function publishProgress(
+  trx: Trx,
+  documents: readonly Pick<SmallText, 'id' | 'owner_id'>[],
+  progress: number,
+  status: string,
+): Promise<void> {
+  const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, progress, status } }))
+  return publishMany(trx, 'ocr_progress', events)
 }
 
 /** Locks documents in the order of their ids, which prevents deadlocks, and returns what recordTexts() needs to know of them. */
@@ -82,16 +94,8 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
     trx,
     results.map(({ id }) => id),
   )
-  const eventsOf = <Data>(dataOf: (id: string) => Data) =>
-    texts.map(({ document: { id, owner_id } }) => ({ userId: owner_id, data: dataOf(id) }))
-  await publishMany(
-    trx,
-    'ocr_progress',
-    eventsOf((document_id) => ({ document_id, progress: 100, status: 'completed' })),
-  )
-  await publishMany(
-    trx,
-    'document_updated',
-    eventsOf((document_id) => ({ document_id, changes: ['content', 'status'] })),
-  )
+  const documents = texts.map(({ document }) => document)
+  await publishProgress(trx, documents, 100, 'completed')
+  const updates = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['content', 'status'] } }))
+  await publishMany(trx, 'document_updated', updates)
 }

@@ -124,7 +124,7 @@ test('lists, counts, facets and totals of Bob are the same before and after Ada 
   const { ada, asAda, asBob, runJobs } = world
   const label = await world.label(ada)
   await upload(asBob, 'bytes of bob.txt', 'bob')
-  await runJobs(['index'])
+  await runJobs()
   // How busy the host is changes by itself.
   const routes = world.routes.filter(
     ({ method, path, access: door }) => method === 'GET' && door === 'user' && !path.includes(':') && path !== '/api/metrics/system',

@@ -73,7 +73,8 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'documents export': {
     args: ({ folder, label }) => ['--to', join(folder, 'export'), '--label', label, '--with-text', '--concurrency', '1'],
   },
-  'documents wait': { args: ofFirst },
+  // One that no other command changes: nobody indexes here.
+  'documents wait': { args: (world) => [nth(2)(world)] },
   'documents watch': { elsewhere: 'runs until it is stopped: test/commands/documents/uploads.test.ts' },
   'search query': { args: ({ name }) => ['harbour', name] },
   'search similar': { args: ofFirst, prints: 'changing' },

@@ -36,7 +36,7 @@ export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<I
 
 /** Default limits of a batch, so that small documents share a transaction and large ones do not make it long. */
 const maxDocuments = 100
-const maxBytes = 1_000_000
+const maxBytes = 300_000
 
 /** Divides ids into batches up to a number of documents and bytes of text. A document with more bytes is a batch of its own. */
 export async function batchesOf(db: Db, ids: readonly string[], max = { documents: maxDocuments, bytes: maxBytes }): Promise<string[][]> {

@@ -7,7 +7,7 @@ import { SearchFailure } from '../ports/search-engine.ts'
 import { enqueueReindex, indexDocuments, reindex as runReindex } from './reindex.ts'
 
 /** Maximum number of other documents that one job indexes. Other jobs of the queue wait meanwhile. */
-const batchSize = 100
+const batchSize = 400
 /** Error code of jobs that failed because the engine was unavailable. */
 const engineUnavailable = 'SERVICE_UNAVAILABLE'
 

@@ -1,6 +1,6 @@
 /** One reader process: starts it, gives it work, watches its limits, kills it. */
 import type { ChildProcess } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -79,7 +79,12 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
     if (path === lastPath) return link
     if (link !== '') rmSync(link, { force: true })
     link = join(folder, `file-${works}`)
-    symlinkSync(toAbsolute(path), link)
+    try {
+      linkSync(path, link)
+    } catch {
+      // On another file system, or on one without hard links. A symbolic link takes an inode, whose reuse ext4 delays.
+      symlinkSync(toAbsolute(path), link)
+    }
     lastPath = path
     return link
   }

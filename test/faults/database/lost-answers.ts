@@ -52,7 +52,7 @@ async function openRelay(folder: string, realFolder: string) {
     tie(near, far, through)
     far.pipe(near)
     near.on('data', (piece) => {
-      if (piece.includes('insert into "documents"')) isInsert = true
+      if (/insert into "?documents"?\s/.test(piece.toString('latin1'))) isInsert = true
       if (piece.includes('commit\0') || piece.includes('rollback\0')) {
         if (isArmed && isInsert && piece.includes('commit\0')) {
           isArmed = false

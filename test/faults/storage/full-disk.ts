@@ -49,7 +49,7 @@ async function run({ openPlace }: Given): Promise<Told> {
       const { status, body } = await (size > 0 ? caller.uploadBytes(size) : caller.uploadText())
       expect([503, 507].includes(status) && body.includes('"code"'), `${when}: an upload is answered with ${status} ${body}`)
       // A worker may be at the documents before this one.
-      for (const end = performance.now() + 5000; (await left()).length > 0 && performance.now() < end; ) await sleep(100)
+      for (const end = performance.now() + 30_000; (await left()).length > 0 && performance.now() < end; ) await sleep(100)
       // What a worker has read cannot be removed from a disk that takes no writes; it goes with the next file that is read.
       const names = (await left()).filter((name) => when !== 'read-only' || !name.endsWith('.link'))
       expect(names.length === 0, `${when}: files are left on their way: ${names.join(' ')}`)

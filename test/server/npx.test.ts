@@ -1,5 +1,6 @@
 /** `npx dms serve` in a checkout: npm, a shell and the server, of which only npm is known to whoever started it. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { emptyPlace } from '../support/places.ts'
@@ -14,7 +15,8 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 async function start(program: string, args: readonly string[]) {
   const { databaseUrl, dataDir } = await emptyPlace()
   const place = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0B', DMS_WORKER_EMBEDDED: 'false' }
-  const env = bareEnvironment({ ...place, DMS_LOG_FORMAT: 'json', npm_config_offline: 'true', npm_config_update_notifier: 'false' })
+  const npm = { npm_config_cache: join(dataDir, 'npm'), npm_config_offline: 'true', npm_config_update_notifier: 'false' }
+  const env = bareEnvironment({ ...place, ...npm, DMS_LOG_FORMAT: 'json' })
   const child: ChildProcess = spawn(program, args, { cwd: root, env, stdio: ['ignore', 'ignore', 'pipe'], detached: true })
   let said = ''
   child.stderr?.on('data', (chunk) => {

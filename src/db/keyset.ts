@@ -1,7 +1,7 @@
 /** Keyset pagination: a page begins after the sort keys of the last row of the previous page. */
 import { type Expression, type RawBuilder, type SelectQueryBuilder, sql } from 'kysely'
 import { isCalendarDate } from '../calendar.ts'
-import { isId } from '../id.ts'
+import { isCanonicalId } from '../id.ts'
 
 interface KeyType {
   /** Default: the column itself. */
@@ -32,7 +32,7 @@ const types = {
   },
   id: {
     parse: (value) => sql`${value}::uuid`,
-    isValid: (value) => typeof value === 'string' && isId(value),
+    isValid: (value) => typeof value === 'string' && isCanonicalId(value),
   },
 } as const satisfies Record<string, KeyType>
 

@@ -1,7 +1,7 @@
 /** Compares a Meilisearch index with the documents. */
 import { type Index, MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
-import { isId } from '../../../id.ts'
+import { isCanonicalId } from '../../../id.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
 import { loadDocuments } from '../../indexed-documents.ts'
 import { type Entry, entryOf, indexVersion } from './document.ts'
@@ -27,7 +27,7 @@ async function* ids(server: Server, index: string): AsyncGenerator<string[]> {
 }
 
 async function faults(db: Db, server: Server, index: string, ids: readonly string[]): Promise<EntryFault[]> {
-  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isId)))
+  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isCanonicalId)))
   const documents = new Map(stored.map((document) => [document.id, document]))
   const faults: EntryFault[] = []
   for (const id of ids) {

@@ -7,7 +7,7 @@ import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import { clearDate } from './dates.ts'
-import { firstIndexJob } from './extraction/group.ts'
+import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate, lockOrCreateAll } from './stored-files.ts'
 import { publishUpdates, writeVersion } from './versions.ts'
@@ -76,12 +76,9 @@ export async function storeBatch(
     [...firstBySum.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
   )
   await trx.insertInto('documents').values(documents).execute()
-  const maxAttempts = app.config.ocr.max_attempts
-  const entries = ids.map((documentId) => ({ payload: { language }, documentId, maxAttempts }))
-  await jobs.enqueueMany(trx, ocr ? 'ocr' : 'extract', entries)
   await jobs.enqueueAll(
     trx,
-    documents.map((document) => firstIndexJob(app, document)),
+    documents.flatMap((document) => newDocumentJobs(app, document, { ocr, language, ownerId })),
   )
   const events = documents.map(({ id, title }) => ({ userId: ownerId, data: { document_id: id, title, source: sourceId } }))
   await publishMany(trx, 'document_created', events)

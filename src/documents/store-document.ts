@@ -13,7 +13,7 @@ import type { StagedFile } from '../ports/file-store.ts'
 import { ofUser } from './dates.ts'
 import { addLabels } from './document-labels.ts'
 import { mergeMetadata } from './documents.ts'
-import { firstIndexJob } from './extraction/group.ts'
+import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate } from './stored-files.ts'
 import { type Document, excerptLength, selectDocuments } from './view.ts'
@@ -78,13 +78,9 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
   const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
   const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
   await addLabels(trx, labels)
-  const maxAttempts = app.config.ocr.max_attempts
   await jobs.enqueueAll(
     trx,
-    documents.flatMap(({ upload: { ocr, language, ownerId }, ...document }) => [
-      { kind: ocr ? 'ocr' : 'extract', payload: { language }, documentId: document.id, ownerId, maxAttempts } as const,
-      { ...firstIndexJob(app, document), ownerId },
-    ]),
+    documents.flatMap(({ upload, ...document }) => newDocumentJobs(app, document, upload)),
   )
   const events = documents.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
   await publishMany(trx, 'document_created', events)

@@ -104,8 +104,8 @@ async function repairAndRethrow(app: App, staged: StagedFile, error: unknown): P
 type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
 /**
- * Stores several files, so that one failure does not affect the others. With an Idempotency-Key all share one transaction, because the answer
- * must be recorded exactly if the files are.
+ * Stores several files, so that one failure does not affect the others. With an Idempotency-Key all share one transaction, so that
+ * the answer is recorded if and only if the files are stored.
  */
 export async function storeAll(
   app: App,

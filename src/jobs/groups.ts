@@ -1,6 +1,7 @@
 /** Job groups: small jobs of one owner that one statement leases and one transaction completes. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
+import { msFromNow } from './leases.ts'
 import { type GroupLease, type Job, type Kind, ocrPausedKey } from './queue.ts'
 
 /**
@@ -25,7 +26,7 @@ export async function leaseGroup<K extends Kind>(
       order by run_at, id limit ${limit - 1} for update skip locked
     )
     update jobs set status = 'processing', attempts = 1, fence = fence + 1, worker = ${worker},
-      lease_until = now() + ${leaseMs} * interval '1 ms', started_at = now(), error_code = null, error_message = null
+      lease_until = ${msFromNow(leaseMs)}, started_at = now(), error_code = null, error_message = null
     from next join documents document on document.id = next.document_id where jobs.id = next.id and ${isSmall} returning jobs.*`.execute(db)
   return [job, ...rows]
 }

@@ -40,7 +40,7 @@ async function updateLeased(db: Db, job: Job, values: UpdateObject<Schema, 'jobs
   if (numUpdatedRows !== 1n) throw new LeaseLost()
 }
 
-const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${ms} * interval '1 ms'`
+export const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${ms} * interval '1 ms'`
 
 /** Extends the lease. Throws LeaseLost. */
 export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })

@@ -82,14 +82,15 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
 }
 
 /**
- * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names, so a lock on
- * each keeps two of them from being created at the same time.
+ * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names: locks make
+ * a transaction that creates one of them wait for another that does.
  */
 async function refuseConfusable(trx: Trx, key: string): Promise<void> {
   const keys = confusableKeys(key)
   if (keys.length === 0) return
-  for (const name of [key, ...keys].sort())
-    await sql`select pg_advisory_xact_lock(hashtextextended(${`user name:${name}`}, 0))`.execute(trx)
+  await sql`select pg_advisory_xact_lock(hashtextextended('user name:' || name, 0)) from unnest(${[key, ...keys].sort()}::text[]) name`.execute(
+    trx,
+  )
   const confusable = await trx.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
   if (confusable) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'A user with a confusable name exists already.')
 }

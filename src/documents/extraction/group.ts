@@ -1,4 +1,4 @@
-/** Extraction of many small texts: their results are stored by one transaction with one statement for each table. */
+/** Stores the results of many small texts together, with one statement per table. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
@@ -7,8 +7,9 @@ import { publishMany } from '../../events.ts'
 import type { Outline } from '../../ports/document-reader.ts'
 import { fileDate, textColumns } from '../dates.ts'
 import { enqueueIndex, indexJob } from '../versions.ts'
+import { pageRows } from './result.ts'
 
-/** Bytes of a small text, which is read in milliseconds. */
+/** Maximum bytes of a small text. It is read in milliseconds. */
 const maxSmallBytes = 1 << 18
 /** Delay of the indexing of a new small text: its extraction is usually done before and enqueues it at once, with its text. */
 const indexDelayMs = 30_000
@@ -18,10 +19,25 @@ export const isSmallText: RawBuilder<boolean> = sql`
   (document.mime_type like 'text/%' and document.size <= ${sql.lit(maxSmallBytes)}
     and not exists (select from document_pages where document_id = document.id))`
 
-/** Returns the job that indexes a new document. That of a small text waits, because it would be indexed twice otherwise. */
-export function firstIndexJob(app: App, { id, mime_type, size }: Pick<Row<'documents'>, 'id' | 'mime_type' | 'size'>) {
+interface ExtractionChoice {
+  ocr: boolean
+  language: string
+  ownerId: string
+}
+
+/** Returns the jobs of a new document: extraction and indexing. The index job of a small text waits, because it would be indexed twice otherwise. */
+export function newDocumentJobs(
+  app: App,
+  { id, mime_type, size }: Pick<Row<'documents'>, 'id' | 'mime_type' | 'size'>,
+  { ocr, language, ownerId }: ExtractionChoice,
+) {
   const isSmall = mime_type.startsWith('text/') && size <= maxSmallBytes
-  return { ...indexJob(id), ...(isSmall && { runAt: new Date(app.now().getTime() + indexDelayMs) }) }
+  const runAt = isSmall ? { runAt: new Date(app.now().getTime() + indexDelayMs) } : {}
+  const kind = ocr ? ('ocr' as const) : ('extract' as const)
+  return [
+    { kind, payload: { language }, documentId: id, ownerId, maxAttempts: app.config.ocr.max_attempts },
+    { ...indexJob(id), ownerId, ...runAt },
+  ]
 }
 
 export interface SmallText extends Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type'> {
@@ -47,46 +63,37 @@ function publishProgress(
   return publishMany(trx, 'ocr_progress', events)
 }
 
-/** Locks documents in the order of their ids, which prevents deadlocks, and returns what recordTexts() needs to know of them. */
+/** Locks documents and returns what recordTexts() needs of them. Locking in the order of ids prevents deadlocks. */
 export async function lockDocuments(trx: Trx, ids: readonly string[]): Promise<LockedDocument[]> {
-  const columns = ['id', 'owner_id', 'filename', 'language', 'date_source'] as const
-  return trx.selectFrom('documents').select(columns).where('id', 'in', ids).orderBy('id').forNoKeyUpdate().execute()
+  return trx.selectFrom('documents').select(lockedColumns).where('id', 'in', ids).orderBy('id').forNoKeyUpdate().execute()
 }
 
-export type LockedDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'language' | 'date_source'>
+const lockedColumns = ['id', 'owner_id', 'filename', 'language', 'document_date', 'date_source', 'date_confidence'] as const
+export type LockedDocument = Pick<Row<'documents'>, (typeof lockedColumns)[number]>
 
-/** Stores the outlines of documents and ends their extraction. No page may need OCR. The documents are locked and have no pages. */
+/** Stores the outlines of documents that need no OCR, and completes them. The caller has locked the documents, none of which has pages yet. */
 export async function recordTexts(app: App, trx: Trx, texts: readonly { document: LockedDocument; outline: Outline }[]): Promise<void> {
   const now = app.now()
-  const pages = texts.flatMap(({ document: { id }, outline }) =>
-    outline.pages.map(({ page, text, width, height }) => {
-      return { document_id: id, page, text, source: text.trim() === '' ? 'empty' : 'text_layer', width, height }
-    }),
-  )
+  const pages = texts.flatMap(({ document: { id }, outline }) => pageRows(id, outline, false))
   // The text of the statement does not depend on the number of rows.
   await sql`
     insert into document_pages (document_id, page, text, source, width, height)
     select * from jsonb_to_recordset(${JSON.stringify(pages)}::jsonb)
       as (document_id uuid, page integer, text text, source text, width real, height real)`.execute(trx)
-  const results = texts.map(({ document: { id, language, date_source }, outline }) => {
+  const results = texts.map(({ document: { id, ...document }, outline }) => {
     const content = outline.pages
       .map(({ text }) => text)
       .filter((text) => text !== '')
       .join('\n\n')
-    const date = fileDate(outline.date ?? outline.metadata.created, now)
-    const dated =
-      date === null ? textColumns(content, language, now) : { document_date: date, date_source: 'metadata', date_confidence: null }
     const { mimeType: mime_type, metadata } = outline
-    return { id, mime_type, page_count: outline.pages.length, metadata, content, ...(date_source === 'user' ? {} : dated) }
+    return { id, mime_type, page_count: outline.pages.length, metadata, content, ...dateColumns(document, outline, content, now) }
   })
   // Metadata of the user takes precedence over metadata of the file.
   await sql`
     update documents set mime_type = result.mime_type, page_count = result.page_count, metadata = result.metadata || documents.metadata,
       content = result.content, ocr_confidence = null, status = 'completed', error_code = null, error_message = null, processed_at = ${now},
       date_checked = true, version = version + 1, updated_at = ${now},
-      document_date = case when documents.date_source = 'user' then documents.document_date else result.document_date end,
-      date_source = case when documents.date_source = 'user' then 'user' else result.date_source end,
-      date_confidence = case when documents.date_source = 'user' then documents.date_confidence else result.date_confidence end
+      document_date = result.document_date, date_source = result.date_source, date_confidence = result.date_confidence
     from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) result (id uuid, mime_type text, page_count integer, metadata jsonb,
       content text, document_date date, date_source text, date_confidence real)
     where documents.id = result.id`.execute(trx)
@@ -98,4 +105,16 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
   await publishProgress(trx, documents, 100, 'completed')
   const updates = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['content', 'status'] } }))
   await publishMany(trx, 'document_updated', updates)
+}
+
+/** Returns the date that the user chose, else that of the file, else that of the text. */
+function dateColumns(
+  { language, document_date, date_source, date_confidence }: Omit<LockedDocument, 'id'>,
+  outline: Outline,
+  text: string,
+  now: Date,
+) {
+  if (date_source === 'user') return { document_date, date_source, date_confidence }
+  const date = fileDate(outline.date ?? outline.metadata.created, now)
+  return date === null ? textColumns(text, language, now) : { document_date: date, date_source: 'metadata' as const, date_confidence: null }
 }

@@ -77,10 +77,7 @@ export async function hasOutline(db: Db, id: string): Promise<boolean> {
 /** Records the outline. Pages with a text layer are finished; the others wait for OCR, or are empty if `ocr` is false. */
 export async function recordOutline(app: App, trx: Trx, id: string, outline: Outline, ocr: boolean): Promise<void> {
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
-  const rows = outline.pages.map(({ page, text, needsOcr, width, height }) => {
-    const finished = text.trim() === '' ? ('empty' as const) : ('text_layer' as const)
-    return { document_id: id, page, text, source: needsOcr && ocr ? null : finished, width, height }
-  })
+  const rows = pageRows(id, outline, ocr)
   for (let from = 0; from < rows.length; from += batchSize) {
     const batch = rows.slice(from, from + batchSize)
     await trx.insertInto('document_pages').values(batch).execute()
@@ -95,6 +92,13 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
     ...unlessOfUser(date, 'metadata'),
   })
 }
+
+/** Returns the rows of the pages of an outline. With `ocr`, pages that need OCR are unfinished. */
+export const pageRows = (id: string, { pages }: Outline, ocr: boolean) =>
+  pages.map(({ page, text, needsOcr, width, height }) => {
+    const finished = text.trim() === '' ? ('empty' as const) : ('text_layer' as const)
+    return { document_id: id, page, text, source: needsOcr && ocr ? null : finished, width, height }
+  })
 
 /** Claims the first free page for `leaseMs`. Returns null if there is none. */
 export async function claimPage(db: Db, id: string, leaseMs: number): Promise<PageClaim | null> {

@@ -62,7 +62,7 @@ export interface LeasedJob {
 export const leaseGroup = async (app: App, job: jobs.Job, lease: jobs.GroupLease): Promise<readonly jobs.Job[]> =>
   (await handlerOf(job)?.group?.lease(app, job, lease)) ?? []
 
-/** Runs the jobs of leaseGroup() and records their outcomes: together those that can be, then each of the others alone. Never rejects. */
+/** Runs the jobs of leaseGroup() together, then those that it could not complete one by one, and records all outcomes. Never rejects. */
 export async function runGroup(app: App, members: readonly LeasedJob[]): Promise<void> {
   const startedAt = performance.now()
   const completed = await runTogether(app, members).catch((error: unknown) => {

@@ -23,8 +23,8 @@ export interface RestoreOptions extends LoadOptions {
 const defaultOutcomeTimeoutMs = 60_000
 
 /**
- * Restores a backup. Throws AppError CONFLICT for a destination that is not empty, BackupDamaged, NewerSchema or Busy; then nothing has changed. Throws AppError
- * SERVICE_UNAVAILABLE where the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
+ * Restores a backup. Throws AppError CONFLICT for a destination that is not empty, BackupDamaged, NewerSchema or Busy; then nothing has
+ * changed. Throws AppError SERVICE_UNAVAILABLE where the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
  */
 export function restoreBackup(installation: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   return installation.database.asOwner((owner) =>

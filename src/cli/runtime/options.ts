@@ -14,7 +14,7 @@ export interface GlobalOptions extends RenderOptions {
   readonly settings: Readonly<Record<string, string>>
   /** configuration file (--config) */
   readonly config: string | undefined
-  /** server given by flags and variables; `cli.target` is the resolved one */
+  /** server as flags and variables name it; `cli.target` is the server itself */
   readonly requestedTarget: RequestedTarget
   /** print requests as curl commands and send nothing */
   readonly printCurl: boolean

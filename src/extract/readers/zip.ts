@@ -19,7 +19,7 @@ interface Entry {
   readonly isEncrypted: boolean
   readonly method: number
   readonly packed: number
-  /** candidates for its position: shifted as far as the directory, and as the directory states it */
+  /** offsets where it may begin: the stated one moved by as much as the directory has moved, then the stated one */
   readonly offsets: readonly number[]
 }
 

@@ -126,7 +126,7 @@ async function* findRowsWithoutDocument(app: App): AsyncGenerator<CheckResult> {
   for (;;) {
     const { rows } = await sql<{ sha256: string; address: string }>`
       select sha256, address from stored_files file where sha256 > ${last}
-        and not exists (select from documents where documents.sha256 = file.sha256)
+        and not exists (select from document_versions version where version.sha256 = file.sha256)
         and not exists (select from jobs where kind = 'purge' and payload ->> 'sha256' = file.sha256)
       order by sha256 limit ${batchSize}`.execute(app.db)
     for (const { sha256, address } of rows) {

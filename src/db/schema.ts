@@ -1,21 +1,15 @@
 /** The tables as types. migrations/ defines them. */
-import type { ColumnType, Generated, JSONColumnType, Selectable } from 'kysely'
+import type { ColumnType, Generated, Selectable } from 'kysely'
 import type { Scope } from '../actor.ts'
+import type { CreatedAt, Json, Problem, Timestamps, UpdatedAt } from './column-types.ts'
+import type { DocumentTables } from './schema-documents.ts'
 
-type CreatedAt = ColumnType<Date, Date | undefined, never>
-type UpdatedAt = ColumnType<Date, Date | undefined, Date>
-type Json<T extends object> = JSONColumnType<T, string | undefined, string>
-type Timestamps = { created_at: CreatedAt; updated_at: UpdatedAt }
-type Problem = { error_code: string | null; error_message: string | null }
-type Dated = { document_date: string | null; date_source: 'user' | 'metadata' | 'text' | null; date_confidence: number | null }
-type DocumentParts = Timestamps & Problem & Dated & { date_checked: Generated<boolean> }
 type Counts<Name extends string> = { [name in Name]: Generated<number> }
 
 export type Role = 'admin' | 'user'
-export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
 export type JobStatus = 'pending' | 'processing' | 'completed' | 'failed' | 'cancelled'
 
-export interface Schema {
+export interface Schema extends DocumentTables {
   users: Timestamps & {
     id: Generated<string>
     username: string
@@ -69,40 +63,6 @@ export interface Schema {
   instance: { key: string; value: string }
   stored_files: { sha256: string; size: number; created_at: CreatedAt; address: string }
   file_removals: { address: string; requested_at: CreatedAt }
-  documents: DocumentParts & {
-    id: Generated<string>
-    owner_id: string
-    title: string
-    filename: string
-    content: Generated<string>
-    status: Generated<DocumentStatus>
-    mime_type: string
-    size: number
-    sha256: string
-    ocr_enabled: Generated<boolean>
-    language: string
-    ocr_confidence: number | null
-    page_count: number | null
-    metadata: Json<Record<string, unknown>>
-    duplicate_of: string | null
-    source_id: string | null
-    source_path: string | null
-    file_replaced_at: Date | null
-    version: Generated<number>
-    processed_at: Date | null
-  }
-  document_pages: Problem & {
-    document_id: string
-    page: number
-    text: Generated<string>
-    source: 'text_layer' | 'ocr' | 'empty' | null
-    confidence: number | null
-    width: number | null
-    height: number | null
-    duration: number | null
-    claim: string | null
-    claimed_until: Date | null
-  }
   document_labels: { document_id: string; label_id: string }
   idempotency_keys: {
     caller: string

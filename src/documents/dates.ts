@@ -5,7 +5,7 @@ import { isCalendarDate } from '../calendar.ts'
 import type { Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { findDate, searchedLength } from '../extract/dates/find-date.ts'
-import { enqueueIndex } from './versions.ts'
+import { enqueueIndex } from './revisions.ts'
 
 /** Columns of a date that a user chose. Nothing replaces it. */
 export const ofUser = { date_source: 'user', date_confidence: null } as const
@@ -88,7 +88,7 @@ async function dateBatch(app: App, trx: Trx): Promise<number> {
   await sql`
     update documents set date_checked = true, document_date = coalesce(found.document_date, documents.document_date),
       date_source = coalesce(documents.date_source, found.date_source), date_confidence = found.date_confidence,
-      version = version + (found.document_date is not null)::integer
+      revision = revision + (found.document_date is not null)::integer
     from jsonb_to_recordset(${JSON.stringify(found)}::jsonb) found (id uuid, document_date date, date_source text, date_confidence real)
     where documents.id = found.id`.execute(trx)
   const dated = found.filter(({ document_date }) => document_date !== null).map(({ id }) => id)

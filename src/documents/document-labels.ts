@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { isId } from '../id.ts'
-import { publishUpdates } from './versions.ts'
+import { publishUpdates } from './revisions.ts'
 
 /** Returns the key that makes label names unique: without case, in Unicode NFC. */
 export const labelKey = (name: string): string => name.normalize('NFC').toLowerCase()
@@ -92,7 +92,7 @@ async function writeLabelVersions(app: App, trx: Trx, changed: readonly { docume
   const ids = changed.map(({ document_id }) => document_id)
   const documents = await trx
     .updateTable('documents')
-    .set((eb) => ({ version: eb('version', '+', 1), updated_at: app.now() }))
+    .set((eb) => ({ revision: eb('revision', '+', 1), updated_at: app.now() }))
     .where('id', 'in', ids)
     .returning(['id', 'owner_id'])
     .execute()

@@ -10,7 +10,7 @@ import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
-import { enqueueIndex, publishUpdates, writeVersion } from './versions.ts'
+import { enqueueIndex, publishUpdates, writeRevision } from './revisions.ts'
 import { type Document, etag } from './view.ts'
 
 export interface Changes {
@@ -31,7 +31,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
     if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
     const { title, labels, metadata, document_date } = changes
     if (labels) await setLabels(trx, id, await resolveLabelIds(trx, labels))
-    await writeVersion(app, trx, id, {
+    await writeRevision(app, trx, id, {
       ...(title === undefined ? {} : { title }),
       ...(document_date === undefined ? {} : { document_date, ...ofUser }),
       ...(metadata ? { metadata: JSON.stringify(mergeMetadata(document.metadata, metadata)) } : {}),
@@ -67,7 +67,7 @@ export const lockOwned = (trx: Trx, userId: string): Promise<{ id: string; sha25
 export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
   const moved = await trx
     .updateTable('documents')
-    .set((eb) => ({ owner_id: to, version: eb('version', '+', 1) }))
+    .set((eb) => ({ owner_id: to, revision: eb('revision', '+', 1) }))
     .where('owner_id', '=', from)
     .returning(['id', 'owner_id'])
     .execute()

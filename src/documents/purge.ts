@@ -1,4 +1,4 @@
-/** Purge of stored files without a document, in two phases: the rows in one transaction, the files after its commit. */
+/** Purge of stored files that no version of a document has, in two phases: the rows in one transaction, the files after its commit. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
@@ -14,7 +14,7 @@ const batchSize = 500
 /** Delay before the next attempt to remove a file that a running backup needs. */
 const retryMs = 60_000
 
-/** Removes the stored bytes of a SHA-256 that no document has. */
+/** Removes the stored bytes of a SHA-256 that no version of a document has. */
 export const purgeHandler: jobs.Handler<'purge'> = {
   async run(app, { payload: { sha256, address } }) {
     await app.db.transaction().execute((trx) => (address === undefined ? releaseUnused(trx, sha256) : releaseUncommitted(trx, address)))
@@ -36,12 +36,12 @@ export async function purgeUncommitted(app: App): Promise<void> {
   }
 }
 
-/** Removes all stored files without a document, except those that a running backup needs. Returns their number. `isDryRun` only counts them. */
+/** Removes all stored files that no version of a document has, except those that a running backup needs. Returns their number. `isDryRun` only counts them. */
 export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number> {
   let count = 0
   for (let last = ''; ; ) {
     const { rows } = await sql<{ sha256: string }>`
-      select sha256 from stored_files file where sha256 > ${last} and not exists (select from documents where documents.sha256 = file.sha256)
+      select sha256 from stored_files file where sha256 > ${last} and not exists (select from document_versions version where version.sha256 = file.sha256)
       order by sha256 limit ${batchSize}`.execute(app.db)
     count += rows.length
     if (!isDryRun) for (const { sha256 } of rows) await app.db.transaction().execute((trx) => releaseUnused(trx, sha256))
@@ -60,7 +60,7 @@ export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number>
 }
 
 /**
- * Phase one for bytes without a document: deletes the row and requests the removal. Keeps bytes that a document has. After the commit, an
+ * Phase one for bytes without a version: deletes the row and requests the removal. Keeps bytes that any version has, also in the trash. After the commit, an
  * upload of the same bytes gets a new row with a new address.
  */
 async function releaseUnused(trx: Trx, sha256: string): Promise<void> {
@@ -120,7 +120,7 @@ async function listRemovable(app: App, sha256: string | undefined): Promise<stri
   })
 }
 
-/** Removes the thumbnails of bytes that no document has. A concurrent upload of the same bytes only has to create them again. */
+/** Removes the thumbnails of bytes that no version has. A concurrent upload of the same bytes only has to create them again. */
 async function removeUnusedDerived(app: App, address: string): Promise<void> {
   const sha256 = sha256Of(address)
   const row = await app.db.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).executeTakeFirst()

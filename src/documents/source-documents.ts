@@ -9,8 +9,8 @@ import type { StagedFile } from '../ports/file-store.ts'
 import { clearDate } from './dates.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
+import { publishUpdates, writeRevision } from './revisions.ts'
 import { ensureBytes, lockOrCreate, lockOrCreateAll } from './stored-files.ts'
-import { publishUpdates, writeVersion } from './versions.ts'
 
 export interface SourceFile {
   staged: StagedFile
@@ -76,6 +76,9 @@ export async function storeBatch(
     [...firstBySum.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
   )
   await trx.insertInto('documents').values(documents).execute()
+  await sql`
+    insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at)
+    select id, 1, sha256, size, mime_type, filename, 'sync', created_at from documents where id = any(${ids}::uuid[])`.execute(trx)
   await jobs.enqueueAll(
     trx,
     documents.flatMap((document) => newDocumentJobs(app, document, { ocr, language, ownerId })),
@@ -111,7 +114,7 @@ export async function replaceFile(app: App, trx: Trx, id: string, { staged, ocr,
     .executeTakeFirst()
   await ensureBytes(app, trx, staged, address, ownDuplicate !== undefined)
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
-  await writeVersion(app, trx, id, {
+  await writeRevision(app, trx, id, {
     sha256: staged.sha256,
     file_replaced_at: app.now(),
     size: staged.size,
@@ -145,7 +148,7 @@ export const markSourceRestored = (app: App, trx: Trx, ids: readonly string[]): 
 async function updateMetadata(app: App, trx: Trx, ids: readonly string[], metadata: ReturnType<typeof sql>): Promise<void> {
   if (ids.length === 0) return
   const { rows } = await sql<{ id: string; owner_id: string }>`
-    update documents set metadata = ${metadata}, version = version + 1, updated_at = ${app.now()} where id = any(${ids}::uuid[])
+    update documents set metadata = ${metadata}, revision = revision + 1, updated_at = ${app.now()} where id = any(${ids}::uuid[])
     returning id, owner_id`.execute(trx)
   await publishUpdates(trx, rows, ['metadata'])
 }
@@ -161,6 +164,6 @@ export async function renameDocument(app: App, trx: Trx, id: string, path: strin
   if (!document) return
   const filename = sanitizeFilename(path)
   const title = document.title === defaultTitle(document.filename) ? defaultTitle(filename) : document.title
-  await writeVersion(app, trx, id, { filename, title, source_path: path, metadata: sql`metadata - 'source_removed_at'` as never })
+  await writeRevision(app, trx, id, { filename, title, source_path: path, metadata: sql`metadata - 'source_removed_at'` as never })
   await publish(trx, 'document_updated', document.owner_id, { document_id: id, changes: ['filename', 'source_path'] })
 }

@@ -29,6 +29,8 @@ export interface StoreOptions {
   /** YYYY-MM-DD */
   date?: string | undefined
   onDuplicate: 'allow' | 'reject' | 'return'
+  /** id of the user who uploads; null: the operator */
+  createdBy: string | null
 }
 
 export interface NewUpload extends StoreOptions {
@@ -66,14 +68,22 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
   const values = await Promise.all(uploads.map((upload) => documentRow(app, upload)))
   // The text of the statement does not depend on the number of rows.
   const { rows: created } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
-    insert into documents (owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
-      duplicate_of, created_at, updated_at)
-    select owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
-      created_at, created_at
-    from jsonb_to_recordset(${JSON.stringify(values)}::jsonb) as (owner_id uuid, title text, filename text, mime_type text, size bigint,
-      sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
-      created_at timestamptz)
-    returning id, sha256, title, mime_type, size`.execute(trx)
+    with uploads as (
+      select * from jsonb_to_recordset(${JSON.stringify(values)}::jsonb) as (owner_id uuid, title text, filename text, mime_type text, size bigint,
+        sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
+        created_at timestamptz, created_by uuid)
+    ), created as (
+      insert into documents (owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
+        duplicate_of, created_at, updated_at)
+      select owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
+        created_at, created_at
+      from uploads
+      returning id, sha256, title, mime_type, size
+    ), versions as (
+      insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
+      select id, 1, sha256, created.size, created.mime_type, filename, 'upload', created_at, created_by from created join uploads using (sha256)
+    )
+    select id, sha256, title, mime_type, size from created`.execute(trx)
   const bySum = new Map(uploads.map((upload) => [upload.staged.sha256, upload]))
   const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
   const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
@@ -103,6 +113,7 @@ async function documentRow(app: App, { staged, ...options }: NewUpload) {
     ...(options.date === undefined ? {} : { document_date: options.date, date_source: ofUser.date_source }),
     duplicate_of: options.duplicateOf,
     created_at: app.now(),
+    created_by: options.createdBy,
   }
 }
 

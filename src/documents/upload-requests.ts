@@ -236,5 +236,5 @@ async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, o
   const code = language ?? (await settings.get(app, actor)).ocr_default_language
   if (language || ocr_enabled) settings.checkLanguage(app, code)
   const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
-  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate, date: document_date }
+  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate, date: document_date, createdBy: actor.id }
 }

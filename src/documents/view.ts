@@ -54,7 +54,7 @@ const isLonger = (characters: number) =>
 
 const columns = (
   'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
-  'document_date date_source date_confidence duplicate_of source_id source_path file_replaced_at version created_at updated_at processed_at'
+  'document_date date_source date_confidence duplicate_of source_id source_path file_replaced_at revision current_version deleted_at created_at updated_at processed_at'
 )
   .split(' ')
   .map((column) => `documents.${column}` as 'documents.id')
@@ -118,8 +118,8 @@ export const view = (document: Document): DocumentView =>
 
 const roundReal = (value: number | null): number | null => (value === null ? null : Math.round(value * confidenceSteps) / confidenceSteps)
 
-/** Returns the ETag of GET. It changes with each version and with the names of the labels. */
-export const etag = ({ id, version, label_names, label_ids }: Document): string => {
+/** Returns the ETag of GET. It changes with each revision and with the names of the labels. */
+export const etag = ({ id, revision, label_names, label_ids }: Document): string => {
   const labels = label_ids.length === 0 ? '' : `.${crc32(JSON.stringify([label_names, label_ids])).toString(36)}`
-  return `"${id}.${version}${labels}"`
+  return `"${id}.${revision}${labels}"`
 }

@@ -6,7 +6,7 @@ import type { Row } from '../../db/schema.ts'
 import { publishMany } from '../../events.ts'
 import type { Outline } from '../../ports/document-reader.ts'
 import { fileDate, textColumns } from '../dates.ts'
-import { enqueueIndex, indexJob } from '../versions.ts'
+import { enqueueIndex, indexJob } from '../revisions.ts'
 import { pageRows } from './result.ts'
 
 /** Maximum bytes of a small text. It is read in milliseconds. */
@@ -92,7 +92,7 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
   await sql`
     update documents set mime_type = result.mime_type, page_count = result.page_count, metadata = result.metadata || documents.metadata,
       content = result.content, ocr_confidence = null, status = 'completed', error_code = null, error_message = null, processed_at = ${now},
-      date_checked = true, version = version + 1, updated_at = ${now},
+      date_checked = true, revision = revision + 1, updated_at = ${now},
       document_date = result.document_date, date_source = result.date_source, date_confidence = result.date_confidence
     from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) result (id uuid, mime_type text, page_count integer, metadata jsonb,
       content text, document_date date, date_source text, date_confidence real)

@@ -7,7 +7,7 @@ import type { Row, Schema } from '../../db/schema.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
 import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
-import { writeVersion } from '../versions.ts'
+import { writeRevision } from '../revisions.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
 
@@ -185,7 +185,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
   const status = problem ? 'failed' : 'completed'
   // An attempt without any text does not replace the text of an earlier one.
   const keepsOldText = problem !== null && content === null
-  await writeVersion(app, trx, id, {
+  await writeRevision(app, trx, id, {
     ...(keepsOldText ? {} : { content: content ?? '', ocr_confidence: confidence, ...(await dateOfText(app, trx, id, content ?? '')) }),
     status,
     error_code: problem?.code ?? null,
@@ -202,14 +202,14 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
 /** Restarts extraction in this language. The old text stays visible until it has finished. */
 export async function restartExtraction(app: App, trx: Trx, id: string, language: string): Promise<void> {
   await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
-  await writeVersion(app, trx, id, { language, ocr_enabled: true, status: 'pending', error_code: null, error_message: null })
+  await writeRevision(app, trx, id, { language, ocr_enabled: true, status: 'pending', error_code: null, error_message: null })
   await publishPending(trx, id)
 }
 
-/** Writes columns as the next version. Does not queue the indexing, because the text stays. */
+/** Writes columns as the next revision. Does not queue the indexing, because the text stays. */
 const setColumns = (app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>) =>
   trx
     .updateTable('documents')
-    .set((eb) => ({ ...columns, version: eb('version', '+', 1), updated_at: app.now() }))
+    .set((eb) => ({ ...columns, revision: eb('revision', '+', 1), updated_at: app.now() }))
     .where('id', '=', id)
     .execute()

@@ -1,7 +1,7 @@
 /** Converts the filters of a request, with names, to the filter of the search engine. No other file restricts searches to the documents that the actor may see. */
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import type { DocumentStatus } from '../../db/schema.ts'
+import type { DocumentStatus } from '../../db/schema-documents.ts'
 import { labelKey } from '../../documents/document-labels.ts'
 import { lowestConfidence } from '../../documents/view.ts'
 import { parseUserIdentifier } from '../../http/user-identifier.ts'

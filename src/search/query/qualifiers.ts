@@ -1,6 +1,6 @@
 /** Separates the filters of a query (`type:pdf`) from its words, and warns of probable mistakes. */
 import { type Period, parsePeriod } from '../../calendar.ts'
-import type { DocumentStatus } from '../../db/schema.ts'
+import type { DocumentStatus } from '../../db/schema-documents.ts'
 import { normalizeQuotes, termFields } from './parser.ts'
 
 export interface ParsedQuery {

@@ -1,4 +1,4 @@
-/** Versions of documents: a change raises `version`, which is part of the ETag, and queues a job that updates the search index. */
+/** Revisions of documents: a change raises `revision`, which is part of the ETag, and queues a job that updates the search index. */
 import type { Updateable } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
@@ -9,11 +9,11 @@ import * as jobs from '../jobs/queue.ts'
 /** Jobs inserted by one statement. */
 const batchSize = 500
 
-/** Writes columns of a document as its next version and queues its indexing. */
-export async function writeVersion(app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>): Promise<void> {
+/** Writes columns of a document as its next revision and queues its indexing. */
+export async function writeRevision(app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>): Promise<void> {
   await trx
     .updateTable('documents')
-    .set((eb) => ({ ...columns, version: eb('version', '+', 1), updated_at: app.now() }))
+    .set((eb) => ({ ...columns, revision: eb('revision', '+', 1), updated_at: app.now() }))
     .where('id', '=', id)
     .execute()
   await enqueueIndex(trx, [id])

@@ -1,0 +1,79 @@
+/** The tables of documents and their versions as types. */
+import type { Generated } from 'kysely'
+import type { Json, Problem, Timestamps } from './column-types.ts'
+
+export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
+
+type Dated = { document_date: string | null; date_source: 'user' | 'metadata' | 'text' | null; date_confidence: number | null }
+
+type Documents = Timestamps &
+  Problem &
+  Dated & { date_checked: Generated<boolean> } & {
+    id: Generated<string>
+    owner_id: string
+    title: string
+    filename: string
+    content: Generated<string>
+    status: Generated<DocumentStatus>
+    mime_type: string
+    size: number
+    sha256: string
+    ocr_enabled: Generated<boolean>
+    language: string
+    ocr_confidence: number | null
+    page_count: number | null
+    metadata: Json<Record<string, unknown>>
+    duplicate_of: string | null
+    source_id: string | null
+    source_path: string | null
+    file_replaced_at: Date | null
+    /** raised by every change; part of the ETag */
+    revision: Generated<number>
+    /** number of the version whose file the document shows */
+    current_version: Generated<number>
+    /** null: not in the trash */
+    deleted_at: Date | null
+    deleted_by: string | null
+    processed_at: Date | null
+  }
+
+type PageText = Problem & {
+  document_id: string
+  page: number
+  text: Generated<string>
+  source: 'text_layer' | 'ocr' | 'empty' | null
+  confidence: number | null
+  width: number | null
+  height: number | null
+  duration: number | null
+}
+
+export interface DocumentTables {
+  documents: Documents
+  /** view of the documents that are not in the trash */
+  live_documents: Documents
+  document_pages: PageText & { claim: string | null; claimed_until: Date | null }
+  /** the text and its state are null for the current version: `documents` has them */
+  document_versions: {
+    document_id: string
+    number: number
+    sha256: string
+    size: number
+    mime_type: string
+    filename: string
+    origin: 'upload' | 'sync' | 'restore' | 'edit'
+    created_at: Date
+    created_by: string | null
+    content: string | null
+    status: DocumentStatus | null
+    ocr_enabled: boolean | null
+    language: string | null
+    ocr_confidence: number | null
+    page_count: number | null
+    error_code: string | null
+    error_message: string | null
+    processed_at: Date | null
+  }
+  /** pages of versions that are not current */
+  version_pages: PageText & { number: number }
+}

@@ -2,8 +2,12 @@ import { type Kysely, sql } from 'kysely'
 
 export async function up(db: Kysely<unknown>): Promise<void> {
   // `revision` counts all changes of a document and is part of its ETag. `current_version` is the number of the version whose file it shows.
+  // `last_version` is the highest number ever given, so that none is given twice.
   await sql`alter table documents rename column version to revision`.execute(db)
-  await sql`alter table documents add column current_version integer not null default 1`.execute(db)
+  await sql`
+    alter table documents add column current_version integer not null default 1, add column last_version integer not null default 1`.execute(
+    db,
+  )
 
   // One row per file that a document has had. The text and its state are null for the current version: documents has them.
   await sql`
@@ -58,6 +62,6 @@ export const loses = 'all versions of documents except the current ones'
 
 export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`drop table version_pages, document_versions`.execute(db)
-  await sql`alter table documents drop column current_version`.execute(db)
+  await sql`alter table documents drop column current_version, drop column last_version`.execute(db)
   await sql`alter table documents rename column revision to version`.execute(db)
 }

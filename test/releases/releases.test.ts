@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { sql } from 'kysely'
 import type pg from 'pg'
 import { describe, expect, test } from 'vitest'
 import { operator } from '../../src/actor.ts'
@@ -34,6 +35,8 @@ describe.each(releases)('data of %s', (release) => {
     expect([checked.code, JSON.parse(checked.stdout).items]).toEqual([0, []])
     const { app } = await opened(place)
     await expectContents(app, await readContents())
+    await expectFirstVersions(app, await readContents())
+    await expectFound(app, await readContents())
   }, 120_000)
 
   test('its migrations create its schema: a migration does not change after its release', async () => {
@@ -53,8 +56,23 @@ describe.each(releases)('data of %s', (release) => {
     await loadInstallation(place, client, backup)
     expect(await dms(place, ['migrate', '-q'])).toMatchObject({ code: 0, stderr: '' })
     expect(await dms(place, ['migrate', 'check', '-q'])).toMatchObject({ code: 0 })
+    expect(await dms(place, ['search', 'reindex', '-q'])).toMatchObject({ code: 0, stderr: '' })
+    expect(await dms(place, ['check', '--sample', '100%'])).toMatchObject({ code: 0, stdout: '' })
     const { app } = await opened(place)
     await expectContents(app, await readContents())
+    await expectFirstVersions(app, await readContents())
+    await expectFound(app, await readContents())
+  }, 120_000)
+
+  test('dms migrate down to it and up again keeps every document', async () => {
+    const { migrations } = await readHead(await openSource(backup))
+    const place = await emptyPlace()
+    expect(await dms(place, ['restore', backup, '-q', '--no-reindex'])).toMatchObject({ code: 0, stderr: '' })
+    expect(await dms(place, ['migrate', 'down', '--to', migrations.at(-1) ?? '', '-y'])).toMatchObject({ code: 0 })
+    expect(await dms(place, ['migrate', '-q'])).toMatchObject({ code: 0, stderr: '' })
+    const { app } = await opened(place)
+    await expectContents(app, await readContents())
+    await expectFirstVersions(app, await readContents())
   }, 120_000)
 })
 
@@ -100,6 +118,33 @@ async function expectContents(app: App, contents: Description): Promise<void> {
   expect(audit).toMatchObject({ ok: true, problem: null })
   const credentials = { username: 'ada', password: 'correct horse battery' }
   expect((await localClient(app, null).send('POST', '/api/auth/login', credentials)).status).toBe(200)
+}
+
+/** Expects one version of every document, with its file. */
+async function expectFirstVersions(app: App, { documents }: Description): Promise<void> {
+  const versions = await app.db
+    .selectFrom('document_versions')
+    .select(['document_id as id', 'number', 'sha256', 'size', 'mime_type', 'filename', 'origin', 'content', 'status'])
+    .orderBy('document_id')
+    .execute()
+  const first = { number: 1, content: null, status: null }
+  const expected = documents.map(({ id, sha256, size, mime_type, filename, source_id }) => {
+    return { ...first, id, sha256, size, mime_type, filename, origin: source_id === null ? 'upload' : 'sync' }
+  })
+  expect(versions).toEqual(expected)
+  const { rows } = await sql`select from documents where current_version <> 1 or deleted_at is not null`.execute(app.db)
+  expect(rows).toEqual([])
+}
+
+/** Expects that a search for words of its text finds each document. */
+async function expectFound(app: App, { documents }: Description): Promise<void> {
+  const client = localClient(app, operator)
+  for (const { id, text } of documents) {
+    const [word] = /\p{L}{4,}/u.exec(text) ?? []
+    if (!word) continue
+    const { results } = await client.call<{ results: { document_id: string }[] }>('GET', `/api/search?q=${encodeURIComponent(word)}`)
+    expect(results.map(({ document_id }) => document_id)).toContain(id)
+  }
 }
 
 async function hashDownload(app: App, id: string): Promise<string> {

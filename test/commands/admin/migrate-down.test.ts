@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { listMigrations } from '../../../src/db/migrate.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { useOwnClock } from '../../support/database-clock.ts'
 import { connection, here, type Place } from '../../support/places.ts'
@@ -50,7 +51,8 @@ test('down to 0012 and up again: documents stay and are found, and the schema is
 
   const planned = await here(place, ['migrate', 'down', '--to', '0012_search', '-n', '--json'])
   const names = (JSON.parse(planned.stdout) as { name: string; loses: string }[]).map(({ name }) => name)
-  expect([planned.code, names]).toEqual([0, ['0016_document_date_indexes', '0015_document_date', '0014_audit', '0013_api_tokens']])
+  const later = (await listMigrations()).filter((name) => name > '0012_search')
+  expect([planned.code, names]).toEqual([0, later.reverse()])
   expect((await here(place, ['migrate', 'down', '--to', '0012_search', '--no-input'])).code).toBe(2)
   expect(await schemaOf(place)).toEqual(before.schema)
 
@@ -70,6 +72,8 @@ test('down to 0012 and up again: documents stay and are found, and the schema is
   expect((await here(place, ['migrate', '-q'])).code).toBe(0)
   expect(await schemaOf(place)).toEqual(before.schema)
   expect(await rowsOf(place, keptTables)).toEqual(before.rows)
+  const versions = await app.db.selectFrom('document_versions').select(['document_id', 'number', 'sha256', 'origin', 'status']).execute()
+  expect(versions).toEqual([{ document_id: document.id, number: 1, sha256: document.sha256, origin: 'upload', status: null }])
   const { results } = await asAda.call<{ results: { document_id: string }[] }>('GET', '/api/search?q=harbour')
   expect(results.map(({ document_id }) => document_id)).toEqual([document.id])
 })

@@ -5,6 +5,13 @@ import type { Db, Trx } from './db/pool.ts'
 export interface Events {
   document_created: { document_id: string; title: string; source: string | null }
   document_updated: { document_id: string; changes: string[] }
+  /** moved to the trash */
+  document_trashed: { document_id: string }
+  /** moved out of the trash */
+  document_restored: { document_id: string }
+  /** destroyed */
+  document_purged: { document_id: string }
+  version_added: { document_id: string; number: number }
   notification: { id: string; type: string; title: string; message: string; data: Record<string, unknown> }
   ocr_progress: { document_id: string; progress: number; status: string }
   /** `completed`: since midnight UTC */

@@ -21,7 +21,18 @@ interface Flags {
   reconnect: boolean
 }
 
-const eventNames = ['document_created', 'document_updated', 'notifications', 'ocr_progress', 'queue_status', 'sync_progress']
+const eventNames = [
+  'document_created',
+  'document_updated',
+  'document_trashed',
+  'document_restored',
+  'document_purged',
+  'version_added',
+  'notifications',
+  'ocr_progress',
+  'queue_status',
+  'sync_progress',
+]
 
 export const events = (cli: Cli) => group('events', 'Follow events of the server', [tail(cli)])
 

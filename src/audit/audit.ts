@@ -37,19 +37,32 @@ const genesisHash = '0'.repeat(64)
 /** Entries read by one query. */
 const batchSize = 1000
 
+/** Entries inserted by one statement. */
+const insertBatchSize = 1000
+
 /** Appends entries in this order. They are durable when the promise resolves. */
-export async function append({ db }: Pick<App, 'db'>, entries: readonly NewEntry[]): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    // Serializes writers of all processes: each entry includes the hash of the one before.
-    await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
-    let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }
-    const rows = entries.map((newEntry) => {
-      const entry = { ...newEntry, details: JSON.stringify(newEntry.details), seq: head.seq + 1 }
-      head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
-      return { ...entry, hash: head.hash }
-    })
-    await trx.insertInto('audit_entries').values(rows).execute()
+export const append = ({ db }: Pick<App, 'db'>, entries: readonly NewEntry[]): Promise<void> =>
+  db.transaction().execute((trx) => appendWith(trx, entries))
+
+/**
+ * Appends entries as part of a transaction. All other writers of the log wait until it ends, so call it last: a transaction that takes another lock
+ * afterwards can deadlock.
+ */
+export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promise<void> {
+  if (entries.length === 0) return
+  // Serializes writers of all processes: each entry includes the hash of the one before.
+  await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
+  let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }
+  const rows = entries.map((newEntry) => {
+    const entry = { ...newEntry, details: JSON.stringify(newEntry.details), seq: head.seq + 1 }
+    head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
+    return { ...entry, hash: head.hash }
   })
+  for (let from = 0; from < rows.length; from += insertBatchSize)
+    await trx
+      .insertInto('audit_entries')
+      .values(rows.slice(from, from + insertBatchSize))
+      .execute()
 }
 
 export interface Filter {

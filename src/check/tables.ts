@@ -1,8 +1,8 @@
 /** Checks tables, the queue and the index. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { listStranded, requeueDocument } from '../documents/extraction/stranded-documents.ts'
 import * as claims from '../jobs/leases.ts'
-import { listStranded, queueStranded } from '../ocr/stranded-documents.ts'
 import { reindex } from '../search/search.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
@@ -36,7 +36,7 @@ export async function* status(app: App): AsyncGenerator<CheckResult> {
       message: `is ${status}, but has no job`,
       document_id: id,
       actual: status,
-      repair: async () => ((await queueStranded(app, id)) ? 'queued again' : 'has a job again'),
+      repair: async () => ((await requeueDocument(app, id)) ? 'queued again' : 'has a job again'),
     }
   }
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { recover } from '../documents/extraction/stranded-documents.ts'
 import { commaList, listOf } from '../http/input.ts'
 import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
@@ -7,7 +8,6 @@ import * as jobs from '../jobs/queue.ts'
 import { resolvePage } from '../settings/settings.ts'
 import { languageName } from './languages.ts'
 import * as ocr from './ocr.ts'
-import { recover } from './stranded-documents.ts'
 
 const Priority = z.enum(Object.keys(jobs.priorities) as [jobs.Priority])
 const JobStatus = z.enum(['pending', 'processing', 'completed', 'failed', 'cancelled'])

@@ -16,7 +16,18 @@ import { fakeReader } from '../support/fake-reader.ts'
 import { frame, type LiveSocket, type Message, openRaw, startLive } from '../support/processes/live.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
-const allTypes = ['document_created', 'document_updated', 'notifications', 'ocr_progress', 'queue_status', 'sync_progress']
+const allTypes = [
+  'document_created',
+  'document_updated',
+  'document_trashed',
+  'document_restored',
+  'document_purged',
+  'version_added',
+  'notifications',
+  'ocr_progress',
+  'queue_status',
+  'sync_progress',
+]
 
 /** An event of a document of that user that does not have to exist. */
 const send = (app: App, userId: string, title: string): Promise<void> =>

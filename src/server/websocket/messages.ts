@@ -8,6 +8,10 @@ import type { LiveEvent } from './event-feed.ts'
 const eventTypes = {
   document_created: 'document_created',
   document_updated: 'document_updated',
+  document_trashed: 'document_trashed',
+  document_restored: 'document_restored',
+  document_purged: 'document_purged',
+  version_added: 'version_added',
   notification: 'notification',
   notifications: 'notification',
   ocr_progress: 'ocr_progress',

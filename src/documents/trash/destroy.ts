@@ -1,0 +1,100 @@
+/** Destruction of documents. Only the audit log remembers them. */
+import { hash } from 'node:crypto'
+import type { Actor } from '../../actor.ts'
+import type { App } from '../../app.ts'
+import { appendWith, type NewEntry } from '../../audit/audit.ts'
+import type { Trx } from '../../db/pool.ts'
+import { publishMany } from '../../events.ts'
+import * as jobs from '../../jobs/queue.ts'
+import { enqueueIndex } from '../revisions.ts'
+
+export type Reason = 'permanent' | 'trash_emptied' | 'trash_expired' | 'user_deleted' | 'version_limit'
+
+interface DestroyedVersion {
+  number: number
+  sha256: string
+  size: number
+}
+
+/** Documents deleted by one statement. */
+const batchSize = 500
+
+/**
+ * Destroys documents with all versions, in the trash or not. Jobs remove the stored bytes that no other version has. Returns the ids of those that
+ * existed. Writes an audit entry for each: call it after every other statement that locks rows.
+ */
+export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<string[]> {
+  const sorted = ids.toSorted()
+  const entries: NewEntry[] = []
+  const destroyed: string[] = []
+  for (let from = 0; from < sorted.length; from += batchSize) {
+    const batch = sorted.slice(from, from + batchSize)
+    const documents = await trx
+      .selectFrom('documents')
+      .select(['id', 'owner_id', 'title'])
+      .where('id', 'in', batch)
+      .orderBy('id')
+      .forUpdate()
+      .execute()
+    if (documents.length === 0) continue
+    const found = documents.map(({ id }) => id)
+    const rows = await trx
+      .selectFrom('document_versions')
+      .select(['document_id', 'number', 'sha256', 'size'])
+      .where('document_id', 'in', found)
+      .orderBy('document_id')
+      .orderBy('number')
+      .execute()
+    const versions = Map.groupBy(rows, ({ document_id }) => document_id)
+    await jobs.cancelByDocument(trx, ...found)
+    await trx.deleteFrom('documents').where('id', 'in', found).execute()
+    await enqueueIndex(trx, found)
+    await enqueuePurge(
+      trx,
+      rows.map(({ sha256 }) => sha256),
+    )
+    const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id } }))
+    await publishMany(trx, 'document_purged', events)
+    entries.push(...documents.map(({ id, title }) => destructionEntry(app, actor, { id, title, versions: versions.get(id) ?? [] }, reason)))
+    destroyed.push(...found)
+  }
+  await appendWith(trx, entries)
+  return destroyed
+}
+
+/** Queues jobs that remove stored bytes which no version has. Sorts by checksum, so that two transactions cannot deadlock. */
+export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<void> {
+  const distinct = [...new Set(sums)].sort()
+  await jobs.enqueueMany(
+    trx,
+    'purge',
+    distinct.map((sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
+  )
+}
+
+/** Returns the audit entry for destroyed versions of a document. The title is hashed: the log must not keep what was destroyed. */
+export function destructionEntry(
+  app: App,
+  actor: Actor,
+  { id, title, versions }: { id: string; title: string; versions: readonly DestroyedVersion[] },
+  reason: Reason,
+): NewEntry {
+  const details = {
+    reason,
+    title_sha256: hash('sha256', title),
+    versions: versions.map(({ number, sha256, size }) => ({ number, sha256, size })),
+  }
+  return {
+    at: app.now(),
+    actor_id: actor.id,
+    actor: actor.username,
+    via: actor.via ?? 'api',
+    ip: '',
+    action: reason === 'version_limit' ? 'purge versions' : 'purge document',
+    target: `id=${id}`,
+    outcome: 'ok',
+    code: null,
+    details,
+    request_id: '',
+  }
+}

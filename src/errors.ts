@@ -42,6 +42,7 @@ export const codes = {
   IDEMPOTENCY_KEY_REUSED: [422, 'The Idempotency-Key was used for a different request. Use a new key.'],
   PRECONDITION_FAILED: [412, 'The resource has changed. Read it again, then retry.'],
   CONFLICT: [409, 'The state of the resource does not allow this action.'],
+  RETENTION: [409, 'The document is under retention or hold.'],
   EMAIL_NOT_VERIFIED: [403, 'The email address is not verified. Open the link in the verification email.'],
 } as const satisfies Record<string, readonly [status: number, message: string]>
 

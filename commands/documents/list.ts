@@ -52,6 +52,7 @@ const fields = {
   duplicate_of: true,
   source_id: true,
   source_path: true,
+  retain_until: true,
   created_at: true,
   updated_at: true,
   processed_at: true,
@@ -106,7 +107,7 @@ export const allDocumentColumns: Column<DocumentView>[] = [
   ...columnsOf(['date_source', 'date_confidence']),
   { name: 'duplicate_of' },
   { name: 'source_id', title: 'SOURCE' },
-  ...columnsOf(['source_path', 'created_at', 'updated_at', 'processed_at', 'metadata']),
+  ...columnsOf(['source_path', 'retain_until', 'created_at', 'updated_at', 'processed_at', 'metadata']),
   { name: 'content', show: 'asked' },
 ]
 

@@ -157,6 +157,10 @@ export async function rejectDuplicateName<T>(write: () => Promise<T>, message: s
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 
+/** Returns the JSON detail of a trigger that refuses to destroy what is under retention or hold, null for another error. */
+export const retentionDetail = (error: unknown): Record<string, unknown> | null =>
+  error instanceof pg.DatabaseError && error.code === 'DM001' ? (error.detail ? JSON.parse(error.detail) : {}) : null
+
 /** Returns whether an error of a transaction proves that nothing was committed. */
 export const isRolledBack = (error: unknown): boolean => error instanceof pg.DatabaseError && !isUnavailable(error)
 

@@ -1,6 +1,6 @@
 /** The tables of documents and their versions as types. */
 import type { Generated } from 'kysely'
-import type { Json, Problem, Timestamps } from './column-types.ts'
+import type { CreatedAt, Json, Problem, Timestamps } from './column-types.ts'
 
 export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
 
@@ -34,6 +34,8 @@ type Documents = Timestamps &
     /** null: not in the trash */
     deleted_at: Date | null
     deleted_by: string | null
+    /** end of the retention; only ever later */
+    retain_until: Date | null
     processed_at: Date | null
   }
 
@@ -76,4 +78,15 @@ export interface DocumentTables {
   }
   /** pages of versions that are not current */
   version_pages: PageText & { number: number }
+  holds: {
+    id: Generated<string>
+    name: string
+    name_key: string
+    reason: string
+    created_by: string | null
+    created_at: CreatedAt
+    /** null: its documents cannot be destroyed */
+    released_at: Date | null
+  }
+  hold_documents: { hold_id: string; document_id: string; added_at: CreatedAt; added_by: string | null }
 }

@@ -102,6 +102,8 @@ export interface Schema extends DocumentTables {
     name_key: string
     color: string
     description: Generated<string>
+    /** days after its creation for which a document with this label is retained; null: none */
+    retention_days: number | null
     created_by: string | null
   }
   search_entries: { document_id: string; segment: number; version: number }

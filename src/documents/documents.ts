@@ -10,6 +10,7 @@ import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
+import { assertDeletable } from './retention.ts'
 import { enqueueIndex, publishUpdates, writeRevision } from './revisions.ts'
 import { type Document, etag } from './view.ts'
 
@@ -93,6 +94,7 @@ async function deleteDocuments(trx: Trx, documents: readonly { id: string; sha25
   for (let from = 0; from < documents.length; from += batchSize) {
     const batch = documents.slice(from, from + batchSize)
     const ids = batch.map(({ id }) => id)
+    await assertDeletable(trx, ids)
     await jobs.cancelByDocument(trx, ...ids)
     await trx.deleteFrom('documents').where('id', 'in', ids).execute()
     await enqueueIndex(trx, ids)

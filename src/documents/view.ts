@@ -54,7 +54,7 @@ const isLonger = (characters: number) =>
 
 const columns = (
   'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
-  'document_date date_source date_confidence duplicate_of source_id source_path file_replaced_at revision current_version deleted_at created_at updated_at processed_at'
+  'document_date date_source date_confidence duplicate_of source_id source_path file_replaced_at revision current_version deleted_at retain_until created_at updated_at processed_at'
 )
   .split(' ')
   .map((column) => `documents.${column}` as 'documents.id')
@@ -80,6 +80,7 @@ export const DocumentAnswer = z.object({
   document_date: z.iso.date().nullable().describe('Day on which the document was written or issued.'),
   date_source: z.enum(['user', 'metadata', 'text']).nullable(),
   date_confidence: z.number().min(0).max(1).nullable().describe('Confidence of a date found in the text.'),
+  retain_until: z.iso.datetime().nullable().describe('Until then the document cannot be destroyed.'),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   duplicate_of: z.uuid().nullable(),
   source_id: z.uuid().nullable(),

@@ -6,6 +6,7 @@ import { appendWith, type NewEntry } from '../../audit/audit.ts'
 import type { Trx } from '../../db/pool.ts'
 import { publishMany } from '../../events.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { assertDeletable } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
 
 export type Reason = 'permanent' | 'trash_emptied' | 'trash_expired' | 'user_deleted' | 'version_limit'
@@ -21,7 +22,7 @@ const batchSize = 500
 
 /**
  * Destroys documents with all versions, in the trash or not. Jobs remove the stored bytes that no other version has. Returns the ids of those that
- * existed. Writes an audit entry for each: call it after every other statement that locks rows.
+ * existed. Writes an audit entry for each: call it after every other statement that locks rows. Throws RETENTION.
  */
 export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<string[]> {
   const sorted = ids.toSorted()
@@ -38,6 +39,7 @@ export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: re
       .execute()
     if (documents.length === 0) continue
     const found = documents.map(({ id }) => id)
+    await assertDeletable(trx, found)
     const rows = await trx
       .selectFrom('document_versions')
       .select(['document_id', 'number', 'sha256', 'size'])

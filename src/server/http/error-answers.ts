@@ -1,6 +1,6 @@
 /** Converts exceptions to HTTP answers. */
 import type { H3Event, HTTPError } from 'h3'
-import { isForeignKeyViolation, isUnavailable } from '../../db/pool.ts'
+import { isForeignKeyViolation, isUnavailable, retentionDetail } from '../../db/pool.ts'
 import { AppError, type Code } from '../../errors.ts'
 import type { Log } from '../../log/log.ts'
 import { FileMissing } from '../../ports/file-store.ts'
@@ -41,6 +41,8 @@ function toAppError(error: HTTPError): AppError {
   const cause = error.cause ?? error
   if (cause instanceof AppError) return cause
   if (cause instanceof FileMissing) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 60 }, 'The stored file cannot be read.')
+  const retention = retentionDetail(cause)
+  if (retention) return new AppError('RETENTION', retention)
   // A referenced row was deleted meanwhile, such as the account of the caller. A retry gets the current answer.
   if (isForeignKeyViolation(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 1 })
   if (isUnavailable(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 5 })

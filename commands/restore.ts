@@ -57,6 +57,7 @@ export const restore = (cli: Cli) =>
       const source = await resolveBackup(cli, location)
       const started = new Date()
       const target = await openLocalTarget(cli, 'restore', settings)
+      const { describeDocuments, documentCounts } = await import('../src/backup/manifest.ts')
       const { readDatabaseName, assertEmpty, restoreBackup } = await import('../src/backup/restore/restore.ts')
       const name = await readDatabaseName(target)
       if (flags.confirm !== undefined && flags.confirm !== name)
@@ -68,8 +69,10 @@ export const restore = (cli: Cli) =>
       if (flags.dryRun) {
         await assertEmpty(target)
         const { readHead } = await import('../src/backup/backup-source.ts')
-        const { created_at, dms, documents, files, bytes } = await readHead(source)
-        return report({ created_at, documents, files, bytes }, `would restore ${documents} documents of ${created_at} (dms ${dms})`)
+        const head = await readHead(source)
+        const { created_at, dms, files, bytes } = head
+        const sentence = `would restore ${describeDocuments(head)} of ${created_at} (dms ${dms})`
+        return report({ created_at, ...documentCounts(head), files, bytes }, sentence)
       }
       const policy = await loadSignaturePolicy(target.config.backup.key_file, flags)
       const installation = await openLocalInstallation(cli, 'restore', settings, { creates: true, isRestore: true })
@@ -80,13 +83,13 @@ export const restore = (cli: Cli) =>
         skipsDamaged: flags.skipDamaged === true,
         keepsSources: flags.keepSourcesEnabled === true,
         signal: cli.signal,
-        onHead: ({ documents, created_at, dms }) => cli.note(`restoring ${documents} documents of ${created_at} (dms ${dms})`),
+        onHead: (head) => cli.note(`restoring ${describeDocuments(head)} of ${head.created_at} (dms ${head.dms})`),
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
       for (const table of ignored) cli.warn(`warning: skipped table ${table}, which does not belong to dms`)
       for (const { path, problem } of skipped) cli.warn(`warning: skipped ${path}, which is ${problem} in the backup`)
-      for (const document of lost) cli.warn(`warning: ${formatLost(document)}`)
+      for (const version of lost) cli.warn(`warning: ${formatLost(version)}`)
       if (disabledSources.length > 0) {
         const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
         cli.note(`disabled sources: ${names}; to enable one: dms sources update NAME --status active`)
@@ -95,16 +98,21 @@ export const restore = (cli: Cli) =>
       if (!manifest.has_files) cli.warn('warning: the backup has no files; copy them to the document store')
       if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
       if (flags.reindex) await reindex(cli, settings)
-      const { documents, files, bytes } = manifest
+      const { created_at, files, bytes } = manifest
+      const current = lost.filter((version) => version.current).length
       report(
-        { created_at: manifest.created_at, documents, files, bytes, without_file: lost.length },
-        `restored ${documents} documents and ${files} files, as of ${manifest.created_at}${lost.length > 0 ? `; ${lost.length} documents have no file` : ''}`,
+        { created_at, ...documentCounts(manifest), files, bytes, without_file: current, old_without_file: lost.length - current },
+        [
+          `restored ${describeDocuments(manifest)} and ${files} files, as of ${created_at}`,
+          ...(current > 0 ? [`${current} documents have no file`] : []),
+          ...(lost.length > current ? [`${lost.length - current} old versions have no file`] : []),
+        ].join('; '),
         { skipped, items: lost, failed: lost.length, disabled_sources: disabledSources },
       )
     })
 
-const formatLost = ({ document_id, title, filename, problem, origin }: LostDocument): string =>
-  `document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`
+const formatLost = ({ document_id, title, filename, version, current, problem, origin }: LostDocument): string =>
+  `${current ? '' : `version ${version} of `}document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`
 
 function overridesOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, string> {
   rejectUrlPassword(toDatabase)

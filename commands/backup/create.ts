@@ -57,7 +57,7 @@ export const create = (cli: Cli) =>
       const started = new Date()
       const installation = await openLocalInstallation(cli, 'backup create', signingKeySettings(flags))
       const { place, sink } = await openSink(flags, jobs, installation.config.backup.path)
-      const [{ createBackup }, { filePath }, { readKey }] = await Promise.all([
+      const [{ createBackup }, { describeDocuments, documentCounts, filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),
         import('../../src/backup/manifest.ts'),
         import('../../src/backup/signature.ts'),
@@ -91,10 +91,10 @@ export const create = (cli: Cli) =>
       if (manifest.damaged.length > 0)
         cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
-      const { documents, files, bytes, damaged } = manifest
+      const { files, bytes, damaged } = manifest
       const counts = {
         place,
-        documents,
+        ...documentCounts(manifest),
         files,
         bytes,
         damaged: damaged.length,
@@ -103,7 +103,7 @@ export const create = (cli: Cli) =>
         dry_run: false,
       }
       const summary = buildSummary(cli, 'backup create', counts, started)
-      const sentence = `backed up ${documents} documents, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
+      const sentence = `backed up ${describeDocuments(manifest)}, ${files} files, ${(bytes / 1e6).toFixed(1)} MB in ${summary.duration_seconds.toFixed(1)} s: ${place}`
       if (place === '-') return cli.note(sentence)
       const columns = columnsOf(['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'])
       cli.print(summary, { columns, id: 'place', sentence })

@@ -55,12 +55,13 @@ export const rehearse = (cli: Cli) =>
       const { config, log, database } = installation
       const source = await resolveBackup(cli, reference === undefined || reference === 'latest' ? await latestBackup(config) : reference)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
-      const [{ rehearseRestore }, { BackupDamaged }, { withLock }, { recordSuccess }] = await Promise.all([
-        import('../../src/backup/rehearse.ts'),
-        import('../../src/backup/manifest.ts'),
-        import('../../src/db/lock.ts'),
-        import('../../src/jobs/last-success.ts'),
-      ])
+      const [{ rehearseRestore }, { BackupDamaged, describeDocuments, documentCounts }, { withLock }, { recordSuccess }] =
+        await Promise.all([
+          import('../../src/backup/rehearse.ts'),
+          import('../../src/backup/manifest.ts'),
+          import('../../src/db/lock.ts'),
+          import('../../src/jobs/last-success.ts'),
+        ])
       const columns = [{ name: 'problem' }, { name: 'path' }] as const
       const findings = startFindings<Problem>(
         cli,
@@ -77,7 +78,7 @@ export const rehearse = (cli: Cli) =>
             ...policy,
             lockTimeoutMs,
             signal: cli.signal,
-            onHead: ({ documents, created_at, dms }) => cli.note(`rehearsing with ${documents} documents of ${created_at} (dms ${dms})`),
+            onHead: (head) => cli.note(`rehearsing with ${describeDocuments(head)} of ${head.created_at} (dms ${head.dms})`),
             onProgress: ({ done, total, bytes, totalBytes }) =>
               progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
           }),
@@ -95,7 +96,7 @@ export const rehearse = (cli: Cli) =>
         const about = result && {
           backup: source.name,
           created_at: result.manifest.created_at,
-          documents: result.manifest.documents,
+          ...documentCounts(result.manifest),
           rows: result.rows,
           has_compared_rows: result.hasComparedRows,
           files: result.files,

@@ -27,7 +27,10 @@ export const verify = (cli: Cli) =>
       const { config } = await cli.config(signingKeySettings(flags))
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const source = await resolveBackup(cli, reference)
-      const { verifyBackup } = await import('../../src/backup/verify.ts')
+      const [{ verifyBackup }, { describeDocuments, documentCounts }] = await Promise.all([
+        import('../../src/backup/verify.ts'),
+        import('../../src/backup/manifest.ts'),
+      ])
       const columns = [{ name: 'problem' }, { name: 'path' }, { name: 'origin' }] as const
       const formatProblem = ({ path, problem, origin }: Problem) =>
         escapeControls(`${problem}  ${path}${origin === 'store' ? ' (already when the backup was made)' : ''}`)
@@ -40,13 +43,13 @@ export const verify = (cli: Cli) =>
       const signature = !manifest?.hmac ? 'none' : policy.key ? 'valid' : 'not checked'
       const about = manifest && {
         signature,
-        documents: manifest.documents,
+        ...documentCounts(manifest),
         files: manifest.files,
         created_at: manifest.created_at,
         dms: manifest.dms,
       }
-      const verdict = about
-        ? `${about.documents} documents, ${about.files} files, created ${about.created_at} by dms ${about.dms}`
+      const verdict = manifest
+        ? `${describeDocuments(manifest)}, ${manifest.files} files, created ${manifest.created_at} by dms ${manifest.dms}`
         : 'not a complete backup'
       findings.finish({ backup: about }, escapeControls(problems.length > 0 ? `damaged: ${verdict}` : `✓ Intact: ${verdict}`))
     })

@@ -33,7 +33,12 @@ export const Head = z.object({
   sequences: z.array(Sequence),
   /** rows are in a text form independent of database settings, so a restore can compare them */
   has_canonical_text: z.literal(true).optional(),
+  /** documents, those in the trash included */
   documents: Count,
+  /** absent in backups of dms without versions: one version per document */
+  versions: Count.optional(),
+  /** documents in the trash */
+  trashed: Count.optional(),
   /** false: the backup has tables only */
   has_files: z.boolean(),
   files: Count,
@@ -41,6 +46,16 @@ export const Head = z.object({
   bytes: Count,
 })
 export type Head = z.infer<typeof Head>
+
+/** Returns what a backup counts of documents. */
+export const documentCounts = ({ documents, versions = documents, trashed = 0 }: Head) => ({ documents, versions, trashed })
+
+/** Returns the counts as text, such as `7 documents (2 in the trash, 9 versions)`. */
+export function describeDocuments(head: Head): string {
+  const { documents, versions, trashed } = documentCounts(head)
+  const parts = [...(trashed > 0 ? [`${trashed} in the trash`] : []), ...(versions > documents ? [`${versions} versions`] : [])]
+  return `${documents} documents${parts.length > 0 ? ` (${parts.join(', ')})` : ''}`
+}
 
 /** Last entry. A backup without it is incomplete. */
 export const Manifest = Head.extend({

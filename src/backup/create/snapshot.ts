@@ -5,7 +5,10 @@ import { to as copyTo } from 'pg-copy-streams'
 import type { Database } from '../../db/pool.ts'
 import type { Head } from '../manifest.ts'
 
-export type SnapshotHead = Pick<Head, 'store_id' | 'migrations' | 'tables' | 'sequences' | 'documents' | 'files' | 'bytes'>
+export type SnapshotHead = Pick<
+  Head,
+  'store_id' | 'migrations' | 'tables' | 'sequences' | 'documents' | 'versions' | 'trashed' | 'files' | 'bytes'
+>
 
 export interface Snapshot {
   readonly head: SnapshotHead
@@ -108,8 +111,13 @@ async function readSnapshotHead(client: pg.Client): Promise<SnapshotHead> {
     )
     if (row) sequences.push({ name, ...row })
   }
-  const [counts] = await rows<{ documents: number; files: number; bytes: number; store_id: string | null }>(
+  // The schema may be older than versions and the trash.
+  const hasVersions = tables.some(({ name }) => name === 'document_versions')
+  const hasTrash = tables.some(({ name, columns }) => name === 'documents' && columns.includes('deleted_at'))
+  const [counts] = await rows<{ store_id: string | null } & Pick<SnapshotHead, 'documents' | 'versions' | 'trashed' | 'files' | 'bytes'>>(
     `select (select count(*) from documents) as documents, count(*) as files, coalesce(sum(size), 0)::int8 as bytes,
+       (select count(*) from ${hasVersions ? 'document_versions' : 'documents'}) as versions,
+       ${hasTrash ? '(select count(*) from documents where deleted_at is not null)' : '0'} as trashed,
        (select value from instance where key = 'store_id') as store_id from stored_files`,
   )
   return {
@@ -118,6 +126,8 @@ async function readSnapshotHead(client: pg.Client): Promise<SnapshotHead> {
     tables: sortByReferences(tables, references),
     sequences,
     documents: counts?.documents ?? 0,
+    versions: counts?.versions ?? 0,
+    trashed: counts?.trashed ?? 0,
     files: counts?.files ?? 0,
     bytes: counts?.bytes ?? 0,
   }

@@ -1,4 +1,4 @@
-/** Finds documents without a stored file after a restore, by looking for every file in the store. */
+/** Finds documents and versions without a stored file after a restore, by looking for every file in the store. */
 import { sql } from 'kysely'
 import type { Trx } from '../../db/pool.ts'
 import { listStoredFiles } from '../../documents/stored-files.ts'
@@ -9,6 +9,10 @@ export interface LostDocument {
   document_id: string
   title: string
   filename: string
+  /** number of the version without a file */
+  version: number
+  /** whether the document shows this version */
+  current: boolean
   sha256: string
   problem: 'missing' | 'corrupt'
   /** `store`: damaged in the document store before the backup; `backup`: damaged in the backup later */
@@ -36,14 +40,18 @@ export async function findLostDocuments(
     if (!known && !skipsDamaged) throw new BackupDamaged(`${filePath(sha256)} is missing`)
     const problem = known ?? (damagedInBackup.get(filePath(sha256)) === 'corrupt' ? 'corrupt' : 'missing')
     const origin = known ? 'store' : 'backup'
-    for (const document of await listDocuments(trx, sha256)) lost.push({ ...document, sha256, problem, origin })
+    for (const version of await listVersions(trx, sha256)) lost.push({ ...version, sha256, problem, origin })
   }
   return lost
 }
 
-async function listDocuments(trx: Trx, sha256: string): Promise<{ document_id: string; title: string; filename: string }[]> {
+async function listVersions(trx: Trx, sha256: string): Promise<Omit<LostDocument, 'sha256' | 'problem' | 'origin'>[]> {
   return (
-    await sql<{ document_id: string; title: string; filename: string }>`
-    select id as document_id, title, filename from documents where sha256 = ${sha256} order by id`.execute(trx)
+    await sql<Omit<LostDocument, 'sha256' | 'problem' | 'origin'>>`
+    select document.id as document_id, document.title, version.number as version,
+      case when version.number = document.current_version then document.filename else version.filename end as filename,
+      version.number = document.current_version as current
+    from document_versions version join documents document on document.id = version.document_id
+    where version.sha256 = ${sha256} order by document.id, version.number`.execute(trx)
   ).rows
 }

@@ -43,7 +43,7 @@ export interface RestoreResult {
   ignored: string[]
   /** damaged entries that were skipped */
   skipped: { path: string; problem: string }[]
-  /** documents without a stored file: it was damaged in the backup or before it */
+  /** documents and versions without a stored file: it was damaged in the backup or before it */
   lost: LostDocument[]
   /** keys that were not replaced because the data directory has its own */
   keptSecrets: string[]

@@ -47,7 +47,9 @@ test('--skip-damaged skips a file with a flipped byte, lists its document, exits
   flip(bytes, bytes.indexOf(content))
   await writeFile(archive, bytes)
   const { items, skipped } = await restoredWithout(archive, id, others)
-  expect(items).toEqual([{ document_id: id, title: 'harbour', filename: 'harbour.txt', sha256, problem: 'corrupt', origin: 'backup' }])
+  expect(items).toEqual([
+    { document_id: id, title: 'harbour', filename: 'harbour.txt', version: 1, current: true, sha256, problem: 'corrupt', origin: 'backup' },
+  ])
   expect(skipped).toEqual([{ path: filePath(sha256), problem: 'corrupt' }])
 })
 

@@ -71,6 +71,11 @@ async function fill(): Promise<void> {
       insert into documents (owner_id, title, filename, content, status, mime_type, size, sha256, language)
       select ${id}, 'document', 'document.txt', repeat('harbour fees of ' || left(name, 8) || ' ', 80), 'completed', 'text/plain', 4096, name, 'eng'
       from unnest(${names}::text[]) as name`.execute(app.db)
+    await sql`
+      insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at)
+      select id, 1, sha256, size, mime_type, filename, 'upload', created_at from documents where sha256 = any(${names}::text[])`.execute(
+      app.db,
+    )
     // Written past the store: flushing each would take longer than all that is to be measured.
     for (const [at, name] of names.entries()) {
       const place = join(from, 'files', name.slice(0, 2), name.slice(2, 4))

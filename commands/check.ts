@@ -12,7 +12,7 @@ import { escapeControls } from '../src/log/escape.ts'
 
 const columns = [
   ...columnsOf(['severity', 'check', 'document_id', 'sha256', 'message', 'repaired']),
-  ...columnsOf(['path', 'expected', 'actual'], { show: 'wide' }),
+  ...columnsOf(['version', 'path', 'expected', 'actual'], { show: 'wide' }),
 ]
 
 export const check = (cli: Cli) =>
@@ -27,8 +27,8 @@ export const check = (cli: Cli) =>
     exits: '0 no findings · 3 findings (repaired or not) · 8 --timeout passed · 69 database unreachable · 75 another check is running',
     notes: [
       'Runs on the server only, also while the server is running.',
-      'Checks: files, checksums, orphans, references, status, queue, links, index.',
-      '--repair queues documents again, rebuilds the index, and moves orphaned files to .set-aside in the store. It never deletes',
+      'Checks: files, checksums, orphans, references, versions, status, queue, links, index.',
+      '--repair queues documents again, rebuilds the index, and moves orphaned files to .quarantine in the store. It never deletes',
       'a document or a file. Restore lost files from a backup.',
     ],
   })

@@ -6,6 +6,8 @@ export interface CheckResult {
   severity: 'error' | 'warning'
   message: string
   document_id?: string
+  /** number of a version of the document */
+  version?: number
   sha256?: string
   /** address of the stored file */
   address?: string

@@ -4,6 +4,7 @@ import { withLock } from '../db/lock.ts'
 import type { Check, CheckResult, CheckScope } from './check-result.ts'
 import { checksums, files, orphans } from './stored-files.ts'
 import { index, links, queue, references, status } from './tables.ts'
+import { versions } from './versions.ts'
 
 export interface Finding extends Omit<CheckResult, 'repair' | 'address'> {
   check: CheckName
@@ -14,7 +15,7 @@ export interface Finding extends Omit<CheckResult, 'repair' | 'address'> {
 }
 
 /** All checks, in order of execution. */
-export const checks = { files, checksums, orphans, references, status, queue, links, index } satisfies Record<string, Check>
+export const checks = { files, checksums, orphans, references, versions, status, queue, links, index } satisfies Record<string, Check>
 export type CheckName = keyof typeof checks
 
 export interface CheckOptions extends CheckScope {

@@ -22,7 +22,7 @@ interface Stored {
 export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   for await (const stored of listFiles(app, scope)) {
     const problem = await findProblem(app, stored)
-    if (problem) yield* reportPerDocument(app, stored, problem)
+    if (problem) yield* reportPerVersion(app, stored, problem)
   }
 }
 
@@ -48,7 +48,7 @@ export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<Ch
     const actual = await hashFile(app, stored)
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
-    yield* reportPerDocument(app, stored, { severity: 'error', message, expected: sha256, actual })
+    yield* reportPerVersion(app, stored, { severity: 'error', message, expected: sha256, actual })
   }
 }
 
@@ -70,7 +70,7 @@ const causeOf = (error: unknown): NodeJS.ErrnoException => ((error as Error).cau
 
 type NamedFile = Pick<Stored, 'address' | 'size'> & { modifiedAt: Date }
 
-/** Yields files and rows without a document. */
+/** Yields files and rows without a version of a document. */
 export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   let files: NamedFile[] = []
   let done = 0
@@ -85,7 +85,7 @@ export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<Chec
   }
   yield* findFilesWithoutRow(app, files)
   for (const location of unreadable) yield { severity: 'error', message: `the folder ${location} cannot be read` }
-  yield* findRowsWithoutDocument(app)
+  yield* findRowsWithoutVersion(app)
 }
 
 async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): AsyncGenerator<CheckResult> {
@@ -97,7 +97,7 @@ async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): Asyn
     if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < minOrphanAgeMs) continue
     yield {
       severity: 'warning',
-      message: 'the stored file belongs to no document',
+      message: 'the stored file belongs to no version of a document',
       sha256: sha256Of(address),
       address,
       actual: size,
@@ -118,10 +118,10 @@ async function quarantineUnused(app: App, address: string): Promise<string> {
     if (address === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
-  return isUsed ? 'is used by a document again' : `moved to ${await app.files.quarantine(address)}`
+  return isUsed ? 'is used by a version again' : `moved to ${await app.files.quarantine(address)}`
 }
 
-async function* findRowsWithoutDocument(app: App): AsyncGenerator<CheckResult> {
+async function* findRowsWithoutVersion(app: App): AsyncGenerator<CheckResult> {
   let last = ''
   for (;;) {
     const { rows } = await sql<{ sha256: string; address: string }>`
@@ -132,7 +132,7 @@ async function* findRowsWithoutDocument(app: App): AsyncGenerator<CheckResult> {
     for (const { sha256, address } of rows) {
       yield {
         severity: 'warning',
-        message: 'the stored file belongs to no document, and no job removes it',
+        message: 'the stored file belongs to no version of a document, and no job removes it',
         sha256,
         address,
         async repair() {
@@ -155,10 +155,20 @@ async function* listFiles(app: App, { signal, onProgress }: CheckScope): AsyncGe
   }
 }
 
-type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id'>
+type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id' | 'version'>
 
-/** Yields the problem once for each document with these bytes. */
-async function* reportPerDocument(app: App, { sha256, address }: Stored, problem: Problem): AsyncGenerator<CheckResult> {
-  const documents = await app.db.selectFrom('documents').select('id').where('sha256', '=', sha256).orderBy('id').execute()
-  for (const { id } of documents) yield { ...problem, sha256, address, document_id: id }
+/** Yields the problem once for each version with these bytes. An old version is named in the message. */
+async function* reportPerVersion(app: App, { sha256, address }: Stored, problem: Problem): AsyncGenerator<CheckResult> {
+  const versions = await app.db
+    .selectFrom('document_versions as version')
+    .innerJoin('documents as document', 'document.id', 'version.document_id')
+    .select(['document_id', 'number', 'current_version'])
+    .where('version.sha256', '=', sha256)
+    .orderBy('document_id')
+    .orderBy('number')
+    .execute()
+  for (const { document_id, number, current_version } of versions) {
+    const message = number === current_version ? problem.message : `version ${number}: ${problem.message}`
+    yield { ...problem, message, sha256, address, document_id, version: number }
+  }
 }

@@ -112,6 +112,11 @@ export async function opened({ databaseUrl, dataDir }: Place) {
 
 /** One more document like this one, which nobody has told the index of. */
 export async function unindexed({ db }: App, id: string): Promise<void> {
-  await sql`insert into documents (owner_id, title, filename, status, mime_type, size, sha256, language)
-    select owner_id, title, filename, status, mime_type, size, sha256, language from documents where id = ${id}`.execute(db)
+  await sql`
+    with copy as (
+      insert into documents (owner_id, title, filename, status, mime_type, size, sha256, language)
+      select owner_id, title, filename, status, mime_type, size, sha256, language from documents where id = ${id} returning *
+    )
+    insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at)
+    select id, 1, sha256, size, mime_type, filename, 'upload', created_at from copy`.execute(db)
 }

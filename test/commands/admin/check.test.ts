@@ -50,6 +50,7 @@ test('a missing, truncated or changed stored file is reported with all its docum
       severity: 'error',
       message: expect.stringContaining('corrupt'),
       document_id,
+      version: 1,
       sha256: whole.sha256,
       path: whole.path,
       expected: whole.sha256,

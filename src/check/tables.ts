@@ -86,7 +86,7 @@ export async function* index(app: App, { signal }: Pick<CheckScope, 'signal'>): 
 /** Counts documents, queued index jobs and indexed documents. `differences`: description; null if the index is complete. */
 export async function loadIndexState(app: App) {
   const { rows } = await sql<{ documents: number; jobs: number }>`
-    select (select count(*) from documents) as documents,
+    select (select count(*) from live_documents) as documents,
       (select count(*) from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')) as jobs`.execute(app.db)
   const { documents: indexed, missing, extra, outdated } = await app.search.status()
   const differences = `${missing} missing, ${extra} extra, ${outdated} outdated`

@@ -54,7 +54,7 @@ async function loadIdentity({ db }: Database): Promise<{ role: string; database:
 /** Returns whether the role of this connection lacks rights to a table of its schema. False for the owner. */
 async function lacksRights(db: Db): Promise<boolean> {
   const { rows } = await sql<{ lacks: boolean }>`
-    select exists (select from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
+    select exists (select from pg_class where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p', 'v')
       and case when relname ~ ${searchTables} then not pg_has_role(relowner, 'member')
           else not has_table_privilege(oid, case relname when 'migrations' then 'select' else 'delete' end) end) as lacks`.execute(db)
   return rows[0]?.lacks === true

@@ -4,27 +4,44 @@ import { isAdmin } from '../actor.ts'
 import type { Db } from '../db/pool.ts'
 import { compileStatement } from '../db/statements.ts'
 import { AppError, type Code } from '../errors.ts'
-import { type Document, headLength, selectDocuments } from './view.ts'
+import { type Document, headLength, selectAllDocuments } from './view.ts'
 
-const byId = compileStatement((db: Db, id: string) => selectDocuments(db, headLength).where('documents.id', '=', id))
+const byId = compileStatement((db: Db, id: string) => selectAllDocuments(db, headLength).where('documents.id', '=', id))
 
-/** Returns the document with the beginning of its text. Throws `missing` if it does not exist or the actor cannot see it. */
-export async function requireDocument(db: Db, actor: Actor, id: string, missing: Code = 'DOCUMENT_NOT_FOUND'): Promise<Document> {
-  const [document] = await byId(db, id)
-  if (!document || !canSee(actor, document.owner_id)) throw new AppError(missing)
-  return document
+export interface AccessOptions {
+  /** finds documents in the trash too */
+  inTrash?: boolean
+  /** code of the error */
+  missing?: Code
 }
 
-/** Returns id, owner and file name of the document. Throws `missing` if it does not exist or the actor cannot see it. */
+/**
+ * Returns the document with the beginning of its text. Throws DOCUMENT_NOT_FOUND if it does not exist or is in the trash, or if the actor cannot see
+ * it.
+ */
+export async function requireDocument(db: Db, actor: Actor, id: string, options: AccessOptions = {}): Promise<Document> {
+  const [document] = await byId(db, id)
+  return requireVisible(actor, document, options)
+}
+
+/** Returns id, owner and file name of the document. Throws as requireDocument(). */
 export async function requireDocumentName(
   db: Db,
   actor: Actor,
   id: string,
-  missing: Code = 'DOCUMENT_NOT_FOUND',
+  options: AccessOptions = {},
 ): Promise<{ id: string; owner_id: string; filename: string }> {
-  const document = await db.selectFrom('documents').select(['id', 'owner_id', 'filename']).where('id', '=', id).executeTakeFirst()
-  if (!document || !canSee(actor, document.owner_id)) throw new AppError(missing)
-  return document
+  const columns = ['id', 'owner_id', 'filename', 'deleted_at'] as const
+  const document = await db.selectFrom('documents').select(columns).where('id', '=', id).executeTakeFirst()
+  return requireVisible(actor, document, options)
 }
 
-const canSee = (actor: Actor, ownerId: string): boolean => isAdmin(actor) || ownerId === actor.id
+function requireVisible<T extends { owner_id: string; deleted_at: Date | null }>(
+  actor: Actor,
+  document: T | undefined,
+  { inTrash = false, missing = 'DOCUMENT_NOT_FOUND' }: AccessOptions,
+): T {
+  const isVisible = document && (isAdmin(actor) || document.owner_id === actor.id) && (inTrash || document.deleted_at === null)
+  if (!isVisible) throw new AppError(missing)
+  return document
+}

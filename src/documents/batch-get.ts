@@ -54,7 +54,7 @@ type BatchRow = Awaited<ReturnType<typeof loadRows>>[number]
 
 function loadRows(app: App, actor: Actor, ids: readonly string[], withText: boolean) {
   return app.database.texts
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select(['id', 'filename', 'sha256', 'size', 'mime_type', 'created_at', 'file_replaced_at'])
     .select((eb) =>
       eb

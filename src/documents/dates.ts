@@ -46,7 +46,7 @@ export const clearDate = unlessOfUser(null, 'metadata')
 /** Returns columns with the date of a text, if neither the user nor the file has given one. Locks the document. */
 export async function dateOfText(app: App, trx: Trx, id: string, content: string) {
   const document = await trx
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select(['language', 'date_source'])
     .where('id', '=', id)
     .forNoKeyUpdate()
@@ -77,7 +77,7 @@ export async function dateOldDocuments(app: App): Promise<void> {
 
 async function dateBatch(app: App, trx: Trx): Promise<number> {
   const { rows } = await sql<{ id: string; language: string; created: string | null; head: string; date_source: DateSource | null }>`
-    select id, language, metadata ->> 'created' as created, left(content, ${searchedLength}) as head, date_source from documents
+    select id, language, metadata ->> 'created' as created, left(content, ${searchedLength}) as head, date_source from live_documents
     where not date_checked and status in ('completed', 'failed') order by id limit ${batchSize} for no key update skip locked`.execute(trx)
   const found = rows.map(({ id, language, created, head, date_source }) => {
     const date = fileDate(created, app.now())

@@ -67,7 +67,7 @@ export async function unassignLabel(app: App, trx: Trx, actor: Actor, labelId: s
 /** Queues the indexing of all documents that have a label and notifies their owners. Call it before the label is renamed or deleted. */
 export async function reindexLabel(trx: Trx, labelId: string): Promise<void> {
   const { rows: documents } = await sql<{ id: string; owner_id: string }>`
-    select id, owner_id from documents join document_labels on document_id = id where label_id = ${labelId}`.execute(trx)
+    select id, owner_id from live_documents join document_labels on document_id = id where label_id = ${labelId}`.execute(trx)
   await publishUpdates(trx, documents, ['labels'])
 }
 
@@ -75,7 +75,7 @@ async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[
   const ids = [...new Set(documentIds.map((id) => id.toLowerCase()))]
   if (!ids.every(isId)) throw new AppError('DOCUMENT_NOT_FOUND')
   const rows = await trx
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select('id')
     .where('id', 'in', ids)
     .$if(!isAdmin(actor), (query) => query.where('owner_id', '=', actor.id))

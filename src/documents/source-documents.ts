@@ -39,7 +39,7 @@ export async function storeBatch(
   const sums = [...firstBySum.keys()]
   const { rows: duplicates } = await sql<{ sha256: string; id: string }>`
     select oldest.sha256, oldest.id from unnest(${sums}::text[]) as staged (sha256) cross join lateral (
-      select d.sha256, d.id from documents d where d.sha256 = staged.sha256 and d.owner_id = ${ownerId}
+      select d.sha256, d.id from live_documents d where d.sha256 = staged.sha256 and d.owner_id = ${ownerId}
       order by d.created_at, d.id limit 1 for key share
     ) as oldest`.execute(trx)
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, ${files.length}::int)`.execute(trx)

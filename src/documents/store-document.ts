@@ -120,7 +120,9 @@ async function documentRow(app: App, { staged, ...options }: NewUpload) {
 /** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */
 async function lockDuplicate(trx: Trx, ownerId: string, sha256: string): Promise<{ id: string } | undefined> {
   const { rows } = await sql<{ id: string }>`
-    select id from documents where sha256 = ${sha256} and owner_id = ${ownerId} order by created_at, id limit 1 for key share`.execute(trx)
+    select id from live_documents where sha256 = ${sha256} and owner_id = ${ownerId} order by created_at, id limit 1 for key share`.execute(
+    trx,
+  )
   return rows[0]
 }
 
@@ -133,7 +135,7 @@ interface Duplicate {
 export async function findDuplicates(app: App, actor: Actor, sums: readonly string[], owner?: string): Promise<Duplicate[]> {
   const ownerId = await resolveOwner(app, app.db, actor, owner)
   const { rows } = await sql<Duplicate>`
-    select distinct on (sha256) sha256, id from documents where owner_id = ${ownerId} and sha256 = any(${sums}::text[])
+    select distinct on (sha256) sha256, id from live_documents where owner_id = ${ownerId} and sha256 = any(${sums}::text[])
     order by sha256, created_at, id`.execute(app.db)
   return rows
 }

@@ -24,9 +24,14 @@ export const excerptLength = 2000
 export const headLength = 16_384
 
 /** Selects documents with owner and labels; add `where`, `orderBy` and `limit`. Reads at most `characters` of the text; 0 leaves it out. */
-export const selectDocuments = (db: Db, characters: number) =>
+export const selectDocuments = (db: Db, characters: number) => selectFrom('live_documents', db, characters)
+
+/** Selects documents like selectDocuments(), also those in the trash. */
+export const selectAllDocuments = (db: Db, characters: number) => selectFrom('documents', db, characters)
+
+const selectFrom = (table: 'documents' | 'live_documents', db: Db, characters: number) =>
   db
-    .selectFrom('documents')
+    .selectFrom(`${table} as documents` as 'live_documents as documents')
     .innerJoin('users', 'users.id', 'documents.owner_id')
     .leftJoinLateral(
       (eb) =>

@@ -48,7 +48,7 @@ export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db
 
 /** Returns the labels of a document by name. Throws DOCUMENT_NOT_FOUND. */
 export async function listOfDocument(app: App, actor: Actor, documentId: string): Promise<Label[]> {
-  await requireDocumentName(app.db, actor, documentId)
+  await requireDocumentName(app.db, actor, documentId, { inTrash: true })
   return selectLabels(app.db, actor)
     .where('labels.id', 'in', (eb) => eb.selectFrom('document_labels').select('label_id').where('document_id', '=', documentId))
     .orderBy('labels.name_key')
@@ -123,7 +123,7 @@ const selectLabels = (db: App['db'], actor: Actor) =>
     .select((eb) =>
       eb
         .selectFrom('document_labels')
-        .innerJoin('documents', 'documents.id', 'document_labels.document_id')
+        .innerJoin('live_documents as documents', 'documents.id', 'document_labels.document_id')
         .whereRef('document_labels.label_id', '=', 'labels.id')
         .$if(!isAdmin(actor), (query) => query.where('documents.owner_id', '=', actor.id))
         .select(sql<number>`count(*)`.as('total'))

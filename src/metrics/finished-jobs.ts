@@ -35,7 +35,7 @@ export function openFinishedJobs(app: App): () => Promise<Family[]> {
       select queue, status as result, coalesce(sum(pages_done), 0)::int as pages, ${aggregate(sql`extract(epoch from finished_at - started_at)`)}
       from ${finished} group by 1, 2, ${bucket(sql`extract(epoch from finished_at - started_at)`, durationBounds)}`.execute(app.db)
     const { rows: read } = await sql<Group>`
-      select ${aggregate(sql`ocr_confidence`)} from documents
+      select ${aggregate(sql`ocr_confidence`)} from live_documents
       where ocr_confidence is not null and id in (select document_id from ${finished} and status = 'completed')
       group by ${bucket(sql`ocr_confidence`, confidenceBounds)}`.execute(app.db)
     for (const { queue, result, ...group } of rows) {

@@ -101,7 +101,7 @@ async function countByDay(app: App, actor: Actor): Promise<Day[]> {
       coalesce(sum(coalesce(j.pages_total, d.page_count)) filter (where j.status = 'completed'), 0) as pages,
       (avg(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'))::float8 as average_processing_time,
       (avg(d.ocr_confidence) filter (where j.status = 'completed'))::float8 as average_confidence
-    from jobs j join documents d on d.id = j.document_id
+    from jobs j join live_documents d on d.id = j.document_id
     where j.kind = 'ocr' and j.status in ('completed', 'failed') and j.finished_at >= ${first} and ${isVisible(actor)}
     group by 1`.execute(app.db)
   const dayByDate = new Map(rows.map((day) => [day.date, day]))
@@ -119,6 +119,6 @@ const emptyDay = { processed: 0, succeeded: 0, failed: 0, pages: 0, average_proc
 const isVisible = (actor: Actor) =>
   isAdmin(actor)
     ? sql<boolean>`true`
-    : sql<boolean>`exists (select from documents o where o.id = j.document_id and o.owner_id = ${actor.id})`
+    : sql<boolean>`exists (select from live_documents o where o.id = j.document_id and o.owner_id = ${actor.id})`
 
 const rounded = (value: number): number => Math.round(value * 10_000) / 10_000

@@ -136,7 +136,7 @@ async function sources({ db }: App): Promise<Family[]> {
 async function tableTotals(app: App): Promise<Family[]> {
   const { db } = app
   const documents = await sql<{ status: string; documents: number }>`
-    select status, count(*) as documents from documents group by 1 order by 1`.execute(db)
+    select status, count(*) as documents from live_documents group by 1 order by 1`.execute(db)
   const stored = await sql<{ bytes: number }>`select coalesce(sum(size), 0)::float8 as bytes from stored_files`.execute(db)
   const failed = await sql<{ code: string; jobs: number }>`
     select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs

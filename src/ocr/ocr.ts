@@ -46,7 +46,7 @@ export async function status(app: App, actor: Actor): Promise<Status> {
       (sum(coalesce(j.pages_total, 1)) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 hour')
         / nullif(extract(epoch from ${now}::timestamptz - min(j.started_at) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 hour')), 0))::float8
         as pages_per_second
-    from jobs j join documents d on d.id = j.document_id
+    from jobs j join live_documents d on d.id = j.document_id
     where j.kind = 'ocr' and (${isAdmin(actor)} or d.owner_id = ${actor.id})`.execute(app.db)
   const { pages_left, pages_per_second, ...counts } = rows[0]!
   const isIdle = counts.pending + counts.processing === 0
@@ -144,7 +144,7 @@ export async function get(app: App, actor: Actor, id: string): Promise<Item> {
 const visibleJobs = (app: App, actor: Actor) =>
   app.db
     .selectFrom('jobs')
-    .innerJoin('documents', 'documents.id', 'jobs.document_id')
+    .innerJoin('live_documents as documents', 'documents.id', 'jobs.document_id')
     .where('jobs.kind', '=', 'ocr')
     .$if(!isAdmin(actor), (query) => query.where('documents.owner_id', '=', actor.id))
 
@@ -194,7 +194,7 @@ export async function retry(
 
 async function requeueDocument(app: App, trx: Trx, documentId: string, language: string, priority: jobs.Priority): Promise<string> {
   // The lock makes concurrent retries wait for each other: the second one replaces the job of the first.
-  const document = await trx.selectFrom('documents').select('id').where('id', '=', documentId).forUpdate().executeTakeFirst()
+  const document = await trx.selectFrom('live_documents').select('id').where('id', '=', documentId).forUpdate().executeTakeFirst()
   if (!document) throw new AppError('DOCUMENT_NOT_FOUND')
   const live = await trx
     .selectFrom('jobs')

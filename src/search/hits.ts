@@ -70,7 +70,7 @@ async function documents(db: Db, page: readonly Scored[], { markers, passage }: 
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
       ${markers.content ? sql`case when passage.length is null then content else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
     from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
-      select id, title, filename, mime_type, created_at, document_date, content from documents where id = page.id offset 0
+      select id, title, filename, mime_type, created_at, document_date, content from live_documents where id = page.id offset 0
     ) documents ${
       markers.content
         ? sql`left join lateral (

@@ -26,7 +26,7 @@ export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<I
   const { rows } = await sql<IndexedDocument>`
     select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at, document_date,
       coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
-    from documents left join lateral (
+    from live_documents documents left join lateral (
       select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names
       from document_labels join labels on labels.id = label_id where document_id = documents.id
     ) carried on true
@@ -42,7 +42,7 @@ const maxBytes = 300_000
 export async function batchesOf(db: Db, ids: readonly string[], max = { documents: maxDocuments, bytes: maxBytes }): Promise<string[][]> {
   if (ids.length < 2) return [[...ids]]
   const sizes = await db
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select(['id', sql<number>`octet_length(content)`.as('bytes')])
     .where('id', 'in', ids)
     .execute()

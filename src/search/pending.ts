@@ -6,7 +6,7 @@ import type { App } from '../app.ts'
 /** Returns those of the ids whose indexing is queued or running. Ids that the actor cannot see are left out. */
 export async function findPending(app: App, actor: Actor, ids: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
-    select id from documents where id = any(${ids}::uuid[]) and (${isAdmin(actor)} or owner_id = ${actor.id}) and (
+    select id from live_documents documents where id = any(${ids}::uuid[]) and (${isAdmin(actor)} or owner_id = ${actor.id}) and (
       exists (select from jobs where dedupe_key = 'index:' || documents.id and status = 'pending')
       or id in (select (payload->>'document_id')::uuid from jobs where kind = 'index' and status = 'processing'))`.execute(app.db)
   return rows.map(({ id }) => id)

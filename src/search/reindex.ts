@@ -150,7 +150,7 @@ async function forEachBatch(
   for (let done = 0; ; ) {
     signal?.throwIfAborted()
     const rows = await app.db
-      .selectFrom('documents')
+      .selectFrom('live_documents')
       .select('id')
       .where('id', '>', cursor.id)
       .$if(since !== undefined, (query) => query.where('updated_at', '>=', since!))
@@ -206,7 +206,7 @@ const batchSize = (app: App, { batchSize }: ReindexOptions): number => batchSize
 
 async function documentCount(app: App, since?: Date): Promise<number> {
   const { count } = await app.db
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select((eb) => eb.fn.countAll<number>().as('count'))
     .$if(since !== undefined, (query) => query.where('updated_at', '>=', since!))
     .executeTakeFirstOrThrow()

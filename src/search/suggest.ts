@@ -58,7 +58,7 @@ async function loadCompletions(
   const ids = hits.map(({ document_id }) => document_id)
   if (ids.length === 0) return []
   const rows = await app.db
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select((eb) => ['title', 'filename', eb.fn<string>('left', ['content', eb.val(maxCharacters)]).as('content')])
     .where('id', 'in', ids)
     .execute()

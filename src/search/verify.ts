@@ -55,7 +55,7 @@ export async function* verify(app: App, { sample, signal, onProgress }: VerifyOp
       yield* confirmedFaults(app, index, suspects.slice(start, start + batchSize))
     }
   }
-  const { rows: sampled } = await sql<{ id: string }>`select id from documents order by random() limit ${sample}`.execute(app.db)
+  const { rows: sampled } = await sql<{ id: string }>`select id from live_documents order by random() limit ${sample}`.execute(app.db)
   let done = 0
   for (let start = 0; start < sampled.length; start += batchSize) {
     const ids = sampled.slice(start, start + batchSize).map(({ id }) => id)
@@ -78,8 +78,8 @@ function loadUnmatched(app: App, index: IndexContents, signal: AbortSignal | und
       await sql`insert into index_entries select unnest(${[...ids]}::text[]) on conflict do nothing`.execute(trx)
     }
     const { rows } = await sql<{ id: string }>`
-      (select id::text from documents except select id from index_entries limit ${maxUnmatched})
-      union all (select id from index_entries except select id::text from documents limit ${maxUnmatched})`.execute(trx)
+      (select id::text from live_documents except select id from index_entries limit ${maxUnmatched})
+      union all (select id from index_entries except select id::text from live_documents limit ${maxUnmatched})`.execute(trx)
     return rows.map(({ id }) => id)
   })
 }
@@ -114,7 +114,7 @@ async function withoutWaiting(app: App, faults: readonly EntryFault[]): Promise<
   if (waiting.has(null)) return []
   const stale = faults.filter(({ problem }) => problem === 'stale').map(({ document_id }) => document_id)
   const { rows: reading } = await sql<{ id: string }>`
-    select id from documents where id = any(${stale}::uuid[]) and status in ('pending', 'processing')`.execute(app.db)
+    select id from live_documents where id = any(${stale}::uuid[]) and status in ('pending', 'processing')`.execute(app.db)
   // The index is updated only after the text of a document was extracted.
   for (const { id } of reading) waiting.add(id)
   return faults.filter(({ document_id }) => !waiting.has(document_id))
@@ -124,7 +124,7 @@ async function loadDocuments(app: App, ids: readonly string[]): Promise<Sampled[
   const { rows } = await sql<Sampled>`
     select id, owner_id, source_id, mime_type, created_at, title, content,
       array(select label_id from document_labels where document_id = documents.id) as label_ids
-    from documents where id = any(${ids}::uuid[])`.execute(app.db)
+    from live_documents documents where id = any(${ids}::uuid[])`.execute(app.db)
   return rows
 }
 
@@ -180,7 +180,7 @@ async function isFound(app: App, document: Sampled, text: string): Promise<boole
 /** Returns whether a document waits to be indexed, or has changed since it was loaded. */
 async function isBeingIndexed(app: App, { id, title, created_at }: Sampled): Promise<boolean> {
   const { rows } = await sql<{ same: boolean; waits: boolean }>`
-    select (select title = ${title} and date_trunc('milliseconds', created_at) = ${created_at} from documents where id = ${id}) as same,
+    select (select title = ${title} and date_trunc('milliseconds', created_at) = ${created_at} from live_documents where id = ${id}) as same,
       exists (select from jobs where kind in ('index', 'reindex') and status in ('pending', 'processing')
         and (kind = 'reindex' or payload->>'document_id' = ${id})) as waits`.execute(app.db)
   return rows[0]!.waits || !rows[0]!.same

@@ -20,6 +20,8 @@ export interface SharedLink extends Row<'shared_links'>, Pick<Row<'documents'>, 
   owner_id: string
   document_created_at: Date
   file_replaced_at: Date | null
+  /** the document is in the trash */
+  is_trashed: boolean
   creator: string
   /** true while its creator can see the document */
   is_creator_authorized: boolean
@@ -43,7 +45,7 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
   const password_hash = password ? await app.passwords.hash(password) : null
   return app.db.transaction().execute(async (trx) => {
     // Locks the document before the user, as every transaction does. The document then exists until the commit.
-    const locked = await trx.selectFrom('documents').select('id').where('id', '=', document.id).forKeyShare().executeTakeFirst()
+    const locked = await trx.selectFrom('live_documents').select('id').where('id', '=', document.id).forKeyShare().executeTakeFirst()
     if (!locked) throw new AppError('DOCUMENT_NOT_FOUND')
     const { id } = await trx
       .insertInto('shared_links')
@@ -113,7 +115,7 @@ export const deleteEnded = (db: Db, ageMs: number, isDryRun: boolean): Promise<n
 
 /** Returns the status of a link. The first of several reasons counts, in this order. */
 export function statusOf(link: SharedLink): (typeof linkStatuses)[number] {
-  if (link.revoked_at !== null || !link.is_creator_authorized) return 'revoked'
+  if (link.revoked_at !== null || link.is_trashed || !link.is_creator_authorized) return 'revoked'
   if (link.is_expired) return 'expired'
   return link.max_views !== null && link.view_count >= link.max_views ? 'exhausted' : 'usable'
 }
@@ -134,11 +136,13 @@ export const selectLinks = (db: Db | Trx) =>
       'users.username as creator',
     ])
     .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_creator_authorized'))
+    .select(sql<boolean>`documents.deleted_at is not null`.as('is_trashed'))
     .select(sql<boolean>`coalesce(shared_links.expires_at <= clock_timestamp(), false)`.as('is_expired'))
 
 function pageOfLinks({ db }: App, page: PageRequest, documentId: string | null, condition: RawBuilder<boolean>) {
-  const fetch = (slice: Slice) => fetchSlice(selectLinks(db).where(condition), newestFirst, slice)
-  return fetchPage(page, newestFirst, ['shared links', documentId], fetch, () => countRows(joinTables(db).where(condition)))
+  const visible = sql<boolean>`documents.deleted_at is null and ${condition}`
+  const fetch = (slice: Slice) => fetchSlice(selectLinks(db).where(visible), newestFirst, slice)
+  return fetchPage(page, newestFirst, ['shared links', documentId], fetch, () => countRows(joinTables(db).where(visible)))
 }
 
 const joinTables = (db: Db | Trx) =>

@@ -213,7 +213,7 @@ const select = (db: Db) =>
     .selectAll('sources')
     .select((eb) => [
       eb
-        .selectFrom('documents')
+        .selectFrom('live_documents as documents')
         .whereRef('documents.source_id', '=', 'sources.id')
         .select(sql<number>`count(*)`.as('total'))
         .$asScalar()

@@ -47,7 +47,7 @@ export interface SmallText extends Pick<Row<'documents'>, 'id' | 'owner_id' | 'f
 /** Returns documents with the addresses of their files, and publishes that they are being read. Leaves out those that were deleted. */
 export async function startTexts(trx: Trx, ids: readonly string[]): Promise<SmallText[]> {
   const { rows } = await sql<SmallText>`
-    select id, owner_id, filename, mime_type, address from documents join stored_files using (sha256)
+    select id, owner_id, filename, mime_type, address from live_documents join stored_files using (sha256)
     where id = any(${ids}::uuid[])`.execute(trx)
   await publishProgress(trx, rows, 0, 'processing')
   return rows
@@ -65,7 +65,7 @@ function publishProgress(
 
 /** Locks documents and returns what recordTexts() needs of them. Locking in the order of ids prevents deadlocks. */
 export async function lockDocuments(trx: Trx, ids: readonly string[]): Promise<LockedDocument[]> {
-  return trx.selectFrom('documents').select(lockedColumns).where('id', 'in', ids).orderBy('id').forNoKeyUpdate().execute()
+  return trx.selectFrom('live_documents').select(lockedColumns).where('id', 'in', ids).orderBy('id').forNoKeyUpdate().execute()
 }
 
 const lockedColumns = ['id', 'owner_id', 'filename', 'language', 'document_date', 'date_source', 'date_confidence'] as const

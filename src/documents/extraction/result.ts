@@ -32,7 +32,7 @@ export interface PageCounts {
 /** Returns the columns that readers need; undefined if the document was deleted. */
 export const findReadable = (db: Db, id: string): Promise<ReadableDocument | undefined> =>
   db
-    .selectFrom('documents')
+    .selectFrom('live_documents')
     .select(['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count'])
     .where('id', '=', id)
     .executeTakeFirst()
@@ -54,7 +54,7 @@ export async function resetToPending(app: App, trx: Trx, id: string): Promise<vo
 export function publishProgress({ db }: App, { id, owner_id }: ReadableDocument): Promise<{ done: number; total: number }> {
   return db.transaction().execute(async (trx) => {
     // The lock serializes publishers: progress never decreases, and none is published after the end.
-    const { rows } = await sql`select id from documents where id = ${id} and status = 'processing' for no key update`.execute(trx)
+    const { rows } = await sql`select id from live_documents where id = ${id} and status = 'processing' for no key update`.execute(trx)
     const { done, free, claimed, failed } = await countPages(trx, id)
     const total = done + free + claimed + failed
     // The last percent is left for the work after the pages.
@@ -65,7 +65,7 @@ export function publishProgress({ db }: App, { id, owner_id }: ReadableDocument)
 }
 
 async function publishPending(trx: Trx, id: string): Promise<void> {
-  const owner = await trx.selectFrom('documents').select('owner_id').where('id', '=', id).executeTakeFirst()
+  const owner = await trx.selectFrom('live_documents').select('owner_id').where('id', '=', id).executeTakeFirst()
   if (owner) await publish(trx, 'ocr_progress', owner.owner_id, { document_id: id, progress: 0, status: 'pending' })
 }
 
@@ -192,7 +192,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
     error_message: problem?.message ?? null,
     processed_at: app.now(),
   })
-  const owner = await trx.selectFrom('documents').select('owner_id').where('id', '=', id).executeTakeFirst()
+  const owner = await trx.selectFrom('live_documents').select('owner_id').where('id', '=', id).executeTakeFirst()
   if (!owner) return { pages, confidence }
   await publish(trx, 'ocr_progress', owner.owner_id, { document_id: id, progress: 100, status })
   await publish(trx, 'document_updated', owner.owner_id, { document_id: id, changes: ['content', 'status'] })

@@ -173,13 +173,13 @@ const maxInitialDocuments = 1000
 
 /** Returns all documents for a new index. Throws if there are too many: only a reindex may create their index, since an incomplete one hides documents. */
 async function loadInitialDocuments(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`select id from documents limit ${maxInitialDocuments + 1}`.execute(db)
+  const { rows } = await sql<{ id: string }>`select id from live_documents limit ${maxInitialDocuments + 1}`.execute(db)
   if (rows.length > maxInitialDocuments) throw missingIndex()
   return rows.map(({ id }) => id)
 }
 
 async function isEmpty(db: Db): Promise<boolean> {
-  const { rows } = await sql`select from documents limit 1`.execute(db)
+  const { rows } = await sql`select from live_documents limit 1`.execute(db)
   return rows.length === 0
 }
 

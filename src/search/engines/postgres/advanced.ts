@@ -93,7 +93,7 @@ const passageCondition = (passages: readonly string[]): RawBuilder<boolean> =>
 
 /** Tests the row of `documents`. A scalar subquery keeps the order of the candidates, which a join would not. */
 const onDocument = (test: RawBuilder<boolean>): RawBuilder<boolean> =>
-  sql`(select ${test} from documents where documents.id = entry.document_id)`
+  sql`(select ${test} from live_documents documents where documents.id = entry.document_id)`
 
 /** Returns the condition that an entry meets a clause. */
 function isMet({ superset, check, test, passages }: CompiledClause): RawBuilder<boolean> {

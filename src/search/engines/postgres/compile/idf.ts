@@ -21,7 +21,9 @@ const lastId = 'g'
 export async function loadIdf(db: Db, words: readonly string[]): Promise<Idf> {
   const unique = [...new Set(words)]
   if (unique.length < 2) return new Map()
-  const { rows: oldest } = await sql<{ id: string }>`select id from documents order by id desc limit 1 offset ${sampleSize - 1}`.execute(db)
+  const { rows: oldest } = await sql<{
+    id: string
+  }>`select id from live_documents order by created_at desc, id desc limit 1 offset ${sampleSize - 1}`.execute(db)
   const from = oldest[0]?.id ?? ''
   return withSegments(db, async (segments) => {
     const newest = segments.filter((_, nth) => (segments[nth - 1]?.fromId ?? lastId) > from)

@@ -61,7 +61,7 @@ async function writeEntries(trx: Trx, segments: readonly Segment[], ids: readonl
   for (const document of documents) entries.push(await analyzeEntry(trx, document, segmentFor(segments, document.id), vocabulary))
   // The documents are locked only now, so that nobody who changes them waits while long texts are analyzed. Who deletes one waits for us, or has done it.
   const { rows } = await sql<{ id: string }>`
-    select id from documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
+    select id from live_documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
   const existing = new Set(rows.map(({ id }) => id))
   await removeEntries(
     trx,

@@ -101,7 +101,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSize
 }
 
 async function countDocuments(db: Db): Promise<number> {
-  const { rows } = await sql<{ count: number }>`select count(*)::integer as count from documents`.execute(db)
+  const { rows } = await sql<{ count: number }>`select count(*)::integer as count from live_documents`.execute(db)
   return rows[0]!.count
 }
 

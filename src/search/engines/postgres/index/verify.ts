@@ -15,9 +15,11 @@ export function status(db: Db): Promise<IndexStatus> {
     const { generation } = segments[0]!
     const { rows } = await sql<{ documents: number; outdated: number; extra: number; missing: number; made_at: Date }>`
       select count(*) filter (where entries.version = ${indexVersion}) as documents, count(*) filter (where entries.version <> ${indexVersion}) as outdated,
-        count(*) - count(documents.id) as extra, (select count(*) from documents) - count(documents.id) as missing,
+        count(*) - count(documents.id) as extra, (select count(*) from live_documents) - count(documents.id) as missing,
         (select max(created_at) from search_segments where generation = ${generation}) as made_at
-      from (${sql.join(each, sql` union all `)}) entries left join documents on documents.id = entries.document_id`.execute(db)
+      from (${sql.join(each, sql` union all `)}) entries left join live_documents documents on documents.id = entries.document_id`.execute(
+      db,
+    )
     const { made_at, ...counts } = rows[0]!
     return { index: `generation ${generation}`, ...counts, version: indexVersion, updatedAt: made_at }
   })

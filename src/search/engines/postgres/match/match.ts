@@ -46,7 +46,7 @@ export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset,
  */
 function pageByScore({ score }: Plan, sort: readonly SearchSort[], { limit, offset, maxResults }: Window): RawBuilder<unknown> {
   const key = (field: SearchSort['field']) =>
-    field === 'score' ? sql`score` : sql`(select ${sql.ref(field)} from documents where documents.id = entry.document_id)`
+    field === 'score' ? sql`score` : sql`(select ${sql.ref(field)} from live_documents documents where documents.id = entry.document_id)`
   const isFirst = sort[0]!.order === 'desc' && offset + limit <= rankedOf(maxResults)
   // The concatenation reads a tsvector once for all ranks of the score.
   const scored = sql`

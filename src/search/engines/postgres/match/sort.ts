@@ -37,7 +37,7 @@ export async function firstInOrder(
 async function datePeriods(db: Db, order: SearchSort['order']): Promise<RawBuilder<unknown>[]> {
   const isBack = order === 'desc'
   const { rows } = await sql<{ created_at: Date }>`
-    select created_at from documents order by created_at ${sql.raw(isBack ? 'desc' : 'asc')} limit 1`.execute(db)
+    select created_at from live_documents order by created_at ${sql.raw(isBack ? 'desc' : 'asc')} limit 1`.execute(db)
   const { spans, end } = monthSpans(rows[0]?.created_at ?? new Date(0), isBack)
   return [
     ...spans.map((months) => indexed(or(months.map(quote)))),
@@ -57,7 +57,7 @@ function sortedBy(matches: RawBuilder<unknown>, { score }: Plan, sort: readonly 
   const isInEntries = sort.every(({ field }) => ofEntry(field) !== undefined)
   const key = (field: SearchSort['field']) => ofEntry(field) ?? sql.ref(`documents.${field}`)
   return sql`
-    select entry.* from (${matches}) entry ${isInEntries ? sql`` : sql`join documents on documents.id = entry.document_id`}
+    select entry.* from (${matches}) entry ${isInEntries ? sql`` : sql`join live_documents documents on documents.id = entry.document_id`}
     order by ${orderBy(sort, key)} limit ${limit}`
 }
 

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 
 test('audit log has shell actions with the Unix user name; list, export, verify; 3 after tampering', async () => {
   const { app, databaseUrl, dataDir } = await startApp()
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
-  const dms = (...args: string[]) => run(args, { env })
+  const dms = (...args: string[]) => runHere(args, { env })
   await dms('users', 'disable', 'ada')
   await dms('users', 'enable', 'ada')
   const via = `cli:${userInfo().username}`
@@ -42,7 +42,7 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
 
 test('users token, --as, export, backup and config show --reveal are entries; the backup holds its own', async () => {
   const { app, ada, databaseUrl, dataDir } = await startApp()
-  const dms = (...args: string[]) => run(args, { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
+  const dms = (...args: string[]) => runHere(args, { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
   const folder = join(dataDir, 'out')
   for (const line of [
     'users token ada',

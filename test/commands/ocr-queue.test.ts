@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { formatAge } from '../../src/cli/arguments/flag-values.ts'
 import { upload } from '../support/app.ts'
 import { readBatch, startWay, ways } from '../support/both-ways.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 
 const nowhere = '01900000-0000-7000-8000-000000000000'
 
@@ -144,5 +144,5 @@ test.each([
   [['ocr', 'queue', 'status', '--max-failed', 'x']],
   [['ocr', 'queue', 'status', '--watch', 'often']],
 ])('2 for %j', async (args) => {
-  expect(await run(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
+  expect(await runHere(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
 })

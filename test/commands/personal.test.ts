@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 
 test('comments: add, reply, edit, delete; list prints replies after their comment', async () => {
   const { dms, asAda, asBob, asAdmin } = await startWay('over HTTP')
@@ -46,5 +46,5 @@ test('notifications and settings of a user; 2 for the operator', async () => {
     ['notifications', 'list'],
     ['settings', 'get'],
   ])
-    expect(await run(words, { env: operator })).toMatchObject({ code: 2, stderr: expect.stringContaining('fix: pass --as USER') })
+    expect(await runHere(words, { env: operator })).toMatchObject({ code: 2, stderr: expect.stringContaining('fix: pass --as USER') })
 })

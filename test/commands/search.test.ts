@@ -2,13 +2,13 @@ import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
 import { enqueue } from '../../src/jobs/queue.ts'
 import { startApp } from '../support/app.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 import { insertDocument } from '../support/search-suite.ts'
 import { freePort } from '../support/servers/free-port.ts'
 
 async function start() {
   const { app, ada, dataDir, databaseUrl, runJobs } = await startApp()
-  const dms = (...args: string[]) => run(['search', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
+  const dms = (...args: string[]) => runHere(['search', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
   return { app, ada, dms, runJobs }
 }
 
@@ -51,14 +51,14 @@ test('69 if Meilisearch is unreachable, with the cause; -v adds the stack', asyn
     DMS_SEARCH_ENGINE: 'meilisearch',
     DMS_MEILI_URL: `http://127.0.0.1:${await freePort()}`,
   }
-  const short = await run(['search', 'query', 'invoice'], { env })
+  const short = await runHere(['search', 'query', 'invoice'], { env })
   expect(short).toMatchObject({
     code: 69,
     stdout: '',
     stderr: expect.stringMatching(/ECONNREFUSED.*\nerror: The search engine is out of reach\.\n$/),
   })
   expect(short.stderr).not.toMatch(/request failed|request id|"stack"/)
-  const long = await run(['search', 'query', 'invoice', '-v'], { env })
+  const long = await runHere(['search', 'query', 'invoice', '-v'], { env })
   expect([long.code, long.stderr]).toEqual([69, expect.stringMatching(/"stack":".* at .*"msg":"request failed"/)])
 })
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { startWay } from '../support/both-ways.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 
 test('create prints only the URL in a pipe; info and download work without an account, with the password, until revoked', async () => {
   const { dms, asAda, folder, url } = await startWay('over HTTP')
@@ -14,7 +14,7 @@ test('create prints only the URL in a pipe; info and download work without an ac
   expect([made.code, made.stderr, password.length]).toEqual([0, '', 24])
   const here = `${url}/api/public/shared/${token}`
   // Anonymous: DMS_TOKEN must not be sent to the server of an arbitrary URL.
-  const stranger = (args: string[], env: Record<string, string> = {}) => run(args, { env: { DMS_TOKEN: 'not.for.you', ...env } })
+  const stranger = (args: string[], env: Record<string, string> = {}) => runHere(args, { env: { DMS_TOKEN: 'not.for.you', ...env } })
   const config = { DMS_DATA_DIR: join(folder, 'none') }
   expect(JSON.parse((await stranger(['links', 'info', here, '--json'], config)).stdout)).toMatchObject({
     filename: 'a file.txt',
@@ -39,6 +39,6 @@ test('create prints only the URL in a pipe; info and download work without an ac
 test.each([[['links', 'create', 'x']], [['links', 'info', 'https://example.org/other']], [['links', 'info', 'a b']]])(
   '%j is refused before anybody is asked',
   async (args) => {
-    expect([2, 6]).toContain((await run(args, { env: { DMS_URL: 'http://127.0.0.1:9', DMS_TOKEN: 'x' } })).code)
+    expect([2, 6]).toContain((await runHere(args, { env: { DMS_URL: 'http://127.0.0.1:9', DMS_TOKEN: 'x' } })).code)
   },
 )

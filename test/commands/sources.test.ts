@@ -8,7 +8,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { startConfigured } from '../../src/worker/run.ts'
 import { readBatch, type Way, ways } from '../support/both-ways.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
-import { bareEnvironment, executable, type RunOptions, run } from '../support/processes/run.ts'
+import { bareEnvironment, executable, type RunOptions } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
 /** Starts a dms with a source folder. Over HTTP its worker syncs. `dms` runs as the admin. */
@@ -38,9 +39,9 @@ async function start(way: Way) {
     ...server,
     ...folder,
     env,
-    dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
+    dms: (args: readonly string[], options: RunOptions = {}) => runHere(args, { ...options, env: { ...env, ...options.env } }),
     add: (name: string, more: readonly string[] = []) =>
-      run(['sources', 'add', '--name', name, '--type', 'local_folder', '--address', folder.root, ...more], { env }),
+      runHere(['sources', 'add', '--name', name, '--type', 'local_folder', '--address', folder.root, ...more], { env }),
     /** Runs in this process. */
     make: (name: string, fields: object = {}) => server.asAdmin.sources.create({ name, type: 'local_folder', url: folder.root, ...fields }),
   }

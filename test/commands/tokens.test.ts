@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 
 async function start() {
   const started = await startApp()
   const env = { DATABASE_URL: started.databaseUrl, DMS_DATA_DIR: started.dataDir }
-  return { ...started, tokens: (args: readonly string[], input = '') => run(['tokens', ...args], { env, input }) }
+  return { ...started, tokens: (args: readonly string[], input = '') => runHere(['tokens', ...args], { env, input }) }
 }
 
 test('tokens create prints only a working token; list and revoke by id; 6 for a revoked one', async () => {

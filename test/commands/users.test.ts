@@ -6,7 +6,7 @@ import { readUserRows } from '../../src/cli/arguments/user-file.ts'
 import { parseCsv } from '../../src/cli/output/csv.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { startApp } from '../support/app.ts'
-import { run } from '../support/processes/run.ts'
+import { runHere } from '../support/processes/run-here.ts'
 
 const password = 'correct horse battery'
 
@@ -15,7 +15,7 @@ async function start() {
   const started = await startApp()
   const { dataDir, databaseUrl, asStranger } = started
   const users = (args: readonly string[], input = '') =>
-    run(['users', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }, input })
+    runHere(['users', ...args], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }, input })
   const file = async (name: string, content: string) => {
     await writeFile(join(dataDir, name), content)
     return join(dataDir, name)
@@ -222,7 +222,7 @@ test('import: 2 for a file that cannot be read, an unknown column, no format', a
   onTestFinished(() => rm(folder, { recursive: true }))
   const odd = join(folder, 'odd.csv')
   await writeFile(odd, 'username,email,shoe_size\na,a@example.org,44\n')
-  expect(await run(['users', 'import', odd])).toMatchObject({
+  expect(await runHere(['users', 'import', odd])).toMatchObject({
     code: 2,
     stdout: '',
     stderr: expect.stringContaining('unknown column shoe_size'),

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type RunOptions, run } from './processes/run.ts'
+import { runHere } from './processes/run-here.ts'
 import { startServer, tokenFor } from './servers/server.ts'
 
 export const ways = ['here', 'over HTTP'] as const
@@ -28,8 +29,10 @@ export async function startWay(way: Way) {
     folder,
     env,
     envOf,
-    /** runs it as ada */
-    dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
+    /** runs it as ada, in this process */
+    dms: (args: readonly string[], options: RunOptions = {}) => runHere(args, { ...options, env: { ...env, ...options.env } }),
+    /** runs it as ada, in a process of its own */
+    dmsProcess: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
   }
 }
 

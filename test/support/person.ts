@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import type { Credentials } from '../../src/cli/remote/credentials.ts'
 import { type RunOptions, run, runOnTerminal } from './processes/run.ts'
+import { runHere } from './processes/run-here.ts'
 
 /** Makes the home; it goes away with the test. */
 export async function startPerson(env: Record<string, string> = {}) {
@@ -16,7 +17,9 @@ export async function startPerson(env: Record<string, string> = {}) {
   return {
     home,
     env: all,
-    dms: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...all, ...options.env } }),
+    /** runs it in this process */
+    dms: (args: readonly string[], options: RunOptions = {}) => runHere(args, { ...options, env: { ...all, ...options.env } }),
+    dmsProcess: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...all, ...options.env } }),
     dmsOnTerminal: (args: readonly string[], options: RunOptions = {}) =>
       runOnTerminal(args, { ...options, env: { ...all, ...options.env } }),
     contextsPath: join(home, '.config/dms/contexts.toml'),

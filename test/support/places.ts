@@ -7,7 +7,6 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { inject, onTestFinished } from 'vitest'
-import { run as runHere, type Streams } from '../../commands/program.ts'
 import { operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { localClient } from '../../src/client/local.ts'
@@ -15,6 +14,7 @@ import { loadConfig } from '../../src/config/load.ts'
 import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
 import { bareEnvironment, type Ended, executable, type RunOptions, run } from './processes/run.ts'
+import { runHere } from './processes/run-here.ts'
 
 export interface Place {
   readonly databaseUrl: string
@@ -59,22 +59,9 @@ export const variables = ({ databaseUrl, dataDir }: Place, env: Record<string, s
 export const dms = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>
   run(args, { timeout: 60_000, ...options, env: variables(place, options.env) })
 
-/** The same in this process, for what is no matter of processes: a third of the time. What it logs is not in `stderr`. */
-export async function here(
-  place: Place,
-  args: readonly string[],
-  { env = {} }: Pick<RunOptions, 'env'> = {},
-): Promise<Omit<Ended, 'signal'>> {
-  const said = { stdout: '', stderr: '' }
-  const stream = (name: keyof typeof said) => ({
-    write(text: string) {
-      said[name] += text
-      return true
-    },
-  })
-  const streams = { env: bareEnvironment(variables(place, env)), stdin: {}, stdout: stream('stdout'), stderr: stream('stderr') }
-  return { code: await runHere(args, streams as unknown as Streams), ...said }
-}
+/** The same in this process, for what does not depend on a process. */
+export const here = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>
+  runHere(args, { ...options, env: variables(place, options.env) })
 
 /** `dms args…` on a place, left running; killed with the test. */
 export function begin(place: Place, args: readonly string[]): ChildProcessWithoutNullStreams & { ended: Promise<number | null> } {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { settings } from '../../../src/config/schema.ts'
-import { run } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 let folder: string
 let file: string
@@ -27,20 +27,20 @@ function write(name: string, content: string): string {
 
 /** Runs `config show` and returns its JSON. */
 async function show(args: string[], env: Record<string, string> = {}): Promise<Record<string, unknown>[]> {
-  const { stdout, stderr } = await run(['config', 'show', '-c', file, '--json', ...args], { env })
+  const { stdout, stderr } = await runHere(['config', 'show', '-c', file, '--json', ...args], { env })
   // The database of the file does not exist.
   expect(stderr).toEqual(args.includes('--reveal') ? expect.stringMatching(/^warning: not in the audit log: .*\n$/) : '')
   return JSON.parse(stdout)
 }
 
 test('config check: 0 for a valid configuration', async () => {
-  expect(await run(['config', 'check', '-c', file])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
-  expect((await run(['config', 'check', '-c', file, '--json'])).stdout).toBe('[]\n')
+  expect(await runHere(['config', 'check', '-c', file])).toEqual({ code: 0, signal: null, stdout: '', stderr: '' })
+  expect((await runHere(['config', 'check', '-c', file, '--json'])).stdout).toBe('[]\n')
 })
 
 test('config check: 78 with every error for an invalid one', async () => {
   const wrong = write('wrong.toml', '[server]\nprot = 80\n')
-  const { code, stdout, stderr } = await run(['config', 'check', '--file', wrong, '--json'], {
+  const { code, stdout, stderr } = await runHere(['config', 'check', '--file', wrong, '--json'], {
     env: { JWT_SECRET: 'short', DMS_SERVR_HOST: 'x' },
   })
   expect({ code, stderr }).toEqual({ code: 78, stderr: '' })
@@ -52,7 +52,7 @@ test('config check: 78 with every error for an invalid one', async () => {
 })
 
 test('config check: 78 for what this version or this machine cannot do', async () => {
-  const check = async (env: Record<string, string>) => (await run(['config', 'check'], { env })).stdout.trimEnd().split('\n')
+  const check = async (env: Record<string, string>) => (await runHere(['config', 'check'], { env })).stdout.trimEnd().split('\n')
   expect(await check({ DMS_STORAGE_KIND: 's3', DMS_S3_BUCKET: 'scans' })).toEqual(
     ['DMS_STORAGE_KIND', 'DMS_S3_BUCKET'].map((name) => `error\t${name}: this version stores documents in a folder only, not in S3`),
   )
@@ -64,20 +64,20 @@ test('config check: 78 for what this version or this machine cannot do', async (
   expect(await check({ DMS_OCR_ENGINE: 'tesseract-native', PATH: folder })).toEqual([
     expect.stringMatching(/^error\tocr.engine .* no tesseract program/),
   ])
-  expect((await run(['documents', 'list'], { env: { DMS_STORAGE_KIND: 's3' } })).code).toBe(78)
+  expect((await runHere(['documents', 'list'], { env: { DMS_STORAGE_KIND: 's3' } })).code).toBe(78)
 })
 
 test('config check: 78 for a warning with --strict only', async () => {
   const env = { SESSION_LIFETIME_HOURS: '12' }
-  expect(await run(['config', 'check'], { env })).toMatchObject({
+  expect(await runHere(['config', 'check'], { env })).toMatchObject({
     code: 0,
     stdout: 'warning\tSESSION_LIFETIME_HOURS=12: the documented token lifetime is 24 hours\n',
   })
-  expect(await run(['config', 'check', '--strict'], { env })).toMatchObject({ code: 78 })
+  expect(await runHere(['config', 'check', '--strict'], { env })).toMatchObject({ code: 78 })
 })
 
 test('config check warns about open registration and links that lead nowhere', async () => {
-  const { code, stdout } = await run(['config', 'check'], { env: { DMS_SERVER_HOST: '0.0.0.0', DMS_SERVER_PORT: '9000' } })
+  const { code, stdout } = await runHere(['config', 'check'], { env: { DMS_SERVER_HOST: '0.0.0.0', DMS_SERVER_PORT: '9000' } })
   expect(code).toBe(0)
   expect(stdout).toContain('warning\tanyone who reaches 0.0.0.0:9000 can register   fix: ENABLE_REGISTRATION=false')
   expect(stdout).toContain('warning\tlinks begin with http://localhost:9000, which works on this machine only   fix: set server.public_url')
@@ -104,13 +104,13 @@ test('show takes a section, a key, --set-only, and flags as origin', async () =>
   expect(await show(['data_dir', '--data-dir', '/srv/dms'])).toEqual([
     { key: 'data_dir', value: '/srv/dms', origin: 'flag', source: 'command line', secret: false },
   ])
-  expect((await run(['config', 'show', 'server.port', '--fields', 'value', '-c', file])).stdout).toBe('9000\n')
-  expect((await run(['config', 'show', 'server.port', '--origin', '-c', file])).stdout).toBe(`server.port\t9000\t${file}:2\n`)
+  expect((await runHere(['config', 'show', 'server.port', '--fields', 'value', '-c', file])).stdout).toBe('9000\n')
+  expect((await runHere(['config', 'show', 'server.port', '--origin', '-c', file])).stdout).toBe(`server.port\t9000\t${file}:2\n`)
 })
 
 test('secrets are hidden unless --reveal', async () => {
   expect((await show(['auth.jwt_secret']))[0]).toMatchObject({ value: null, secret: true })
-  const { stdout } = await run(['config', 'show', '-c', file])
+  const { stdout } = await runHere(['config', 'show', '-c', file])
   expect(stdout).toContain('auth.jwt_secret\t****** (32 chars)\n')
   expect(stdout).toContain('database.url\tpostgres://dms:******@db/dms\n')
   expect(stdout).not.toMatch(/hunter2|kG3v/)
@@ -120,23 +120,23 @@ test('secrets are hidden unless --reveal', async () => {
 test('generated secrets are shown with their file, and masked like others', async () => {
   const env = { DMS_DATA_DIR: folder }
   const path = write('jwt_secret', `${secret}\n`)
-  const { stdout } = await run(['config', 'show', '--origin', 'auth.jwt_secret'], { env })
+  const { stdout } = await runHere(['config', 'show', '--origin', 'auth.jwt_secret'], { env })
   expect(stdout).toBe(`auth.jwt_secret\t****** (32 chars)\t${path}\n`)
-  const both = await run(['config', 'show', '--reveal', '--json'], { env })
+  const both = await runHere(['config', 'show', '--reveal', '--json'], { env })
   const rows = JSON.parse(both.stdout) as { key: string }[]
   expect(rows.find(({ key }) => key === 'auth.jwt_secret')).toMatchObject({ value: secret, origin: 'file', source: path, secret: true })
   expect(rows.find(({ key }) => key === 'sources.encryption_key')).toMatchObject({ value: null, origin: 'default', source: '' })
 })
 
 test('2 for a setting that does not exist, with a suggestion', async () => {
-  expect(await run(['config', 'show', 'server.prot'])).toMatchObject({
+  expect(await runHere(['config', 'show', 'server.prot'])).toMatchObject({
     code: 2,
     stderr: 'error: there is no setting server.prot — did you mean server.port?\n',
   })
 })
 
 test('config show: 78 for an invalid configuration, as JSON with --json', async () => {
-  const { code, stderr } = await run(['config', 'show', '--json'], { env: { DMS_SERVER_PORT: 'x', DMS_LOG_LEVEL: 'y' } })
+  const { code, stderr } = await runHere(['config', 'show', '--json'], { env: { DMS_SERVER_PORT: 'x', DMS_LOG_LEVEL: 'y' } })
   expect(code).toBe(78)
   expect(JSON.parse(stderr)).toEqual({
     error: {

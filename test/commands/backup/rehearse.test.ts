@@ -40,7 +40,7 @@ test('rehearse restores the newest backup to a temporary PostgreSQL, compares it
 }, async () => {
   const { place, archive, lastSuccess, doctor, scratch } = await backedUp()
   expect(await doctor()).toContain('no backup was ever rehearsed')
-  expect(await here(place, ['backup', 'rehearse', '-q'])).toEqual({ code: 0, stdout: '', stderr: '' })
+  expect(await here(place, ['backup', 'rehearse', '-q'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
   expect([existsSync(scratch), await lastSuccess()]).toEqual([false, true])
   expect(await doctor()).toContain('succeeded 0 days ago')
   expect(existsSync(archive)).toBe(true)

@@ -10,7 +10,7 @@ import { exportFileName } from '../../../src/cli/export/manifest.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { upload } from '../../support/app.ts'
 import { startWay } from '../../support/both-ways.ts'
-import { run } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 const linesIn = (text: string): Record<string, unknown>[] =>
   text
@@ -128,7 +128,7 @@ test('6 for an unknown owner, source or label, 5 for another owner; --delete-ext
   for (const flag of ['--label', '--source']) expect((await dms([...again, flag, none])).code).toBe(6)
   expect((await dms([...again, '--owner', 'nobody'])).code).toBe(5)
   const asOperator = { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } }
-  expect(await run([...again, '--owner', 'nobody'], asOperator)).toMatchObject({ code: 6, stderr: 'error: no user "nobody"\n' })
+  expect(await runHere([...again, '--owner', 'nobody'], asOperator)).toMatchObject({ code: 6, stderr: 'error: no user "nobody"\n' })
   expect(await readdir(to)).toEqual(before)
 })
 

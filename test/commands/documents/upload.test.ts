@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { readBatch, startWay, ways } from '../../support/both-ways.ts'
-import { bareEnvironment, executable, hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
+import { bareEnvironment, executable, hasProgram, runOnTerminal } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
 const nowhere = '01900000-0000-7000-8000-000000000000'
@@ -155,13 +156,15 @@ test.each([
   [['documents', 'download', nowhere, '--clobber', '--skip-existing']],
   [['documents', 'download', nowhere, nowhere.replace('1', '2'), '--to', '-']],
 ])('2 for %j', async (args) => {
-  expect(await run(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
+  expect(await runHere(args, { env: { DMS_URL: 'http://127.0.0.1:9' } })).toMatchObject({ code: 2, stdout: '' })
 })
 
 test('69 without further attempts once the server is unreachable', async () => {
   const { folder } = await startWay('here')
   await writeFile(join(folder, 'a'), 'a')
-  const { code, stdout, stderr } = await run(['documents', 'upload', '-r', folder, '--json'], { env: { DMS_URL: 'http://127.0.0.1:9' } })
+  const { code, stdout, stderr } = await runHere(['documents', 'upload', '-r', folder, '--json'], {
+    env: { DMS_URL: 'http://127.0.0.1:9' },
+  })
   expect([code, stdout]).toEqual([69, ''])
   expect(JSON.parse(stderr)).toMatchObject({ exit_code: 69 })
 })
@@ -169,7 +172,7 @@ test('69 without further attempts once the server is unreachable', async () => {
 test('2 with a fix for an upload by the operator without an admin', async () => {
   const { folder, databaseUrl, dataDir } = await startWay('here')
   await writeFile(join(folder, 'a'), 'a')
-  const { code, stderr } = await run(['documents', 'upload', join(folder, 'a')], {
+  const { code, stderr } = await runHere(['documents', 'upload', join(folder, 'a')], {
     env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir },
   })
   expect([code, stderr]).toEqual([2, expect.stringContaining('fix: pass --owner USER')])

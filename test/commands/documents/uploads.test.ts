@@ -9,7 +9,8 @@ import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
 import { createThrottle } from '../../../src/cli/upload/send.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
 import { readBatch, startWay } from '../../support/both-ways.ts'
-import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
 
 const all = { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] }
@@ -142,7 +143,7 @@ test('413 with the limit for an oversized file; the others are uploaded', async 
   await writeFile(join(folder, 'large.bin'), Buffer.alloc(9 << 20, 1))
   const env = { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, server.ada), XDG_STATE_HOME: folder }
   const files = ['small.txt', 'large.bin'].map((name) => join(folder, name))
-  const { code, stdout } = await run(['documents', 'upload', ...files, '--json'], { env })
+  const { code, stdout } = await runHere(['documents', 'upload', ...files, '--json'], { env })
   expect([code, JSON.parse(stdout)]).toMatchObject([3, { created: 1, failed: 1 }])
   const [refused] = JSON.parse(stdout).items.filter(({ action }: { action: string }) => action === 'failed')
   expect(refused.error).toEqual({ code: 'PAYLOAD_TOO_LARGE', message: expect.stringContaining('At most 1000 bytes.') })

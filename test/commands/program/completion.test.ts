@@ -6,7 +6,8 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startWay } from '../../support/both-ways.ts'
 import { completeInZsh } from '../../support/processes/complete-in-zsh.ts'
-import { bareEnvironment, hasProgram, run } from '../../support/processes/run.ts'
+import { bareEnvironment, hasProgram } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 const start = promisify(execFile)
 
@@ -27,7 +28,7 @@ beforeAll(async () => {
     },
   )
   for (const shell of Object.keys(scripts) as (keyof typeof scripts)[]) {
-    const { code, stdout, stderr } = await run(['completion', shell])
+    const { code, stdout, stderr } = await runHere(['completion', shell])
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     scripts[shell] = join(folder, `dms.${shell}`)
     await writeFile(scripts[shell], stdout)
@@ -95,13 +96,13 @@ test.each(unquoted)('bash: names and further values of %s', async (line, expecte
 test('complete lists names of the server of the typed line; nothing without one, and creates nothing', async () => {
   const { env, envOf, admin, url, asAdmin } = await startWay('over HTTP')
   await asAdmin.labels.create({ name: 'House 7', color: '#aabbcc' })
-  expect(await run(['complete', 'label'], { env })).toMatchObject({ code: 0, stdout: 'House 7\n', stderr: '' })
+  expect(await runHere(['complete', 'label'], { env })).toMatchObject({ code: 0, stdout: 'House 7\n', stderr: '' })
   const { DMS_TOKEN = '' } = await envOf(admin)
   const typed = ['complete', 'user', '--', '--url', url, 'users', 'list', '-o', 'json', '--help', 'bo']
-  expect(await run(typed, { env: { DMS_TOKEN } })).toMatchObject({ code: 0, stdout: 'bob\n', stderr: '' })
-  expect(await run(['complete', 'context'])).toMatchObject({ code: 0, stdout: 'local\n' })
+  expect(await runHere(typed, { env: { DMS_TOKEN } })).toMatchObject({ code: 0, stdout: 'bob\n', stderr: '' })
+  expect(await runHere(['complete', 'context'])).toMatchObject({ code: 0, stdout: 'local\n' })
   const none = join(folder, 'none')
-  expect(await run(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  expect(await runHere(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '', stderr: '' })
   await expect(stat(none)).rejects.toMatchObject({ code: 'ENOENT' })
 })
 
@@ -155,5 +156,5 @@ test.skipIf(!hasFish)('fish: all offers', async () => {
 })
 
 test('2 for an unknown shell', async () => {
-  expect(await run(['completion', 'tcsh'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('bash, zsh, fish') })
+  expect(await runHere(['completion', 'tcsh'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('bash, zsh, fish') })
 })

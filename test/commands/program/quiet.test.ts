@@ -2,7 +2,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { startWay, ways } from '../../support/both-ways.ts'
-import { hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
+import { hasProgram, runOnTerminal } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 const nothing = { code: 0, stdout: '', stderr: '' }
 
@@ -42,8 +43,8 @@ test.each(ways)('-q %s: failed items are on standard error only', async (way) =>
 })
 
 test('config check -q prints nothing, or the problems on standard error', async () => {
-  expect(await run(['config', 'check', '-q'])).toMatchObject(nothing)
-  const bad = await run(['config', 'check', '-q'], { env: { DMS_SERVER_PORT: 'many' } })
+  expect(await runHere(['config', 'check', '-q'])).toMatchObject(nothing)
+  const bad = await runHere(['config', 'check', '-q'], { env: { DMS_SERVER_PORT: 'many' } })
   expect(bad).toMatchObject({ code: 78, stdout: '', stderr: expect.stringMatching(/^error: .*DMS_SERVER_PORT/) })
 })
 

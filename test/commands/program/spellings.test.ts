@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { upload } from '../../support/app.ts'
 import { startWay } from '../../support/both-ways.ts'
-import { run } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 test('--color of a label, --url of a source, dates in words, --from and --to', async () => {
   const { dms, envOf, admin, asAda } = await startWay('over HTTP')
@@ -37,14 +37,16 @@ test.each([
   ['documents list --since 1d --from 2026-01-01', "option '--from <when>' cannot be used with option '--since <when>'"],
   ['labels list --color #cc0000', "unknown option '--colour'"],
 ])('2 for dms %s', async (line, problem) => {
-  expect(await run(line.split(' '))).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(problem) })
+  expect(await runHere(line.split(' '))).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(problem) })
 })
 
 test('unset secrets are null, and empty in a table', async () => {
   const env = { DMS_DATA_DIR: '/nonexistent' }
-  expect(JSON.parse((await run(['config', 'show', 'auth.jwt_secret', '--json'], { env })).stdout)).toMatchObject([{ value: null }])
-  expect(JSON.parse((await run(['config', 'show', 'oidc.client_secret', '--json', '--reveal'])).stdout)).toMatchObject([{ value: null }])
-  expect((await run(['config', 'show', 'oidc.client_secret'])).stdout).toBe('oidc.client_secret\t\n')
+  expect(JSON.parse((await runHere(['config', 'show', 'auth.jwt_secret', '--json'], { env })).stdout)).toMatchObject([{ value: null }])
+  expect(JSON.parse((await runHere(['config', 'show', 'oidc.client_secret', '--json', '--reveal'])).stdout)).toMatchObject([
+    { value: null },
+  ])
+  expect((await runHere(['config', 'show', 'oidc.client_secret'])).stdout).toBe('oidc.client_secret\t\n')
 })
 
 test('summaries have error and failed, also of sources', async () => {
@@ -57,8 +59,8 @@ test('summaries have error and failed, also of sources', async () => {
 })
 
 test('help names dms docs man; aliases of flags are hidden', async () => {
-  expect((await run(['--help'])).stdout).toContain('Manual pages: dms docs man --dir')
-  const { stdout } = await run(['documents', 'list', '--help'])
+  expect((await runHere(['--help'])).stdout).toContain('Manual pages: dms docs man --dir')
+  const { stdout } = await runHere(['documents', 'list', '--help'])
   expect(stdout).toContain('--until <when>')
   expect(stdout).not.toMatch(/--from|--to\b/)
 })

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { upload } from '../../support/app.ts'
 import { startWay } from '../../support/both-ways.ts'
-import { bareEnvironment, executable, findProgram, run } from '../../support/processes/run.ts'
+import { bareEnvironment, executable, findProgram } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
 
 test('api: equal output and exit code locally and over HTTP; a request id only over HTTP', async () => {
@@ -126,7 +127,7 @@ test.skipIf(!curl || !jq)(
     const token = await tokenFor(app, admin)
     const sh = shellWith(token)
     const printed = async (...args: string[]) => {
-      const { code, stdout, stderr } = await run(['--print-curl', ...args], { env: { DMS_URL: url, DMS_TOKEN: token } })
+      const { code, stdout, stderr } = await runHere(['--print-curl', ...args], { env: { DMS_URL: url, DMS_TOKEN: token } })
       expect([code, stderr], args.join(' ')).toEqual([0, ''])
       return stdout
     }
@@ -197,9 +198,9 @@ test('-vv logs each request without secrets', async () => {
 test('--print-curl sends nothing for reading commands', async () => {
   const nobody = { env: { DMS_URL: 'http://127.0.0.1:1', DMS_TOKEN: 'token' } }
   for (const word of ['version', 'healthcheck', 'whoami'])
-    expect([word, await run(['--print-curl', word], nobody)]).toMatchObject([
+    expect([word, await runHere(['--print-curl', word], nobody)]).toMatchObject([
       word,
       { code: 0, stdout: expect.stringMatching(/^curl .*:1\/\S+\n$/) },
     ])
-  expect(await run(['--print-curl', 'doctor'], nobody)).toMatchObject({ code: 2, stdout: '' })
+  expect(await runHere(['--print-curl', 'doctor'], nobody)).toMatchObject({ code: 2, stdout: '' })
 })

@@ -6,7 +6,8 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type Events, publish } from '../../../src/events.ts'
 import { startPerson } from '../../support/person.ts'
 import { startLive } from '../../support/processes/live.ts'
-import { bareEnvironment, executable, run } from '../../support/processes/run.ts'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 import { tokenFor } from '../../support/servers/server.ts'
 
 const other = '0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b'
@@ -94,26 +95,29 @@ test('exits 0 after --until and --count, 8 if --timeout comes first; --replay st
   await tell({ status: 'failed' })
   await tell({ status: 'completed', progress: 100 })
   const count = (stdout: string) => stdout.split('\n').length - 1
-  const until = await run(['events', 'tail', '--replay', '--until', 'ocr_progress:status=failed', '--timeout', '20s'], { env })
+  const until = await runHere(['events', 'tail', '--replay', '--until', 'ocr_progress:status=failed', '--timeout', '20s'], { env })
   expect([until.code, count(until.stdout)]).toEqual([0, 2])
-  const one = await run(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })
+  const one = await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })
   expect([one.code, count(one.stdout)]).toEqual([0, 1])
-  expect(await run(['events', 'tail', '--until', 'document_created', '--timeout', '1s'], { env })).toMatchObject({ code: 8, stdout: '' })
-  expect(await run(['events', 'tail', '--timeout', '1s'], { env })).toMatchObject({ code: 0, stdout: '' })
+  expect(await runHere(['events', 'tail', '--until', 'document_created', '--timeout', '1s'], { env })).toMatchObject({
+    code: 8,
+    stdout: '',
+  })
+  expect(await runHere(['events', 'tail', '--timeout', '1s'], { env })).toMatchObject({ code: 0, stdout: '' })
 })
 
 test('2 for an unknown event or --until, 4 for an invalid token, 75 for too many connections', async () => {
   const { env, url, areHeard } = await start({ 'limits.ws_connections_per_user': 1 })
-  expect((await run(['events', 'tail', '--event', 'nothing'], { env })).code).toBe(2)
-  expect((await run(['events', 'tail', '--until', 'a:b'], { env })).code).toBe(2)
+  expect((await runHere(['events', 'tail', '--event', 'nothing'], { env })).code).toBe(2)
+  expect((await runHere(['events', 'tail', '--until', 'a:b'], { env })).code).toBe(2)
   const never = ['--event', 'ocr_progress', '--until', 'document_created']
-  expect(await run(['events', 'tail', ...never], { env })).toMatchObject({ code: 2, stderr: expect.stringContaining('never matches') })
-  expect((await run(['events', 'tail', '--source', 'none'], { env })).code).toBe(6)
-  expect((await run(['events', 'tail', '--count', '0'], { env })).code).toBe(2)
-  expect((await run(['events', 'tail'], { env: { DMS_URL: url, DMS_TOKEN: 'x' } })).code).toBe(4)
+  expect(await runHere(['events', 'tail', ...never], { env })).toMatchObject({ code: 2, stderr: expect.stringContaining('never matches') })
+  expect((await runHere(['events', 'tail', '--source', 'none'], { env })).code).toBe(6)
+  expect((await runHere(['events', 'tail', '--count', '0'], { env })).code).toBe(2)
+  expect((await runHere(['events', 'tail'], { env: { DMS_URL: url, DMS_TOKEN: 'x' } })).code).toBe(4)
   const first = tail([], env)
   await areHeard(1)
-  expect(await run(['events', 'tail'], { env })).toMatchObject({
+  expect(await runHere(['events', 'tail'], { env })).toMatchObject({
     code: 75,
     stderr: expect.stringContaining('1 connections are open already'),
   })
@@ -187,7 +191,7 @@ test('local: needs no running server; events of --as, else of an admin', async (
   await stop(0)
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, TMPDIR: dataDir }
   await tell({ progress: 7 })
-  expect((await run(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })).stdout).toContain('"progress":7')
-  expect((await run(['events', 'tail', '--replay', '--count', '1', '--timeout', '2s', '--as', 'bob'], { env })).code).toBe(8)
+  expect((await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })).stdout).toContain('"progress":7')
+  expect((await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '2s', '--as', 'bob'], { env })).code).toBe(8)
   expect(await app.db.selectFrom('servers').selectAll().execute()).toEqual([])
 })

@@ -27,7 +27,11 @@ async function start(settings: Record<string, string> = {}) {
   const server = await startServer({ ...provider.settings, ...settings })
   const person = await startPerson({ SERVER: server.url })
   const path = await person.file('browser.mjs', browser, 0o700)
-  return { ...server, ...person, login: () => person.dms(['login', server.url, '--name', 'prod', '--web'], { env: { BROWSER: path } }) }
+  return {
+    ...server,
+    ...person,
+    login: () => person.dmsProcess(['login', server.url, '--name', 'prod', '--web'], { env: { BROWSER: path } }),
+  }
 }
 
 test('login --web: 0, commands work afterwards, and no URL has a token', async () => {

@@ -95,12 +95,12 @@ test('2 at once without a terminal to ask on, and for http:// to another machine
 })
 
 test('no secret is in arguments or in the environment of a child process', async () => {
-  const { dms, login, credentials, editCredential, passwordFile, home, token } = await start()
+  const { dmsProcess, login, credentials, editCredential, passwordFile, home, token } = await start()
   const seen = join(home, 'seen')
   const command = `cat /proc/$PPID/cmdline /proc/self/environ > '${seen}'; cat '${passwordFile}'`
   await login('--password-command', command, '--save-password-source')
   await editCredential('prod', over)
-  expect((await dms(['documents', 'list'], { env: { DMS_TOKEN: token } })).code).toBe(0)
+  expect((await dmsProcess(['documents', 'list'], { env: { DMS_TOKEN: token } })).code).toBe(0)
   const text = await readFile(seen, 'utf8')
   expect(text).toContain('documents')
   for (const secret of [password, token, (await credentials()).prod!.token]) expect(text).not.toContain(secret)

@@ -8,10 +8,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index documents_retain_until on documents (retain_until, id) where retain_until is not null`.execute(db)
   // Views do not follow new columns.
   await sql`create or replace view live_documents as select * from documents where deleted_at is null`.execute(db)
+  // Days after its creation for which a document with the label is retained. Scope `creator`: only documents that the label's creator owns.
   await sql`
-    alter table labels add column retention_days integer constraint labels_retention_days check (retention_days between 1 and 36500)`.execute(
-    db,
-  )
+    alter table labels
+      add column retention_days integer constraint labels_retention_days check (retention_days between 1 and 36500),
+      add column retention_scope text constraint labels_retention_scope check (retention_scope in ('creator', 'all')),
+      add constraint labels_retention check ((retention_days is null) = (retention_scope is null))`.execute(db)
 
   // A hold keeps its documents until it is released; then it stays as a record.
   await sql`
@@ -139,7 +141,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`drop trigger dms_fixed on document_versions`.execute(db)
   await sql`drop table hold_documents, holds`.execute(db)
   await sql`drop function dms_refuse_deletion(), dms_refuse_truncate(), dms_refuse_change(), dms_refuse_hold_deletion()`.execute(db)
-  await sql`alter table labels drop column retention_days`.execute(db)
+  await sql`alter table labels drop column retention_days, drop column retention_scope`.execute(db)
   await sql`drop view live_documents`.execute(db)
   await sql`alter table documents drop column retain_until`.execute(db)
   await sql`create view live_documents as select * from documents where deleted_at is null`.execute(db)

@@ -104,6 +104,8 @@ export interface Schema extends DocumentTables {
     description: Generated<string>
     /** days after its creation for which a document with this label is retained; null: none */
     retention_days: number | null
+    /** `creator`: only documents that the creator of the label owns */
+    retention_scope: 'creator' | 'all' | null
     created_by: string | null
   }
   search_entries: { document_id: string; segment: number; version: number }

@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { isId } from '../id.ts'
+import { retainByLabels } from './retention.ts'
 import { publishUpdates } from './revisions.ts'
 
 /** Returns the key that makes label names unique: without case, in Unicode NFC. */
@@ -35,6 +36,7 @@ const nilUuid = '00000000-0000-0000-0000-000000000000'
 
 /** Replaces the labels of a document. */
 export async function setLabels(trx: Trx, documentId: string, labelIds: readonly string[]): Promise<void> {
+  await retainByLabels(trx, [documentId])
   await trx.deleteFrom('document_labels').where('document_id', '=', documentId).execute()
   await addLabels(
     trx,
@@ -42,9 +44,12 @@ export async function setLabels(trx: Trx, documentId: string, labelIds: readonly
   )
 }
 
-/** Adds labels to documents that do not have them. */
+/** Adds labels to documents that do not have them, and retains the documents if a label asks for it. */
 export async function addLabels(trx: Trx, rows: readonly { document_id: string; label_id: string }[]): Promise<void> {
-  if (rows.length > 0) await trx.insertInto('document_labels').values(rows).execute()
+  if (rows.length === 0) return
+  await trx.insertInto('document_labels').values(rows).execute()
+  const ids = new Set(rows.map(({ document_id }) => document_id))
+  await retainByLabels(trx, [...ids])
 }
 
 /** Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws DOCUMENT_NOT_FOUND. */
@@ -53,12 +58,14 @@ export async function assignLabel(app: App, trx: Trx, actor: Actor, labelId: str
   const { rows } = await sql<{ document_id: string }>`
     insert into document_labels (document_id, label_id) select unnest(${ids}::uuid[]), ${labelId}
     on conflict do nothing returning document_id`.execute(trx)
+  await retainByLabels(trx, ids)
   return writeLabelVersions(app, trx, rows)
 }
 
 /** Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws DOCUMENT_NOT_FOUND. */
 export async function unassignLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
   const ids = await lockVisible(trx, actor, documentIds)
+  await retainByLabels(trx, ids)
   const { rows } = await sql<{ document_id: string }>`
     delete from document_labels where label_id = ${labelId} and document_id = any(${ids}::uuid[]) returning document_id`.execute(trx)
   return writeLabelVersions(app, trx, rows)

@@ -10,7 +10,7 @@ import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
-import { assertDeletable } from './retention.ts'
+import { assertDeletable, lengthenRetention } from './retention.ts'
 import { enqueueIndex, publishUpdates, writeRevision } from './revisions.ts'
 import { type Document, etag } from './view.ts'
 
@@ -22,15 +22,21 @@ export interface Changes {
   metadata?: Record<string, unknown> | undefined
   /** YYYY-MM-DD; null: the document has no date, also if its file or text has one */
   document_date?: string | null | undefined
+  /** only later than before */
+  retain_until?: Date | undefined
 }
 
-/** Updates title, labels, metadata or date. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR. */
+/**
+ * Updates title, labels, metadata, date or retention. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED,
+ * VALIDATION_ERROR, RETENTION.
+ */
 export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
   return app.db.transaction().execute(async (trx) => {
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
     if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
-    const { title, labels, metadata, document_date } = changes
+    const { title, labels, metadata, document_date, retain_until } = changes
+    if (retain_until) await lengthenRetention(trx, id, retain_until, document.retain_until)
     if (labels) await setLabels(trx, id, await resolveLabelIds(trx, labels))
     await writeRevision(app, trx, id, {
       ...(title === undefined ? {} : { title }),

@@ -3,9 +3,14 @@
  * why. A label with `retention_days` retains its documents also before a job has written their `retain_until`.
  */
 import { type RawBuilder, sql } from 'kysely'
-import { clock } from '../db/clock.ts'
-import type { Db, Trx } from '../db/pool.ts'
-import { AppError } from '../errors.ts'
+import type { App } from '../app.ts'
+import { clock, databaseNow } from '../db/clock.ts'
+import type { Trx } from '../db/pool.ts'
+import { AppError, invalid } from '../errors.ts'
+import { publishMany } from '../events.ts'
+import * as jobs from '../jobs/queue.ts'
+
+const nilUuid = '00000000-0000-0000-0000-000000000000'
 
 /** Largest retention that can be set, counted from now by hand and from `created_at` by a label: nobody can shorten it. */
 export const maxRetentionDays = 36_500
@@ -15,7 +20,8 @@ const daysAfter = (from: RawBuilder<unknown>, days: RawBuilder<unknown>) => sql<
 /** The end that the labels of a document give it; null without a label that retains. */
 const endByLabels = (table: string): RawBuilder<Date | null> => sql`(
   select max(${daysAfter(sql.ref(`${table}.created_at`), sql`labels.retention_days`)}) from document_labels join labels on labels.id = label_id
-  where document_labels.document_id = ${sql.ref(`${table}.id`)} and labels.retention_days is not null)`
+  where document_labels.document_id = ${sql.ref(`${table}.id`)} and labels.retention_days is not null
+    and (labels.retention_scope = 'all' or labels.created_by = ${sql.ref(`${table}.owner_id`)}))`
 
 /** The end of the retention of a row of `documents`, past or not. `table`: its alias. */
 export const retentionEnd = (table = 'documents'): RawBuilder<Date | null> =>
@@ -75,41 +81,90 @@ const reason = (end: Date | undefined, holds: readonly string[]): string =>
 
 /**
  * Lengthens the retention of documents to what their labels ask for. Call it before labels are removed and after they are added: removing a
- * label never shortens. The caller raises `revision`.
+ * label never shortens.
  */
 export async function retainByLabels(trx: Trx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   await sql`
-    update documents set retain_until = ${endByLabels('documents')}
+    update documents set retain_until = ${endByLabels('documents')}, revision = revision + 1
     where id = any(${ids}::uuid[]) and ${endByLabels('documents')} > coalesce(retain_until, '-infinity')`.execute(trx)
 }
 
-/** Throws VALIDATION_ERROR or RETENTION unless a document can be retained until then. `current`: its retention so far. */
-export function assertLengthens(now: Date, until: Date, current: Date | null): void {
-  const issue = (message: string) => new AppError('VALIDATION_ERROR', { issues: [{ path: 'retain_until', message }] })
-  if (until <= now) throw issue('must be in the future')
+/**
+ * Lengthens the retention of a locked document. `current`: its retention so far. Throws VALIDATION_ERROR, and RETENTION for an earlier moment. The
+ * caller raises `revision`.
+ */
+export async function lengthenRetention(trx: Trx, id: string, until: Date, current: Date | null): Promise<void> {
+  const now = await databaseNow(trx)
+  if (until <= now) throw invalid('retain_until', 'must be in the future')
   if (until.getTime() - now.getTime() > maxRetentionDays * 86_400_000)
-    throw issue(`must be at most ${maxRetentionDays} days ahead, because nobody can shorten it`)
-  if (current && until < current)
-    throw new AppError(
-      'RETENTION',
-      { retain_until: current.toISOString() },
-      `The retention can only be lengthened: retain_until must not be before ${current.toISOString()}.`,
-    )
+    throw invalid('retain_until', `must be at most ${maxRetentionDays} days ahead, because nobody can shorten it`)
+  const end = current?.toISOString()
+  const message = `The retention can only be lengthened: retain_until must not be before ${end}.`
+  if (current && until < current) throw new AppError('RETENTION', { retain_until: end }, message)
+  await trx.updateTable('documents').set({ retain_until: until }).where('id', '=', id).execute()
 }
 
-/** Lengthens the retention of documents whose retention ends earlier. Returns the ids of those that changed. The caller queues events. */
-export async function lengthenRetention(
-  db: Db,
-  ids: readonly string[],
-  until: Date,
-  at: Date,
-): Promise<{ id: string; owner_id: string }[]> {
+export interface LabelPolicy {
+  label_id: string
+  days: number
+  /** only documents of this owner; null: all */
+  owner_id: string | null
+}
+
+/** Documents retained by one transaction. */
+const batchSize = 1000
+
+/**
+ * Retains the documents that a label has already, the first thousand in the caller's transaction and the rest by a job: no lock is held for long.
+ * Leaves locked documents to the job too, so that it waits for nobody.
+ */
+export async function retainLabelled(app: App, trx: Trx, policy: LabelPolicy): Promise<void> {
+  await retainBatch(app, trx, policy, { after: nilUuid, isWaiting: false })
+  const { rows } = await sql`select ${selectDue(policy, nilUuid)} limit 1`.execute(trx)
+  if (rows.length > 0)
+    await jobs.enqueue(trx, 'retain', policy, { dedupeKey: `retain:${policy.label_id}:${policy.days}:${policy.owner_id}` })
+}
+
+/** Retains all documents of a label in the caller's transaction, before the label is deleted: its job would find none of them. */
+export async function retainAllLabelled(app: App, trx: Trx, policy: LabelPolicy): Promise<void> {
+  for (let after: string | null = nilUuid; after !== null; ) after = await retainBatch(app, trx, policy, { after, isWaiting: true })
+}
+
+/** Retains the documents of a label in batches. */
+export const retainHandler: jobs.Handler<'retain'> = {
+  async run(app, { payload }, signal) {
+    for (let after: string | null = nilUuid; after !== null; ) {
+      signal.throwIfAborted()
+      const from: string = after
+      after = await app.db.transaction().execute((trx) => retainBatch(app, trx, payload, { after: from, isWaiting: true }))
+    }
+    return undefined
+  },
+}
+
+/** Selects documents with ids above `after` whose retention ends before the policy asks for. */
+const selectDue = ({ label_id, days, owner_id }: LabelPolicy, after: string): RawBuilder<unknown> => sql`
+  documents.id, ${daysAfter(sql`documents.created_at`, sql`${days}::int`)} as until
+  from documents join document_labels on document_labels.document_id = documents.id
+  where label_id = ${label_id} and documents.id > ${after} and (${owner_id}::uuid is null or owner_id = ${owner_id})
+    and coalesce(retain_until, '-infinity') < ${daysAfter(sql`documents.created_at`, sql`${days}::int`)}
+  order by documents.id`
+
+/** Returns the last id, null if there are no more. */
+async function retainBatch(
+  app: App,
+  trx: Trx,
+  policy: LabelPolicy,
+  { after, isWaiting }: { after: string; isWaiting: boolean },
+): Promise<string | null> {
   const { rows } = await sql<{ id: string; owner_id: string }>`
-    with locked as materialized (select id from documents where id = any(${ids}::uuid[]) order by id for update)
-    update documents set retain_until = ${until}, revision = revision + 1, updated_at = ${at}
-    from locked where documents.id = locked.id and coalesce(retain_until, '-infinity') < ${until} returning documents.id, owner_id`.execute(
-    db,
-  )
-  return rows
+    with due as materialized (
+      select ${selectDue(policy, after)} limit ${batchSize} for update of documents ${sql.raw(isWaiting ? '' : 'skip locked')}
+    )
+    update documents set retain_until = until, revision = revision + 1, updated_at = ${app.now()}
+    from due where documents.id = due.id returning documents.id, owner_id`.execute(trx)
+  const events = rows.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['retain_until'] } }))
+  await publishMany(trx, 'document_updated', events)
+  return rows.length < batchSize ? null : rows.reduce((last, { id }) => (id > last ? id : last), after)
 }

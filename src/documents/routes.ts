@@ -63,6 +63,7 @@ export const Changes = z.object({
   labels: listOf(z.string().min(1).max(200), 1000).optional(),
   metadata: jsonRecord.optional(),
   document_date: calendarDate.nullable().optional().describe('null: the document has no date, also if its file or text has one.'),
+  retain_until: endTimestampText.optional().describe('Only later than before. A date means its last moment in UTC.'),
 })
 
 const Sha256 = z
@@ -85,7 +86,7 @@ const changeOptions = {
   ids,
   body: Changes,
   answer: DocumentAnswer,
-  errors: ['PRECONDITION_FAILED'],
+  errors: ['PRECONDITION_FAILED', 'RETENTION'],
 } as const
 const fileOptions = ({ config }: App) => ({
   audit: config.audit.downloads,

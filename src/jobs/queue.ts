@@ -20,6 +20,8 @@ export interface Payloads {
   verify_email: { user_id: string }
   /** remove a stored file that no document uses; `address`: of an upload that may not have been committed */
   purge: { sha256: string; address?: string }
+  /** retain the documents of a label; `owner_id`: only those of this owner */
+  retain: { label_id: string; days: number; owner_id: string | null }
   /** sync a source; `full`: check every file again */
   sync: { source_id: string; full: boolean }
 }
@@ -39,6 +41,7 @@ export const kinds = {
   reindex: { queue: 'index', keepsFinished: false, maxAttempts: manyAttempts },
   verify_email: { queue: 'maintenance', keepsFinished: false, maxAttempts: 20 },
   purge: { queue: 'maintenance', keepsFinished: false, maxAttempts: manyAttempts },
+  retain: { queue: 'maintenance', keepsFinished: false, maxAttempts: manyAttempts },
   sync: { queue: 'sync', keepsFinished: false, maxAttempts: 3 },
 } as const satisfies Record<Kind, { queue: Queue; keepsFinished: boolean; maxAttempts: number }>
 

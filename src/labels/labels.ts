@@ -4,9 +4,11 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import * as documentLabels from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
+import { retainAllLabelled, retainLabelled } from '../documents/retention.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 
@@ -17,6 +19,10 @@ export interface Label {
   description: string
   /** number of documents with this label that the actor can see */
   document_count: number
+  /** days after its creation for which a document with the label is retained */
+  retention_days: number | null
+  /** `creator`: only documents that the creator of the label owns */
+  retention_scope: 'creator' | 'all' | null
   /** user name; null if the user was deleted */
   created_by: string | null
   created_at: Date
@@ -31,6 +37,7 @@ export interface Fields {
   name: string
   color: string
   description: string
+  retention_days: number | null
 }
 
 const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
@@ -68,7 +75,14 @@ const duplicateMessage = 'A label with this name exists already.'
 /** Creates a label. Throws DUPLICATE_RESOURCE if the name is taken, ignoring case. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
   const at = app.now()
-  const values = { ...fields, name_key: documentLabels.labelKey(fields.name), created_by: actor.id, created_at: at, updated_at: at }
+  const values = {
+    ...fields,
+    ...scopeOf(actor, fields.retention_days),
+    name_key: documentLabels.labelKey(fields.name),
+    created_by: actor.id,
+    created_at: at,
+    updated_at: at,
+  }
   const { id } = await rejectDuplicateName(
     () => app.db.insertInto('labels').values(values).returning('id').executeTakeFirstOrThrow(),
     duplicateMessage,
@@ -76,15 +90,20 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
   return get(app, actor, id)
 }
 
-/** Updates a label and reindexes its documents if the name changes. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE. */
+/**
+ * Updates a label, reindexes its documents if the name changes, and retains them if the retention grows. A shorter one shortens no document's
+ * retention. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE.
+ */
 export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
     const before = await lockChangeable(trx, actor, id)
-    const { name = before.name } = changes
+    const { name = before.name, retention_days } = changes
+    if (retention_days !== undefined) refusePolicyOfAdmin(actor, before)
     if (name !== before.name && !namePattern.test(name)) throw invalid('name', nameRule)
-    const changed = { ...changes, name_key: documentLabels.labelKey(name), updated_at: app.now() }
+    const changed = { ...changes, ...scopeOf(actor, retention_days), name_key: documentLabels.labelKey(name), updated_at: app.now() }
     await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), duplicateMessage)
     if (name !== before.name) await documentLabels.reindexLabel(trx, id)
+    if (retention_days) await retainLabelled(app, trx, { label_id: id, days: retention_days, owner_id: isAdmin(actor) ? null : actor.id })
     return get(app, actor, id, trx)
   })
 }
@@ -92,7 +111,10 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
 /** Deletes a label and removes it from all documents. Throws LABEL_NOT_FOUND, FORBIDDEN. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    await lockChangeable(trx, actor, id)
+    const label = await lockChangeable(trx, actor, id)
+    refusePolicyOfAdmin(actor, label)
+    const { retention_days: days, retention_scope, created_by } = label
+    if (days) await retainAllLabelled(app, trx, { label_id: id, days, owner_id: retention_scope === 'all' ? null : created_by })
     await documentLabels.reindexLabel(trx, id)
     await trx.deleteFrom('labels').where('id', '=', id).execute()
   })
@@ -118,7 +140,16 @@ const selectLabels = (db: App['db'], actor: Actor) =>
   db
     .selectFrom('labels')
     .leftJoin('users', 'users.id', 'labels.created_by')
-    .select(['labels.id', 'labels.name', 'labels.color', 'labels.description', 'labels.created_at', 'labels.updated_at'])
+    .select([
+      'labels.id',
+      'labels.name',
+      'labels.color',
+      'labels.description',
+      'labels.retention_days',
+      'labels.retention_scope',
+      'labels.created_at',
+      'labels.updated_at',
+    ])
     .select('users.username as created_by')
     .select((eb) =>
       eb
@@ -138,8 +169,18 @@ async function lockLabel(trx: Trx, id: string): Promise<void> {
     throw new AppError('LABEL_NOT_FOUND')
 }
 
-async function lockChangeable(trx: Trx, actor: Actor, id: string): Promise<{ name: string }> {
-  const label = await trx.selectFrom('labels').select(['name', 'created_by']).where('id', '=', id).forUpdate().executeTakeFirst()
+/** Returns the scope of a retention that the actor sets: a user retains no document of others. */
+const scopeOf = (actor: Actor, days: number | null | undefined) =>
+  days === undefined ? {} : { retention_scope: days === null ? null : isAdmin(actor) ? ('all' as const) : ('creator' as const) }
+
+/** Throws FORBIDDEN if an admin has set the retention, and the actor is none. */
+function refusePolicyOfAdmin(actor: Actor, { retention_scope }: Pick<Label, 'retention_scope'>): void {
+  if (retention_scope === 'all' && !isAdmin(actor))
+    throw new AppError('FORBIDDEN', {}, 'An admin has set the retention of this label: only an admin can change or delete it.')
+}
+
+async function lockChangeable(trx: Trx, actor: Actor, id: string): Promise<Row<'labels'>> {
+  const label = await trx.selectFrom('labels').selectAll().where('id', '=', id).forUpdate().executeTakeFirst()
   if (!label) throw new AppError('LABEL_NOT_FOUND')
   if (!isAdmin(actor) && label.created_by !== actor.id) throw new AppError('FORBIDDEN')
   return label

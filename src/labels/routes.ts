@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { maxRetentionDays } from '../documents/retention.ts'
 import { listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
@@ -11,12 +12,24 @@ import * as labels from './labels.ts'
 // Labels are looked up by id or name, so a name must not have the form of an id.
 const Name = visibleName(100).refine((name) => !isId(name), 'must not have the form of an id')
 
+const RetentionDays = z
+  .int()
+  .min(1)
+  .max(maxRetentionDays)
+  .nullable()
+  .describe('Days after its creation for which a document with the label cannot be destroyed. Set by users: only their own documents.')
+
 export const Fields = z.object({
   name: Name.regex(labels.namePattern, labels.nameRule),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
   description: z.string().max(500).default(''),
+  retention_days: RetentionDays.default(null),
 })
-export const Changes = Fields.partial().extend({ name: Name.optional(), description: z.string().max(500).optional() })
+export const Changes = Fields.partial().extend({
+  name: Name.optional(),
+  description: z.string().max(500).optional(),
+  retention_days: RetentionDays.optional(),
+})
 const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), 1000) })
 const DocumentIds = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
 
@@ -26,6 +39,8 @@ export const LabelAnswer = z.object({
   color: z.string(),
   description: z.string(),
   document_count: z.int(),
+  retention_days: z.int().nullable(),
+  retention_scope: z.enum(['creator', 'all']).nullable().describe('creator: only documents that the creator of the label owns.'),
   created_by: z.string().nullable(),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),

@@ -91,7 +91,7 @@ export const routes = (app: App): Route[] => [
   ),
   admin(
     'DELETE /api/users/:id',
-    { summary: 'Delete a user, and transfer or delete the documents', ids, query: Removal, errors: ['CONFLICT'] },
+    { summary: 'Delete a user, and transfer or delete the documents', ids, query: Removal, errors: ['CONFLICT', 'RETENTION'] },
     ({ param, query }) => users.remove(app, param('id'), query),
   ),
   admin(

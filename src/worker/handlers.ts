@@ -1,5 +1,6 @@
 /** Every kind of job, and what does it. */
 import { purgeHandler } from '../documents/purge.ts'
+import { retainHandler } from '../documents/retention.ts'
 import type { Handler, Kind } from '../jobs/queue.ts'
 import { extract, ocr } from '../ocr/ocr-job.ts'
 import { pages } from '../ocr/ocr-pages-job.ts'
@@ -7,6 +8,16 @@ import { index, reindex } from '../search/jobs.ts'
 import { sync } from '../sources/sync/sync-job.ts'
 import { verifyEmail } from '../users/email-verification.ts'
 
-export const handlers = { ocr, extract, pages, index, reindex, verify_email: verifyEmail, purge: purgeHandler, sync } satisfies {
+export const handlers = {
+  ocr,
+  extract,
+  pages,
+  index,
+  reindex,
+  verify_email: verifyEmail,
+  purge: purgeHandler,
+  retain: retainHandler,
+  sync,
+} satisfies {
   [K in Kind]: Handler<K>
 }

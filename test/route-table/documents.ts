@@ -84,7 +84,10 @@ export const rows: Rows = {
       ...(await own(world, who)),
       json: { title: world.word(), labels: [(await world.label(who)).id], metadata: { shelf: 3 } },
     }),
-    errors: { PRECONDITION_FAILED: async (world, who) => ({ ...(await own(world, who)), json: {}, headers: { 'if-match': '"old"' } }) },
+    errors: {
+      PRECONDITION_FAILED: async (world, who) => ({ ...(await own(world, who)), json: {}, headers: { 'if-match': '"old"' } }),
+      RETENTION: async (world, who) => ({ params: { id: await world.retained(who) }, json: { retain_until: '2099-01-01' } }),
+    },
     open: ['json.labels'],
   },
   'DELETE /api/documents/:id': { good: own },

@@ -27,7 +27,17 @@ export const rows: Rows = {
     good: async (world, who) => ({ ...(await own(world, who)), json: { name: world.word(), file_patterns: ['*.pdf'] } }),
     errors: { FORBIDDEN: async (world, who) => ({ ...(await own(world, who)), json: { url: '/etc' } }) },
   },
-  'DELETE /api/sources/:id': { good: async (world, who) => ({ ...(await own(world, who)), query: { documents: 'delete' } }) },
+  'DELETE /api/sources/:id': {
+    good: async (world, who) => ({ ...(await own(world, who)), query: { documents: 'delete' } }),
+    errors: {
+      RETENTION: async (world, who) => {
+        const ask = await own(world, who)
+        const id = await world.retained(who)
+        await world.app.db.updateTable('documents').set({ source_id: ask.params.id }).where('id', '=', id).execute()
+        return { ...ask, query: { documents: 'delete' } }
+      },
+    },
+  },
   'POST /api/sources/:id/test': { good: own },
   'POST /api/sources/:id/sync': {
     good: async (world, who) => ({ ...(await own(world, who)), json: { full: true } }),

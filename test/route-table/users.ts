@@ -53,6 +53,11 @@ export const rows: Rows = {
         await world.document(world.bob)
         return { params: { id: world.bob.id } }
       },
+      RETENTION: async (world) => {
+        const owner = await world.person()
+        await world.retained(owner)
+        return { params: { id: owner.id }, query: { documents: 'delete' } }
+      },
     },
   },
   'GET /api/users/:identifier/groups': {

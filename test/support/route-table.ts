@@ -181,6 +181,12 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
       const { id } = await upload(clientOf(who), filename, `bytes of ${filename}`)
       return id
     },
+    /** a document under retention */
+    retained: async (who: Person): Promise<string> => {
+      const id = await world.document(who)
+      await clientOf(who).documents.update(id, { retain_until: '2100-01-01' })
+      return id
+    },
     /** a waiting OCR job */
     job: async (who: Person): Promise<{ id: string; document_id: string }> => {
       const document_id = await world.document(who)

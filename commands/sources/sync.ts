@@ -24,6 +24,7 @@ interface Flags {
   all?: boolean
   due?: boolean
   full?: boolean
+  acceptChanges?: boolean
   dryRun?: boolean
   wait: boolean
   concurrency?: string
@@ -63,6 +64,7 @@ export const sync = (cli: Cli) =>
     .option('--all', 'every source that is not disabled')
     .option('--due', 'every source whose next sync is due')
     .option('--full', 'check every file again, even if unchanged')
+    .option('--accept-changes', 'go on although most files have changed or vanished')
     .option('-n, --dry-run', 'list what would be fetched')
     .option('--no-wait', 'queue a job for a worker and print its id')
     .option('--concurrency <n>', 'parallel downloads per source (default: sources.concurrency)')
@@ -81,7 +83,7 @@ export const sync = (cli: Cli) =>
         const client = await cli.client()
         if (dryRun) return listPlan(cli, await listSelected(client, names, flags), planOnServer(cli, client, flags))
         return syncAll(cli, await listSelected(client, names, flags), names, (source, progress) =>
-          syncOnServer(cli, client, source, flags.full === true, progress),
+          syncOnServer(cli, client, source, requestOf(flags), progress),
         )
       }
       const app = await cli.app('sources sync', { hasStatementTimeout: false })
@@ -92,7 +94,8 @@ export const sync = (cli: Cli) =>
       if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
       await listPlan(cli, sources, async function* (source) {
-        for await (const { action, file } of planSync(app, source.id, options, cli.signal)) yield { action, ...file }
+        const onFailure = ({ message }: Error) => cli.note(`${source.name}: the sync would stop. ${message}`)
+        for await (const { action, file } of planSync(app, source.id, options, cli.signal, onFailure)) yield { action, ...file }
       })
     })
 
@@ -103,9 +106,15 @@ function refuseLocalOptions({ dryRun, concurrency, maxFiles, lockTimeout }: Flag
   if (flag) throw usage(`${flag} works on the server only`, 'omit it, or pass --local')
 }
 
-function parseOptions({ full = false, concurrency, maxFiles, lockTimeout = '0s' }: Flags, usual: number): SyncOptions {
+const requestOf = ({ full = false, acceptChanges = false }: Flags) => ({ full, accept_changes: acceptChanges })
+
+function parseOptions(
+  { full = false, acceptChanges = false, concurrency, maxFiles, lockTimeout = '0s' }: Flags,
+  usual: number,
+): SyncOptions {
   return {
     full,
+    acceptChanges,
     concurrency: concurrency === undefined ? usual : parseCount('--concurrency', concurrency, { max: 256 }),
     maxFiles: maxFiles === undefined ? null : parseCount('--max-files', maxFiles),
     lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
@@ -172,7 +181,7 @@ function formatItem(item: BatchItem): string {
 
 async function enqueue(cli: Cli, client: Client, names: readonly string[], flags: Flags): Promise<void> {
   const rows = await mapSequential(await listSelected(client, names, flags), async ({ id, name }) => {
-    const { job_id } = await client.sources.sync(id, { full: flags.full === true })
+    const { job_id } = await client.sources.sync(id, requestOf(flags))
     return { source: name, source_id: id, job_id }
   })
   cli.print(rows, {
@@ -189,12 +198,13 @@ interface PlannedFile {
 }
 
 /** Returns a function that lists what the server would fetch, with a note if it lists the first files only. */
-function planOnServer(cli: Cli, client: Client, { full, maxFiles = '10000' }: Flags) {
+function planOnServer(cli: Cli, client: Client, { full, acceptChanges, maxFiles = '10000' }: Flags) {
   const max_files = parseCount('--max-files', maxFiles, { max: 10_000 })
   return async function* ({ id, name }: Source): AsyncGenerator<PlannedFile> {
-    const { files, has_more, error } = await client.sources.planSync(id, { full: full === true, max_files })
+    const { files, has_more, error, stop } = await client.sources.planSync(id, { full: full === true, max_files })
     yield* files
     if (error) throw Object.assign(new Error(error.message), { code: error.code })
+    if (stop && !acceptChanges) cli.note(`${name}: the sync would stop. ${stop.message}`)
     if (has_more) cli.note(`${name}: the first ${files.length} files that the server has found`)
   }
 }

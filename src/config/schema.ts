@@ -122,6 +122,7 @@ export const schema = {
     min_rate: size('1kB', 'DMS_SOURCES_MIN_RATE'),
     max_duration: duration('24h', 'DMS_SOURCES_MAX_DURATION', '1s'),
     turn: duration('10m', 'DMS_SOURCES_TURN'),
+    max_change_share: setting(kinds.shareKind, 0.5, 'DMS_SOURCES_MAX_CHANGE_SHARE'),
     max_file_size: size('500MB', 'DMS_SOURCES_MAX_FILE_SIZE', '1B'),
     allow_private_networks: flag(false, 'DMS_SOURCES_ALLOW_PRIVATE_NETWORKS'),
     local_roots: list(kinds.pathKind, [], 'DMS_SOURCES_LOCAL_ROOTS'),

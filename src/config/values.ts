@@ -98,6 +98,13 @@ export const integerKind = (min: number, max: number): Kind<number> => ({
   },
 })
 
+/** Share of a whole: more than 0, at most 1. */
+export const shareKind: Kind<number> = {
+  fromText: (text) => (/^\s*\d*\.?\d+\s*$/.test(text) ? Number(text) : text),
+  read: (value) =>
+    ensure(Number(value), typeof value === 'number' && value > 0 && value <= 1, 'is not a share such as 0.5: more than 0, at most 1'),
+}
+
 export const booleanKind: Kind<boolean> = {
   fromText: (text) => parseBoolean(text) ?? text,
   read(value) {

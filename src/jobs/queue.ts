@@ -22,8 +22,8 @@ export interface Payloads {
   purge: { sha256: string; address?: string }
   /** retain the documents of a label; `owner_id`: only those of this owner */
   retain: { label_id: string; days: number; owner_id: string | null }
-  /** sync a source; `full`: check every file again */
-  sync: { source_id: string; full: boolean }
+  /** sync a source; `full`: check every file again; `accept_changes`: however many files have changed */
+  sync: { source_id: string; full: boolean; accept_changes?: boolean }
 }
 
 export type Kind = keyof Payloads

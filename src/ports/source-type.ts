@@ -87,6 +87,7 @@ export const sourceFailures = {
   SOURCE_PROTOCOL: 'The source sent an invalid response.',
   SOURCE_BUSY: 'The source is busy and asked to be tried again later.',
   SOURCE_TOO_SLOW: 'The source is slower than sources.min_rate allows.',
+  SYNC_LOOKS_DESTRUCTIVE: 'The sync would change or remove more files than sources.max_change_share allows. Nothing was applied.',
   CONTENT_MISMATCH: 'The content differs from the size or checksum that the source announced.',
   FILE_TOO_LARGE: 'The file is larger than sources.max_file_size.',
 } as const

@@ -48,7 +48,11 @@ export const Changes = z.object({
   status: z.enum(['active', 'disabled']).optional(),
 })
 export const AddressFields = z.object({ type: Type, ...address, recursive: z.boolean().default(true) })
-export const SyncOptions = z.object({ full: z.boolean().default(false) })
+export const SyncOptions = z.object({
+  full: z.boolean().default(false),
+  /** change and remove any share of the files */
+  accept_changes: z.boolean().default(false),
+})
 export const PlanOptions = z.object({ full: z.boolean().default(false), max_files: z.int().min(1).max(10_000).default(1000) })
 const RemoveQuery = z.object({ documents: z.enum(['keep', 'delete']).default('keep') })
 
@@ -83,6 +87,8 @@ export const PlanAnswer = z.object({
   /** the listing ended early, by `max_files` or after 45 seconds */
   has_more: z.boolean(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  /** the sync would stop with this error, judged by the listing */
+  stop: z.object({ code: z.string(), message: z.string() }).nullable(),
 })
 export const StatusAnswer = z.object({
   source_id: z.uuid(),
@@ -160,7 +166,7 @@ export const routes = (app: App): Route[] => [
   user(
     'POST /api/sources/:id/sync',
     {
-      summary: 'Start a sync; `full` fetches every file again',
+      summary: 'Start a sync; `full` fetches every file again; `accept_changes` changes any share of the files',
       ids,
       body: SyncOptions,
       status: 202,
@@ -169,7 +175,7 @@ export const routes = (app: App): Route[] => [
     },
     async ({ actor, param, body }) => ({
       message: 'Sync queued.',
-      job_id: await syncs.startSync(app, actor, param('id'), body.full),
+      job_id: await syncs.startSync(app, actor, param('id'), body),
     }),
   ),
   user(

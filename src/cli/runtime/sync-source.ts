@@ -50,10 +50,16 @@ export async function syncInProcess(
 }
 
 /** Starts the sync on the server and waits for its end. */
-export async function syncOnServer(cli: Cli, client: Client, source: Source, full: boolean, progress: Progress): Promise<SyncResult> {
+export async function syncOnServer(
+  cli: Cli,
+  client: Client,
+  source: Source,
+  request: { full: boolean; accept_changes: boolean },
+  progress: Progress,
+): Promise<SyncResult> {
   const started = performance.now()
   try {
-    await client.sources.sync(source.id, { full })
+    await client.sources.sync(source.id, request)
   } catch (error) {
     return describeSyncError(source, error, seconds(started))
   }

@@ -1,8 +1,10 @@
 /** Compares a listing with the ledger in batches and decides the action for each file. */
 import { markSourceRestored } from '../../documents/source-documents.ts'
-import type { SourceEntry } from '../../ports/source-type.ts'
+import type { SourceEntry, SourceFile } from '../../ports/source-type.ts'
 import { filterMatching } from '../globs.ts'
+import { countKnown, minKnownFiles } from './change-counts.ts'
 import type { FetchQueue } from './fetch-queue.ts'
+import type { HeldFiles } from './held-files.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import { createMarks, type FetchRequest, isFlushDue, markUncertain, type SyncContext, type WalkState } from './sync-context.ts'
@@ -14,6 +16,8 @@ const maxPathBytes = 2000
 interface PendingChanges {
   /** files of the ledger that were removed and are listed again */
   restored: ledger.KnownFile[]
+  /** changed files whose documents are in the trash: fetched by the first run after an undelete */
+  outdated: string[]
   counts: runs.Counts
   errors: runs.FileError[]
   /** completely listed folders with their tags */
@@ -35,14 +39,29 @@ export async function compareListing(
   if (listed.size > 0) state.hasFiles = true
   const matchingPaths = await filterMatching(globs, listed.keys())
   const ledgerRows = await ledger.compareFiles(app.db, sourceId, run.id, [...listed.values()], options.full)
+  if (state.held !== null && ledgerRows.size > 0) await countBeforeHold(context, state, state.held)
   const requests: FetchRequest[] = []
+  const held: SourceFile[] = []
+  let heldFetches = 0
   const changes = collectChanges(entries)
   for (const { path } of changes.errors) markUncertain(state, path)
   for (const file of listed.values()) {
     const { path } = file
     if (state.marks.paths.has(path) || queue.has(path)) continue
     const row = ledgerRows.get(path)
-    if (!matchingPaths.has(path)) {
+    const isMatching = matchingPaths.has(path)
+    if (isMatching && Buffer.byteLength(path) > maxPathBytes) {
+      state.fileCount++
+      changes.counts.failed++
+      changes.errors.push({ path, code: 'SOURCE_PROTOCOL', message: `The path is longer than ${maxPathBytes} bytes.` })
+      continue
+    }
+    const action = isMatching ? decideAction(row, options.full) : 'unchanged'
+    if (state.held !== null && row?.run_id !== run.id && (action === 'fetch' || action === 'trashed' || row?.removed_at)) {
+      if (action !== 'fetch' || heldFetches++ < left) held.push(file)
+      continue
+    }
+    if (!isMatching) {
       // The file no longer matches the patterns, but it still exists.
       if (row?.removed_at) changes.restored.push(row)
       else if (row !== null) state.marks.paths.add(path)
@@ -51,12 +70,12 @@ export async function compareListing(
     state.fileCount++
     // Counted by this run before it was interrupted.
     if (row?.run_id === run.id) continue
-    const action = decideAction(row, options.full)
-    if (Buffer.byteLength(path) > maxPathBytes) {
-      changes.counts.failed++
-      changes.errors.push({ path, code: 'SOURCE_PROTOCOL', message: `The path is longer than ${maxPathBytes} bytes.` })
-    } else if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
-    else if (row?.removed_at) {
+    if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
+    else if (action === 'trashed') {
+      changes.outdated.push(path)
+      if (row?.removed_at) changes.restored.push(row)
+      changes.counts.skipped++
+    } else if (row?.removed_at) {
       changes.restored.push(row)
       if (action !== 'wait') changes.counts[row.document_id === null ? action : 'updated']++
     } else {
@@ -68,33 +87,53 @@ export async function compareListing(
   }
   // Moves are detected by files not seen in this run, so sightings must be written before new files are ingested.
   if (requests.length > 0 || isFlushDue(state) || hasChanges(changes)) await flushChanges(context, state, changes)
+  state.held?.add(held)
   await queue.add(requests.slice(0, left))
-  return requests.length
+  return requests.length + heldFetches
+}
+
+/** Counts the known files once. Approves the changes of a source that has few. */
+async function countBeforeHold({ app, sourceId, run }: SyncContext, state: WalkState, held: HeldFiles): Promise<void> {
+  if (held.known !== null) return
+  held.known = (await countKnown(app.db, sourceId, run.id)).known
+  held.nextCheck = held.known * (1 - app.config.sources.max_change_share)
+  if (held.known < minKnownFiles) state.held = null
 }
 
 /** Writes the collected marks to the ledger. Throws RunLost. */
 export const flushMarks = (context: SyncContext, state: WalkState): Promise<void> => flushChanges(context, state, collectChanges([]))
 
 /** Decides the action for a listed file. undefined: the file is unchanged; null: the file is new. */
-export function decideAction(row: ledger.ComparedFile | null | undefined, isFull: boolean): 'fetch' | 'unchanged' | 'skipped' | 'wait' {
+export function decideAction(
+  row: ledger.ComparedFile | null | undefined,
+  isFull: boolean,
+): 'fetch' | 'unchanged' | 'skipped' | 'trashed' | 'wait' {
   if (row === undefined) return 'unchanged'
   if (row === null) return 'fetch'
   const isDeleted = row.outcome === 'stored' && row.document_id === null
   if (isDeleted) return 'skipped'
+  if (row.is_trashed) return row.is_same ? 'unchanged' : 'trashed'
   if (isFull || !row.is_same) return 'fetch'
   return row.outcome === 'moving' ? 'wait' : row.outcome === 'stored' ? 'unchanged' : 'fetch'
 }
 
 /** Drops the other columns to save memory in the queue. */
-const pickKnown = ({ outcome, sha256, document_id, removed_at }: ledger.KnownFile): FetchRequest['previous'] => ({
+export const pickKnown = ({
   outcome,
   sha256,
   document_id,
   removed_at,
+  current_sha256,
+}: ledger.ComparedFile): NonNullable<FetchRequest['previous']> => ({
+  outcome,
+  sha256,
+  document_id,
+  removed_at,
+  current_sha256,
 })
 
 function collectChanges(entries: readonly SourceEntry[]): PendingChanges {
-  const changes: PendingChanges = { restored: [], counts: runs.emptyCounts(), errors: [], walked: new Map(), pruned: [] }
+  const changes: PendingChanges = { restored: [], outdated: [], counts: runs.emptyCounts(), errors: [], walked: new Map(), pruned: [] }
   for (const entry of entries) {
     if (entry.kind === 'folder' && entry.isPruned) changes.pruned.push(entry.path)
     else if (entry.kind === 'folder' && entry.etag !== null) changes.walked.set(entry.path, entry.etag)
@@ -106,19 +145,20 @@ function collectChanges(entries: readonly SourceEntry[]): PendingChanges {
   return changes
 }
 
-const hasChanges = ({ restored, errors, walked, pruned }: PendingChanges): boolean =>
-  restored.length + errors.length + walked.size + pruned.length > 0
+const hasChanges = ({ restored, outdated, errors, walked, pruned }: PendingChanges): boolean =>
+  restored.length + outdated.length + errors.length + walked.size + pruned.length > 0
 
 async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkState, changes: PendingChanges): Promise<void> {
   const marks = state.marks
   if (marks.paths.size === 0 && !hasChanges(changes)) return
-  const { restored, counts, errors, walked, pruned } = changes
+  const { restored, outdated, counts, errors, walked, pruned } = changes
   let unchangedBelow = 0
   await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)
     const documents = restored.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
     await markSourceRestored(app, trx, documents)
-    await ledger.markSeen(trx, sourceId, run.id, [...marks.paths, ...restored.map(({ path }) => path)])
+    await ledger.markSeen(trx, sourceId, run.id, [...marks.paths, ...restored.map(({ path }) => path), ...outdated])
+    if (outdated.length > 0) await ledger.resetVersions(trx, sourceId, outdated)
     await ledger.recordTags(trx, sourceId, run.id, walked)
     for (const path of pruned) {
       unchangedBelow += await ledger.markSeenBelow(trx, sourceId, run.id, path)

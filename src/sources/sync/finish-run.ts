@@ -9,6 +9,7 @@ import { lockExisting } from '../../documents/stored-files.ts'
 import { headBytes } from '../../extract/detect.ts'
 import { notify } from '../../notifications/notifications.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
+import { assertNotDestructive } from './approve-changes.ts'
 import { flushMarks } from './compare-listing.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
@@ -30,7 +31,10 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
   const { files, is_moving } = await ledger.countUnseen(app.db, sourceId, run.id)
   // If every unseen file has a pending mark, nothing was removed and the marks need not be written.
   const isNothingMissing = files === state.marks.paths.size && !is_moving
-  if (!isNothingMissing) await flushMarks(context, state)
+  if (!isNothingMissing) {
+    await assertNotDestructive(context, state, () => {})
+    await flushMarks(context, state)
+  }
   for (let hasMore = !isNothingMissing; hasMore; ) {
     signal.throwIfAborted()
     hasMore = await runAndCount(context, (trx) => resolveMoves(context, trx, state.uncertainPaths))

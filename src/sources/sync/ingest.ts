@@ -8,6 +8,7 @@ import * as runs from './run-records.ts'
 import { type FetchRequest, type FetchResult, type SyncContext, unknownVersion, type Version } from './sync-context.ts'
 
 type Staged = Extract<FetchResult, { outcome: 'staged' }>
+type Received = Extract<FetchResult, { outcome: 'staged' | 'hashed' }>
 
 interface IngestResult {
   counts: runs.Counts
@@ -34,28 +35,23 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
   await runs.assertHeld(trx, run)
   const result: IngestResult = { counts: runs.emptyCounts(), errors: [], stored: [] }
   const entries: ledger.LedgerEntry[] = []
-  const stagedFiles = fetched.filter((each): each is Staged => each.outcome === 'staged')
-  result.counts.bytes = stagedFiles.reduce((sum, { staged }) => sum + staged.size, 0)
+  const files = fetched.filter((each): each is Received => each.outcome === 'staged' || each.outcome === 'hashed')
+  result.counts.bytes = files.reduce((sum, file) => sum + (file.outcome === 'staged' ? file.staged.size : file.size), 0)
 
   for (const each of fetched) {
-    if (each.outcome === 'staged') continue
+    if (each.outcome === 'staged' || each.outcome === 'hashed') continue
     result.counts[each.outcome]++
     result.errors.push({ path: each.request.file.path, code: each.code, message: each.message })
     entries.push(failedEntry(each))
   }
 
-  const existingDocuments = await lockDocuments(trx, stagedFiles)
-  const knownFiles = stagedFiles.filter(({ request: { previous } }) => previous?.outcome === 'stored')
-  for (const file of knownFiles) entries.push(await ingestKnownFile(context, trx, file, existingDocuments, result))
+  const documents = await lockDocuments(trx, files)
+  const knownFiles = files.filter(({ request: { previous } }) => previous?.outcome === 'stored')
+  for (const file of knownFiles) entries.push(...(await ingestKnownFile(context, trx, file, documents, result)))
 
-  const newFiles = stagedFiles.filter((each) => !knownFiles.includes(each))
-  const possibleMoves = await ledger.findUnseenHashes(
-    trx,
-    sourceId,
-    run.id,
-    newFiles.map(({ staged }) => staged.sha256),
-  )
-  const createdFiles = newFiles.filter(({ staged }) => !possibleMoves.has(staged.sha256))
+  const newFiles = files.filter((each) => !knownFiles.includes(each))
+  const possibleMoves = await ledger.findUnseenHashes(trx, sourceId, run.id, newFiles.map(sumOf))
+  const createdFiles = newFiles.filter((each): each is Staged => each.outcome === 'staged' && !possibleMoves.has(each.staged.sha256))
   const ids = await storeBatch(
     app,
     trx,
@@ -68,40 +64,51 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
     result.counts.created++
   }
   // A known hash at a new path may be a move. finishRun() decides when the walk is complete.
-  for (const { request, staged, version } of newFiles)
-    if (possibleMoves.has(staged.sha256)) entries.push(toEntry(request.file.path, version, staged.sha256, null, 'moving'))
+  for (const file of newFiles)
+    if (possibleMoves.has(sumOf(file))) entries.push(toEntry(file.request.file.path, file.version, sumOf(file), null, 'moving'))
 
   await ledger.writeEntries(trx, sourceId, run.id, entries)
   await runs.addCounts(trx, run, result.counts, result.errors)
   return result
 }
 
-/** Ingests a file that is in the ledger: other bytes become a new version. A document deleted by a user is not created again. */
+const sumOf = (file: Received): string => (file.outcome === 'staged' ? file.staged.sha256 : file.sha256)
+
+/**
+ * Ingests a file that is in the ledger: bytes other than the last ones and those of the document become a new version. A document deleted by a user
+ * is not created again, and one in the trash does not change. Returns its entry, or none for a file that must be fetched again.
+ */
 async function ingestKnownFile(
   { app, from }: SyncContext,
   trx: Trx,
-  { request, staged, version }: Staged,
-  existingDocuments: ReadonlySet<string>,
+  file: Received,
+  documents: ReadonlyMap<string, CurrentFile>,
   result: IngestResult,
-): Promise<ledger.LedgerEntry> {
-  const { document_id, sha256, removed_at } = request.previous as NonNullable<FetchRequest['previous']>
-  const { path } = request.file
-  if (document_id === null || !existingDocuments.has(document_id)) {
+): Promise<ledger.LedgerEntry[]> {
+  const { document_id, sha256, removed_at } = file.request.previous as NonNullable<FetchRequest['previous']>
+  const { path } = file.request.file
+  const document = document_id === null ? undefined : documents.get(document_id)
+  if (document_id === null || !document) {
     result.counts.skipped++
-    return toEntry(path, version, staged.sha256, null, 'stored')
+    return [toEntry(path, file.version, sumOf(file), null, 'stored')]
   }
-  const isChanged = staged.sha256 !== sha256
+  const isChanged = sumOf(file) !== sha256 && sumOf(file) !== document.sha256
+  if (isChanged && document.is_trashed) {
+    result.counts.skipped++
+    return [toEntry(path, unknownVersion, sha256, document_id, 'stored')]
+  }
+  if (isChanged && file.outcome === 'hashed') return []
   if (removed_at !== null) await markSourceRestored(app, trx, [document_id])
-  if (isChanged) {
-    await replaceFile(app, trx, document_id, { staged, ocr: from.ocr, language: from.language })
-    result.stored.push(staged)
+  if (isChanged && file.outcome === 'staged') {
+    await replaceFile(app, trx, document_id, { staged: file.staged, ocr: from.ocr, language: from.language })
+    result.stored.push(file.staged)
   }
   result.counts[isChanged || removed_at !== null ? 'updated' : 'unchanged']++
-  return toEntry(path, version, staged.sha256, document_id, 'stored')
+  return [toEntry(path, file.version, sumOf(file), document_id, 'stored')]
 }
 
 /** Returns the entry of a file that could not be fetched. Its document stays unchanged. */
-function failedEntry({ request: { file, previous }, outcome }: Exclude<FetchResult, Staged>): ledger.LedgerEntry {
+function failedEntry({ request: { file, previous }, outcome }: Exclude<FetchResult, Received>): ledger.LedgerEntry {
   if (previous?.outcome === 'stored') return toEntry(file.path, unknownVersion, previous.sha256, previous.document_id, 'stored')
   return toEntry(file.path, unknownVersion, null, null, outcome)
 }
@@ -114,10 +121,21 @@ const toEntry = (
   outcome: ledger.LedgerEntry['outcome'],
 ): ledger.LedgerEntry => ({ path, etag, size, modified_at: modifiedAt, sha256, document_id, outcome })
 
-/** Locks the documents first, in the usual order, because users may delete them. Returns the ids that exist. */
-async function lockDocuments(trx: Trx, all: readonly Staged[]): Promise<Set<string>> {
-  const ids = all.flatMap(({ request: { previous } }) => (previous?.document_id ? [previous.document_id] : []))
-  if (ids.length === 0) return new Set()
-  const rows = await trx.selectFrom('documents').select('id').where('id', 'in', ids).orderBy('id').forUpdate().execute()
-  return new Set(rows.map(({ id }) => id))
+interface CurrentFile {
+  sha256: string
+  is_trashed: boolean
+}
+
+/** Locks the documents first, in the usual order, because users may delete them. Returns those that exist. */
+async function lockDocuments(trx: Trx, files: readonly Received[]): Promise<Map<string, CurrentFile>> {
+  const ids = files.flatMap(({ request: { previous } }) => (previous?.document_id ? [previous.document_id] : []))
+  if (ids.length === 0) return new Map()
+  const rows = await trx
+    .selectFrom('documents')
+    .select(['id', 'sha256', 'deleted_at'])
+    .where('id', 'in', ids)
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+  return new Map(rows.map(({ id, sha256, deleted_at }) => [id, { sha256, is_trashed: deleted_at !== null }]))
 }

@@ -7,7 +7,13 @@ import type { SourceFile } from '../../ports/source-type.ts'
 export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
 
 /** A listed file with its ledger row. `is_same`: the listed version was ingested. */
-export type ComparedFile = KnownFile & { is_same: boolean }
+export interface ComparedFile extends KnownFile {
+  is_same: boolean
+  /** of the document; null: it has none */
+  current_sha256: string | null
+  current_size: number | null
+  is_trashed: boolean
+}
 
 /**
  * Compares listed files with the ledger. Returns the new (null) and changed files by path; with `includesUnchanged`, also the others. A file of
@@ -23,7 +29,7 @@ export async function compareFiles(
   if (files.length === 0) return new Map()
   // LATERAL forces one index lookup per file: the planner cannot estimate the arrays.
   const { rows } = await sql<{ listed: string } & (ComparedFile | { path: null })>`
-    select * from (
+    select changed.*, d.sha256 as current_sha256, d.size as current_size, coalesce(d.is_trashed, false) as is_trashed from (select * from (
       select l.path as listed, f.*,
         coalesce(l.size = f.size, true) and case when l.etag is not null and f.etag is not null then l.etag = f.etag
           else coalesce(l.size = f.size and to_timestamp(l.modified_at / 1000) = f.modified_at, false) end as is_same
@@ -35,7 +41,10 @@ export async function compareFiles(
       ) f on true
     ) compared
     where ${includesUnchanged} or path is null or not (is_same and outcome = 'stored' and document_id is not null and removed_at is null
-      and run_id is distinct from ${runId})`.execute(db)
+      and run_id is distinct from ${runId})) changed
+    left join lateral (
+      select sha256, size, deleted_at is not null as is_trashed from documents where id = changed.document_id limit 1
+    ) d on true`.execute(db)
   return new Map(rows.map(({ listed, ...row }) => [listed, row.path === null ? null : row]))
 }
 
@@ -80,7 +89,7 @@ export async function writeEntries(trx: Trx, sourceId: string, runId: string, en
 }
 
 /** Returns those hashes that belong to a file not yet seen by the run: it may have been moved. */
-export async function findUnseenHashes(trx: Trx, sourceId: string, runId: string, hashes: readonly string[]): Promise<Set<string>> {
+export async function findUnseenHashes(trx: Db, sourceId: string, runId: string, hashes: readonly string[]): Promise<Set<string>> {
   if (hashes.length === 0) return new Set()
   const { rows } = await sql<{ sha256: string }>`
     select distinct sha256 from source_files
@@ -156,7 +165,7 @@ export async function markRemoved(
 }
 
 /** Excludes files at or below paths that could not be listed. */
-const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
+export const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
   select from unnest(${uncertainPaths}::text[]) as uncertain (path)
   where uncertain.path = '' or f.path = uncertain.path or starts_with(f.path, uncertain.path || '/'))`
 
@@ -172,9 +181,10 @@ export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   return rows.length === 0
 }
 
-/** Clears all recorded versions, so that the next run fetches every file again. */
-export async function resetVersions(trx: Trx, sourceId: string): Promise<void> {
-  await trx.updateTable('source_files').set({ etag: null, size: null, modified_at: null }).where('source_id', '=', sourceId).execute()
+/** Clears the recorded versions of all files, or of some, so that the next run fetches them again. */
+export async function resetVersions(trx: Trx, sourceId: string, paths?: readonly string[]): Promise<void> {
+  await sql`update source_files set etag = null, size = null, modified_at = null
+    where source_id = ${sourceId} ${paths ? sql`and path = any(${paths}::text[])` : sql``}`.execute(trx)
 }
 
 /** Returns a function that returns the tag that a folder had when everything below it was ingested. For a full sync it returns none. */
@@ -210,15 +220,16 @@ export async function recordTags(trx: Trx, sourceId: string, runId: string, tags
 }
 
 /**
- * Commits the recorded tags at the end of a run, except those of folders with unfinished contents below: a failed or skipped file, or a folder
- * that could not be listed.
+ * Commits the recorded tags at the end of a run, except those of folders with unfinished contents below: a failed or skipped file, one of unknown
+ * version, or a folder that could not be listed.
  */
 export async function commitTags(trx: Trx, sourceId: string, runId: string, uncertainPaths: readonly string[]): Promise<void> {
   await sql`delete from source_folders where source_id = ${sourceId} and run_id is distinct from ${runId}`.execute(trx)
   await sql`update source_folders set etag = next_etag where source_id = ${sourceId}`.execute(trx)
   await sql`
     with recursive left_over (path) as (
-      select path from source_files where source_id = ${sourceId} and outcome <> 'stored' and removed_at is null
+      select path from source_files where source_id = ${sourceId} and removed_at is null
+        and (outcome <> 'stored' or (etag is null and size is null and modified_at is null))
       union select unnest(${[...uncertainPaths]}::text[])
       union select case when path ~ '/' then regexp_replace(path, '/[^/]*$', '') else '' end from left_over where path <> ''
     )

@@ -158,7 +158,7 @@ export async function enqueueDueSyncs(app: App): Promise<void> {
     await app.db.transaction().execute(async (trx) => {
       // Workers on other hosts do this at the same time.
       const source = await selectDue(trx, app.now()).where('id', '=', id).forUpdate().skipLocked().executeTakeFirst()
-      if (source && (await listActiveJobs(trx, id)).length === 0) await enqueueSync(trx, source, false)
+      if (source && (await listActiveJobs(trx, id)).length === 0) await enqueueSync(trx, source, { full: false })
     })
   }
 }
@@ -174,8 +174,11 @@ export const selectDue = (db: Db, now: Date) =>
     .orderBy('next_sync')
 
 /** Enqueues a sync of one source. Returns the job id. */
-export const enqueueSync = (trx: Trx, { id, owner_id }: { id: string; owner_id: string }, full: boolean): Promise<string> =>
-  jobs.enqueue(trx, 'sync', { source_id: id, full }, { dedupeKey: `sync:${id}`, ownerId: owner_id })
+export const enqueueSync = (
+  trx: Trx,
+  { id, owner_id }: { id: string; owner_id: string },
+  options: Omit<jobs.Payloads['sync'], 'source_id'>,
+): Promise<string> => jobs.enqueue(trx, 'sync', { source_id: id, ...options }, { dedupeKey: `sync:${id}`, ownerId: owner_id })
 
 /** Lists the pending and running sync jobs of a source, running ones first. */
 export const listActiveJobs = (db: Db, id: string) =>

@@ -9,7 +9,7 @@ import { cancelRuns } from './finish-run.ts'
 import * as runs from './run-records.ts'
 
 /** Enqueues a sync. Returns the job id. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS, or CONFLICT for a disabled source. */
-export async function startSync(app: App, actor: Actor, id: string, full: boolean): Promise<string> {
+export async function startSync(app: App, actor: Actor, id: string, options: Omit<jobs.Payloads['sync'], 'source_id'>): Promise<string> {
   return app.db.transaction().execute(async (trx) => {
     const source = await lockSource(trx, actor, id)
     if (source.status === 'disabled') throw new AppError('CONFLICT', { status: 'disabled' }, 'The source is disabled.')
@@ -22,7 +22,7 @@ export async function startSync(app: App, actor: Actor, id: string, full: boolea
       const job_id = activeJob?.id ?? (await runs.findLatestRun(trx, id))?.id
       throw new AppError('SOURCE_SYNC_IN_PROGRESS', { job_id })
     }
-    return runs.enqueueSync(trx, source, full)
+    return runs.enqueueSync(trx, source, options)
   })
 }
 

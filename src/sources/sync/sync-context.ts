@@ -6,12 +6,15 @@ import type { Job } from '../../jobs/queue.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import type { SourceConnection, SourceFile } from '../../ports/source-type.ts'
 import type { GlobMatcher } from '../globs.ts'
-import type { KnownFile } from './ledger.ts'
+import type { HeldFiles } from './held-files.ts'
+import type { ComparedFile } from './ledger.ts'
 import * as runs from './run-records.ts'
 
 export interface SyncContext {
   app: App
   sourceId: string
+  /** of the source */
+  name: string
   ownerId: string
   /** when the source was opened */
   ownerRole: Role
@@ -29,6 +32,8 @@ export interface SyncContext {
 export interface SyncOptions {
   /** ignore tags and fetch every file again */
   full: boolean
+  /** change and remove any share of the files */
+  acceptChanges: boolean
   /** concurrent downloads */
   concurrency: number
   /** maximum number of files to fetch; null: no limit */
@@ -38,7 +43,7 @@ export interface SyncOptions {
 /** A file to fetch, with its ledger row. */
 export interface FetchRequest {
   file: SourceFile
-  previous: Pick<KnownFile, 'outcome' | 'sha256' | 'document_id' | 'removed_at'> | null
+  previous: Pick<ComparedFile, 'outcome' | 'sha256' | 'document_id' | 'removed_at' | 'current_sha256'> | null
 }
 
 /** Identifies the version of a file. All null: unknown, so the next run fetches the file again. */
@@ -47,6 +52,8 @@ export const unknownVersion: Version = { etag: null, size: null, modifiedAt: nul
 
 export type FetchResult = { request: FetchRequest } & (
   | { outcome: 'staged'; staged: StagedFile; version: Version }
+  /** read for comparison, and not staged */
+  | { outcome: 'hashed'; sha256: string; size: number; version: Version }
   /** `isSourceWide`: the failure may concern the whole source */
   | { outcome: 'skipped' | 'failed'; code: string; message: string; isSourceWide: boolean }
 )
@@ -59,6 +66,10 @@ export interface WalkState {
   uncertainPaths: readonly string[]
   /** false: the walk was ended early on purpose */
   isComplete: boolean
+  /** changes that wait for their approval; null: approved */
+  held: HeldFiles | null
+  /** bytes are being compared: an interruption would lose results */
+  isComparing: boolean
   /** unchanged files not yet marked in the ledger: a run without other changes never writes them */
   marks: ReturnType<typeof createMarks>
 }
@@ -69,11 +80,13 @@ const maxMarkAgeMs = 1000
 /** More uncertain paths count as "the whole source". */
 const maxUncertainPaths = 1000
 
-export const createWalkState = (): WalkState => ({
+export const createWalkState = (held: HeldFiles | null): WalkState => ({
   fileCount: 0,
   hasFiles: false,
   uncertainPaths: [],
   isComplete: true,
+  held,
+  isComparing: false,
   marks: createMarks(),
 })
 

@@ -10,6 +10,8 @@ import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as settings from '../../settings/settings.ts'
 import { compileGlobs, filterMatching, type GlobMatcher } from '../globs.ts'
 import { findWithOwner, openSource } from '../open-source.ts'
+import { judgeChanges } from './approve-changes.ts'
+import * as counts from './change-counts.ts'
 import { decideAction } from './compare-listing.ts'
 import { cancelRuns, failRun } from './finish-run.ts'
 import * as ledger from './ledger.ts'
@@ -22,8 +24,8 @@ const jobLockTimeoutMs = 2000
 
 export const sync: Handler<'sync'> = {
   async run(app, job, signal) {
-    const { source_id, full } = job.payload
-    const options = { full, concurrency: app.config.sources.concurrency, maxFiles: null }
+    const { source_id, full, accept_changes = false } = job.payload
+    const options = { full, acceptChanges: accept_changes, concurrency: app.config.sources.concurrency, maxFiles: null }
     try {
       await run(app, source_id, job, options, jobLockTimeoutMs, signal)
     } catch (error) {
@@ -106,6 +108,7 @@ async function createContext(
   return {
     app,
     sourceId,
+    name: source.name,
     ownerId: source.owner_id,
     ownerRole: source.owner_role,
     connection: await openSource(app, source, options.concurrency),
@@ -133,9 +136,17 @@ interface PlannedFetch {
   file: SourceFile
 }
 
-/** Yields the files that a sync would fetch. Throws SourceFailure. */
-export async function* planSync(app: App, sourceId: string, options: SyncOptions, signal: AbortSignal): AsyncGenerator<PlannedFetch> {
-  const { connection, globs } = await createContext(app, sourceId, options, signal)
+/** Yields the files that a sync would fetch. Calls `onFailure` if the sync would stop, judged by the listing. Throws SourceFailure. */
+export async function* planSync(
+  app: App,
+  sourceId: string,
+  options: SyncOptions,
+  signal: AbortSignal,
+  onFailure: (failure: SourceFailure) => void,
+): AsyncGenerator<PlannedFetch> {
+  const { connection, globs, name } = await createContext(app, sourceId, options, signal)
+  const { known } = await counts.countKnown(app.db, sourceId, null)
+  let [changed, unchanged, listed] = [0, 0, 0]
   let batch: SourceFile[] = []
   let left = options.maxFiles ?? Number.POSITIVE_INFINITY
   async function* planBatch(): AsyncGenerator<PlannedFetch> {
@@ -143,24 +154,33 @@ export async function* planSync(app: App, sourceId: string, options: SyncOptions
       globs,
       batch.map(({ path }) => path),
     )
-    const files = batch.filter(({ path }) => matchingPaths.has(path))
+    const files = batch
     batch = []
-    const ledgerRows = await ledger.compareFiles(app.db, sourceId, null, files, options.full)
+    listed += files.length
+    const ledgerRows = await ledger.compareFiles(app.db, sourceId, null, files, true)
     for (const file of files) {
       const row = ledgerRows.get(file.path)
-      if (left === 0 || decideAction(row, options.full) !== 'fetch') continue
+      const isChanged = matchingPaths.has(file.path) && !row?.is_same
+      if (row && counts.isKnown(row)) isChanged ? changed++ : unchanged++
+      if (left === 0 || !matchingPaths.has(file.path) || decideAction(row, options.full) !== 'fetch') continue
       left--
       yield { action: row?.document_id ? 'updated' : 'created', file }
     }
+  }
+  const judge = (touched: number) => {
+    const failure = options.acceptChanges || listed === 0 ? null : judgeChanges(app, name, known, touched)
+    if (failure) onFailure(failure)
   }
   try {
     for await (const entry of connection.walk({ loadTag: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
       if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
       if (entry.kind === 'file') batch.push(entry.file)
+      if (entry.kind === 'folder' && entry.isPruned) unchanged += await counts.countKnownBelow(app.db, sourceId, entry.path)
       if (batch.length >= planBatchSize) yield* planBatch()
-      if (left === 0) return
+      if (left === 0) return judge(changed)
     }
     yield* planBatch()
+    judge(left === 0 ? changed : known - unchanged)
   } finally {
     await connection.close()
   }

@@ -8,11 +8,18 @@ import { planSync } from './sync-job.ts'
 /** Time for listing a source. A longer listing ends with what it found. */
 const planTimeoutMs = 45_000
 
+interface Problem {
+  code: string
+  message: string
+}
+
 export interface SyncPlan {
   files: { action: 'created' | 'updated'; path: string; size: number | null }[]
   /** the listing ended early, by `max_files` or by time */
   has_more: boolean
-  error: { code: string; message: string } | null
+  error: Problem | null
+  /** the sync would stop with this error, judged by the listing */
+  stop: Problem | null
 }
 
 /** Returns the files that a sync would fetch, at most `max_files`. Throws SOURCE_NOT_FOUND. */
@@ -24,18 +31,21 @@ export async function listPlan(
 ): Promise<SyncPlan> {
   await get(app, actor, id)
   const files: SyncPlan['files'] = []
+  let stop: Problem | null = null
   const timeout = AbortSignal.timeout(planTimeoutMs)
   // One more file tells whether there are more.
-  const options = { full, concurrency: app.config.sources.concurrency, maxFiles: max_files + 1 }
+  const options = { full, acceptChanges: false, concurrency: app.config.sources.concurrency, maxFiles: max_files + 1 }
   try {
-    for await (const { action, file } of planSync(app, id, options, timeout)) {
-      if (files.length === max_files) return { files, has_more: true, error: null }
+    for await (const { action, file } of planSync(app, id, options, timeout, ({ code, message }) => {
+      stop = { code, message }
+    })) {
+      if (files.length === max_files) return { files, has_more: true, error: null, stop }
       files.push({ action, path: file.path, size: file.size })
     }
   } catch (error) {
-    if (timeout.aborted) return { files, has_more: true, error: null }
+    if (timeout.aborted) return { files, has_more: true, error: null, stop }
     if (!(error instanceof SourceFailure)) throw error
-    return { files, has_more: false, error: { code: error.code, message: error.message } }
+    return { files, has_more: false, error: { code: error.code, message: error.message }, stop }
   }
-  return { files, has_more: false, error: null }
+  return { files, has_more: false, error: null, stop }
 }

@@ -2,9 +2,11 @@
 import * as claims from '../../jobs/leases.ts'
 import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
 import { assertOwnerRights, findWithOwner } from '../open-source.ts'
+import { approveAll, approveIfSafe } from './approve-changes.ts'
 import { compareListing, flushMarks } from './compare-listing.ts'
 import { type FetchQueue, openFetchQueue } from './fetch-queue.ts'
 import { completeRun, finishRun } from './finish-run.ts'
+import { holdFiles } from './held-files.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import { createWalkState, type SyncContext, type WalkState } from './sync-context.ts'
@@ -26,11 +28,13 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
   const abort = new AbortController()
   const context = { ...contextWithoutStop, signal: AbortSignal.any([contextWithoutStop.signal, abort.signal]) }
   const { app, ownerId, run, signal } = context
-  const state = createWalkState()
+  const isLimited = !context.options.acceptChanges && app.config.sources.max_change_share < 1
+  const state = createWalkState(isLimited ? holdFiles() : null)
   let current: string | null = null
-  const queue = openFetchQueue(context, (path) => {
+  const onFetch = (path: string) => {
     current = path
-  })
+  }
+  const queue = openFetchQueue(context, { onFetch })
 
   let lastProgress = ''
   let quiet = 0
@@ -42,7 +46,7 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
     if (++round % flushRounds === 0) queue.flush()
     if (round % rightsCheckRounds === 0)
       checking ??= checkOwnerRights(context)
-        .then(() => yieldToWaitingSyncs(context, started))
+        .then(() => (state.isComparing ? undefined : yieldToWaitingSyncs(context, started)))
         .catch((error) => {
           if (error instanceof SourceFailure || error instanceof claims.Yielded) abort.abort(error)
         })
@@ -69,6 +73,7 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
   const deadline = setTimeout(() => abort.abort(durationExceeded(max_duration)), max_duration)
   try {
     await walk(context, state, queue)
+    await approveAll(context, state, queue, onFetch)
     await queue.end()
     current = null
     await finishRun(context, state)
@@ -112,10 +117,15 @@ async function walk(context: SyncContext, state: WalkState, queue: FetchQueue): 
   let batchStart = performance.now()
   let filesLeft = options.maxFiles ?? Number.POSITIVE_INFINITY
   let comparing = Promise.resolve(0)
+  const compare = async (entries: readonly SourceEntry[]): Promise<number> => {
+    const requests = await compareListing(context, state, queue, entries, filesLeft)
+    await approveIfSafe(context, state, queue)
+    return requests
+  }
   /** Compares a batch while the next entries are listed. Returns false when the limit of files is reached. */
   const compareBatch = async (): Promise<boolean> => {
     filesLeft -= await comparing
-    comparing = filesLeft > 0 ? compareListing(context, state, queue, batch, filesLeft) : Promise.resolve(0)
+    comparing = filesLeft > 0 ? compare(batch) : Promise.resolve(0)
     comparing.catch(() => {})
     batch = []
     batchStart = performance.now()

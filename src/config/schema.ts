@@ -30,6 +30,7 @@ const list = (item: kinds.Kind<string>, fallback: string[], env: string) => sett
 const secret = (one: Setting<string>): Setting<string> => ({ ...one, secret: true })
 
 const networks = kinds.textKind(kinds.isNetwork, 'an address or a network such as 10.0.0.0/8')
+const language = kinds.textKind((code) => /^\w+$/.test(code), 'a language such as "eng"')
 const languages = /^\w+(\+\w+)*$/
 
 export const schema = {
@@ -87,11 +88,7 @@ export const schema = {
     enabled: flag(true, 'DMS_OCR_ENABLED'),
     engine: choice(['auto', 'tesseract-js', 'tesseract-native'], 'auto', 'DMS_OCR_ENGINE'),
     default_language: text('eng', 'DMS_OCR_DEFAULT_LANGUAGE', (codes) => languages.test(codes), 'a language such as "eng" or "deu+eng"'),
-    languages: list(
-      kinds.textKind((code) => /^\w+$/.test(code), 'a language such as "eng"'),
-      [],
-      'DMS_OCR_LANGUAGES',
-    ),
+    languages: list(language, [], 'DMS_OCR_LANGUAGES'),
     data_path: path('', 'DMS_OCR_DATA_PATH'),
     dpi: integer(200, 'DMS_OCR_DPI', 72, 600),
     max_pages: integer(500, 'DMS_OCR_MAX_PAGES', 1),

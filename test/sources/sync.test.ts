@@ -90,7 +90,7 @@ test('changed bytes are a new version of the same document: new text, the same i
   expect(after.sha256).not.toBe(before.sha256)
   expect(await (await asAdmin.documents.download(id)).text()).toBe('other ones')
   expect((await asAdmin.search.query('words')).results).toEqual([])
-  expect((await storeFiles(dataDir)).named).toEqual([after.sha256])
+  expect((await storeFiles(dataDir)).named).toEqual([before.sha256, after.sha256].sort())
 })
 
 test('a sync brings intact bytes where the stored ones of its owner are damaged, for a new file and for a new version', async () => {
@@ -99,6 +99,7 @@ test('a sync brings intact bytes where the stored ones of its owner are damaged,
   const [one, other] = [await upload(asAdmin, '1.txt', 'the first words'), await upload(asAdmin, '2.txt', 'other ones')]
   await put('b.txt', 'to be replaced')
   await sync()
+  const { sha256: replaced } = await document('b.txt')
   for (const { sha256 } of [one, other]) {
     const path = await storedPath(app, sha256)
     await writeFile(path, (await readFile(path, 'utf8')).toUpperCase())
@@ -111,7 +112,7 @@ test('a sync brings intact bytes where the stored ones of its owner are damaged,
   expect(await Promise.all([other.id, (await document('b.txt')).id].map(textOf))).toEqual(['other ones', 'other ones'])
   expect(error).toHaveBeenCalledTimes(2)
   await runJobs()
-  expect((await storeFiles(dataDir)).named).toEqual([one.sha256, other.sha256].sort())
+  expect((await storeFiles(dataDir)).named).toEqual([one.sha256, other.sha256, replaced].sort())
 })
 
 test('a new time with the same bytes changes nothing; --full fetches everything again', async () => {

@@ -141,7 +141,9 @@ describe('the nevers', () => {
       'src/jobs/leases.ts',
       'src/jobs/queue.ts',
       'src/shared-links/shared-links.ts',
+      'src/sources/sync/change-counts.ts',
       'src/sources/sync/ingest.ts',
+      'src/sources/sync/ledger.ts',
       'src/worker/maintenance.ts',
     ]
     const read = /selectFrom\('documents\b|Join\('documents\b|\b(?:from|join)\s+documents\b(?!\.)/

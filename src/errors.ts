@@ -26,6 +26,7 @@ export const codes = {
   COMMENT_RATE_LIMITED: [429, 'Too many comments. Retry after retry_after_secs.'],
 
   DOCUMENT_NOT_FOUND: [404, 'The document does not exist.'],
+  VERSION_NOT_FOUND: [404, 'The document has no version with this number.'],
   LABEL_NOT_FOUND: [404, 'The label does not exist.'],
   SOURCE_NOT_FOUND: [404, 'The source does not exist.'],
   USER_NOT_FOUND: [404, 'The user does not exist.'],

@@ -11,7 +11,7 @@ export interface Events {
   document_restored: { document_id: string }
   /** destroyed */
   document_purged: { document_id: string }
-  version_added: { document_id: string; number: number }
+  version_added: { document_id: string; number: number; origin: string }
   notification: { id: string; type: string; title: string; message: string; data: Record<string, unknown> }
   ocr_progress: { document_id: string; progress: number; status: string }
   /** `completed`: since midnight UTC */

@@ -14,11 +14,15 @@ import { exportDocuments } from './export.ts'
 import { get, list } from './list.ts'
 import { update } from './update.ts'
 import { upload } from './upload.ts'
+import { replace, restore, versions } from './versions.ts'
 import { wait } from './wait.ts'
 import { watch } from './watch.ts'
 
 export function documents(cli: Cli, loadAll: () => Promise<Command>): Command {
-  const verbs = [upload, watch, list, get, text, download, thumbnail, update, remove, exportDocuments, retryOcr, wait]
+  const verbs = [
+    ...[upload, watch, list, get, text, download, thumbnail, update, replace, versions, restore],
+    ...[remove, exportDocuments, retryOcr, wait],
+  ]
   const command = group(
     'documents',
     'Manage documents',

@@ -26,6 +26,7 @@ interface Flags {
   name: 'original' | 'id' | 'title'
   clobber?: boolean
   skipExisting?: boolean
+  version?: string
 }
 
 const columns: Column<BatchItem>[] = [
@@ -45,8 +46,9 @@ export const download = (cli: Cli) =>
       ['documents download 0192f0c1-… --to contract.pdf', ''],
       ['dms documents list --label q4 -o id | dms documents download - --to out/', 'many documents, to a folder'],
       ['documents download 0192f0c1-… --to - | pdftotext - -', 'to a pipe'],
+      ['documents download 0192f0c1-… --version 1', 'an earlier version (dms documents versions ID)'],
     ],
-    exits: '0 downloaded · 3 some failed · 6 no such document · 7 file exists · 69 server unreachable',
+    exits: '0 downloaded · 3 some failed · 6 no such document or version · 7 file exists · 69 server unreachable',
     notes: [
       'A file appears complete, after its size and SHA-256 were verified, or not at all. Slashes, control characters, and',
       'leading dots and dashes are replaced in file names.',
@@ -56,9 +58,11 @@ export const download = (cli: Cli) =>
     .addOption(new Option('--name <what>', 'file names in a folder').choices(['original', 'id', 'title']).default('original'))
     .addOption(new Option('--clobber', 'replace existing files').conflicts('skipExisting'))
     .option('--skip-existing', 'skip existing files')
+    .option('--version <number>', 'version of a single document (default: current)')
     .action(async (idArguments: string[], flags: Flags) => {
       const ids = await readIds(idArguments)
-      if (flags.to === '-') return downloadToStdout(cli, ids)
+      if (flags.version !== undefined && ids.length !== 1) throw usage(`--version needs a single document, not ${ids.length}`)
+      if (flags.to === '-') return downloadToStdout(cli, ids, flags)
       const target = await resolveDownloadTarget(flags.to ?? '.', ids.length)
       const client = await cli.client()
       const usedPaths = new Set<string>()
@@ -81,7 +85,7 @@ async function downloadDocument(
   usedPaths: Set<string>,
   moved: (bytes: number) => void,
 ) {
-  const response = await client.documents.download(id)
+  const response = await fetchFile(client, id, flags)
   try {
     const path = 'file' in target ? target.file : join(target.folder, await fileName(client, id, response, flags))
     const isThere = await stat(path).then(
@@ -100,12 +104,15 @@ async function downloadDocument(
   }
 }
 
-async function downloadToStdout(cli: Cli, ids: readonly string[]): Promise<void> {
+const fetchFile = ({ documents }: Client, id: string, { version }: Flags): Promise<Response> =>
+  version === undefined ? documents.download(id) : documents.downloadVersion(id, parseCount('--version', version))
+
+async function downloadToStdout(cli: Cli, ids: readonly string[], flags: Flags): Promise<void> {
   const [id = ''] = ids
   if (ids.length !== 1) throw usage(`--to - needs a single document, not ${ids.length}`)
   rejectTerminal(cli)
   const client = await cli.client()
-  await writeToStdout(cli, await client.documents.download(parseId(id, 'document')))
+  await writeToStdout(cli, await fetchFile(client, parseId(id, 'document'), flags))
 }
 
 async function fileName(client: Client, id: string, response: Response, { name }: Flags): Promise<string> {

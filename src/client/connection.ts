@@ -57,6 +57,14 @@ export interface Connection {
   list<T>(path: string, query: Query, field?: string): EntryStream<T>
 }
 
+interface UploadRequestOptions {
+  /** default: POST */
+  method?: 'PUT'
+  headers?: HeaderLines
+  idempotencyKey?: string | undefined
+  signal?: AbortSignal | undefined
+}
+
 /** Connection with further methods for the client itself. */
 export interface OpenConnection extends Connection {
   /** Sends a request for bytes or text. Throws ClientError. */
@@ -64,7 +72,7 @@ export interface OpenConnection extends Connection {
   /** Sends a request once, without retries. */
   sendOnce(method: string, path: string): Promise<Response>
   /** Sends fields and files as multipart/form-data. */
-  upload(path: string, form: Form, options?: { idempotencyKey?: string | undefined; signal?: AbortSignal | undefined }): Promise<Response>
+  upload(path: string, form: Form, options?: UploadRequestOptions): Promise<Response>
 }
 
 /** Request body. */
@@ -175,15 +183,16 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     }
     return Object.assign(entries(), { total: () => total })
   }
-  const upload: OpenConnection['upload'] = async (path, { fields, field, files }, { idempotencyKey, signal } = {}) => {
+  const upload: OpenConnection['upload'] = async (path, { fields, field, files }, options = {}) => {
+    const { method = 'POST', headers, idempotencyKey, signal } = options
     const init = () => {
       const { body, contentType, contentLength } = multipart(fields, field, files)
       const length = contentLength === null ? {} : { 'content-length': String(contentLength) }
       const key = idempotencyKey ? { 'idempotency-key': idempotencyKey } : {}
-      return { headers: { 'content-type': contentType, ...length, ...key }, body, duplex: 'half', signal } as RequestInit
+      return { headers: { ...headers, 'content-type': contentType, ...length, ...key }, body, duplex: 'half', signal } as RequestInit
     }
     const isRepeatable = files.every(({ size }) => size !== null)
-    return requireOk(await request('POST', path, init, isRepeatable, idempotencyKey !== undefined))
+    return requireOk(await request(method, path, init, isRepeatable, idempotencyKey !== undefined))
   }
   const sendOnce: OpenConnection['sendOnce'] = async (method, path) => attempt(method, path, {}, await token?.())
   const raw: Connection['raw'] = (method, path, body, headers = {}) => {

@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
 import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/upload-forms.ts'
+import type { StoredAnswer, ListAnswer as VersionsAnswer } from '../documents/versions/routes.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
 import { type EntryStream, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
@@ -25,6 +26,19 @@ export interface UploadOptions {
 export interface Uploaded extends z.infer<typeof UploadAnswer> {
   /** false: the owner had the same bytes, and the existing document is returned (`on_duplicate: 'return'`) */
   created: boolean
+}
+
+export interface StoredVersion extends z.infer<typeof StoredAnswer> {
+  /** false: the current version has these bytes already */
+  created: boolean
+}
+
+export interface ReplaceOptions {
+  language?: string | undefined
+  ocr_enabled?: boolean | undefined
+  /** throws ClientError PRECONDITION_FAILED if the document has changed since */
+  etag?: string | undefined
+  signal?: AbortSignal | undefined
 }
 
 type DocumentQuery = QueryOf<ReturnType<typeof listQuery>>
@@ -62,6 +76,24 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** `etag`: throws ClientError PRECONDITION_FAILED if the document has changed since. */
   update: (id: string, changes: z.input<typeof Changes>, { etag }: { etag?: string } = {}): Promise<DocumentView> =>
     call('PUT', pathOf('documents', id), changes, etag === undefined ? {} : { 'if-match': etag }),
+  /** Replaces the file: it becomes the next version. */
+  replace: async (id: string, file: Upload, { etag, signal, ...fields }: ReplaceOptions = {}): Promise<StoredVersion> => {
+    const headers: Record<string, string> = etag === undefined ? {} : { 'if-match': etag }
+    return storedVersion(
+      await upload(pathOf('documents', id, 'file'), { fields, field: 'file', files: [file] }, { method: 'PUT', headers, signal }),
+    )
+  },
+  /** Lists the versions of the file, newest first. */
+  versions: async (id: string): Promise<z.infer<typeof VersionsAnswer>['versions']> =>
+    (await call<z.infer<typeof VersionsAnswer>>('GET', pathOf('documents', id, 'versions'))).versions,
+  /** Makes the file and text of a version current again, as a new version. */
+  restore: async (id: string, number: number): Promise<StoredVersion> =>
+    storedVersion(await fetch('POST', pathOf('documents', id, 'versions', String(number), 'restore'))),
+  downloadVersion: (id: string, number: number): Promise<Response> =>
+    fetch('GET', pathOf('documents', id, 'versions', String(number), 'download')),
+  versionText: async (id: string, number: number): Promise<string> =>
+    (await fetch('GET', pathOf('documents', id, 'versions', String(number), 'text'))).text(),
+  deleteVersion: (id: string, number: number): Promise<void> => call('DELETE', pathOf('documents', id, 'versions', String(number))),
   delete: (id: string): Promise<void> => call('DELETE', pathOf('documents', id)),
   /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. */
   download: (id: string, { range }: { range?: string } = {}): Promise<Response> =>
@@ -79,6 +111,11 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   text: async (id: string): Promise<string> => (await fetch('GET', pathOf('documents', id, 'text'))).text(),
   retryOcr: (id: string, options: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
     call('POST', pathOf('documents', id, 'retry-ocr'), options),
+})
+
+const storedVersion = async (response: Response): Promise<StoredVersion> => ({
+  ...((await response.json()) as z.infer<typeof StoredAnswer>),
+  created: response.status === 201,
 })
 
 const formFields = ({ metadata, ...fields }: Omit<UploadOptions, 'idempotencyKey' | 'signal'>): Query => ({

@@ -31,6 +31,8 @@ type Documents = Timestamps &
     revision: Generated<number>
     /** number of the version whose file the document shows */
     current_version: Generated<number>
+    /** highest version number ever given */
+    last_version: Generated<number>
     /** null: not in the trash */
     deleted_at: Date | null
     deleted_by: string | null

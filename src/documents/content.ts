@@ -19,11 +19,11 @@ function streamRest(app: App, { id, content, processed_at }: Document): AsyncGen
 /** Streams the bytes of a text column after `head`, in chunks by byte offset. Character offsets take PostgreSQL ten times as long. */
 async function* streamColumn(app: App, head: string, column: string, row: RawBuilder<unknown>): AsyncGenerator<Uint8Array> {
   for (let from = Buffer.byteLength(head); ; from += chunkBytes) {
-    const { rows } = await sql<{ chunk: Buffer }>`
+    const { rows } = await sql<{ chunk: Buffer | null }>`
       select substring(convert_to(${sql.ref(column)}, 'UTF8') from ${from + 1}::int for ${chunkBytes}::int) as chunk
       from ${row}`.execute(app.database.texts)
-    if (!rows[0]) throw new Error('the text was replaced while it was sent')
-    const { chunk } = rows[0]
+    const chunk = rows[0]?.chunk
+    if (!chunk) throw new Error('the text was replaced while it was sent')
     if (chunk.length > 0) yield chunk
     if (chunk.length < chunkBytes) return
   }
@@ -42,6 +42,27 @@ export const documentResponse = (app: App, document: Document): object =>
 /** Returns the text of a document as a response. */
 export const textResponse = (app: App, document: Document, headers: Readonly<Record<string, string>>): Response | StreamedAnswer =>
   document.content_truncated ? new StreamedAnswer(streamText(app, document), headers) : new Response(document.content, { headers })
+
+/** Returns the text of a version that is not current as a response. */
+export async function versionTextResponse(
+  app: App,
+  id: string,
+  number: number,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response | StreamedAnswer> {
+  const row = sql`document_versions where document_id = ${id} and number = ${number}`
+  const { rows } = await sql<{ head: string | null; is_longer: boolean }>`
+    select left(content, ${sql.lit(headLength)}) as head, substr(content, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer from ${row}`.execute(
+    app.database.texts,
+  )
+  const head = rows[0]?.head ?? ''
+  if (!rows[0]?.is_longer) return new Response(head, { headers })
+  async function* stream() {
+    yield head
+    yield* streamColumn(app, head, 'content', row)
+  }
+  return new StreamedAnswer(stream(), headers)
+}
 
 async function* streamText(app: App, document: Document): AsyncGenerator<string | Uint8Array> {
   yield document.content

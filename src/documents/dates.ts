@@ -40,9 +40,6 @@ export function unlessOfUser(date: string | null, source: DateSource) {
   }
 }
 
-/** Columns of a document whose file was replaced. */
-export const clearDate = unlessOfUser(null, 'metadata')
-
 /** Returns columns with the date of a text, if neither the user nor the file has given one. Locks the document. */
 export async function dateOfText(app: App, trx: Trx, id: string, content: string) {
   const document = await trx

@@ -6,11 +6,11 @@ import { publish, publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
-import { clearDate } from './dates.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { publishUpdates, writeRevision } from './revisions.ts'
-import { ensureBytes, lockOrCreate, lockOrCreateAll } from './stored-files.ts'
+import { ensureBytes, lockOrCreateAll } from './stored-files.ts'
+import { addVersion } from './versions/versions.ts'
 
 export interface SourceFile {
   staged: StagedFile
@@ -94,47 +94,17 @@ interface Replacement {
   language: string
 }
 
-/** Replaces the file of a document and queues its extraction. Call `staged.confirm()` after the commit. Returns false if there is none. */
-export async function replaceFile(app: App, trx: Trx, id: string, { staged, ocr, language }: Replacement): Promise<boolean> {
+/** Stores other bytes as the next version of a document. Call `staged.confirm()` after the commit. Returns false if nothing changes. */
+export async function replaceFile(app: App, trx: Trx, id: string, replacement: Replacement): Promise<boolean> {
   const document = await trx
-    .selectFrom('documents')
-    .select(['owner_id', 'filename', 'sha256'])
+    .selectFrom('live_documents')
+    .select(['id', 'owner_id', 'filename', 'sha256'])
     .where('id', '=', id)
-    .forUpdate()
+    .forNoKeyUpdate()
     .executeTakeFirst()
   if (!document) return false
-  await jobs.cancelByDocument(trx, id)
-  const address = await lockOrCreate(trx, staged)
-  const ownDuplicate = await trx
-    .selectFrom('documents')
-    .select('id')
-    .where('sha256', '=', staged.sha256)
-    .where('owner_id', '=', document.owner_id)
-    .limit(1)
-    .executeTakeFirst()
-  await ensureBytes(app, trx, staged, address, ownDuplicate !== undefined)
-  await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
-  await writeRevision(app, trx, id, {
-    sha256: staged.sha256,
-    file_replaced_at: app.now(),
-    size: staged.size,
-    mime_type: await detectType(staged.head, document.filename, staged.size),
-    status: 'pending',
-    content: '',
-    ocr_confidence: null,
-    page_count: null,
-    error_code: null,
-    error_message: null,
-    processed_at: null,
-    duplicate_of: null,
-    ocr_enabled: ocr,
-    language,
-    ...clearDate,
-  })
-  await jobs.enqueue(trx, ocr ? 'ocr' : 'extract', { language }, { documentId: id, maxAttempts: app.config.ocr.max_attempts })
-  await jobs.enqueue(trx, 'purge', { sha256: document.sha256 }, { dedupeKey: `purge:${document.sha256}` })
-  await publish(trx, 'document_updated', document.owner_id, { document_id: id, changes: ['file', 'content', 'status'] })
-  return true
+  const { created } = await addVersion(app, trx, document, { ...replacement, filename: document.filename, origin: 'sync', createdBy: null })
+  return created
 }
 
 /** Records in the metadata when the files disappeared from their source. The documents stay. */

@@ -76,6 +76,7 @@ export const DocumentAnswer = z.object({
   mime_type: z.string(),
   size: z.int(),
   sha256: z.string(),
+  version: z.int().describe('Number of the current version of the file.'),
   language: z.string(),
   ocr_confidence: z.number().min(0).max(1).nullable(),
   page_count: z.int().nullable(),
@@ -115,6 +116,7 @@ export function lowestConfidence(confidence: number | undefined): number | null 
 export const view = (document: Document): DocumentView =>
   viewOf(DocumentAnswer, {
     ...document,
+    version: document.current_version,
     content_truncated: document.content_truncated ? true : undefined,
     ocr_confidence: roundReal(document.ocr_confidence),
     date_confidence: roundReal(document.date_confidence),

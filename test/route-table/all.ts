@@ -26,6 +26,7 @@ import { rows as sharedLinks } from './shared-links.ts'
 import { rows as sources } from './sources.ts'
 import { rows as tokens } from './tokens.ts'
 import { rows as users } from './users.ts'
+import { rows as versions } from './versions.ts'
 
 export const table: Rows = {
   ...auth,
@@ -33,6 +34,7 @@ export const table: Rows = {
   ...users,
   ...tokens,
   ...documents,
+  ...versions,
   ...search,
   ...ocr,
   ...settings,

@@ -1,0 +1,168 @@
+import { z } from 'zod'
+import type { App } from '../../app.ts'
+import { invalid } from '../../errors.ts'
+import { fileHeaders, sendFile, untrustedContentHeaders } from '../../http/files.ts'
+import { booleanText, parseInput } from '../../http/input.ts'
+import { type MultipartLimits, readMultipart } from '../../http/multipart.ts'
+import { type Call, type Route, user } from '../../http/route.ts'
+import { viewOf } from '../../http/view.ts'
+import * as settings from '../../settings/settings.ts'
+import { requireDocument } from '../access.ts'
+import { textResponse, versionTextResponse } from '../content.ts'
+import { compareLargeFiles, openStoredFile } from '../stored-files.ts'
+import { withStagedFiles } from '../upload-requests.ts'
+import { DocumentAnswer, view } from '../view.ts'
+import * as versions from './versions.ts'
+
+const VersionAnswer = z.object({
+  number: z.int(),
+  size: z.int(),
+  sha256: z.string(),
+  mime_type: z.string(),
+  filename: z.string(),
+  origin: z.enum(['upload', 'sync', 'restore', 'edit']),
+  created_at: z.iso.datetime(),
+  created_by: z.uuid().nullable().describe('User; null for a sync or the operator.'),
+  current: z.boolean(),
+})
+export const ListAnswer = z.object({ versions: z.array(VersionAnswer) })
+export const StoredAnswer = z.object({ version: VersionAnswer, document: DocumentAnswer })
+
+const ReplaceForm = z.object({
+  ocr_enabled: booleanText.default(true),
+  language: settings.OcrLanguage.optional().describe('Default: the language of the document.'),
+})
+
+const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
+/** Reads of one document are cheap: a list takes ten times as long. */
+const readCost = 0.1
+
+const fileOptions = ({ config }: App) =>
+  ({
+    audit: config.audit.downloads,
+    cost: readCost,
+    headers: fileHeaders,
+    ids,
+    produces: ['*/*'],
+    errors: ['VERSION_NOT_FOUND', 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
+  }) as const
+
+export const routes = (app: App): Route[] => [
+  user(
+    'PUT /api/documents/:id/file',
+    {
+      summary: 'Replace the file of a document',
+      description: 'The file becomes the next version. 200 if the current version has the same bytes already: nothing changes.',
+      headers: { 'If-Match': 'ETag of the document to change.' },
+      ids,
+      form: { fields: ReplaceForm, file: 'file', many: false },
+      status: 201,
+      answer: StoredAnswer,
+      otherAnswers: { 200: StoredAnswer },
+      errors: ['PRECONDITION_FAILED'],
+    },
+    replace(app),
+  ),
+  user(
+    'GET /api/documents/:id/versions',
+    { summary: 'List the versions of a document, newest first', cost: readCost, ids, answer: ListAnswer },
+    async ({ actor, param }) => ({ versions: (await versions.list(app, actor, param('id'))).map(versionView) }),
+  ),
+  user(
+    'GET /api/documents/:id/versions/:number/download',
+    { summary: 'Download the file of a version', ...fileOptions(app) },
+    sendVersion(app, 'attachment'),
+  ),
+  user(
+    'GET /api/documents/:id/versions/:number/view',
+    { summary: 'Get the file of a version, inline if browsers can display its type safely', ...fileOptions(app) },
+    sendVersion(app, 'inline'),
+  ),
+  user(
+    'GET /api/documents/:id/versions/:number/text',
+    { summary: 'Get the text of a version', cost: readCost, ids, produces: ['text/plain'], errors: ['VERSION_NOT_FOUND'] },
+    async ({ actor, param }) => {
+      const document = await requireDocument(app.reads, actor, param('id'))
+      const { number, current } = await versions.get(app, actor, document.id, versionNumber(param))
+      const headers = { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' }
+      return current ? textResponse(app, document, headers) : versionTextResponse(app, document.id, number, headers)
+    },
+  ),
+  user(
+    'POST /api/documents/:id/versions/:number/restore',
+    {
+      summary: 'Restore a version',
+      description: 'Adds a version with the bytes and the text of this one. 200 if the current version has these bytes already.',
+      ids,
+      status: 201,
+      answer: StoredAnswer,
+      otherAnswers: { 200: StoredAnswer },
+      errors: ['VERSION_NOT_FOUND'],
+    },
+    async ({ actor, event, param }) => {
+      const { version, created, document } = await versions.restore(app, actor, param('id'), versionNumber(param))
+      event.res.status = created ? 201 : 200
+      return { version: versionView(version), document: view(document) }
+    },
+  ),
+  user(
+    'DELETE /api/documents/:id/versions/:number',
+    {
+      summary: 'Delete a version',
+      description: 'If it is the current version, the newest of the others becomes current. The only version cannot be deleted.',
+      ids,
+      errors: ['VERSION_NOT_FOUND', 'CONFLICT'],
+    },
+    ({ actor, param }) => versions.remove(app, actor, param('id'), versionNumber(param)),
+  ),
+]
+
+type SignedCall = Call & { actor: Parameters<typeof versions.get>[1] }
+
+const replace =
+  (app: App) =>
+  async ({ actor, event, param }: SignedCall) => {
+    const id = param('id')
+    // Refuses before the body is received.
+    const { owner_id } = await requireDocument(app.db, actor, id)
+    const read = (take: Parameters<typeof readMultipart>[2]) => readMultipart(event, limitsOf(app), take)
+    const stored = await withStagedFiles(app, 'file', read, async ([file], fields) => {
+      if (!file || file.staged.size === 0) throw invalid('file', 'the file is empty')
+      const { ocr_enabled, language } = parseInput(ReplaceForm, fields)
+      if (language) settings.checkLanguage(app, language)
+      await compareLargeFiles(app, owner_id, [file.staged])
+      const result = await app.db.transaction().execute(async (trx) => {
+        const options = { ...file, ocr: ocr_enabled && app.ocr !== null, language }
+        const { version, created } = await versions.replace(app, trx, actor, id, options, event.req.headers.get('if-match'))
+        return { version, created, document: await requireDocument(trx, actor, id) }
+      })
+      await file.staged.confirm()
+      return result
+    })
+    event.res.status = stored.created ? 201 : 200
+    return { version: versionView(stored.version), document: view(stored.document) }
+  }
+
+/** Allows one mebibyte for fields and part headers. */
+const limitsOf = ({ config: { limits, server } }: App): MultipartLimits => ({
+  field: 'file',
+  files: 1,
+  fileBytes: limits.max_upload_size,
+  totalBytes: limits.max_upload_size + (1 << 20),
+  timeoutMs: server.upload_timeout,
+})
+
+const sendVersion =
+  (app: App, how: 'attachment' | 'inline') =>
+  async ({ actor, event, param }: SignedCall) => {
+    const { sha256, size, filename, mime_type, created_at } = await versions.get(app, actor, param('id'), versionNumber(param))
+    return sendFile(event, await openStoredFile(app, { sha256, size, filename, mime_type, created_at, file_replaced_at: null }), how)
+  }
+
+/** Returns the version number in the path. 0, which no version has, stands for anything else. */
+const versionNumber = (param: (name: string) => string): number => {
+  const text = param('number')
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 0
+}
+
+const versionView = (version: versions.Version) => viewOf(VersionAnswer, { ...version })

@@ -1,0 +1,206 @@
+/** Versions of documents: every file that a document has had. The document shows the current one, which is the newest. */
+import { sql } from 'kysely'
+import type { Actor } from '../../actor.ts'
+import type { App } from '../../app.ts'
+import type { Db, Trx } from '../../db/pool.ts'
+import type { Row } from '../../db/schema.ts'
+import { AppError } from '../../errors.ts'
+import { publish, publishMany } from '../../events.ts'
+import { detectType } from '../../extract/detect.ts'
+import { matchesEtag } from '../../http/files.ts'
+import * as jobs from '../../jobs/queue.ts'
+import type { StagedFile } from '../../ports/file-store.ts'
+import { requireDocument } from '../access.ts'
+import { sanitizeFilename } from '../file-names.ts'
+import { ensureBytes, lockOrCreate } from '../stored-files.ts'
+import { type Document, etag } from '../view.ts'
+import { archiveCurrent, clearArchived, makeCurrent } from './current-version.ts'
+
+type Origin = Row<'document_versions'>['origin']
+
+export interface Version extends Pick<Row<'document_versions'>, 'number' | 'size' | 'sha256' | 'mime_type' | 'filename' | 'origin'> {
+  created_at: Date
+  created_by: string | null
+  current: boolean
+}
+
+export interface NewVersion {
+  staged: StagedFile
+  filename: string
+  origin: Origin
+  /** id of a user; null: the operator, or a sync */
+  createdBy: string | null
+  ocr: boolean
+  language: string
+}
+
+/** A version. `created` is false if the document had these bytes already. */
+export interface StoredVersion {
+  version: Version
+  created: boolean
+}
+
+/** Lists the versions of a document, newest first. Throws DOCUMENT_NOT_FOUND. */
+export async function list(app: App, actor: Actor, id: string): Promise<Version[]> {
+  await requireDocument(app.reads, actor, id)
+  return select(app.reads, id).orderBy('version.number', 'desc').execute()
+}
+
+/** Returns a version. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND. */
+export async function get(app: App, actor: Actor, id: string, number: number): Promise<Version> {
+  await requireDocument(app.reads, actor, id)
+  return find(app.reads, id, number)
+}
+
+/**
+ * Replaces the file of a document: stores it as the next version. `ifMatch` is the If-Match header. Call `staged.confirm()` after the
+ * commit. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED.
+ */
+export async function replace(
+  app: App,
+  trx: Trx,
+  actor: Actor,
+  id: string,
+  file: Omit<NewVersion, 'origin' | 'createdBy' | 'language'> & { language: string | undefined },
+  ifMatch: string | null,
+): Promise<StoredVersion> {
+  await lockDocument(trx, id)
+  const document = await requireDocument(trx, actor, id)
+  if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
+  const { language = document.language } = file
+  return addVersion(app, trx, document, { ...file, language, origin: 'upload', createdBy: actor.id })
+}
+
+/** Stores a file as the next version of a locked document. Call `staged.confirm()` after the commit. */
+export async function addVersion(
+  app: App,
+  trx: Trx,
+  { id, owner_id, sha256: currentSha256 }: Pick<Document, 'id' | 'owner_id' | 'sha256'>,
+  { staged, filename: name, origin, createdBy, ocr, language }: NewVersion,
+): Promise<StoredVersion> {
+  const { sha256, size } = staged
+  const address = await lockOrCreate(trx, staged)
+  const isCurrent = sha256 === currentSha256
+  await ensureBytes(app, trx, staged, address, isCurrent || (await hasBytes(trx, owner_id, sha256)))
+  if (isCurrent) return { version: await findCurrent(trx, id), created: false }
+  await archiveCurrent(trx, [id])
+  const { last_version } = await trx.selectFrom('documents').select('last_version').where('id', '=', id).executeTakeFirstOrThrow()
+  const number = last_version + 1
+  const filename = sanitizeFilename(name)
+  const file = { sha256, size, filename, mime_type: await detectType(staged.head, filename, size) }
+  await trx
+    .insertInto('document_versions')
+    .values({ document_id: id, number, ...file, origin, created_at: app.now(), created_by: createdBy, ocr_enabled: ocr, language })
+    .execute()
+  await makeCurrent(app, trx, [{ id, number, textOf: number }])
+  await clearArchived(trx, id, number)
+  await publishVersions(trx, [{ id, owner_id, number }], origin)
+  return { version: await find(trx, id, number), created: true }
+}
+
+/** Makes the file, text and pages of a version current again, as a new version. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND. */
+export async function restore(app: App, actor: Actor, id: string, number: number): Promise<StoredVersion & { document: Document }> {
+  return app.db.transaction().execute(async (trx) => {
+    await lockDocument(trx, id)
+    const { sha256: currentSha256 } = await requireDocument(trx, actor, id)
+    const { sha256 } = await find(trx, id, number)
+    const created = sha256 !== currentSha256
+    if (created) await restoreVersions(app, trx, actor, [{ id, number }])
+    return { version: await findCurrent(trx, id), created, document: await requireDocument(trx, actor, id) }
+  })
+}
+
+/** Restores one version of each of the documents, which are locked and not in the trash. Texts that were read are not read again. */
+export async function restoreVersions(
+  app: App,
+  trx: Trx,
+  actor: Actor,
+  restorations: readonly { id: string; number: number }[],
+): Promise<void> {
+  if (restorations.length === 0) return
+  await archiveCurrent(
+    trx,
+    restorations.map(({ id }) => id),
+  )
+  const { rows } = await sql<{ id: string; owner_id: string; number: number; textOf: number }>`
+    with restored as (
+      select document.id, owner_id, last_version + 1 as number, version.number as "textOf"
+      from jsonb_to_recordset(${JSON.stringify(restorations)}::jsonb) as restoration (id uuid, number integer)
+      join documents document on document.id = restoration.id
+      join document_versions version on version.document_id = restoration.id and version.number = restoration.number
+    ), created as (
+      insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
+      select id, restored.number, sha256, size, mime_type, filename, 'restore', ${app.now()}::timestamptz, ${actor.id}::uuid
+      from restored join document_versions version on document_id = id and version.number = "textOf"
+    )
+    select * from restored order by id`.execute(trx)
+  await makeCurrent(app, trx, rows)
+  await publishVersions(trx, rows, 'restore')
+}
+
+/**
+ * Deletes a version. If it is the current one, the newest of the others becomes current. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, or
+ * CONFLICT for the only version.
+ */
+export async function remove(app: App, actor: Actor, id: string, number: number): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    await lockDocument(trx, id)
+    const { owner_id, current_version } = await requireDocument(trx, actor, id)
+    const { sha256 } = await find(trx, id, number)
+    const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
+    if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')
+    if (number === current_version) {
+      await archiveCurrent(trx, [id])
+      await makeCurrent(app, trx, [{ id, number: newest.number, textOf: newest.number }])
+      await clearArchived(trx, id, newest.number)
+    }
+    await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
+    await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` })
+    await publish(trx, 'document_updated', owner_id, { document_id: id, changes: ['versions'] })
+  })
+}
+
+/** Locks a document against other changes of its versions. New documents may refer to it meanwhile. */
+const lockDocument = (trx: Trx, id: string) => trx.selectFrom('documents').select('id').where('id', '=', id).forNoKeyUpdate().execute()
+
+async function publishVersions(
+  trx: Trx,
+  documents: readonly { id: string; owner_id: string; number: number }[],
+  origin: Origin,
+): Promise<void> {
+  const added = documents.map(({ id, owner_id, number }) => ({ userId: owner_id, data: { document_id: id, number, origin } }))
+  await publishMany(trx, 'version_added', added)
+  const changes = ['file', 'content', 'status']
+  const updates = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes } }))
+  await publishMany(trx, 'document_updated', updates)
+}
+
+/** Returns whether the owner has these bytes: only then may they be compared (see ensureBytes). */
+async function hasBytes(trx: Trx, ownerId: string, sha256: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from document_versions version join documents on documents.id = document_id
+    where version.sha256 = ${sha256} and owner_id = ${ownerId} limit 1`.execute(trx)
+  return rows.length > 0
+}
+
+async function find(db: Db, id: string, number: number): Promise<Version> {
+  const version = await select(db, id).where('version.number', '=', number).executeTakeFirst()
+  if (!version) throw new AppError('VERSION_NOT_FOUND')
+  return version
+}
+
+const findCurrent = (db: Db, id: string): Promise<Version> =>
+  select(db, id).whereRef('version.number', '=', 'document.current_version').executeTakeFirstOrThrow()
+
+/** Selects versions. A reader or a rename may have changed type and name of the current one since it was stored. */
+const select = (db: Db, id: string) =>
+  db
+    .selectFrom('document_versions as version')
+    .innerJoin('documents as document', 'document.id', 'version.document_id')
+    .where('version.document_id', '=', id)
+    .select(['version.number', 'version.size', 'version.sha256', 'version.origin', 'version.created_at', 'version.created_by'])
+    .select([
+      sql<boolean>`version.number = document.current_version`.as('current'),
+      sql<string>`case when version.number = document.current_version then document.mime_type else version.mime_type end`.as('mime_type'),
+      sql<string>`case when version.number = document.current_version then document.filename else version.filename end`.as('filename'),
+    ])

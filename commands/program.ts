@@ -85,6 +85,8 @@ export async function programFor(terminal: Streams, argv?: readonly string[]): P
   addFlags(program, cli, terminal)
   const loadAll = async () => (await programFor(terminal)).program
   const first = argv && firstWord(program, argv)
+  // Commands have options named --version for versions of documents.
+  program.version(readVersion(), first === undefined ? '-V, --version' : '-V', 'print the version')
   for (const [name, { summary, aliases = [], isHidden = false, load }] of Object.entries(firstWords)) {
     const isLoaded = argv === undefined || [name, ...aliases].some((word) => word === first)
     program.addCommand(isLoaded ? (await load())(cli, loadAll) : new Command(name).summary(summary).aliases(aliases), {
@@ -111,7 +113,6 @@ function firstWord(program: Command, argv: readonly string[]): string | undefine
 function addFlags(program: Command, cli: CliRuntime, terminal: Pick<Terminal, 'env' | 'stdout'>): void {
   program
     .description('A document management server: store, OCR, search, sync and share documents')
-    .version(readVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .addHelpText(
       'after',

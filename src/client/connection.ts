@@ -58,7 +58,6 @@ export interface Connection {
 }
 
 interface UploadRequestOptions {
-  /** default: POST */
   method?: 'PUT'
   headers?: HeaderLines
   idempotencyKey?: string | undefined
@@ -183,15 +182,14 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     }
     return Object.assign(entries(), { total: () => total })
   }
-  const upload: OpenConnection['upload'] = async (path, { fields, field, files }, options = {}) => {
-    const { method = 'POST', headers, idempotencyKey, signal } = options
+  const upload: OpenConnection['upload'] = async (path, form, { method = 'POST', headers, idempotencyKey, signal } = {}) => {
     const init = () => {
-      const { body, contentType, contentLength } = multipart(fields, field, files)
+      const { body, contentType, contentLength } = multipart(form.fields, form.field, form.files)
       const length = contentLength === null ? {} : { 'content-length': String(contentLength) }
       const key = idempotencyKey ? { 'idempotency-key': idempotencyKey } : {}
       return { headers: { ...headers, 'content-type': contentType, ...length, ...key }, body, duplex: 'half', signal } as RequestInit
     }
-    const isRepeatable = files.every(({ size }) => size !== null)
+    const isRepeatable = form.files.every(({ size }) => size !== null)
     return requireOk(await request(method, path, init, isRepeatable, idempotencyKey !== undefined))
   }
   const sendOnce: OpenConnection['sendOnce'] = async (method, path) => attempt(method, path, {}, await token?.())

@@ -90,7 +90,13 @@ test('changed bytes are a new version of the same document: new text, the same i
   expect(after.sha256).not.toBe(before.sha256)
   expect(await (await asAdmin.documents.download(id)).text()).toBe('other ones')
   expect((await asAdmin.search.query('words')).results).toEqual([])
+  // The file that was replaced stays as a version.
   expect((await storeFiles(dataDir)).named).toEqual([before.sha256, after.sha256].sort())
+  expect((await asAdmin.documents.versions(id)).map(({ number, origin }) => [number, origin])).toEqual([
+    [2, 'sync'],
+    [1, 'sync'],
+  ])
+  expect(await asAdmin.documents.versionText(id, 1)).toBe('the first words')
 })
 
 test('a sync brings intact bytes where the stored ones of its owner are damaged, for a new file and for a new version', async () => {

@@ -136,6 +136,8 @@ describe('the nevers', () => {
       'src/documents/stored-files.ts',
       'src/documents/trash/destroy.ts',
       'src/documents/trash/trash.ts',
+      'src/documents/versions/current-version.ts',
+      'src/documents/versions/versions.ts',
       'src/documents/view.ts',
       'src/jobs/groups.ts',
       'src/jobs/leases.ts',

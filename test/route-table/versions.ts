@@ -48,6 +48,10 @@ export const rows: Rows = {
   'POST /api/documents/:id/versions/:number/restore': { good: version('1'), also: { 200: version('2') }, errors: unknown },
   'DELETE /api/documents/:id/versions/:number': {
     good: version('1'),
-    errors: { ...unknown, CONFLICT: async (world, who) => ({ params: { ...(await own(world, who)).params, number: '1' } }) },
+    errors: {
+      ...unknown,
+      CONFLICT: async (world, who) => ({ params: { ...(await own(world, who)).params, number: '1' } }),
+      RETENTION: async (world, who) => ({ params: { id: await world.retained(who), number: '1' } }),
+    },
   },
 }

@@ -82,7 +82,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/documents/:id/versions/:number/text',
     { summary: 'Get the text of a version', cost: readCost, ids, produces: ['text/plain'], errors: ['VERSION_NOT_FOUND'] },
     async ({ actor, param }) => {
-      const document = await requireDocument(app.reads, actor, param('id'))
+      const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
       const { number, current } = await versions.get(app, actor, document.id, versionNumber(param))
       const headers = { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' }
       return current ? textResponse(app, document, headers) : versionTextResponse(app, document.id, number, headers)
@@ -111,7 +111,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Delete a version',
       description: 'If it is the current version, the newest of the others becomes current. The only version cannot be deleted.',
       ids,
-      errors: ['VERSION_NOT_FOUND', 'CONFLICT'],
+      errors: ['VERSION_NOT_FOUND', 'CONFLICT', 'RETENTION'],
     },
     ({ actor, param }) => versions.remove(app, actor, param('id'), versionNumber(param)),
   ),

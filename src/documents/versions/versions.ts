@@ -8,11 +8,12 @@ import { AppError } from '../../errors.ts'
 import { publish, publishMany } from '../../events.ts'
 import { detectType } from '../../extract/detect.ts'
 import { matchesEtag } from '../../http/files.ts'
-import * as jobs from '../../jobs/queue.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { requireDocument } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
+import { assertDeletable } from '../retention.ts'
 import { ensureBytes, lockOrCreate } from '../stored-files.ts'
+import { enqueuePurge } from '../trash/destroy.ts'
 import { type Document, etag } from '../view.ts'
 import { archiveCurrent, clearArchived, makeCurrent } from './current-version.ts'
 
@@ -40,15 +41,15 @@ export interface StoredVersion {
   created: boolean
 }
 
-/** Lists the versions of a document, newest first. Throws DOCUMENT_NOT_FOUND. */
+/** Lists the versions of a document, newest first, also of one in the trash. Throws DOCUMENT_NOT_FOUND. */
 export async function list(app: App, actor: Actor, id: string): Promise<Version[]> {
-  await requireDocument(app.reads, actor, id)
+  await requireDocument(app.reads, actor, id, { inTrash: true })
   return select(app.reads, id).orderBy('version.number', 'desc').execute()
 }
 
-/** Returns a version. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND. */
+/** Returns a version, also of a document in the trash. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND. */
 export async function get(app: App, actor: Actor, id: string, number: number): Promise<Version> {
-  await requireDocument(app.reads, actor, id)
+  await requireDocument(app.reads, actor, id, { inTrash: true })
   return find(app.reads, id, number)
 }
 
@@ -139,14 +140,15 @@ export async function restoreVersions(
 }
 
 /**
- * Deletes a version. If it is the current one, the newest of the others becomes current. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, or
- * CONFLICT for the only version.
+ * Deletes a version. If it is the current one, the newest of the others becomes current. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, RETENTION,
+ * or CONFLICT for the only version.
  */
 export async function remove(app: App, actor: Actor, id: string, number: number): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await lockDocument(trx, id)
     const { owner_id, current_version } = await requireDocument(trx, actor, id)
     const { sha256 } = await find(trx, id, number)
+    await assertDeletable(trx, [id])
     const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
     if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')
     if (number === current_version) {
@@ -155,7 +157,7 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
       await clearArchived(trx, id, newest.number)
     }
     await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
-    await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` })
+    await enqueuePurge(trx, [sha256])
     await publish(trx, 'document_updated', owner_id, { document_id: id, changes: ['versions'] })
   })
 }

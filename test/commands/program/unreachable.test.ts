@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { run } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 import { startServer } from '../../support/servers/server.ts'
 
 /** Runs a server that accepts connections and never answers. */
@@ -22,7 +22,7 @@ async function withSilentServer(work: (url: string) => Promise<void>): Promise<v
 test('69 soon after --timeout if the server does not answer', async () => {
   await withSilentServer(async (url) => {
     const started = performance.now()
-    expect(await run(['users', 'list', '--url', url, '--timeout', '1s'])).toMatchObject({
+    expect(await runHere(['users', 'list', '--url', url, '--timeout', '1s'])).toMatchObject({
       code: 69,
       stdout: '',
       stderr: expect.stringContaining('--timeout of 1 s'),
@@ -40,7 +40,7 @@ test('4 for a refused token from a variable, with the name of the variable and a
     ['DMS_TOKEN_FILE', file, `DMS_TOKEN_FILE=${file}:`],
   ] as const)
     for (const words of [['documents', 'list'], ['whoami'], ['events', 'tail']])
-      expect([name, words, await run(words, { env: { DMS_URL: url, [name]: value } })]).toMatchObject([
+      expect([name, words, await runHere(words, { env: { DMS_URL: url, [name]: value } })]).toMatchObject([
         name,
         words,
         { code: 4, stdout: '', stderr: expect.stringMatching(`^error: ${url} refuses the token of ${place} .*\n +fix: dms login ${url},`) },
@@ -48,7 +48,7 @@ test('4 for a refused token from a variable, with the name of the variable and a
 })
 
 test('69 after --timeout while an unreachable server is retried', async () => {
-  expect(await run(['users', 'list', '--url', 'http://127.0.0.1:1', '--timeout', '1s'])).toMatchObject({
+  expect(await runHere(['users', 'list', '--url', 'http://127.0.0.1:1', '--timeout', '1s'])).toMatchObject({
     code: 69,
     stdout: '',
     stderr: 'error: --timeout of 1 s has passed\n',
@@ -62,11 +62,11 @@ test('69 if nothing listens', async () => {
   })
   // A link is fetched from its own server, without a local database.
   const link = `${gone}/api/public/shared/abcdefghijklmnopqrstuvwx`
-  expect(await run(['shared-links', 'info', link])).toMatchObject({
+  expect(await runHere(['shared-links', 'info', link])).toMatchObject({
     code: 69,
     stderr: expect.stringContaining(`${gone} cannot be reached`),
   })
-  expect(await run(['users', 'list'], { env: { DMS_URL: gone } })).toMatchObject({
+  expect(await runHere(['users', 'list'], { env: { DMS_URL: gone } })).toMatchObject({
     code: 69,
     stdout: '',
     stderr: expect.stringMatching(`^error: ${gone} cannot be reached: .*ECONNREFUSED.*\n +fix: dms --url ${gone} doctor\n$`),
@@ -78,22 +78,25 @@ test('69 with the name of a database that is missing, has no socket, or does not
   onTestFinished(() => void silent.close())
   await once(silent, 'listening')
   const places = ['127.0.0.1:1/none', 'localhost/none?host=/nonexistent', `127.0.0.1:${(silent.address() as AddressInfo).port}/none`]
-  for (const place of places) {
-    const env = { DATABASE_URL: `postgres://nobody@${place}`, DMS_DATABASE_CONNECT_TIMEOUT: '1s' }
-    for (const words of [
-      ['users', 'list'],
-      ['migrate', 'check'],
-      ['backup', 'create', '--to', '-'],
-      ['worker', '--once'],
-    ])
-      expect([place, words, await run(words, { env })]).toMatchObject([
-        place,
-        words,
-        {
-          code: 69,
-          stdout: '',
-          stderr: expect.stringMatching(/^error: the database cannot be reached: .*\n {9}fix: dms doctor --only config,database\n$/),
-        },
-      ])
-  }
+  const commands = [
+    ['users', 'list'],
+    ['migrate', 'check'],
+    ['backup', 'create', '--to', '-'],
+    ['worker', '--once'],
+  ]
+  const tried = places.flatMap((place) => commands.map((words) => ({ place, words })))
+  const ended = await Promise.all(
+    tried.map(async ({ place, words }) => {
+      const env = { DATABASE_URL: `postgres://nobody@${place}`, DMS_DATABASE_CONNECT_TIMEOUT: '1s' }
+      return { place, words, ...(await runHere(words, { env })) }
+    }),
+  )
+  expect(ended).toMatchObject(
+    tried.map((line) => ({
+      ...line,
+      code: 69,
+      stdout: '',
+      stderr: expect.stringMatching(/^error: the database cannot be reached: .*\n {9}fix: dms doctor --only config,database\n$/),
+    })),
+  )
 })

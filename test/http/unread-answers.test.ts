@@ -72,7 +72,12 @@ test('60 whole lists and texts that nobody reads: memory stays bounded, and anot
   expect((await asAda.documents.get(ids[0] ?? '')).content === text).toBe(true)
 })
 
-test('429 RATE_LIMITED with Retry-After for a list while the own unread answers fill the limit; others are served', async () => {
+/** A request waits for room before it is refused: both wait at the same time. */
+test('with Retry-After: 429 RATE_LIMITED while the own unread answers fill the limit, 503 SERVICE_UNAVAILABLE where those of all do', async () => {
+  await Promise.all([refusedByOwnLimit(), refusedByCommonLimit()])
+})
+
+async function refusedByOwnLimit(): Promise<void> {
   const server = await startServer({ 'limits.answer_bytes_per_user': '4MB', 'limits.answer_bytes_total': '64MB' })
   const { app, asAda, bob, url, fetch: fetchAsAda } = server
   const id = await documentWith(app, asAda, 'long '.repeat(4_000_000))
@@ -85,9 +90,9 @@ test('429 RATE_LIMITED with Retry-After for a list while the own unread answers 
   expect((await fetchAsAda('/api/settings')).status).toBe(200)
   const headers = { authorization: `Bearer ${await tokenFor(app, bob)}` }
   expect((await fetch(new URL('/api/documents', url), { headers })).status).toBe(200)
-})
+}
 
-test('503 SERVICE_UNAVAILABLE with Retry-After where unread answers of all leave no room', async () => {
+async function refusedByCommonLimit(): Promise<void> {
   const server = await startServer({ 'limits.answer_bytes_per_user': '4MB', 'limits.answer_bytes_total': '4MB' })
   const { app, asAda, bob, url } = server
   const id = await documentWith(app, asAda, 'long '.repeat(4_000_000))
@@ -96,7 +101,7 @@ test('503 SERVICE_UNAVAILABLE with Retry-After where unread answers of all leave
   const headers = { authorization: `Bearer ${await tokenFor(app, bob)}` }
   const refused = await fetch(new URL('/api/documents', url), { headers })
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
-})
+}
 
 test('a client that leaves while its request waits for room takes none', async () => {
   const server = await startServer({ 'limits.answer_bytes_per_user': '4MB' })

@@ -1,6 +1,6 @@
 import { manual } from '../src/cli/output/manual.ts'
 import { contextColumns, listContextRows, printContext } from '../src/cli/remote/context-rows.ts'
-import { type Context, findContext } from '../src/cli/remote/contexts.ts'
+import { type Context, findContext, localContext } from '../src/cli/remote/contexts.ts'
 import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
 import { loadCredentials, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -14,7 +14,10 @@ export const logout = (cli: Cli) =>
       ['logout prod', ''],
       ['logout --all', 'every context'],
     ],
-    notes: ['Removes the token and the saved password source. The context itself stays; to delete it: dms context remove.'],
+    notes: [
+      'Removes the token and the saved password source. The context itself stays; to delete it: dms context remove.',
+      'If it was the current context, local (this machine) becomes the current one. dms login makes it current again.',
+    ],
     exits: '0 signed out, or was not signed in · 3 forgotten here, but the server did not answer · 6 no such context',
   })
     .option('--all', 'every context')
@@ -23,10 +26,12 @@ export const logout = (cli: Cli) =>
       const contexts = await loadContexts(cli.env)
       const names = all ? [...contexts.byName.keys()] : [contextName ?? currentName(cli)]
       for (const name of names) await endSession(cli, name, findContext(contexts, name))
+      const isCurrent = names.includes(contexts.current)
       const rows = (await listContextRows(await loadContexts(cli.env), cli.env)).filter(({ name }) => names.includes(name))
       const sentence = names.map((name) => `✓ Signed out of ${name}`)
       if (all) cli.print(rows, { columns: contextColumns, id: 'name', sentence })
       else printContext(cli, rows[0], sentence)
+      if (isCurrent) cli.note('the current context is now local (this machine)')
     })
 
 function currentName(cli: Cli): string {
@@ -47,7 +52,7 @@ async function endSession(cli: Cli, name: string, context: Context): Promise<voi
   })
   await updateContexts(cli.env, ({ current, byName }) => {
     const { password_file: _file, password_command: _command, ...rest } = byName.get(name) ?? context
-    return { current, byName: new Map([...byName, [name, rest]]) }
+    return { current: current === name ? localContext : current, byName: new Map([...byName, [name, rest]]) }
   })
 }
 

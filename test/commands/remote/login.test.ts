@@ -122,18 +122,24 @@ test('--with-token reads a token from standard input, --no-store saves nothing, 
   expect(who).toMatchObject({ username: 'eve', token_expires_at: expect.stringMatching(/^\d{4}-.*Z$/) })
 })
 
-test('logout ends the session on the server and forgets the password source; then 4', async () => {
+test('logout ends the session on the server and forgets the password source; local is current then, 4 for the context', async () => {
   const { dms, login, url, passwordFile, credentials } = await start()
   await login('--password-file', passwordFile, '--save-password-source')
   const { token } = (await credentials()).prod!
   const out = await dms(['logout', '--json'])
   expect([out.code, JSON.parse(out.stdout), out.stderr]).toEqual([
     0,
-    expect.objectContaining({ name: 'prod', token_expires_at: null, password_file: null }),
-    '',
+    expect.objectContaining({ name: 'prod', current: false, token_expires_at: null, password_file: null }),
+    'the current context is now local (this machine)\n',
   ])
   expect((await dms(['whoami'], { env: { DMS_URL: url, DMS_TOKEN: token } })).code).toBe(4)
-  expect(await dms(['whoami'])).toMatchObject({ code: 4, stderr: expect.stringContaining('not signed in to prod') })
+  expect((await dms(['whoami', '-o', 'id'])).stdout).toBe('operator\n')
+  expect(await dms(['--context', 'prod', 'whoami'])).toMatchObject({ code: 4, stderr: expect.stringContaining('not signed in to prod') })
+  expect((await login('--password-file', passwordFile)).code).toBe(0)
+  expect((await dms(['whoami', '-o', 'id'])).stdout).toBe('eve\n')
+  await login('--password-file', passwordFile, '--name', 'other', '--no-use')
+  expect(await dms(['logout', 'other'])).toMatchObject({ code: 0, stderr: '' })
+  expect((await dms(['whoami', '-o', 'id'])).stdout).toBe('eve\n')
   expect(await dms(['logout', '--all'])).toMatchObject({ code: 0 })
   expect((await dms(['logout', 'nobody'])).code).toBe(6)
 })

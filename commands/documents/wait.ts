@@ -23,7 +23,7 @@ export const wait = (cli: Cli) =>
       ['dms documents upload -r scans -o id | dms documents wait - && echo done', 'ids from a pipe'],
     ],
     exits:
-      '0 all completed (with --for processed: or failed) · 3 a document failed · 6 no such document · 8 --timeout passed · 130 interrupted',
+      '0 all completed (with --for processed: or failed) · 3 a document failed · 6 no such document · 8 --timeout passed, or no worker runs · 130 interrupted',
     notes: [inProcessWorkerNote],
   })
     .addOption(

@@ -110,9 +110,9 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await createPasswordFile(flags.passwordsOut) : null
   try {
     const parts = Array.from({ length: Math.ceil(uniqueRows.length / size) }, (_, index) => index * size)
+    progress.update({ done: 0, total: uniqueRows.length })
     await mapSequential(parts, async (at) => {
       if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
-      progress.update({ done: at, total: uniqueRows.length })
       const part = uniqueRows.slice(at, at + size)
       const users =
         flags.passwords === 'generate' ? await generatePasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
@@ -121,6 +121,7 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
         addItem(batch, row, result, flags)
         if (result.error) rejected.push({ row, error: result.error })
       }
+      progress.update({ done: at + part.length, total: uniqueRows.length })
     })
   } finally {
     await passwordFile?.close()

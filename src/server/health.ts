@@ -72,11 +72,15 @@ async function isMigrated({ db }: App): Promise<void> {
   if (!isCurrent) throw new Error('the schema is not current')
 }
 
+/** Without one of these queues no document can be found. */
+const requiredQueues = ['ocr', 'index']
+
 async function hasWorker({ db }: App): Promise<void> {
-  await db
+  const workers = await db
     .selectFrom('workers')
-    .select('name')
+    .select('queues')
     .where('seen_at', '>', sql<Date>`now() - ${workerHeartbeatTimeout}::interval`)
-    .limit(1)
-    .executeTakeFirstOrThrow()
+    .execute()
+  const missing = requiredQueues.filter((queue) => !workers.some(({ queues }) => queues.includes(queue)))
+  if (missing.length > 0) throw new Error(`no worker runs ${missing.join(', ')}`)
 }

@@ -186,7 +186,12 @@ test('import: --dry-run changes nothing; --on-conflict update reports unchanged 
   ]
   const path = await file('staff.jsonl', rows.map((row) => `${JSON.stringify(row)}\n`).join('\n'))
   const report = async (...more: string[]) => {
-    const { code, stdout } = await users(['import', path, '--json', ...more])
+    const { code, stdout, stderr } = await users(['import', path, '--json', '--progress', 'json', ...more])
+    const progress = stderr.match(/^\{"type":"progress".*$/gm)?.map((line) => JSON.parse(line)) ?? []
+    expect([progress[0], progress.at(-1)]).toMatchObject([
+      { done: 0, total: 2 },
+      { done: 2, total: 2 },
+    ])
     const { updated, unchanged, failed, dry_run, exit_code } = JSON.parse(stdout)
     expect(exit_code).toBe(code)
     return { code, updated, unchanged, failed, dry_run }

@@ -289,17 +289,21 @@ test('the client is the peer, or what trusted proxies say of it', () => {
     expect(of(proxies, '10.0.0.1', nonsense)).toBe('10.0.0.1')
 })
 
-test('readyz tells what serves: 200 degraded without a worker, 503 without storage or while draining', async () => {
+test('readyz tells what serves: 200 degraded without a worker for OCR or indexing, 503 without storage or while draining', async () => {
   const { app, asStranger, dataDir } = await startApp()
   const ready = await asStranger.send('GET', '/readyz')
   expect([ready.status, await ready.json()]).toEqual([
     200,
     { status: 'degraded', checks: { database: 'ok', schema: 'ok', storage: 'ok', search: 'ok', worker: 'fail' } },
   ])
-  await app.db
-    .insertInto('workers')
-    .values({ name: 'a/1', queues: ['ocr'] })
-    .execute()
+  const start = (name: string, queue: string) =>
+    app.db
+      .insertInto('workers')
+      .values({ name, queues: [queue] })
+      .execute()
+  await start('a/1', 'ocr')
+  expect((await readiness(app)).status).toBe('degraded')
+  await start('a/2', 'index')
   expect((await readiness(app)).status).toBe('ok')
   const { rename } = await import('node:fs/promises')
   await rename(`${dataDir}/files/.dms-store`, `${dataDir}/files/elsewhere`)

@@ -8,6 +8,9 @@ import { Failure } from './exit.ts'
 /** Longest interval between two polls; a remote server limits its requests. */
 const maxPollIntervalMs = { local: 300, remote: 3000 }
 
+/** Times of a wait in which no document finishes: until the worker is checked, between two checks, and until a missing worker is an error. */
+const workerCheckMs = { first: 3000, interval: 3000, limit: 10_000 }
+
 /** With more ids the list of unfinished documents is read, 100 per request. */
 const maxSingleLookups = 3
 
@@ -60,6 +63,7 @@ const maxPendingLookups = 1000
 
 /**
  * Waits until each document is completed or failed and search finds it, and calls `onEnd` (null: deleted). Returns the ids that were unfinished when `cli.signal` aborted.
+ * Throws Failure PENDING if no worker runs.
  */
 export async function waitForDocuments(
   cli: Cli,
@@ -72,7 +76,9 @@ export async function waitForDocuments(
   const progress = cli.progress('reading')
   const finished = new Map<string, DocumentView>()
   let hasStopped = false
+  const watch = watchWorker(cli, client)
   const end = (id: string, document: DocumentView | null): void => {
+    watch.onProgress()
     waiting.delete(id)
     finished.delete(id)
     onEnd(id, document)
@@ -90,11 +96,44 @@ export async function waitForDocuments(
     const pending = await findPending(client, [...finished.keys()])
     if (hasStopped) return false
     for (const [id, document] of finished) if (!pending.has(id)) end(id, document)
+    if (waiting.size > 0) await watch.check(`${waiting.size} of ${total} documents`)
     return waiting.size === 0
+  }).finally(() => {
+    hasStopped = true
+    progress.done()
   })
-  hasStopped = true
-  progress.done()
   return waiting
+}
+
+/** Checks during a wait that workers run which can end it. */
+function watchWorker({ note }: Cli, { health }: Client) {
+  let progressAt = performance.now()
+  let checkedAt = progressAt
+  let failedAt: number | null = null
+  return {
+    onProgress() {
+      progressAt = performance.now()
+      failedAt = null
+    },
+    /** Says once if no worker runs. Throws Failure PENDING if none has run for some time. */
+    async check(waiting: string): Promise<void> {
+      const now = performance.now()
+      if (now - progressAt < workerCheckMs.first || now - checkedAt < workerCheckMs.interval) return
+      checkedAt = now
+      // A proxy may hide the route.
+      const { checks } = await health.ready().catch(() => ({ checks: {} as Record<string, string> }))
+      if (checks.worker !== 'fail') {
+        failedAt = null
+        return
+      }
+      if (failedAt === null) note(`no worker runs OCR and indexing on the server; ${waiting} wait for one`)
+      failedAt ??= now
+      if (now - failedAt >= workerCheckMs.limit)
+        throw new Failure('PENDING', `no worker runs OCR and indexing: ${waiting} cannot be found by search yet`, {
+          fix: 'on the server: dms worker, or dms serve without --no-worker',
+        })
+    },
+  }
 }
 
 /** Returns whether the document is completed or failed. */

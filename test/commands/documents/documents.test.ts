@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { upload } from '../../support/app.ts'
 import { readBatch, startWay, ways } from '../../support/both-ways.ts'
 
@@ -136,6 +136,28 @@ describe.each(ways)('%s:', (way) => {
     expect((await dms(['documents', 'wait', nowhere])).code).toBe(6)
   })
 })
+
+test('upload --wait: 8 with the command for the server if no worker runs OCR or indexing; it says so before', async () => {
+  const { dms, app, folder } = await startWay('over HTTP')
+  await writeFile(join(folder, 'a.txt'), 'fine')
+  await app.db
+    .insertInto('workers')
+    .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date() })
+    .execute()
+  const { now } = performance
+  let polls = 0
+  // A second each time that the command looks at the clock.
+  vi.spyOn(performance, 'now').mockImplementation(() => now.call(performance) + ++polls * 1000)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const { code, stdout, stderr } = await dms(['documents', 'upload', join(folder, 'a.txt'), '--wait', '-o', 'jsonl'])
+  expect(code).toBe(8)
+  expect(readBatch(stdout).items).toMatchObject([{ action: 'created', status: 'pending' }])
+  expect(stderr).toContain('no worker runs OCR and indexing on the server; 1 of 1 documents wait for one\n')
+  expect(JSON.parse(stderr.trim().split('\n').at(-1) ?? '')).toMatchObject({
+    error: { message: expect.stringContaining('1 of 1 documents cannot be found by search yet') },
+    exit_code: 8,
+  })
+}, 60_000)
 
 test('update: title, labels and metadata of one document, labels of many; concurrently added labels stay', async () => {
   const { dms, asAda, asAdmin } = await startWay('over HTTP')

@@ -1,6 +1,7 @@
 /** Checks whether documents and their versions agree. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
+import { clearArchived } from '../documents/versions/current-version.ts'
 import type { CheckResult } from './check-result.ts'
 
 /** Maximum number of rows reported by each query. */
@@ -36,6 +37,10 @@ export async function* versions(app: App): AsyncGenerator<CheckResult> {
   for (const { id, number, expected, actual } of await run(withoutText)) {
     const message = `version ${number} has lost its text: dms documents restore ${id} --version ${number}, then dms documents retry-ocr ${id}`
     yield { severity: 'warning', message, document_id: id, version: number, expected, actual }
+  }
+  for (const { id, number } of await run(archivedTwice)) {
+    const message = `version ${number}, the current one, has the text of an old version`
+    yield { severity: 'warning', message, document_id: id, version: number, repair: () => clearText(app, id, number) }
   }
 }
 
@@ -84,3 +89,17 @@ const withoutText = sql<Row>`
   where version.number <> document.current_version
     and (version.status is null or version.content is null or (version.status = 'completed' and pages.count < version.page_count))
   order by document.id, version.number limit ${maxRows}`
+
+const archivedTwice = sql<Row>`
+  select document.id, version.number from ${current}
+  where version.status is not null or version.content is not null
+    or exists (select from version_pages page where page.document_id = document.id and page.number = version.number)
+  order by document.id limit ${maxRows}`
+
+const clearText = (app: App, id: string, number: number): Promise<string> =>
+  app.db.transaction().execute(async (trx) => {
+    const { rows } = await sql`select from documents where id = ${id} and current_version = ${number} for update`.execute(trx)
+    if (rows.length === 0) return 'is an old version by now'
+    await clearArchived(trx, id, number)
+    return 'removed'
+  })

@@ -1,15 +1,22 @@
 /** The check `versions`: documents and their versions agree. */
+import { rm, utimes, writeFile } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { check, type Finding } from '../../../src/check/check.ts'
+import { moveToTrash } from '../../../src/documents/trash/trash.ts'
 import { startApp, upload } from '../../support/app.ts'
+import { replace } from '../../support/data/versions.ts'
+import { storeFiles } from '../../support/servers/server.ts'
+import { storedPath } from '../../support/stored-path.ts'
 
 async function start() {
-  const { app, asAda, runJobs } = await startApp()
+  const { app, asAda, runJobs, dataDir } = await startApp()
   const find = async (repair = false): Promise<Finding[]> => {
     const found: Finding[] = []
     const signal = new AbortController().signal
-    await check(app, { only: ['versions', 'references', 'orphans'], repair, sample: 1, signal, onProgress() {} }, (one) => found.push(one))
+    await check(app, { only: ['files', 'checksums', 'orphans', 'versions'], repair, sample: 1, signal, onProgress() {} }, (one) =>
+      found.push(one),
+    )
     return found
   }
   const add = async (text: string) => {
@@ -17,7 +24,7 @@ async function start() {
     await runJobs()
     return { id, sha256 }
   }
-  return { app, asAda, find, add }
+  return { app, asAda, find, add, runJobs, dataDir }
 }
 
 test('a document whose current version is not recorded: --repair records it, and its file is no orphan', async () => {
@@ -55,4 +62,57 @@ test('a document with another file than its current version, and with a number t
     ['warning', 4, 0, 0, null],
   ])
   expect((await sql`select last_version from documents where id = ${one.id}`.execute(app.db)).rows).toEqual([{ last_version: 4 }])
+})
+
+test('a lost or damaged file of an old version is reported with its number, also in the trash, once for each version', async () => {
+  const { app, asAda, find, add, runJobs } = await start()
+  const { id, sha256 } = await add('The harbour is closed')
+  await replace(asAda, id, 'note.txt', 'The harbour is open')
+  await runJobs()
+  expect(await find()).toEqual([])
+  const path = await storedPath(app, sha256)
+  await writeFile(path, 'the harbour is closed')
+  const about = { document_id: id, version: 1, sha256, path, severity: 'error', repaired: null }
+  const corrupt = expect.objectContaining({ ...about, check: 'checksums', message: expect.stringMatching(/^version 1: .* corrupt/) })
+  expect(await find(true)).toEqual([corrupt])
+  await asAda.documents.restore(id, 1)
+  await runJobs()
+  const current = expect.objectContaining({ ...about, version: 3, message: expect.stringMatching(/^the stored file is corrupt/) })
+  expect(await find()).toEqual([corrupt, current])
+  await app.db.transaction().execute((trx) => moveToTrash(app, trx, null, [id]))
+  await rm(path)
+  expect((await find()).map(({ check, version }) => [check, version])).toEqual([
+    ['files', 1],
+    ['files', 3],
+  ])
+})
+
+test('--repair moves no file of an old version or of a document in the trash, however old', async () => {
+  const { app, asAda, find, add, runJobs, dataDir } = await start()
+  const [one, two] = [await add('The harbour is closed'), await add('The lighthouse is dark')]
+  await replace(asAda, one.id, 'note.txt', 'The harbour is open')
+  await runJobs()
+  await app.db.transaction().execute((trx) => moveToTrash(app, trx, null, [two.id]))
+  const before = (await storeFiles(dataDir)).named
+  expect(before).toHaveLength(3)
+  for (const { address } of await app.db.selectFrom('stored_files').select('address').execute())
+    await utimes(app.files.describeLocation(address), new Date(0), new Date(0))
+  expect(await find(true)).toEqual([])
+  await runJobs()
+  expect((await storeFiles(dataDir)).named).toEqual(before)
+})
+
+test('an old version without its pages, and a current one with the text of an old one, which --repair removes', async () => {
+  const { app, asAda, find, add, runJobs } = await start()
+  const { id } = await add('The harbour is closed')
+  await replace(asAda, id, 'note.txt', 'The harbour is open')
+  await runJobs()
+  await sql`insert into version_pages select document_id, 2, page, text from version_pages where document_id = ${id}`.execute(app.db)
+  await sql`delete from version_pages where document_id = ${id} and number = 1`.execute(app.db)
+  const found = await find(true)
+  expect(found.map(({ version, expected, actual, repaired }) => [version, expected, actual, repaired])).toEqual([
+    [1, 1, 0, null],
+    [2, undefined, undefined, 'removed'],
+  ])
+  expect((await find()).map(({ version, message }) => [version, message])).toEqual([[1, expect.stringContaining('has lost its text')]])
 })

@@ -1,10 +1,12 @@
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { auditExport } from '../../src/cli/export/audit-export.ts'
+import { documentFile, oldVersionFiles } from '../../src/cli/export/manifest.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
+import { mapConcurrently } from '../../src/concurrency.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { fieldsWithoutContent } from './list.ts'
 
@@ -12,6 +14,7 @@ interface Flags extends Omit<FilterFlags, 'to'> {
   to: string
   until?: string
   withText?: boolean
+  allVersions?: boolean
   deleteExtra?: boolean
   allowEmpty?: boolean
   clobber?: boolean
@@ -26,12 +29,14 @@ export const exportDocuments = (cli: Cli) =>
         ['documents export --to /mnt/usb', 'everything; a second run writes only what is new'],
         ['documents export --label tax --since 2025-01-01 --to tax.tar --with-text', ''],
         ['documents export --to /srv/mirror --delete-extra -q', 'a mirror, from cron'],
+        ['documents export --to /mnt/usb --all-versions', 'old versions too: contract-9c1f3a5b7d2e.v1.pdf'],
         ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'to a pipe'],
       ],
       exits:
         '0 exported · 2 bad filter · 3 some documents failed · 4 not signed in · 6 no such label, source or owner · 7 archive exists, or --delete-extra would empty the folder · 69 server unreachable · 130 interrupted',
       notes: [
         'File names are the original names with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl has one JSON object per document, with the file name in "file".',
+        'With --all-versions, manifest.jsonl also has an object for each old version, with "current": false. Documents in the trash are not exported.',
         'In a folder, existing files are not fetched again, and files that no export wrote are kept.',
         'If no document matches, --delete-extra deletes nothing and exits 7, unless --allow-empty is given.',
       ],
@@ -40,12 +45,22 @@ export const exportDocuments = (cli: Cli) =>
   )
     .requiredOption('--to <place>', 'folder, FILE.tar, or - for a tar archive on standard output')
     .option('--with-text', 'also write the text of each document, as FILE.txt')
+    .option('--all-versions', 'also export old versions, as FILE.vN.pdf')
     .option('--delete-extra', 'delete files of earlier exports that no longer match')
     .option('--allow-empty', 'let --delete-extra delete all files')
     .option('--clobber', 'replace an existing archive')
     .option('--concurrency <n>', 'parallel downloads, to a folder', '4')
     .action(async (flags: Flags) => {
-      const { to, withText = false, deleteExtra = false, allowEmpty = false, clobber = false, concurrency, ...filters } = flags
+      const {
+        to,
+        withText = false,
+        allVersions = false,
+        deleteExtra = false,
+        allowEmpty = false,
+        clobber = false,
+        concurrency,
+        ...filters
+      } = flags
       const isTar = to === '-' || to.endsWith('.tar')
       if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')
@@ -55,15 +70,18 @@ export const exportDocuments = (cli: Cli) =>
       const order = { sort: 'created_at', order: 'asc' }
       const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
       const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
-      await auditExport(cli, cli.localApp, 'dms documents export', { documents: documents.length, to })
+      const files = documents.map((document) => documentFile(client, document, allVersions))
+      const addOldVersions = async (document: DocumentView) => void files.push(...(await oldVersionFiles(client, document)))
+      if (allVersions) await mapConcurrently(documents, concurrencyCount, addOldVersions, cli.signal)
+      await auditExport(cli, cli.localApp, 'dms documents export', { documents: documents.length, files: files.length, to })
       if (isTar) {
         const { exportToStdout, exportToTar } = await import('../../src/cli/export/tar.ts')
-        if (to === '-') await exportToStdout(cli, client, documents, withText)
-        else await exportToTar(cli, client, documents, to, { hasText: withText, canOverwrite: clobber })
+        if (to === '-') await exportToStdout(cli, client, files, withText)
+        else await exportToTar(cli, client, files, to, { hasText: withText, canOverwrite: clobber })
         return
       }
       const { exportToFolder } = await import('../../src/cli/export/folder.ts')
-      await exportToFolder(cli, client, documents, to, {
+      await exportToFolder(cli, client, files, to, {
         hasText: withText,
         shouldDeleteExtra: deleteExtra,
         canDeleteAll: allowEmpty,

@@ -3,11 +3,11 @@ import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { readTar } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
-import type { DocumentView } from '../../documents/view.ts'
 import { bodyChunks } from '../remote/download-target.ts'
+import type { ExportFile } from './manifest.ts'
 
-export interface FetchedDocument {
-  readonly document: DocumentView
+export interface Fetched {
+  readonly item: ExportFile
   readonly file: Buffer
   /** null: not requested, or too long for a batch */
   readonly text: Buffer | null
@@ -17,51 +17,52 @@ export interface FetchedDocument {
 const smallFileBytes = 1 << 20
 const maxPerBatch = 200
 
-/** Divides documents into batches. A document with a large file is a batch of its own. */
-export function splitIntoBatches(documents: readonly DocumentView[]): DocumentView[][] {
-  const small = documents.filter(({ size }) => size < smallFileBytes)
-  const large = documents.filter(({ size }) => size >= smallFileBytes).map((document) => [document])
-  const batches: DocumentView[][] = []
+/** Divides files into batches. A large file and an old version are a batch of their own. */
+export function splitIntoBatches(files: readonly ExportFile[]): ExportFile[][] {
+  const { small = [], single = [] } = Object.groupBy(files, ({ size, version }) =>
+    size < smallFileBytes && version === null ? 'small' : 'single',
+  )
+  const batches: ExportFile[][] = []
   for (let from = 0; from < small.length; from += maxPerBatch) batches.push(small.slice(from, from + maxPerBatch))
-  return [...batches, ...large]
+  return [...batches, ...single.map((file) => [file])]
 }
 
 /**
- * Calls `save` with each document: first those that one request fetched, then the others with null. Stops when `save` returns false.
+ * Calls `save` with each file: first those that one request fetched, then the others with null. Stops when `save` returns false.
  */
 export async function fetchEach(
   client: Client,
-  batch: readonly DocumentView[],
+  batch: readonly ExportFile[],
   withText: boolean,
-  save: (document: DocumentView, fetched: FetchedDocument | null) => Promise<boolean>,
+  save: (item: ExportFile, fetched: Fetched | null) => Promise<boolean>,
 ): Promise<void> {
   const remaining = new Set(batch)
   for await (const fetched of fetchBatch(client, batch, withText)) {
-    remaining.delete(fetched.document)
-    if (!(await save(fetched.document, fetched))) return
+    remaining.delete(fetched.item)
+    if (!(await save(fetched.item, fetched))) return
   }
-  for (const document of remaining) if (!(await save(document, null))) return
+  for (const item of remaining) if (!(await save(item, null))) return
 }
 
 /**
- * Yields the documents of a batch whose files arrived intact. The others need a request of their own, which reports the reason: they are damaged,
+ * Yields the files of a batch that arrived intact. The others need a request of their own, which reports the reason: they are damaged,
  * deleted or large, or the server is of an earlier version.
  */
-async function* fetchBatch(client: Client, batch: readonly DocumentView[], withText: boolean): AsyncGenerator<FetchedDocument> {
+async function* fetchBatch(client: Client, batch: readonly ExportFile[], withText: boolean): AsyncGenerator<Fetched> {
   if (batch.length < 2) return
-  const byId = new Map(batch.map((document) => [document.id, document]))
+  const byId = new Map(batch.map((item) => [item.id, item]))
   const response = await client.documents.batchGet([...byId.keys()], { withText }).catch(() => null)
   if (!response) return
   const archive = readTar(bodyChunks(response))
   try {
-    let current: FetchedDocument | null = null
+    let current: Fetched | null = null
     for (let entry = await readEntry(archive); entry; entry = await readEntry(archive)) {
-      const document = byId.get(entry.path.slice(0, 36))
-      if (!document) continue
+      const item = byId.get(entry.path.slice(0, 36))
+      if (!item) continue
       if (entry.path[36] === '/') {
         if (current) yield current
-        current = isIntact(entry.content, document) ? { document, file: entry.content, text: null } : null
-      } else if (current?.document === document) current = { ...(current as FetchedDocument), text: entry.content }
+        current = isIntact(entry.content, item) ? { item, file: entry.content, text: null } : null
+      } else if (current?.item === item) current = { ...(current as Fetched), text: entry.content }
     }
     if (current) yield current
   } finally {
@@ -79,5 +80,5 @@ async function readEntry(archive: ReturnType<typeof readTar>): Promise<{ path: s
   }
 }
 
-const isIntact = (file: Buffer, { size, sha256 }: DocumentView): boolean =>
+const isIntact = (file: Buffer, { size, sha256 }: ExportFile): boolean =>
   file.length === size && createHash('sha256').update(file).digest('hex') === sha256

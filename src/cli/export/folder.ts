@@ -4,15 +4,14 @@ import { createReadStream } from 'node:fs'
 import { mkdir, readFile, stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
-import type { DocumentView } from '../../documents/view.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { saveFile } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
-import { type FetchedDocument, fetchEach, splitIntoBatches } from './fetch-batch.ts'
-import { exportFileName, type ManifestEntry, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
+import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
+import { type ExportFile, type ManifestEntry, manifestFileName, manifestKey, textFileName } from './manifest.ts'
 
 export interface ExportOptions {
   readonly hasText: boolean
@@ -25,11 +24,11 @@ export interface ExportOptions {
 
 const unknown = { size: null, sha256: null }
 
-/** Exports the documents and writes the manifest, also after an interruption. Throws Failure USAGE if the folder cannot be created, CONFLICT if all files would be deleted. */
+/** Exports the files and writes the manifest, also after an interruption. Throws Failure USAGE if the folder cannot be created, CONFLICT if all files would be deleted. */
 export async function exportToFolder(
   cli: Cli,
   client: Client,
-  documents: readonly DocumentView[],
+  files: readonly ExportFile[],
   folder: string,
   options: ExportOptions,
 ): Promise<void> {
@@ -37,41 +36,41 @@ export async function exportToFolder(
     throw usage(`--to ${folder}: ${error.message}`)
   })
   const manifest = await readManifest(folder)
-  if (options.shouldDeleteExtra && !options.canDeleteAll && documents.length === 0 && manifest.size > 0)
-    throw wouldEmpty(folder, manifest.size)
-  const requested = new Set(documents.map(({ id }) => id))
+  if (options.shouldDeleteExtra && !options.canDeleteAll && files.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
+  const requested = new Set(files.map((item) => manifestKey(item.entry(false))))
   const save = async (
-    document: DocumentView,
+    item: ExportFile,
     isThere: boolean,
-    fetched: FetchedDocument | null,
+    fetched: Fetched | null,
     onBytes: (bytes: number) => void,
   ): Promise<BatchItem> => {
-    const before = manifest.get(document.id)
-    const file = exportFileName(document)
+    const { id, file, size } = item
+    const hasText = options.hasText && item.hasText
+    const entry = item.entry(hasText)
+    const before = manifest.get(manifestKey(entry))
     const path = join(folder, file)
-    if (isThere) onBytes(document.size)
+    if (isThere) onBytes(size)
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
-    else await fetchTo(client, document, path, onBytes)
-    const hasText = options.hasText && document.status === 'completed'
-    if (hasText) await writeText(client, document, join(folder, textFileName(file)), before, fetched?.text ?? null)
-    manifest.set(document.id, manifestEntry(document, file, hasText))
-    return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id: document.id, bytes: document.size }
+    else await fetchTo(item, path, onBytes)
+    if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
+    manifest.set(manifestKey(entry), entry)
+    return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    items: splitIntoBatches(documents),
-    total: documents.length,
+    items: splitIntoBatches(files),
+    total: files.length,
     concurrency: options.concurrency,
-    totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
+    totalBytes: files.reduce((sum, { size }) => sum + size, 0),
     async runGroup(batch, runItem) {
-      const existing = new Set<DocumentView>()
-      for (const document of batch)
-        if (await isSame(join(folder, exportFileName(document)), document, manifest.get(document.id))) existing.add(document)
-      const saveItem = (document: DocumentView, fetched: FetchedDocument | null) =>
-        runItem(exportFileName(document), (onBytes) => save(document, existing.has(document), fetched, onBytes))
-      for (const document of existing) if (!(await saveItem(document, null))) return
-      const missing = batch.filter((document) => !existing.has(document))
+      const existing = new Set<ExportFile>()
+      for (const item of batch)
+        if (await isSame(join(folder, item.file), item, manifest.get(manifestKey(item.entry(false))))) existing.add(item)
+      const saveItem = (item: ExportFile, fetched: Fetched | null) =>
+        runItem(item.file, (onBytes) => save(item, existing.has(item), fetched, onBytes))
+      for (const item of existing) if (!(await saveItem(item, null))) return
+      const missing = batch.filter((item) => !existing.has(item))
       await fetchEach(client, missing, options.hasText, saveItem)
     },
     async finish(add, isReachable) {
@@ -87,8 +86,8 @@ const wouldEmpty = (folder: string, files: number): Failure =>
     fix: 'look at the filters with "dms documents list", or pass --allow-empty',
   })
 
-async function fetchTo(client: Client, { id }: DocumentView, path: string, onBytes: (bytes: number) => void): Promise<void> {
-  const response = await client.documents.download(id)
+async function fetchTo(item: ExportFile, path: string, onBytes: (bytes: number) => void): Promise<void> {
+  const response = await item.download()
   try {
     await saveFile(bodyChunks(response), path, expectedContent(response), true, onBytes)
   } finally {
@@ -97,18 +96,22 @@ async function fetchTo(client: Client, { id }: DocumentView, path: string, onByt
 }
 
 async function writeText(
-  client: Client,
-  document: DocumentView,
+  item: ExportFile,
+  entry: ManifestEntry,
   path: string,
   before: ManifestEntry | undefined,
   fetched: Buffer | null,
 ): Promise<void> {
-  const isThere = before?.text_file === basename(path) && before.updated_at === document.updated_at && (await stat(path).catch(() => null))
-  if (!isThere) await saveFile(chunks(fetched ?? Buffer.from(await client.documents.text(document.id))), path, unknown, true, () => {})
+  const isUnchanged = before?.text_file === basename(path) && changedAt(before) === changedAt(entry)
+  if (isUnchanged && (await stat(path).catch(() => null))) return
+  await saveFile(chunks(fetched ?? Buffer.from(await item.text())), path, unknown, true, () => {})
 }
 
+/** The text of an old version does not change. */
+const changedAt = (entry: ManifestEntry): string => (entry.current === false ? entry.created_at : entry.updated_at)
+
 /** Compares with the manifest, else by SHA-256. */
-async function isSame(path: string, { size, sha256 }: DocumentView, before: ManifestEntry | undefined): Promise<boolean> {
+async function isSame(path: string, { size, sha256 }: ExportFile, before: ManifestEntry | undefined): Promise<boolean> {
   const about = await stat(path).catch(() => null)
   if (about?.size !== size) return false
   if (before?.sha256 === sha256 && before.file === basename(path)) return true
@@ -124,10 +127,10 @@ async function removeExtra(
   requested: ReadonlySet<string>,
   add: (item: BatchItem) => void,
 ): Promise<void> {
-  for (const { id, file, text_file } of [...manifest.values()]) {
-    if (requested.has(id)) continue
+  for (const [key, { id, file, text_file }] of [...manifest]) {
+    if (requested.has(key)) continue
     for (const name of [file, text_file]) if (name !== undefined) await unlink(join(folder, name)).catch(ignoreMissing)
-    manifest.delete(id)
+    manifest.delete(key)
     add({ action: 'deleted', key: file, id })
   }
 }
@@ -136,7 +139,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** Reads the manifest by document id. Ignores entries whose names are paths. Throws Failure USAGE if it cannot be parsed. */
+/** Reads the manifest by key. Ignores entries whose names are paths. Throws Failure USAGE if it cannot be parsed. */
 async function readManifest(folder: string): Promise<Map<string, ManifestEntry>> {
   const text = await readFile(join(folder, manifestFileName), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
@@ -145,7 +148,7 @@ async function readManifest(folder: string): Promise<Map<string, ManifestEntry>>
   try {
     const lines = text.split('\n').filter((line) => line !== '')
     const entries = lines.map((line) => JSON.parse(line) as ManifestEntry)
-    return new Map(entries.filter(isOurs).map((entry) => [entry.id, entry]))
+    return new Map(entries.filter(isOurs).map((entry) => [manifestKey(entry), entry]))
   } catch {
     throw usage(`${join(folder, manifestFileName)} is not the manifest of an export`, 'export to another folder, or remove that file')
   }
@@ -158,8 +161,10 @@ async function* chunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes
 }
 
-/** Yields the manifest sorted by id, so that two manifests can be compared. */
+/** Yields the manifest sorted by id and version, so that two manifests can be compared. */
 async function* linesOf(manifest: ReadonlyMap<string, ManifestEntry>): AsyncGenerator<Uint8Array> {
-  const lines = [...manifest.values()].sort((one, other) => (one.id < other.id ? -1 : 1))
+  const lines = [...manifest.values()].sort((one, other) =>
+    one.id === other.id ? one.version - other.version : one.id < other.id ? -1 : 1,
+  )
   for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`)
 }

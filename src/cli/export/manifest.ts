@@ -1,13 +1,32 @@
-/** File names and manifest of an export. */
+/** Files and manifest of an export. */
 import { extname } from 'node:path'
+import type { Client } from '../../client/client.ts'
 import { truncateFilename } from '../../documents/file-names.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
-/** A line of manifest.jsonl: the document and its file names, relative to the manifest. */
-export interface ManifestEntry extends DocumentView {
+type Version = Awaited<ReturnType<Client['documents']['versions']>>[number]
+
+/** A line of manifest.jsonl: a document or one of its old versions, with file names relative to the manifest. */
+export type ManifestEntry = { readonly file: string; readonly text_file?: string } & (
+  | (DocumentView & { readonly current?: true })
+  | (Omit<Version, 'number' | 'current'> & { readonly id: string; readonly version: number; readonly current: false })
+)
+
+/** A file to export: that of a document, or of an old version. */
+export interface ExportFile {
+  readonly id: string
+  /** null: the current version, of which one request fetches many */
+  readonly version: number | null
+  readonly size: number
+  readonly sha256: string
+  readonly createdAt: string
+  /** file name in the export */
   readonly file: string
-  readonly text_file?: string
+  readonly hasText: boolean
+  entry(hasText: boolean): ManifestEntry
+  download(): Promise<Response>
+  text(): Promise<string>
 }
 
 export const manifestFileName = 'manifest.jsonl'
@@ -15,19 +34,44 @@ export const manifestFileName = 'manifest.jsonl'
 /** Limit in bytes: the name field of a tar header (100) minus the ending of the text file. */
 const maxBytes = 96
 
-/** Returns `contract-1a2b3c4d.pdf`. The end of the id makes it unique and repeatable. */
-export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>): string {
+/** Returns `contract-1a2b3c4d.pdf`, for an old version `contract-1a2b3c4d.v1.pdf`. The end of the id makes it unique and repeatable. */
+export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>, version: number | null = null): string {
   const name = safeName(filename)
   const extension = extname(name)
-  const mark = `-${id.replaceAll('-', '').slice(-12)}${extension}`
+  const mark = `-${id.replaceAll('-', '').slice(-12)}${version === null ? '' : `.v${version}`}${extension}`
   const stem = name.slice(0, name.length - extension.length)
   return `${truncateFilename(stem, Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
 }
 
 export const textFileName = (file: string): string => `${file}.txt`
 
-export const manifestEntry = (document: DocumentView, file: string, hasText: boolean): ManifestEntry => ({
-  ...document,
-  file,
-  ...(hasText ? { text_file: textFileName(file) } : {}),
-})
+/** Returns the key of a line: a document has one for its current version and one for each old version. */
+export const manifestKey = (entry: ManifestEntry): string => (entry.current === false ? `${entry.id} ${entry.version}` : entry.id)
+
+/** Returns the file of a document. `isPinned` requests its version by number, so that a new version cannot take its place. */
+export function documentFile({ documents }: Client, document: DocumentView, isPinned: boolean): ExportFile {
+  const { id, size, sha256, created_at, version } = document
+  const file = exportFileName(document)
+  return {
+    ...{ id, version: null, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
+    entry: (hasText) => ({ ...document, current: true, ...names(file, hasText) }),
+    download: () => (isPinned ? documents.downloadVersion(id, version) : documents.download(id)),
+    text: () => documents.text(id),
+  }
+}
+
+/** Returns the files of the old versions of a document. */
+export async function oldVersionFiles({ documents }: Client, { id, version }: DocumentView): Promise<ExportFile[]> {
+  const old = version < 2 ? [] : (await documents.versions(id)).filter(({ number }) => number < version)
+  return old.map(({ number, current: _, ...about }) => {
+    const file = exportFileName({ id, filename: about.filename }, number)
+    return {
+      ...{ id, version: number, size: about.size, sha256: about.sha256, createdAt: about.created_at, file, hasText: true },
+      entry: (hasText) => ({ id, version: number, current: false, ...about, ...names(file, hasText) }),
+      download: () => documents.downloadVersion(id, number),
+      text: () => documents.versionText(id, number),
+    }
+  })
+}
+
+const names = (file: string, hasText: boolean) => ({ file, ...(hasText ? { text_file: textFileName(file) } : {}) })

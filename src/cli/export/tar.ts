@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import { open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
-import type { DocumentView } from '../../documents/view.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
 import type { BatchItem } from '../output/batch-output.ts'
@@ -12,8 +11,8 @@ import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
-import { type FetchedDocument, fetchEach, splitIntoBatches } from './fetch-batch.ts'
-import { exportFileName, manifestEntry, manifestFileName, textFileName } from './manifest.ts'
+import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
+import { type ExportFile, manifestFileName, textFileName } from './manifest.ts'
 
 type Write = (chunk: Uint8Array) => Promise<void>
 
@@ -27,7 +26,7 @@ export interface TarOptions {
 export async function exportToTar(
   cli: Cli,
   client: Client,
-  documents: readonly DocumentView[],
+  files: readonly ExportFile[],
   path: string,
   { hasText: withText, canOverwrite }: TarOptions,
 ): Promise<void> {
@@ -35,7 +34,7 @@ export async function exportToTar(
   const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
   const file = await open(temporary, 'wx', 0o600)
   try {
-    await writeTar(cli, client, documents, withText, async (chunk) => void (await file.writeFile(chunk)), false)
+    await writeTar(cli, client, files, withText, async (chunk) => void (await file.writeFile(chunk)), false)
     if (cli.signal.aborted) return
     await file.sync()
     await rename(temporary, path)
@@ -46,13 +45,13 @@ export async function exportToTar(
 }
 
 /** Writes the archive to standard output, and failures to standard error. */
-export const exportToStdout = (cli: Cli, client: Client, documents: readonly DocumentView[], withText: boolean): Promise<void> =>
-  writeTar(cli, client, documents, withText, writeChunk, true)
+export const exportToStdout = (cli: Cli, client: Client, files: readonly ExportFile[], withText: boolean): Promise<void> =>
+  writeTar(cli, client, files, withText, writeChunk, true)
 
 async function writeTar(
   cli: Cli,
   client: Client,
-  documents: readonly DocumentView[],
+  files: readonly ExportFile[],
   withText: boolean,
   write: Write,
   isPipe: boolean,
@@ -67,30 +66,28 @@ async function writeTar(
     },
     finish() {},
   }
-  const append = async (document: DocumentView, fetched: FetchedDocument | null, onBytes: (bytes: number) => void): Promise<BatchItem> => {
-    const file = exportFileName(document)
-    const hasText = withText && document.status === 'completed'
-    const text = hasText ? (fetched?.text ?? Buffer.from(await client.documents.text(document.id))) : null
-    const modified = Date.parse(document.created_at) / 1000
+  const append = async (item: ExportFile, fetched: Fetched | null, onBytes: (bytes: number) => void): Promise<BatchItem> => {
+    const { id, file, size } = item
+    const hasText = withText && item.hasText
+    const text = hasText ? (fetched?.text ?? Buffer.from(await item.text())) : null
+    const modified = Date.parse(item.createdAt) / 1000
     if (fetched) {
       await writeBuffer(file, fetched.file, modified, write)
-      onBytes(document.size)
-    } else await writeDocument(client, document, file, modified, write, onBytes)
+      onBytes(size)
+    } else await writeFile(item, modified, write, onBytes)
     if (text) await writeBuffer(textFileName(file), text, modified, write)
-    lines.push(`${JSON.stringify(manifestEntry(document, file, hasText))}\n`)
-    return { action: 'created', key: file, id: document.id, bytes: document.size }
+    lines.push(`${JSON.stringify(item.entry(hasText))}\n`)
+    return { action: 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    items: splitIntoBatches(documents),
-    total: documents.length,
-    totalBytes: documents.reduce((sum, { size }) => sum + size, 0),
+    items: splitIntoBatches(files),
+    total: files.length,
+    totalBytes: files.reduce((sum, { size }) => sum + size, 0),
     ...(isPipe ? { batch: silent } : {}),
     async runGroup(batch, runItem) {
-      await fetchEach(client, batch, withText, (document, fetched) =>
-        runItem(exportFileName(document), (onBytes) => append(document, fetched, onBytes)),
-      )
+      await fetchEach(client, batch, withText, (item, fetched) => runItem(item.file, (onBytes) => append(item, fetched, onBytes)))
     },
     async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return
@@ -98,18 +95,16 @@ async function writeTar(
       await write(tarEnd)
     },
   })
-  if (isPipe && failed > 0) cli.exit = failed === documents.length ? 'FAILED' : 'PARTIAL'
+  if (isPipe && failed > 0) cli.exit = failed === files.length ? 'FAILED' : 'PARTIAL'
 }
 
-async function writeDocument(
-  client: Client,
-  { id, size, sha256 }: DocumentView,
-  file: string,
+async function writeFile(
+  { file, size, sha256, download }: ExportFile,
   modified: number,
   write: Write,
   onBytes: (bytes: number) => void,
 ): Promise<void> {
-  const response = await client.documents.download(id)
+  const response = await download()
   await write(tarHeader(file, size, modified))
   // The header has announced the size: a failure from here on damages the archive.
   try {

@@ -137,6 +137,7 @@ describe('the nevers', () => {
       'src/documents/trash/destroy.ts',
       'src/documents/trash/trash.ts',
       'src/documents/versions/current-version.ts',
+      'src/documents/versions/stored-bytes.ts',
       'src/documents/versions/versions.ts',
       'src/documents/view.ts',
       'src/jobs/groups.ts',

@@ -1,32 +1,48 @@
 /** Prometheus metrics of the whole installation, read from the database. Every server process exports the same values. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { loadStoredBytes } from '../documents/versions/stored-bytes.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
-import { type Family, family, gauge } from './exposition.ts'
+import { type Family, family, gauge, type Sample } from './exposition.ts'
 import { openFinishedJobs } from './finished-jobs.ts'
 import { diskFree } from './host.ts'
 import { countConnections } from './metrics.ts'
 
 /** Lifetime of cached totals over whole tables. */
 const cacheMs = 60_000
+/** Lifetime of the cached sums of stored bytes by use: they take a second per million versions. */
+const bytesCacheMs = 600_000
 
 /** Returns a function that reads the metrics. Without the database it returns `dms_database_up 0` only. */
 export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
   const finishedJobs = openFinishedJobs(app)
-  let cached: { at: number; families: Family[] } | null = null
-  const totals = async (): Promise<Family[]> => {
-    const now = app.monotonicMs()
-    if (!cached || now - cached.at >= cacheMs) cached = { at: now, families: await tableTotals(app) }
-    return cached.families
-  }
+  const totals = cache(app, cacheMs, () => tableTotals(app))
+  const bytes = cache(app, bytesCacheMs, () => versionTotals(app))
   return async () => {
     try {
-      const families = await Promise.all([queue(app), connections(app), sources(app), runs(app), finishedJobs(), totals()])
+      const families = await Promise.all([
+        queue(app),
+        connections(app),
+        sources(app),
+        runs(app),
+        finishedJobs(),
+        totals(),
+        bytes().catch(() => []),
+      ])
       return [gauge('dms_database_up', 'Whether the database answers.', 1), ...families.flat()]
     } catch (error) {
       app.log.warn({ err: (error as Error).message }, 'cannot read metrics from the database')
       return [gauge('dms_database_up', 'Whether the database answers.', 0)]
     }
+  }
+}
+
+function cache(app: App, maxAgeMs: number, load: () => Promise<Family[]>): () => Promise<Family[]> {
+  let cached: { at: number; families: Family[] } | null = null
+  return async () => {
+    const now = app.monotonicMs()
+    if (!cached || now - cached.at >= maxAgeMs) cached = { at: now, families: await load() }
+    return cached.families
   }
 }
 
@@ -165,3 +181,17 @@ async function tableTotals(app: App): Promise<Family[]> {
     ...(index ?? []),
   ]
 }
+
+async function versionTotals({ db }: App): Promise<Family[]> {
+  const { total, oldVersions, trash, versionCount, oldVersionCount, trashedCount } = await loadStoredBytes(db)
+  const bytes = { current: total - oldVersions - trash, old_versions: oldVersions, trash }
+  const counts = { current: versionCount - oldVersionCount, old: oldVersionCount }
+  return [
+    gauge('dms_trash_documents', 'Documents in the trash.', trashedCount),
+    family('dms_document_versions', 'gauge', 'Versions of documents that are not in the trash.', samplesOf('state', counts)),
+    family('dms_storage_use_bytes', 'gauge', 'Size of stored files by the only use they have.', samplesOf('use', bytes)),
+  ]
+}
+
+const samplesOf = (label: string, values: Readonly<Record<string, number>>): Sample[] =>
+  Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))

@@ -1,11 +1,13 @@
 import { readFile } from 'node:fs/promises'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { moveToTrash } from '../../src/documents/trash/trash.ts'
 import { ocr } from '../../src/metrics/metrics.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { openRecorder } from '../../src/server/http/request-metrics.ts'
 import { openMetricsPort } from '../../src/server/metrics-port.ts'
 import { openWebSockets } from '../../src/server/websocket/websocket.ts'
 import { startApp, upload } from '../support/app.ts'
+import { replace } from '../support/data/versions.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
@@ -256,6 +258,28 @@ describe('GET /metrics', () => {
     expect(sample(text, 'dms_storage_free_bytes')).toBeGreaterThan(0)
     expect(sample(text, 'dms_database_up')).toBe(1)
     expect(sample(text, 'process_resident_memory_bytes')).toBeGreaterThan(1e7)
+  })
+
+  test('versions, the trash, and bytes by their only use: bytes of several versions count once', async () => {
+    const started = await startServer()
+    const { app, asAda, asBob, runJobs, url } = started
+    const [one, two, three] = [
+      await upload(asAda, 'a.txt', 'apples'),
+      await upload(asAda, 'b.txt', 'bananas!'),
+      await upload(asAda, 'c.txt', 'cherry'),
+    ]
+    await upload(asBob, 'b.txt', 'bananas!')
+    for (const text of ['oranges and', 'apples', 'lemons']) await replace(asAda, one.id, 'a.txt', text)
+    await replace(asAda, two.id, 'b.txt', 'grapes')
+    await runJobs()
+    await app.db.transaction().execute((trx) => moveToTrash(app, trx, null, [three.id]))
+    const text = await (await fetch(`${url}/metrics`)).text()
+    expect(sample(text, 'dms_trash_documents')).toBe(1)
+    const ofState = (state: string) => sample(text, `dms_document_versions{state="${state}"}`)
+    expect([ofState('current'), ofState('old')]).toEqual([3, 4])
+    const of = (use: string) => sample(text, `dms_storage_use_bytes{use="${use}"}`)
+    const [current, old, trash] = ['lemonsgrapesbananas!', 'applesoranges and', 'cherry'].map(({ length }) => length)
+    expect([of('current'), of('old_versions'), of('trash')]).toEqual([current, old, trash])
   })
 
   test('401 for a stranger and 403 for a user from where nobody is allowed; 200 for an admin from everywhere', async () => {

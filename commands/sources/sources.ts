@@ -17,6 +17,7 @@ import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { rollback } from './rollback.ts'
 import { status } from './status.ts'
 import { sync } from './sync.ts'
 
@@ -30,6 +31,7 @@ export const sources = (cli: Cli) =>
     test(cli),
     sync(cli),
     status(cli),
+    rollback(cli),
     rotateKey(cli),
   ])
 

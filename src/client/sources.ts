@@ -1,9 +1,11 @@
 import type { z } from 'zod'
 import type * as routes from '../sources/routes.ts'
+import type * as views from '../sources/view.ts'
 import { type OpenConnection, pathOf, withQuery } from './connection.ts'
 
-export type Source = z.infer<typeof routes.SourceAnswer>
-export type SyncStatus = z.infer<typeof routes.StatusAnswer>
+export type Source = z.infer<typeof views.SourceAnswer>
+export type Rollback = z.infer<typeof views.RollbackAnswer>
+export type SyncStatus = z.infer<typeof views.StatusAnswer>
 
 /** Sources of documents. */
 export const sources = ({ call }: OpenConnection) => ({
@@ -24,5 +26,8 @@ export const sources = ({ call }: OpenConnection) => ({
   planSync: (id: string, options: z.input<typeof routes.PlanOptions> = {}): Promise<z.infer<typeof routes.PlanAnswer>> =>
     call('POST', pathOf('sources', id, 'sync', 'plan'), options),
   syncStatus: (id: string): Promise<SyncStatus> => call('GET', pathOf('sources', id, 'sync-status')),
+  /** Returns the documents to their versions of `before`. */
+  rollback: (id: string, options: z.input<typeof routes.RollbackOptions>): Promise<Rollback> =>
+    call('POST', pathOf('sources', id, 'rollback'), options),
   cancelSync: (id: string): Promise<z.infer<typeof routes.SyncAnswer>> => call('POST', pathOf('sources', id, 'cancel')),
 })

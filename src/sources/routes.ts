@@ -1,15 +1,16 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { listOf } from '../http/input.ts'
+import { listOf, moment } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
+import { rollback } from './rollback.ts'
 import * as sources from './sources.ts'
 import * as syncs from './sync/start-sync.ts'
 import { listPlan } from './sync/sync-plan.ts'
 import * as testing from './test-connection.ts'
+import { RollbackAnswer, SourceAnswer, StatusAnswer, statusView, Type, view } from './view.ts'
 
-const Type = z.enum(['webdav', 'local_folder', 's3'])
 const Interval = z.union(
   [
     z.literal(0),
@@ -54,27 +55,9 @@ export const SyncOptions = z.object({
   accept_changes: z.boolean().default(false),
 })
 export const PlanOptions = z.object({ full: z.boolean().default(false), max_files: z.int().min(1).max(10_000).default(1000) })
+export const RollbackOptions = z.object({ before: moment, dry_run: z.boolean().default(false) })
 const RemoveQuery = z.object({ documents: z.enum(['keep', 'delete']).default('keep') })
 
-export const SourceAnswer = z.object({
-  id: z.uuid(),
-  owner_id: z.uuid(),
-  name: z.string(),
-  type: Type,
-  url: z.string(),
-  /** whether there is a username or a password; neither is ever shown */
-  has_credentials: z.boolean(),
-  status: z.enum(['active', 'syncing', 'error', 'disabled']),
-  last_sync: z.iso.datetime().nullable(),
-  next_sync: z.iso.datetime().nullable(),
-  last_error: z.string().nullable(),
-  document_count: z.int(),
-  sync_interval: z.int(),
-  recursive: z.boolean(),
-  file_patterns: z.array(z.string()),
-  created_at: z.iso.datetime(),
-  updated_at: z.iso.datetime(),
-})
 export const ListAnswer = z.object({ sources: z.array(SourceAnswer), pagination: CursorPagination })
 export const TestAnswer = z.object({
   ok: z.boolean(),
@@ -90,28 +73,6 @@ export const PlanAnswer = z.object({
   /** the sync would stop with this error, judged by the listing */
   stop: z.object({ code: z.string(), message: z.string() }).nullable(),
 })
-export const StatusAnswer = z.object({
-  source_id: z.uuid(),
-  job_id: z.uuid().nullable(),
-  state: z.enum(['idle', 'queued', 'running', 'completed', 'failed', 'cancelled']),
-  processed: z.int(),
-  total: z.int(),
-  current_file: z.string().nullable(),
-  created: z.int(),
-  updated: z.int(),
-  unchanged: z.int(),
-  skipped: z.int(),
-  failed: z.int(),
-  removed: z.int(),
-  bytes: z.int(),
-  /** the first hundred */
-  errors: z.array(z.object({ path: z.string(), code: z.string(), message: z.string() })),
-  /** why the sync as a whole failed */
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
-  started_at: z.iso.datetime().nullable(),
-  finished_at: z.iso.datetime().nullable(),
-})
-
 const ids = { id: 'SOURCE_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => [
@@ -190,6 +151,19 @@ export const routes = (app: App): Route[] => [
   ),
   user('GET /api/sources/:id/sync/status', { summary: 'Get the progress of the sync (alias)', ids, answer: StatusAnswer }, status(app)),
   user(
+    'POST /api/sources/:id/rollback',
+    {
+      summary: 'Return the documents of a source to their versions of a moment',
+      description:
+        'Each document gets the bytes of that moment as a new version. Later documents move to the trash, documents trashed since return. Repeatable.',
+      ids,
+      body: RollbackOptions,
+      answer: RollbackAnswer,
+      errors: ['SOURCE_SYNC_IN_PROGRESS'],
+    },
+    ({ actor, param, body }) => rollback(app, actor, param('id'), body),
+  ),
+  user(
     'POST /api/sources/:id/cancel',
     { summary: 'Cancel a pending or running sync; fetched documents are kept', ids, answer: SyncAnswer, errors: ['CONFLICT'] },
     async ({ actor, param }) => ({ message: 'Sync cancelled.', job_id: await syncs.cancelSync(app, actor, param('id')) }),
@@ -200,29 +174,3 @@ function status(app: App) {
   return async ({ actor, param }: { actor: Parameters<typeof sources.get>[1]; param(name: string): string }) =>
     statusView(await syncs.syncStatus(app, actor, param('id')))
 }
-
-const view = (source: sources.Source): z.infer<typeof SourceAnswer> => ({
-  id: source.id,
-  owner_id: source.owner_id,
-  name: source.name,
-  type: source.type,
-  url: source.url,
-  has_credentials: source.credentials !== null,
-  status: source.is_syncing && source.status !== 'disabled' ? 'syncing' : source.status,
-  last_sync: source.last_sync?.toISOString() ?? null,
-  next_sync: source.next_sync?.toISOString() ?? null,
-  last_error: source.last_error,
-  document_count: source.document_count,
-  sync_interval: source.sync_interval,
-  recursive: source.recursive,
-  file_patterns: source.file_patterns,
-  created_at: source.created_at.toISOString(),
-  updated_at: source.updated_at.toISOString(),
-})
-
-const statusView = ({ error_code, error_message, started_at, finished_at, ...status }: syncs.SyncStatus): z.infer<typeof StatusAnswer> => ({
-  ...status,
-  error: error_code === null ? null : { code: error_code, message: error_message ?? '' },
-  started_at: started_at?.toISOString() ?? null,
-  finished_at: finished_at?.toISOString() ?? null,
-})

@@ -125,6 +125,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'sources.planSync': ({ sources }) => sources.planSync('a/b'),
   'sources.sync': ({ sources }) => sources.sync('a/b', { full: true }),
   'sources.syncStatus': ({ sources }) => sources.syncStatus('a/b'),
+  'sources.rollback': ({ sources }) => sources.rollback('a/b', { before: '2026-11-20', dry_run: true }),
   'sources.cancelSync': ({ sources }) => sources.cancelSync('a/b'),
   'metrics.system': ({ metrics }) => metrics.system(),
   'metrics.ocr': ({ metrics }) => metrics.ocr(),

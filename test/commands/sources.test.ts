@@ -84,6 +84,42 @@ describe.each(ways)('%s:', (way) => {
   })
 })
 
+describe.each(ways)('%s:', (way) => {
+  test('rollback: returns the documents; -n changes nothing; 2 without a terminal or for a later time; 0 if there is nothing to do', async () => {
+    const { dms, make, put, app, asAdmin } = await start(way)
+    for (let file = 0; file < 20; file++) await put(`${file}.txt`, `clean ${file}`)
+    await make('share', { sync_interval: 0 })
+    expect((await dms(['sources', 'sync', 'share'])).code).toBe(0)
+    const before = app.now().toISOString()
+    for (let file = 0; file < 20; file++) await put(file < 10 ? `${file}.txt` : `${file}.txt.locked`, `encrypted ${file}`)
+    await put('11.txt', 'encrypted')
+    const stopped = await dms(['sources', 'sync', 'share', '-o', 'jsonl'])
+    expect(stopped.code).toBe(3)
+    expect(readBatch(stopped.stdout).items).toMatchObject([{ state: 'failed', error: { code: 'SYNC_LOOKS_DESTRUCTIVE' } }])
+    expect((await dms(['sources', 'sync', 'share', '-n'])).stderr).toContain('the sync would stop')
+    expect((await dms(['sources', 'sync', 'share', '--accept-changes', '-q'])).code).toBe(0)
+    const rollBack = ['sources', 'rollback', 'share', '--before', before, '-o', 'jsonl']
+    const refused = await Promise.all([rollBack, [...rollBack.slice(0, 3), '--before', '2999-01-01', '-y']].map((args) => dms(args)))
+    expect(refused.map(({ code }) => code)).toEqual([2, 2])
+    expect(readBatch((await dms([...rollBack, '-n'])).stdout).summary).toMatchObject({
+      dry_run: true,
+      restored: 11,
+      trashed: 10,
+      failed: 0,
+    })
+    const done = await dms([...rollBack, '-y'])
+    expect(done.code).toBe(0)
+    const { items, summary } = readBatch(done.stdout)
+    expect(items).toContainEqual(expect.objectContaining({ action: 'restored', key: '3.txt' }))
+    expect(items).toContainEqual(expect.objectContaining({ action: 'trashed', key: '13.txt.locked' }))
+    expect(summary).toMatchObject({ command: 'sources rollback', restored: 11, trashed: 10, unchanged: 9, failed: 0, has_more: false })
+    const documents = await Array.fromAsync(asAdmin.documents.list())
+    expect(documents.map(({ filename }) => filename).sort()).toEqual(Array.from({ length: 20 }, (_, file) => `${file}.txt`).sort())
+    const again = await dms([...rollBack, '-y'])
+    expect(readBatch(again.stdout).summary).toMatchObject({ restored: 0, trashed: 0, unchanged: 30 })
+  })
+})
+
 test('add, list, get, update, test, remove by name or id; 2, 3 and 6 for failures', async () => {
   const { dms, add, root, put, asAdmin } = await start('here')
   await put('a.pdf', 'alpha')

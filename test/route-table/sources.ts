@@ -1,3 +1,4 @@
+import { Busy } from '../../src/db/lock.ts'
 import { localFolder, type Person, type Rows, type World } from '../support/route-table.ts'
 
 /** A folder of the server, which only admins may make a source of: it can be read without anybody at the other end. */
@@ -53,5 +54,17 @@ export const rows: Rows = {
   'POST /api/sources/:id/sync/plan': { good: async (world, who) => ({ ...(await own(world, who)), json: { max_files: 3 } }) },
   'GET /api/sources/:id/sync-status': { good: syncing },
   'GET /api/sources/:id/sync/status': { good: syncing },
+  'POST /api/sources/:id/rollback': {
+    good: async (world, who) => ({ ...(await own(world, who)), json: { before: '2026-01-01T00:00:00Z' } }),
+    errors: {
+      SOURCE_SYNC_IN_PROGRESS: async (world, who) => {
+        const connect = async () => {
+          throw new Busy('source', 'dms worker', null)
+        }
+        const app = { ...world.app, database: { ...world.app.database, connect } }
+        return { ...(await own(world, who)), json: { before: '2026-01-01T00:00:00Z' }, app }
+      },
+    },
+  },
   'POST /api/sources/:id/cancel': { good: syncing, errors: { CONFLICT: own } },
 }

@@ -63,6 +63,7 @@ test('404 SOURCE_NOT_FOUND for what is not one’s own; admins see all', async (
     () => asBob.sources.sync(id),
     () => asBob.sources.syncStatus(id),
     () => asBob.sources.cancelSync(id),
+    () => asBob.sources.rollback(id, { before: '2020-01-01' }),
     () => asBob.sources.get('nonsense'),
   ])
     await expect(ask()).rejects.toMatchObject(missing)

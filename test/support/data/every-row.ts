@@ -98,6 +98,11 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'sources test': { args: ({ name }) => [`source of ${name}`], who: 'admin', prints: 'changing' },
   'sources status': { args: ({ name }) => [`source of ${name}`], who: 'admin' },
   'sources update': { args: ({ name }) => [`source of ${name}`, '--interval', '2h'], who: 'admin' },
+  'sources rollback': {
+    args: ({ name }) => [`source of ${name}`, '--before', '1h', '-n'],
+    who: 'admin',
+    asks: ({ name }) => [`source of ${name}`, '--before', '1h'],
+  },
   'sources sync': { elsewhere: 'test/commands/sources.test.ts' },
   'sources rotate-key': { elsewhere: 'test/commands/sources.test.ts' },
   'sources remove': { args: ({ name }) => [`source of ${name}`, '-y'], who: 'admin', asks: ({ name }) => [`source of ${name}`] },

@@ -1,0 +1,98 @@
+/** API views of sources, syncs and rollbacks. */
+import { z } from 'zod'
+import type { Source } from './sources.ts'
+import type { SyncStatus } from './sync/start-sync.ts'
+
+export const Type = z.enum(['webdav', 'local_folder', 's3'])
+export const SourceAnswer = z.object({
+  id: z.uuid(),
+  owner_id: z.uuid(),
+  name: z.string(),
+  type: Type,
+  url: z.string(),
+  /** whether there is a username or a password; neither is ever shown */
+  has_credentials: z.boolean(),
+  status: z.enum(['active', 'syncing', 'error', 'disabled']),
+  last_sync: z.iso.datetime().nullable(),
+  next_sync: z.iso.datetime().nullable(),
+  last_error: z.string().nullable(),
+  document_count: z.int(),
+  sync_interval: z.int(),
+  recursive: z.boolean(),
+  file_patterns: z.array(z.string()),
+  created_at: z.iso.datetime(),
+  updated_at: z.iso.datetime(),
+})
+
+export const StatusAnswer = z.object({
+  source_id: z.uuid(),
+  job_id: z.uuid().nullable(),
+  state: z.enum(['idle', 'queued', 'running', 'completed', 'failed', 'cancelled']),
+  processed: z.int(),
+  total: z.int(),
+  current_file: z.string().nullable(),
+  created: z.int(),
+  updated: z.int(),
+  unchanged: z.int(),
+  skipped: z.int(),
+  failed: z.int(),
+  removed: z.int(),
+  bytes: z.int(),
+  /** the first hundred */
+  errors: z.array(z.object({ path: z.string(), code: z.string(), message: z.string() })),
+  /** why the sync as a whole failed */
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  started_at: z.iso.datetime().nullable(),
+  finished_at: z.iso.datetime().nullable(),
+})
+
+export const RollbackAnswer = z.object({
+  restored: z.int(),
+  trashed: z.int(),
+  unchanged: z.int(),
+  failed: z.int(),
+  /** at most 10,000 documents that are not unchanged, failed ones first */
+  items: z.array(
+    z.object({
+      document_id: z.uuid(),
+      title: z.string(),
+      filename: z.string(),
+      path: z.string().nullable(),
+      action: z.enum(['restored', 'trashed', 'failed']),
+      error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    }),
+  ),
+  has_more: z.boolean(),
+})
+
+export const view = (source: Source): z.infer<typeof SourceAnswer> => ({
+  id: source.id,
+  owner_id: source.owner_id,
+  name: source.name,
+  type: source.type,
+  url: source.url,
+  has_credentials: source.credentials !== null,
+  status: source.is_syncing && source.status !== 'disabled' ? 'syncing' : source.status,
+  last_sync: source.last_sync?.toISOString() ?? null,
+  next_sync: source.next_sync?.toISOString() ?? null,
+  last_error: source.last_error,
+  document_count: source.document_count,
+  sync_interval: source.sync_interval,
+  recursive: source.recursive,
+  file_patterns: source.file_patterns,
+  created_at: source.created_at.toISOString(),
+  updated_at: source.updated_at.toISOString(),
+})
+
+export const statusView = ({
+  error_code,
+  error_message,
+  started_at,
+  finished_at,
+  ...status
+}: SyncStatus): z.infer<typeof StatusAnswer> => ({
+  ...status,
+  error: error_code === null ? null : { code: error_code, message: error_message ?? '' },
+  started_at: started_at?.toISOString() ?? null,
+  finished_at: finished_at?.toISOString() ?? null,
+})

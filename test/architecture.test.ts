@@ -144,6 +144,7 @@ describe('the nevers', () => {
       'src/jobs/leases.ts',
       'src/jobs/queue.ts',
       'src/shared-links/shared-links.ts',
+      'src/sources/rollback.ts',
       'src/sources/sync/change-counts.ts',
       'src/sources/sync/ingest.ts',
       'src/sources/sync/ledger.ts',

@@ -27,6 +27,7 @@ async function listNames(cli: Cli, kind: Kind, prefix: string): Promise<string[]
   if (kind === 'context') return ['local', ...(await loadContexts(cli.env)).byName.keys()]
   const client = await cli.client()
   if (kind === 'label') return (await client.labels.list()).map(({ name }) => name)
+  if (kind === 'hold') return (await client.holds.list({ released: false })).map(({ name }) => name)
   if (kind === 'source') return (await client.sources.list()).map(({ name }) => name)
   return (await client.users.page({ per_page: 100, ...(prefix === '' ? {} : { q: prefix }) })).data.map(({ username }) => username)
 }

@@ -78,12 +78,13 @@ async function openLocalInstallation(cli: Cli): Promise<LazyInstallation> {
 }
 
 async function loadLocalChecks(installation: LazyInstallation): Promise<Check[]> {
-  const [{ machineChecks }, { databaseChecks }, { storeChecks }] = await Promise.all([
+  const [{ machineChecks }, { databaseChecks }, { storeChecks }, { retentionChecks }] = await Promise.all([
     import('../src/doctor/machine.ts'),
     import('../src/doctor/database.ts'),
     import('../src/doctor/store.ts'),
+    import('../src/doctor/retention.ts'),
   ])
-  return [...machineChecks(installation), ...databaseChecks(installation), ...storeChecks(installation)]
+  return [...machineChecks(installation), ...databaseChecks(installation), ...storeChecks(installation), ...retentionChecks(installation)]
 }
 
 async function loadRemoteChecks(cli: Cli, url: string): Promise<Check[]> {

@@ -28,6 +28,7 @@ export const codes = {
   DOCUMENT_NOT_FOUND: [404, 'The document does not exist.'],
   VERSION_NOT_FOUND: [404, 'The document has no version with this number.'],
   LABEL_NOT_FOUND: [404, 'The label does not exist.'],
+  HOLD_NOT_FOUND: [404, 'The hold does not exist.'],
   SOURCE_NOT_FOUND: [404, 'The source does not exist.'],
   USER_NOT_FOUND: [404, 'The user does not exist.'],
   NOTIFICATION_NOT_FOUND: [404, 'The notification does not exist.'],

@@ -6,12 +6,15 @@ import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/out
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { ClientError } from '../../src/client/client.ts'
+import { maxRetentionDays } from '../../src/documents/retention.ts'
 
 const columns: PlainColumn[] = [
   { name: 'id', show: 'wide' },
   ...columnsOf(['name', 'color']),
   { name: 'document_count', title: 'DOCUMENTS', align: 'right' },
   ...columnsOf(['created_by', 'created_at']),
+  { name: 'retention_days', title: 'RETENTION', align: 'right', show: 'wide' },
+  { name: 'retention_scope', title: 'RETAINS', show: 'wide' },
   { name: 'description', show: 'wide' },
 ]
 
@@ -34,6 +37,13 @@ const list = (cli: Cli) =>
       cli.print(await client.labels.list(), { columns })
     })
 
+/** Parses --retention-days. Throws Failure USAGE. */
+function parseRetentionDays(text: string | undefined): number | undefined {
+  if (text !== undefined && !/^[1-9]\d{0,4}$/.test(text))
+    throw usage(`--retention-days ${text}: not a number of days from 1 to ${maxRetentionDays}`)
+  return text === undefined ? undefined : Number(text)
+}
+
 const create = (cli: Cli) =>
   manual('create <name>', {
     summary: 'Create a label',
@@ -41,16 +51,19 @@ const create = (cli: Cli) =>
       ['labels create invoices', ''],
       ["labels create urgent --colour '#cc0000' --description 'today'", ''],
       ['labels create inbox --if-absent -q', 'for a setup script'],
+      ['labels create invoices --retention-days 3650', 'nobody destroys its documents for ten years'],
     ],
     exits: '0 created (or exists, with --if-absent) · 2 invalid value · 4 not signed in · 7 name taken',
   })
     .option('--colour <#rrggbb>', 'colour of the label, also --color', defaultColor)
     .option('--description <text>', 'description')
+    .option('--retention-days <days>', 'days for which its documents cannot be destroyed')
     .option('--if-absent', 'succeed if a label of this name exists')
-    .action(async (name: string, flags: { colour: string; description?: string; ifAbsent?: boolean }) => {
+    .action(async (name: string, flags: { colour: string; description?: string; retentionDays?: string; ifAbsent?: boolean }) => {
       const { colour: color, description, ifAbsent } = flags
+      const retention_days = parseRetentionDays(flags.retentionDays)
       const client = await cli.client()
-      const created = await client.labels.create({ name, color, description }).catch((error: ClientError) => {
+      const created = await client.labels.create({ name, color, description, retention_days }).catch((error: ClientError) => {
         if (ifAbsent && error.code === 'DUPLICATE_RESOURCE') return null
         throw error
       })
@@ -61,22 +74,28 @@ const create = (cli: Cli) =>
 
 const update = (cli: Cli) =>
   manual('update <label>', {
-    summary: 'Change name, colour or description of a label',
+    summary: 'Change name, colour, description or retention of a label',
     examples: [
       ['labels update invoices --name bills', ''],
       ["labels update urgent --colour '#ff0000'", ''],
+      ['labels update invoices --retention-days 3650', 'retains its documents for ten years; nothing shortens that'],
+    ],
+    notes: [
+      'A retention counts from the creation of the document. Set by an admin it retains documents of all users, else only those of the owner of the label.',
     ],
     exits: '0 changed · 2 invalid value · 5 not the owner, and not an admin · 6 no such label · 7 name taken',
   })
     .option('--name <name>', 'new name')
     .option('--colour <#rrggbb>', 'new colour')
     .option('--description <text>', 'new description')
-    .action(async (nameOrId: string, flags: { name?: string; colour?: string; description?: string }) => {
+    .option('--retention-days <days>', 'days for which its documents cannot be destroyed, or none')
+    .action(async (nameOrId: string, flags: { name?: string; colour?: string; description?: string; retentionDays?: string }) => {
       const { name, colour: color, description } = flags
-      if (Object.keys(flags).length === 0) throw usage('nothing to change', 'pass --name, --colour or --description')
+      const retention_days = flags.retentionDays === 'none' ? null : parseRetentionDays(flags.retentionDays)
+      if (Object.keys(flags).length === 0) throw usage('nothing to change', 'pass --name, --colour, --description or --retention-days')
       const client = await cli.client()
       const { id } = await findLabel(client, nameOrId)
-      const label = await client.labels.update(id, { name, description, color })
+      const label = await client.labels.update(id, { name, description, color, retention_days })
       cli.print(label, { columns, sentence: `✓ Updated label "${label.name}"` })
     })
 

@@ -4,6 +4,7 @@ import { auth } from './auth.ts'
 import { comments } from './comments.ts'
 import { type ClientOptions, type Connection, connect, type OpenConnection, type Transport } from './connection.ts'
 import { documents } from './documents.ts'
+import { holds } from './holds.ts'
 import { labels } from './labels.ts'
 import { notifications } from './notifications.ts'
 import { ocrQueue } from './ocr-queue.ts'
@@ -26,6 +27,7 @@ const domains = {
   tokens,
   documents,
   labels,
+  holds,
   search,
   ocrQueue,
   comments,

@@ -150,6 +150,7 @@ export const schema = {
   },
   documents: {
     on_duplicate: choice(['allow', 'reject', 'return'], 'allow', 'DMS_DOCUMENTS_ON_DUPLICATE'),
+    worm: flag(false, 'DMS_DOCUMENTS_WORM'),
   },
   auth: {
     method: choice(['local', 'oidc'], 'local', 'AUTH_METHOD'),

@@ -38,6 +38,21 @@ export const isRetained = (table = 'documents'): RawBuilder<boolean> => sql`(
     select from hold_documents join holds on holds.id = hold_id
     where hold_documents.document_id = ${sql.ref(`${table}.id`)} and holds.released_at is null))`
 
+/** Selects the ids of all documents under retention or hold by index, except those whose label has not been applied yet. */
+export const retainedIds = sql`
+  select id from documents where retain_until > ${clock}
+  union select document_id from hold_documents join holds on holds.id = hold_id where released_at is null`
+
+/** Throws RETENTION in WORM mode, where only maintenance destroys documents and versions. */
+export function assertNotWorm({ config }: App): void {
+  if (config.documents.worm)
+    throw new AppError(
+      'RETENTION',
+      { worm: true },
+      'documents.worm is set: only maintenance destroys documents, after their time in the trash.',
+    )
+}
+
 interface Retained {
   id: string
   retain_until: Date | null

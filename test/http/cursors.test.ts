@@ -39,6 +39,8 @@ const routes = [
   'GET /api/shared/links/document/:document_id',
   'GET /api/ocr/queue',
   'GET /api/labels',
+  'GET /api/holds',
+  'GET /api/retention/report',
   'GET /api/sources',
   'GET /api/tokens',
   'GET /api/comments/documents/:document_id/comments',
@@ -56,8 +58,11 @@ const moment = (at: number) => new Date(Date.UTC(2026, 0, 1 + (at % 3)))
 async function listsOf(world: World): Promise<Record<string, List>> {
   const { db } = world.app
   const documentId = await world.document(world.ada)
+  const { id: holdId } = await world.asAdmin.holds.create({ name: 'of the report' })
   const remove =
-    (table: 'documents' | 'users' | 'notifications' | 'shared_links' | 'jobs' | 'labels' | 'sources' | 'api_tokens' | 'comments') =>
+    (
+      table: 'documents' | 'users' | 'notifications' | 'shared_links' | 'jobs' | 'labels' | 'holds' | 'sources' | 'api_tokens' | 'comments',
+    ) =>
     (id: string) =>
       db.deleteFrom(table).where('id', '=', id).execute()
   const document = async (at: number): Promise<string> => {
@@ -174,6 +179,33 @@ async function listsOf(world: World): Promise<Record<string, List>> {
       },
       remove: remove('labels'),
       change: (id) => db.updateTable('labels').set({ description: 'changed' }).where('id', '=', id).execute(),
+    },
+    'GET /api/holds': {
+      path: () => '/api/holds?',
+      field: 'holds',
+      as: 'admin',
+      add: async (at) => {
+        const name = randomUUID()
+        const values = { name, name_key: name, reason: '', created_at: moment(at) }
+        return (await db.insertInto('holds').values(values).returning('id').executeTakeFirstOrThrow()).id
+      },
+      remove: remove('holds'),
+      change: (id) => world.asAdmin.holds.update(id, { reason: 'changed' }),
+    },
+    'GET /api/retention/report': {
+      path: () => '/api/retention/report?',
+      field: 'data',
+      as: 'ada',
+      // Every third is only under hold.
+      add: async (at) => {
+        const { id } = await upload(world.asAda, 'retained.txt', `bytes ${randomUUID()}`)
+        if (at % 3) await world.asAda.documents.update(id, { retain_until: `209${at % 3}-01-01` })
+        else await world.asAdmin.holds.add(holdId, [id])
+        return id
+      },
+      // Neither retention nor hold lets it go.
+      remove: (id) => sql`update documents set owner_id = ${world.bob.id} where id = ${id}`.execute(db),
+      change: (id) => world.asAda.documents.update(id, { title: 'changed' }),
     },
     'GET /api/sources': {
       path: () => '/api/sources?',

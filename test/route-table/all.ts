@@ -14,6 +14,7 @@ import { rows as audit } from './audit.ts'
 import { rows as auth } from './auth.ts'
 import { rows as comments } from './comments.ts'
 import { rows as documents } from './documents.ts'
+import { rows as holds } from './holds.ts'
 import { rows as labels } from './labels.ts'
 import { rows as notifications } from './notifications.ts'
 import { rows as ocr } from './ocr.ts'
@@ -40,6 +41,7 @@ export const table: Rows = {
   ...settings,
   ...sources,
   ...labels,
+  ...holds,
   ...notifications,
   ...sharedLinks,
   ...publicLinks,

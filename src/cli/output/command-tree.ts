@@ -28,7 +28,7 @@ export interface FlagSpec {
 }
 
 /** Kinds of names that completion asks the server or contexts.toml for. */
-export const nameKinds = ['label', 'user', 'source', 'context'] as const
+export const nameKinds = ['label', 'hold', 'user', 'source', 'context'] as const
 
 export interface ValueSpec {
   /** name in the usage: "file" */

@@ -6,7 +6,7 @@ import { appendWith, type NewEntry } from '../../audit/audit.ts'
 import type { Trx } from '../../db/pool.ts'
 import { publishMany } from '../../events.ts'
 import * as jobs from '../../jobs/queue.ts'
-import { assertDeletable } from '../retention.ts'
+import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
 
 export type Reason = 'permanent' | 'trash_emptied' | 'trash_expired' | 'user_deleted' | 'version_limit'
@@ -25,6 +25,7 @@ const batchSize = 500
  * existed. Writes an audit entry for each: call it after every other statement that locks rows. Throws RETENTION.
  */
 export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<string[]> {
+  if (reason !== 'trash_expired') assertNotWorm(app)
   const sorted = ids.toSorted()
   const entries: NewEntry[] = []
   const destroyed: string[] = []

@@ -11,7 +11,7 @@ import { matchesEtag } from '../../http/files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { requireDocument } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
-import { assertDeletable } from '../retention.ts'
+import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { ensureBytes, lockOrCreate } from '../stored-files.ts'
 import { enqueuePurge } from '../trash/destroy.ts'
 import { type Document, etag } from '../view.ts'
@@ -148,6 +148,7 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
     await lockDocument(trx, id)
     const { owner_id, current_version } = await requireDocument(trx, actor, id)
     const { sha256 } = await find(trx, id, number)
+    assertNotWorm(app)
     await assertDeletable(trx, [id])
     const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
     if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')

@@ -11,6 +11,7 @@ import type { Config } from '../../config/schema.ts'
 import { routes as documents } from '../../documents/routes.ts'
 import { routes as versions } from '../../documents/versions/routes.ts'
 import { AppError } from '../../errors.ts'
+import { routes as holds } from '../../holds/routes.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
 import type { Method, Route } from '../../http/route.ts'
 import { routes as labels } from '../../labels/routes.ts'
@@ -69,6 +70,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
       settings,
       sources,
       labels,
+      holds,
       notifications,
       metrics,
       sharedLinks,

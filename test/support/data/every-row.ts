@@ -89,6 +89,15 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'labels unassign': { args: (world) => [`other of ${world.name}`, '-'], input: nth(2) },
   'labels delete': { args: ({ name }) => [`other of ${name}`, '-y'], asks: ({ name }) => [`other of ${name}`] },
 
+  'holds create': { args: ({ name }) => [`hold of ${name}`, '--reason', 'a claim'], who: 'admin' },
+  'holds list': { who: 'admin', prints: 'changing' },
+  'holds add': { args: (world) => [`hold of ${world.name}`, nth(2)(world)], who: 'admin' },
+  'holds remove': { args: (world) => [`hold of ${world.name}`, '-'], input: nth(2), who: 'admin' },
+  'holds release': { args: ({ name }) => [`hold of ${name}`, '-y'], who: 'admin', asks: ({ name }) => [`hold of ${name}`] },
+  'holds delete': { elsewhere: 'test/commands/holds.test.ts' },
+  'retention set': { args: (world) => [nth(2)(world), '--until', '2090-12-31'] },
+  'retention report': {},
+
   'sources add': {
     args: ({ name, folder }) => ['--name', `source of ${name}`, '--type', 'local_folder', '--address', join(folder, 'in')],
     who: 'admin',

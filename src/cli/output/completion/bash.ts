@@ -1,4 +1,4 @@
-/** Completion for bash. The script starts `dms complete` for names of labels, users, sources and contexts, else no process. */
+/** Completion for bash. The script starts `dms complete` for names of labels, holds, users, sources and contexts, else no process. */
 import { type CommandNode, flattenTree } from '../command-tree.ts'
 import { argumentCases, type Completer, flagNames, flagValueCases, lastWord, stepCase } from './cases.ts'
 

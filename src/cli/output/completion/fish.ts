@@ -1,4 +1,4 @@
-/** Completion for fish, with descriptions. The script starts `dms complete` for names of labels, users, sources and contexts, else no process. */
+/** Completion for fish, with descriptions. The script starts `dms complete` for names of labels, holds, users, sources and contexts, else no process. */
 import { type CommandNode, type FlagSpec, flattenTree, type ValueSpec } from '../command-tree.ts'
 import { flagNames, lastWord, pathsOf } from './cases.ts'
 

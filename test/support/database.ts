@@ -1,15 +1,17 @@
 /** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. And one build. */
 import { execFile } from 'node:child_process'
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { TestProject } from 'vitest/node'
+import { environment } from '../../src/config/environment.ts'
 import { joinEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/pool.ts'
 import { openLog } from '../../src/log/log.ts'
 import { setDatabaseClock } from './database-clock.ts'
+import { createRunFolder, removeDeadRuns } from './dead-runs.ts'
 import { copyStrategy, quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
@@ -26,9 +28,11 @@ export const template = 'dms_template'
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const log = openLog({ level: 'warn', format: 'pretty' })
   const built = build()
-  const dataDir = await mkdtemp(join(quickFolder(), 'dms-test-'))
-  // The database runs as another user when we are root; that one must get through.
-  await chmod(dataDir, 0o711)
+  // Another user's run is removed by that user.
+  await removeDeadRuns(quickFolder()).catch((error: Error) => log.warn(`what a killed run left stays: ${error.message}`))
+  const dataDir = await createRunFolder(quickFolder())
+  // The home of every command. Workers inherit it.
+  environment().DMS_TEST_HOME = join(dataDir, 'home')
   const embedded = await joinEmbedded({ dataDir, log })
   const { host, port, user } = embedded.superuserConnection
   const url = (name: string) => `postgres://${user}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`

@@ -1,6 +1,7 @@
 /** Runs `dms` as its users do: the executable, in a process of its own. */
 import { spawn } from 'node:child_process'
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { environment } from '../../../src/config/environment.ts'
@@ -30,9 +31,25 @@ export const executable = fileURLToPath(new URL('../../../bin/dms.js', import.me
 /** The variables that a command under test sees, besides those of the test itself. */
 export const bareEnvironment = (env: Record<string, string> = {}): Record<string, string> => ({
   PATH: environment().PATH ?? '',
-  HOME: '/nonexistent',
+  HOME: home(),
   ...env,
 })
+
+let ownHome: string | undefined
+
+/** Returns the home of the test run; outside of Vitest a folder that goes away with this process. */
+function home(): string {
+  const { DMS_TEST_HOME } = environment()
+  if (DMS_TEST_HOME) return DMS_TEST_HOME
+  ownHome ??= makeOwnHome()
+  return ownHome
+}
+
+function makeOwnHome(): string {
+  const path = mkdtempSync(join(tmpdir(), 'dms-test-home-'))
+  process.on('exit', () => rmSync(path, { recursive: true, force: true }))
+  return path
+}
 
 /** Runs `dms args…` to its end. */
 export function run(

@@ -1,0 +1,30 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, dirname, join } from 'node:path'
+import { expect, inject, onTestFinished, test } from 'vitest'
+import { createRunFolder, removeDeadRuns } from '../support/dead-runs.ts'
+import { bareEnvironment } from '../support/processes/run.ts'
+
+test('a run removes what killed runs left, with their databases, and nothing of runs that live', async () => {
+  const parent = await mkdtemp(join(tmpdir(), 'dms-runs-'))
+  onTestFinished(() => rm(parent, { recursive: true, force: true }))
+  const alive = await createRunFolder(parent)
+  const gone = spawn('true')
+  await once(gone, 'exit')
+  const dead = join(parent, `dms-test-${gone.pid}-abcdef`)
+  await mkdir(join(dead, 'postgres'), { recursive: true })
+  const database = spawn('sh', ['-c', 'while :; do sleep 0.1; done', join(dead, 'postgres')])
+  const ended = once(database, 'exit')
+  await writeFile(join(dead, 'postgres/postmaster.pid'), `${database.pid}\n${dead}/postgres\n`)
+  await mkdir(join(parent, 'dms-test-of-somebody'))
+  expect(await removeDeadRuns(parent)).toEqual([dead])
+  expect((await ended)[1]).toBe('SIGQUIT')
+  expect((await readdir(parent)).sort()).toEqual([basename(alive), 'dms-test-of-somebody'].sort())
+})
+
+test('commands of tests have their home in the folder of the run', () => {
+  const socket = decodeURIComponent(/host=([^&]*)/.exec(inject('databaseUrl'))?.[1] ?? '')
+  expect(bareEnvironment().HOME).toBe(join(dirname(socket), 'home'))
+})

@@ -1,0 +1,45 @@
+/** Folders of test runs: what a killed run leaves is removed by the next one. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isAlive } from '../../src/is-alive.ts'
+import { commandOf, until } from './processes/processes.ts'
+
+const stopTimeoutMs = 20_000
+
+/** Creates the folder of this run. Its name has the pid of this process. */
+export async function createRunFolder(parent: string): Promise<string> {
+  const folder = await mkdtemp(join(parent, `dms-test-${process.pid}-`))
+  // The database runs as another user when we are root; that one must get through.
+  await chmod(folder, 0o711)
+  return folder
+}
+
+/** Stops the databases of runs that have ended without doing so, and removes their folders. Returns the folders. */
+export async function removeDeadRuns(parent: string): Promise<string[]> {
+  const folders = readdirSync(parent)
+    .filter((name) => isDead(Number(/^dms-test-(\d+)-/.exec(name)?.[1])))
+    .map((name) => join(parent, name))
+  for (const folder of folders) {
+    const pid = postmasterOf(folder)
+    if (pid !== null) {
+      process.kill(pid, 'SIGQUIT')
+      await until(() => !isAlive(pid), stopTimeoutMs)
+    }
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 })
+  }
+  return folders
+}
+
+const isDead = (pid: number): boolean => !Number.isNaN(pid) && !isAlive(pid)
+
+/** Returns the pid of the PostgreSQL that runs in the folder, or null. */
+function postmasterOf(folder: string): number | null {
+  try {
+    const pid = Number(readFileSync(join(folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
+    // The number may be that of another process by now.
+    return commandOf(pid).includes(folder) ? pid : null
+  } catch {
+    return null
+  }
+}

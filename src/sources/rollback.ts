@@ -7,7 +7,7 @@ import type { Db, Trx } from '../db/pool.ts'
 import { markSourceRestored } from '../documents/source-documents.ts'
 import { moveToTrash, undelete } from '../documents/trash/trash.ts'
 import { restoreVersions } from '../documents/versions/versions.ts'
-import { AppError, invalid } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import * as jobs from '../jobs/queue.ts'
 import { get } from './sources.ts'
 import { cancelRuns } from './sync/finish-run.ts'
@@ -67,7 +67,7 @@ interface Decided {
 
 /**
  * Takes the documents of a source back to their versions of `before`. Later documents move to the trash, documents trashed since return. Cancels a
- * waiting sync. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS, VALIDATION_ERROR for a time in the future.
+ * waiting sync. Changes nothing for a time in the future. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS.
  */
 export async function rollback(
   app: App,
@@ -76,7 +76,6 @@ export async function rollback(
   { before, dry_run }: { before: Date; dry_run: boolean },
 ): Promise<Rollback> {
   await get(app, actor, id)
-  if (before > app.now()) throw invalid('before', 'is in the future')
   const collector = collectItems()
   if (dry_run) {
     await visitAll(async (after) => {

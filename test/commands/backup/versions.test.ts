@@ -64,6 +64,9 @@ test('all versions with texts and pages, the trash, retention and holds come bac
   const counts = { documents: 3, versions: 6, trashed: 1, files: 6 }
   expect([created.code, summary(created.stdout)]).toMatchObject([0, counts])
   expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])).code).toBe(0)
+  const scratch = ['--work-dir', to, '--to-database', (await emptyPlace()).databaseUrl]
+  const rehearsed = await here(place, ['backup', 'rehearse', archive, ...scratch, '--json'])
+  expect([rehearsed.code, summary(rehearsed.stdout)]).toMatchObject([0, { ...counts, has_compared_rows: true }])
   for (const path of [archive, mirror]) {
     const other = await emptyPlace()
     expect(summary((await here(other, ['restore', path, '-n', '--json'])).stdout)).toMatchObject(counts)

@@ -1,5 +1,5 @@
 /** Upgrades the data of every release: restores its backup, and migrates its database. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -120,19 +120,18 @@ async function expectContents(app: App, contents: Description): Promise<void> {
   expect((await localClient(app, null).send('POST', '/api/auth/login', credentials)).status).toBe(200)
 }
 
-/** Expects one version of every document, with its file. */
+/** Expects one version of every document, with its file and text, and none in the trash. */
 async function expectFirstVersions(app: App, { documents }: Description): Promise<void> {
-  const versions = await app.db
-    .selectFrom('document_versions')
-    .select(['document_id as id', 'number', 'sha256', 'size', 'mime_type', 'filename', 'origin', 'content', 'status'])
-    .orderBy('document_id')
-    .execute()
-  const first = { number: 1, content: null, status: null }
-  const expected = documents.map(({ id, sha256, size, mime_type, filename, source_id }) => {
-    return { ...first, id, sha256, size, mime_type, filename, origin: source_id === null ? 'upload' : 'sync' }
-  })
-  expect(versions).toEqual(expected)
-  const { rows } = await sql`select from documents where current_version <> 1 or deleted_at is not null`.execute(app.db)
+  const client = localClient(app, operator).documents
+  for (const { id, sha256, size, mime_type, filename, source_id, text } of documents) {
+    const version = { number: 1, sha256, size, mime_type, filename, origin: source_id === null ? 'upload' : 'sync', current: true }
+    expect(await client.versions(id)).toEqual([{ ...version, created_at: expect.any(String), created_by: null }])
+    expect(await client.versionText(id, 1)).toBe(text)
+    expect(hash('sha256', Buffer.from(await (await client.downloadVersion(id, 1)).arrayBuffer()))).toBe(sha256)
+  }
+  const { rows } = await sql`select from documents where current_version <> 1 or last_version <> 1 or deleted_at is not null`.execute(
+    app.db,
+  )
   expect(rows).toEqual([])
 }
 
@@ -149,7 +148,5 @@ async function expectFound(app: App, { documents }: Description): Promise<void> 
 
 async function hashDownload(app: App, id: string): Promise<string> {
   const response = await localClient(app, operator).documents.download(id)
-  return createHash('sha256')
-    .update(Buffer.from(await response.arrayBuffer()))
-    .digest('hex')
+  return hash('sha256', Buffer.from(await response.arrayBuffer()))
 }

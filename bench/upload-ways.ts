@@ -44,7 +44,7 @@ export async function dms(folder: string): Promise<Way> {
     async settle() {
       while ((await client.call<Page<unknown>>('GET', '/api/documents?status=pending,processing&per_page=1')).data.length > 0)
         await sleep(100)
-      for await (const { id } of client.documents.list({ fields: 'id' })) await client.documents.delete(id)
+      for await (const { id } of client.documents.list({ fields: 'id' })) await client.documents.delete(id, { permanent: true })
     },
     async close() {
       await stop()

@@ -22,6 +22,7 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   tokens: { summary: 'Manage API tokens', load: async () => (await import('./tokens/tokens.ts')).tokens },
   audit: { summary: 'List, export and verify the audit log', load: async () => (await import('./audit/audit.ts')).audit },
   documents: { summary: 'Manage documents', aliases: ['docs'], load: async () => (await import('./documents/documents.ts')).documents },
+  trash: { summary: 'List deleted documents and empty the trash', load: async () => (await import('./trash/trash.ts')).trash },
   search: { summary: 'Search documents and manage the index', load: async () => (await import('./search/search.ts')).search },
   labels: { summary: 'Manage labels', load: async () => (await import('./labels/labels.ts')).labels },
   holds: { summary: 'Keep documents from being destroyed', load: async () => (await import('./holds/holds.ts')).holds },

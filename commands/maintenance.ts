@@ -14,14 +14,15 @@ export const maintenance = (cli: Cli) =>
       ],
       notes: ['Runs every other command of this group. Workers do this once a day.'],
     }),
-    maintenanceCommand(cli, 'purge-trash', ['files'], {
-      summary: 'Delete stored files without a document',
+    maintenanceCommand(cli, 'purge-trash', ['trash', 'versions', 'files'], {
+      summary: 'Purge expired trash, old versions and unused files',
       examples: [
         ['maintenance purge-trash -n', 'dry run'],
         ['maintenance purge-trash', 'free the space now'],
       ],
       notes: [
-        'Deletes files of deleted documents and of interrupted uploads. There is no trash to restore from: `dms documents delete` is final.',
+        'Destroys documents that were in the trash for documents.trash_days, versions past documents.keep_versions and documents.version_days,',
+        'then stored files that no version has. Documents under retention or hold stay. To purge all of the trash: dms trash empty',
         'Files that are unknown to the database are kept. To quarantine them: dms check --checks orphans --repair.',
       ],
     }),

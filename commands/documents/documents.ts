@@ -1,6 +1,5 @@
 import { type Command, Option } from 'commander'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
-import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
@@ -9,6 +8,7 @@ import { isFinished } from '../../src/cli/runtime/wait.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import { docs } from '../docs.ts'
+import { remove, undelete } from './delete.ts'
 import { download, thumbnail } from './download.ts'
 import { exportDocuments } from './export.ts'
 import { get, list } from './list.ts'
@@ -21,7 +21,7 @@ import { watch } from './watch.ts'
 export function documents(cli: Cli, loadAll: () => Promise<Command>): Command {
   const verbs = [
     ...[upload, watch, list, get, text, download, thumbnail, update, replace, versions, restore],
-    ...[remove, exportDocuments, retryOcr, wait],
+    ...[remove, undelete, exportDocuments, retryOcr, wait],
   ]
   const command = group(
     'documents',
@@ -62,34 +62,6 @@ const escapeText = (text: string): string =>
     .split(/\r?\n|\f/)
     .map((line) => line.split('\t').map(escapeControls).join('\t'))
     .join('\n')}\n`
-
-const remove = (cli: Cli) =>
-  manual('delete <id...>', {
-    summary: 'Delete documents with text, comments and links',
-    examples: [
-      ['documents delete 0192f0c1-…', 'asks first'],
-      ['dms documents list --status failed --all -o id | dms documents delete - --yes', 'ids from a pipe'],
-      ['documents delete -n 0192f0c1-…', 'dry run'],
-    ],
-    exits: '0 deleted · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 6 no such document',
-    notes: ['Deletion is final: there is no trash.'],
-  })
-    .alias('rm')
-    .option('-y, --yes', 'delete without asking')
-    .option('-n, --dry-run', 'list what would be deleted')
-    .action(async (idArguments: string[], { yes, dryRun }: { yes?: boolean; dryRun?: boolean }) => {
-      const ids = await readIds(idArguments)
-      const subject = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
-      if (!yes && !dryRun && ids.length > 0) await confirm(cli.options, `Delete ${subject} permanently?`, '--yes')
-      await runIdBatch(cli, ids, {
-        command: 'documents delete',
-        phase: 'deleting',
-        action: 'deleted',
-        noun: 'document',
-        isDryRun: dryRun,
-        run: async ({ documents }, id) => void (await (dryRun ? documents.get(id) : documents.delete(id))),
-      })
-    })
 
 const retryOcr = (cli: Cli) =>
   manual('retry-ocr <id...>', {

@@ -57,7 +57,7 @@ const fields = {
   created_at: true,
   updated_at: true,
   processed_at: true,
-} as const satisfies Record<Exclude<keyof DocumentView, 'content' | 'content_truncated'>, true>
+} as const satisfies Record<Exclude<keyof DocumentView, 'content' | 'content_truncated' | 'deleted_at' | 'purge_at'>, true>
 export const fieldsWithoutContent = Object.keys(fields)
 
 export const list = (cli: Cli) =>

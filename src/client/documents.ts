@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
 import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
+import type { DeleteQuery, EmptyAnswer, EmptyQuery, TrashAnswer, trashQuery } from '../documents/trash/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/upload-forms.ts'
 import type { StoredAnswer, ListAnswer as VersionsAnswer } from '../documents/versions/routes.ts'
 import type { DocumentView } from '../documents/view.ts'
@@ -42,6 +43,7 @@ export interface ReplaceOptions {
 }
 
 type DocumentQuery = QueryOf<ReturnType<typeof listQuery>>
+type TrashQuery = QueryOf<ReturnType<typeof trashQuery>>
 
 /** Documents: files, fields and texts. */
 export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
@@ -94,7 +96,9 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   versionText: async (id: string, number: number): Promise<string> =>
     (await fetch('GET', pathOf('documents', id, 'versions', String(number), 'text'))).text(),
   deleteVersion: (id: string, number: number): Promise<void> => call('DELETE', pathOf('documents', id, 'versions', String(number))),
-  delete: (id: string): Promise<void> => call('DELETE', pathOf('documents', id)),
+  /** Moves the document to the trash; `permanent` destroys it, also in the trash. */
+  delete: (id: string, query: QueryOf<typeof DeleteQuery> = {}): Promise<void> => call('DELETE', withQuery(pathOf('documents', id), query)),
+  undelete: (id: string): Promise<DocumentView> => call('POST', pathOf('documents', id, 'undelete')),
   /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. */
   download: (id: string, { range }: { range?: string } = {}): Promise<Response> =>
     fetch('GET', pathOf('documents', id, 'download'), undefined, range === undefined ? {} : { range }),
@@ -116,6 +120,15 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
 const storedVersion = async (response: Response): Promise<StoredVersion> => ({
   ...((await response.json()) as z.infer<typeof StoredAnswer>),
   created: response.status === 201,
+})
+
+/** The trash: deleted documents that can be restored. */
+export const trash = ({ call, list }: OpenConnection) => ({
+  list: (query: TrashQuery = {}): EntryStream<DocumentView> => list(pathOf('trash'), query),
+  page: (query: TrashQuery = {}): Promise<z.infer<typeof TrashAnswer>> => call('GET', withQuery(pathOf('trash'), query)),
+  /** Destroys the documents that `list` shows. */
+  empty: (query: QueryOf<typeof EmptyQuery> = {}): Promise<z.infer<typeof EmptyAnswer>> =>
+    call('DELETE', withQuery(pathOf('trash'), query)),
 })
 
 const formFields = ({ metadata, ...fields }: Omit<UploadOptions, 'idempotencyKey' | 'signal'>): Query => ({

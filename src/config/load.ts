@@ -6,7 +6,8 @@ import { ConfigError } from '../errors.ts'
 import { defaultPublicUrl } from './exposure.ts'
 import { type FileValues, readConfigFile, suggest } from './file.ts'
 import { findFileProblems, findProblems, findWarnings } from './rules.ts'
-import { type Config, type Setting, settings } from './schema.ts'
+import { type Config, settings } from './schema.ts'
+import type { Setting } from './setting.ts'
 import { InvalidValue } from './values.ts'
 
 export interface ConfigSources {

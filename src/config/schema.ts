@@ -1,33 +1,6 @@
 /** All settings: name in config.toml, variable, type and default. A test compares them with config.example.toml. */
+import { choice, duration, flag, integer, list, path, type Setting, secret, setting, size, text } from './setting.ts'
 import * as kinds from './values.ts'
-
-export interface Setting<T> {
-  readonly kind: kinds.Kind<T>
-  /** Environment variable. A secret may also come from the file named by `<env>_FILE`. */
-  readonly env: string
-  readonly fallback: T
-  readonly secret: boolean
-}
-
-const setting = <T>(kind: kinds.Kind<T>, fallback: unknown, env: string): Setting<T> => ({
-  kind,
-  env,
-  fallback: kind.read(fallback, '/'),
-  secret: false,
-})
-const text = (fallback: string, env: string, isValid?: (text: string) => boolean, expected?: string) =>
-  setting(kinds.textKind(isValid, expected), fallback, env)
-const path = (fallback: string, env: string) => setting(kinds.pathKind, fallback, env)
-const flag = (fallback: boolean, env: string) => setting(kinds.booleanKind, fallback, env)
-const integer = (fallback: number, env: string, min = 0, max = Number.MAX_SAFE_INTEGER) =>
-  setting(kinds.integerKind(min, max), fallback, env)
-/** The default maximum is 24 days, the longest time of a timer. */
-const duration = (fallback: string, env: string, min = '0s', max = '24d') => setting(kinds.durationKind(min, max), fallback, env)
-const size = (fallback: string, env: string, min = '0B') => setting(kinds.sizeKind(min), fallback, env)
-const choice = <const T extends string>(choices: readonly T[], fallback: NoInfer<T>, env: string) =>
-  setting(kinds.choiceKind(choices), fallback, env)
-const list = (item: kinds.Kind<string>, fallback: string[], env: string) => setting(kinds.listKind(item), fallback, env)
-const secret = (one: Setting<string>): Setting<string> => ({ ...one, secret: true })
 
 const networks = kinds.textKind(kinds.isNetwork, 'an address or a network such as 10.0.0.0/8')
 const language = kinds.textKind((code) => /^\w+$/.test(code), 'a language such as "eng"')
@@ -150,6 +123,9 @@ export const schema = {
   },
   documents: {
     on_duplicate: choice(['allow', 'reject', 'return'], 'allow', 'DMS_DOCUMENTS_ON_DUPLICATE'),
+    trash_days: integer(30, 'DMS_DOCUMENTS_TRASH_DAYS', 0, 36_500),
+    keep_versions: integer(0, 'DMS_DOCUMENTS_KEEP_VERSIONS'),
+    version_days: integer(0, 'DMS_DOCUMENTS_VERSION_DAYS', 0, 36_500),
     worm: flag(false, 'DMS_DOCUMENTS_WORM'),
   },
   auth: {

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
 import { integerText } from '../http/input.ts'
 import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
-import { type Document, type DocumentView, headLength, view } from './view.ts'
+import { type Document, type DocumentView, headLength, trashView, view } from './view.ts'
 
 /** PostgreSQL decompresses the whole text for each chunk: 30 ms for 20 million characters. */
 const chunkBytes = 2 << 20
@@ -31,13 +31,13 @@ async function* streamColumn(app: App, head: string, column: string, row: RawBui
 
 /** Returns the API view of a document with its whole text, streamed if it is long. */
 export function viewWithContent(app: App, document: Document): Omit<DocumentView, 'content'> & { content?: string | StreamedText } {
-  const { content_truncated, ...fields } = view(document)
+  const { content_truncated, ...fields } = { ...view(document), ...trashView(app, document) }
   return content_truncated ? { ...fields, content: new StreamedText(document.content, () => streamRest(app, document)) } : fields
 }
 
 /** Returns the response body for a document with its whole text. */
 export const documentResponse = (app: App, document: Document): object =>
-  document.content_truncated ? streamedJson(viewWithContent(app, document)) : view(document)
+  document.content_truncated ? streamedJson(viewWithContent(app, document)) : { ...view(document), ...trashView(app, document) }
 
 /** Returns the text of a document as a response. */
 export const textResponse = (app: App, document: Document, headers: Readonly<Record<string, string>>): Response | StreamedAnswer =>

@@ -1,17 +1,17 @@
-/** Documents: changing, transferring and deleting them. */
+/** Documents: changing and transferring them. trash/ deletes them. */
+import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publish } from '../events.ts'
 import { matchesEtag } from '../http/files.ts'
-import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
-import { assertDeletable, lengthenRetention } from './retention.ts'
-import { enqueueIndex, publishUpdates, writeRevision } from './revisions.ts'
+import { lengthenRetention } from './retention.ts'
+import { publishUpdates, writeRevision } from './revisions.ts'
 import { type Document, etag } from './view.ts'
 
 export interface Changes {
@@ -51,66 +51,39 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
   })
 }
 
-/** Deletes a document. A job removes the stored bytes when no other document has them. Throws DOCUMENT_NOT_FOUND. */
-export async function remove(app: App, actor: Actor, id: string): Promise<void> {
-  await app.db.transaction().execute(async (trx) => {
-    // Serializes concurrent deletions: the second waits here and then finds no document.
-    await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
-    const { sha256 } = await requireDocument(trx, actor, id)
-    await deleteDocuments(trx, [{ id, sha256 }])
-  })
+/** Returns the number of documents that a user owns, and how many of them are in the trash. */
+export async function countOwned(db: Db, userId: string): Promise<{ documents: number; trashed: number }> {
+  const { rows } = await sql<{ documents: number; trashed: number }>`
+    select count(*) as documents, count(deleted_at) as trashed from documents where owner_id = ${userId}`.execute(db)
+  return rows[0] ?? { documents: 0, trashed: 0 }
 }
 
-/** Returns the number of documents that a user owns. */
-export async function countOwned(db: Db, userId: string): Promise<number> {
-  return countRows(db.selectFrom('documents').where('owner_id', '=', userId))
+/** Locks all documents of a user until the transaction ends, also those in the trash. Returns their ids. */
+export async function lockOwned(trx: Trx, userId: string): Promise<string[]> {
+  const rows = await trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id').forUpdate().execute()
+  return rows.map(({ id }) => id)
 }
 
-/** Locks all documents of a user until the transaction ends. Returns their ids and checksums. */
-export const lockOwned = (trx: Trx, userId: string): Promise<{ id: string; sha256: string }[]> =>
-  trx.selectFrom('documents').select(['id', 'sha256']).where('owner_id', '=', userId).orderBy('id').forUpdate().execute()
+/** Locks the documents of a source that are not in the trash. Returns their ids. */
+export async function lockOfSource(trx: Trx, sourceId: string): Promise<string[]> {
+  const rows = await trx.selectFrom('live_documents').select('id').where('source_id', '=', sourceId).orderBy('id').forUpdate().execute()
+  return rows.map(({ id }) => id)
+}
 
-/** Transfers all documents of a user to another user. */
+/** Transfers all documents of a user to another user, also those in the trash. */
 export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
   const moved = await trx
     .updateTable('documents')
     .set((eb) => ({ owner_id: to, revision: eb('revision', '+', 1) }))
     .where('owner_id', '=', from)
-    .returning(['id', 'owner_id'])
+    .returning(['id', 'owner_id', 'deleted_at'])
     .execute()
   await jobs.transferPending(trx, from, to)
-  await publishUpdates(trx, moved, ['owner'])
-}
-
-/** Deletes all documents of a user. */
-export async function removeAll(trx: Trx, userId: string): Promise<void> {
-  await deleteDocuments(trx, await lockOwned(trx, userId))
-}
-
-/** Deletes all documents of a source. */
-export async function removeOfSource(trx: Trx, sourceId: string): Promise<void> {
-  const documents = trx.selectFrom('documents').select(['id', 'sha256']).where('source_id', '=', sourceId)
-  await deleteDocuments(trx, await documents.orderBy('id').forUpdate().execute())
-}
-
-/** Documents deleted by one statement. */
-const batchSize = 500
-
-async function deleteDocuments(trx: Trx, documents: readonly { id: string; sha256: string }[]): Promise<void> {
-  for (let from = 0; from < documents.length; from += batchSize) {
-    const batch = documents.slice(from, from + batchSize)
-    const ids = batch.map(({ id }) => id)
-    await assertDeletable(trx, ids)
-    await jobs.cancelByDocument(trx, ...ids)
-    await trx.deleteFrom('documents').where('id', 'in', ids).execute()
-    await enqueueIndex(trx, ids)
-    const sums = new Set(batch.map(({ sha256 }) => sha256))
-    await jobs.enqueueMany(
-      trx,
-      'purge',
-      Array.from(sums, (sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
-    )
-  }
+  await publishUpdates(
+    trx,
+    moved.filter(({ deleted_at }) => deleted_at === null),
+    ['owner'],
+  )
 }
 
 const maxMetadataBytes = 64 << 10

@@ -31,14 +31,13 @@ import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
 import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './upload-requests.ts'
-import { type Document, DocumentAnswer, type DocumentView, etag, excerptLength, headLength, ListAnswer, view } from './view.ts'
+import { type Document, DocumentAnswer, etag, excerptLength, headLength, ListAnswer, trashView, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
 
+const ListedAnswer = DocumentAnswer.omit({ content_truncated: true, deleted_at: true, purge_at: true })
 /** `fields=content` returns the whole text, which is never truncated. */
-const fieldNames = Object.keys(DocumentAnswer.shape).filter((name) => name !== 'content_truncated') as [
-  Exclude<keyof DocumentView, 'content_truncated'>,
-]
+const fieldNames = Object.keys(ListedAnswer.shape) as [keyof z.infer<typeof ListedAnswer>]
 
 export const listQuery = (app: App) =>
   z.object({
@@ -122,13 +121,13 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
     'GET /api/documents/:id',
     { summary: 'Get a document', cost: readCost, headers: ifNoneMatch, ids, query: DocumentQuery, answer: DocumentAnswer },
     async ({ actor, event, param, query }) => {
-      const document = await requireDocument(app.reads, actor, param('id'))
+      const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
       const tag = etag(document)
       if (matchesEtag(event.req.headers.get('if-none-match'), tag)) return new Response(null, { status: 304, headers: { etag: tag } })
       if (!query.content) {
         event.context.headers = { etag: tag }
         const { content: _, content_truncated: __, ...fields } = view(document)
-        return fields
+        return { ...fields, ...trashView(app, document) }
       }
       return withEtag(app, event, document)
     },
@@ -136,7 +135,6 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
   user('PUT /api/documents/:id', { summary: 'Change fields of a document', ...changeOptions }, async ({ actor, event, param, body }) =>
     withEtag(app, event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
   ),
-  user('DELETE /api/documents/:id', { summary: 'Delete a document', ids }, ({ actor, param }) => documents.remove(app, actor, param('id'))),
 
   user('GET /api/documents/:id/download', { summary: 'Download the file', ...fileOptions(app) }, sendDocument(app, 'attachment')),
   user(
@@ -159,13 +157,14 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
   user(
     'GET /api/documents/:id/pages',
     { summary: 'Get the text by page', cost: readCost, ids, query: PagesQuery, answer: PagesAnswer, isLarge: true },
-    async ({ actor, param, query }) => pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'))).id, query),
+    async ({ actor, param, query }) =>
+      pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'), { inTrash: true })).id, query),
   ),
   user(
     'GET /api/documents/:id/text',
     { summary: 'Get the text', cost: readCost, ids, produces: ['text/plain'] },
     async ({ actor, param }) => {
-      const document = await requireDocument(app.reads, actor, param('id'))
+      const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
       return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
     },
   ),
@@ -231,13 +230,13 @@ const limitsFor = ({ config: { limits, server } }: App, field: string, files: nu
 const sendDocument =
   (app: App, how: 'attachment' | 'inline') =>
   async ({ actor, event, param }: SignedCall<z.ZodType>) =>
-    sendFile(event, await openStoredFile(app, await requireDocument(app.db, actor, param('id'))), how)
+    sendFile(event, await openStoredFile(app, await requireDocument(app.db, actor, param('id'), { inTrash: true })), how)
 
 const sendThumbnail =
   (app: App) =>
   async ({ actor, event, param, query }: SignedCall<typeof ThumbnailQuery>) => {
     const { headers } = event.req
-    const document = await requireDocument(app.db, actor, param('id'))
+    const document = await requireDocument(app.db, actor, param('id'), { inTrash: true })
     return thumbnailResponse(app, document, query, preferredType(headers.get('accept')), headers.get('if-none-match'))
   }
 

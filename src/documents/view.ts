@@ -2,6 +2,7 @@
 import { crc32 } from 'node:zlib'
 import { sql } from 'kysely'
 import { z } from 'zod'
+import type { App } from '../app.ts'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { pageSchema } from '../http/pages.ts'
@@ -47,6 +48,9 @@ const selectFrom = (table: 'documents' | 'live_documents', db: Db, characters: n
       (join) => join.onTrue(),
     )
     .select(columns)
+    .select(
+      sql<string | null>`(select original.id from live_documents original where original.id = documents.duplicate_of)`.as('duplicate_of'),
+    )
     .$if(characters > 0, (query) =>
       query.select([sql<string>`left(documents.content, ${sql.lit(characters)})`.as('content'), isLonger(characters)]),
     )
@@ -59,7 +63,7 @@ const isLonger = (characters: number) =>
 
 const columns = (
   'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
-  'document_date date_source date_confidence duplicate_of source_id source_path file_replaced_at revision current_version deleted_at retain_until created_at updated_at processed_at'
+  'document_date date_source date_confidence source_id source_path file_replaced_at revision current_version deleted_at retain_until created_at updated_at processed_at'
 )
   .split(' ')
   .map((column) => `documents.${column}` as 'documents.id')
@@ -94,6 +98,11 @@ export const DocumentAnswer = z.object({
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
   processed_at: z.iso.datetime().nullable(),
+  deleted_at: z.iso.datetime().optional().describe('Present while the document is in the trash.'),
+  purge_at: z.iso
+    .datetime()
+    .optional()
+    .describe('Present while the document is in the trash, which it leaves for good then, unless a hold keeps it.'),
 })
 
 export const ListAnswer = pageSchema(DocumentAnswer.partial()).extend({
@@ -117,6 +126,7 @@ export const view = (document: Document): DocumentView =>
   viewOf(DocumentAnswer, {
     ...document,
     version: document.current_version,
+    deleted_at: undefined,
     content_truncated: document.content_truncated ? true : undefined,
     ocr_confidence: roundReal(document.ocr_confidence),
     date_confidence: roundReal(document.date_confidence),
@@ -130,4 +140,13 @@ const roundReal = (value: number | null): number | null => (value === null ? nul
 export const etag = ({ id, revision, label_names, label_ids }: Document): string => {
   const labels = label_ids.length === 0 ? '' : `.${crc32(JSON.stringify([label_names, label_ids])).toString(36)}`
   return `"${id}.${revision}${labels}"`
+}
+
+const dayMs = 86_400_000
+
+/** Returns `deleted_at` and `purge_at` of a document in the trash, else nothing. */
+export function trashView({ config }: App, { deleted_at, retain_until }: Document): Pick<DocumentView, 'deleted_at' | 'purge_at'> {
+  if (deleted_at === null) return {}
+  const purgeAt = Math.max(deleted_at.getTime() + config.documents.trash_days * dayMs, retain_until?.getTime() ?? 0)
+  return { deleted_at: deleted_at.toISOString(), purge_at: new Date(purgeAt).toISOString() }
 }

@@ -6,7 +6,9 @@ import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
+import { assertDeletable } from '../documents/retention.ts'
 import { resolveOwner } from '../documents/store-document.ts'
+import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -134,7 +136,7 @@ export async function update(
   })
 }
 
-/** Deletes a source, and with `withDocuments` its documents. Throws SOURCE_NOT_FOUND. */
+/** Deletes a source, and with `withDocuments` moves its documents to the trash. Throws SOURCE_NOT_FOUND, RETENTION. */
 export async function remove(app: App, actor: Actor, id: string, withDocuments: boolean): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)
@@ -144,9 +146,11 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
       trx,
       (await runs.listActiveJobs(trx, id)).map((job) => job.id),
     )
-    if (withDocuments) await documents.removeOfSource(trx, id)
+    const ids = withDocuments ? await documents.lockOfSource(trx, id) : []
+    await assertDeletable(trx, ids)
     const { numDeletedRows } = await trx.deleteFrom('sources').where('id', '=', id).executeTakeFirst()
     if (numDeletedRows === 0n) throw new AppError('SOURCE_NOT_FOUND')
+    await discardDocuments(app, trx, actor, ids)
   })
 }
 

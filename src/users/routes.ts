@@ -92,7 +92,7 @@ export const routes = (app: App): Route[] => [
   admin(
     'DELETE /api/users/:id',
     { summary: 'Delete a user, and transfer or delete the documents', ids, query: Removal, errors: ['CONFLICT', 'RETENTION'] },
-    ({ param, query }) => users.remove(app, param('id'), query),
+    ({ actor, param, query }) => users.remove(app, actor, param('id'), query),
   ),
   admin(
     'GET /api/users/:identifier/groups',

@@ -2,10 +2,12 @@
 import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import { appendWith } from '../audit/audit.ts'
 import { keyset } from '../db/keyset.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
+import { deleteDocuments } from '../documents/trash/destroy.ts'
 import { AppError, invalid } from '../errors.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
@@ -162,26 +164,30 @@ export interface Removal {
   to?: string | undefined
 }
 
-/** Deletes a user. Throws USER_NOT_FOUND, CONFLICT for the last active admin or if `removal` does not cover the user's documents. */
-export async function remove(app: App, id: string, removal: Removal): Promise<void> {
+/** Deletes a user. Throws USER_NOT_FOUND, RETENTION, CONFLICT for the last active admin or if `removal` does not cover the user's documents. */
+export async function remove(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // Every transaction locks documents before users: two of them cannot deadlock.
-    await documents.lockOwned(trx, id)
+    const owned = await documents.lockOwned(trx, id)
     await refuseLastAdmin(trx, id)
     // From here on uploads of this user wait; afterwards they find no owner.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
-    await disposeDocuments(trx, id, removal)
+    const entries = removal.documents === 'delete' ? (await deleteDocuments(app, trx, actor, owned, 'user_deleted')).entries : []
+    if (removal.documents === 'transfer') await documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
+    else await refuseOwner(trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
+    await appendWith(trx, entries)
   })
 }
 
-async function disposeDocuments(trx: Trx, id: string, removal: Removal): Promise<void> {
-  if (removal.documents === 'transfer') return documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
-  if (removal.documents === 'delete') return documents.removeAll(trx, id)
-  const count = await documents.countOwned(trx, id)
-  const fix = 'Pass documents=delete, or documents=transfer and to=USER.'
-  if (count > 0) throw new AppError('CONFLICT', { documents: count }, `The user owns ${count} documents. ${fix}`)
+/** Throws CONFLICT if the user owns documents, also in the trash. */
+async function refuseOwner(trx: Trx, id: string): Promise<void> {
+  const owned = await documents.countOwned(trx, id)
+  if (owned.documents === 0) return
+  const trash = owned.trashed === 0 ? '' : `, ${owned.trashed} of them in the trash`
+  const message = `The user owns ${owned.documents} documents${trash}. Pass documents=delete, or documents=transfer and to=USER.`
+  throw new AppError('CONFLICT', { ...owned }, message)
 }
 
 async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<string> {

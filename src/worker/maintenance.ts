@@ -4,12 +4,16 @@ import type { App } from '../app.ts'
 import { Busy, withLock } from '../db/lock.ts'
 import { deleteInBatches } from '../db/statements.ts'
 import { purgeOrphans } from '../documents/purge.ts'
+import { purgeExpired } from '../documents/trash/purge-trash.ts'
+import { purgeVersions } from '../documents/trash/version-limits.ts'
 import { isDue, recordSuccess } from '../jobs/last-success.ts'
 import { deleteRead } from '../notifications/notifications.ts'
 import { deleteEnded } from '../shared-links/shared-links.ts'
 
 /** Each step deletes expired data and returns the number of deletions; with `isDryRun` it only counts them. */
 const steps = {
+  trash: purgeExpired,
+  versions: purgeVersions,
   files: purgeOrphans,
   links: ({ db, config }, isDryRun) => deleteEnded(db, config.maintenance.links_keep, isDryRun),
   notifications: ({ db, config }, isDryRun) => deleteRead(db, config.maintenance.notifications_keep, isDryRun),

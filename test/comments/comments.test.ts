@@ -235,7 +235,7 @@ describe('changing and deleting', () => {
   test('comments go with their document', async () => {
     const { app, asAda, document, say } = await withDocuments()
     await say('reply', (await say('first')).id)
-    await asAda.documents.delete(document.id)
+    await asAda.documents.delete(document.id, { permanent: true })
     expect(await app.db.selectFrom('comments').select('id').execute()).toEqual([])
   })
 })

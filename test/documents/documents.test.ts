@@ -262,22 +262,22 @@ test('304 while nothing changed since the ETag, and 200 after anything did, also
   expect((await get({ 'if-none-match': renamed.headers.get('etag') })).status).toBe(200)
 })
 
-test('DELETE: 204, then 404; bytes, pictures, jobs and index entry go with it, but not bytes that others have', async () => {
+test('DELETE of permanent=true: 204, then 404; bytes, pictures, jobs and index entry go with it, but not bytes that others have', async () => {
   const { app, ada, asAda, asBob, runJobs, dataDir } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.txt', 'hello')
   const bobs = await upload(asBob, 'b.txt', 'hello')
   const twin = await upload(asAda, 'twin.txt', 'hello')
   await (await asAda.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()
   await runJobs()
-  expect((await asAda.send('DELETE', `/api/documents/${id}`)).status).toBe(204)
-  expect((await asAda.send('DELETE', `/api/documents/${id}`)).status).toBe(404)
+  expect((await asAda.send('DELETE', `/api/documents/${id}?permanent=true`)).status).toBe(204)
+  expect((await asAda.send('DELETE', `/api/documents/${id}?permanent=true`)).status).toBe(404)
   expect((await asAda.documents.get(twin.id)).duplicate_of).toBeNull()
   await runJobs()
   expect(await app.db.selectFrom('search_entries').select('document_id').where('document_id', '=', id).execute()).toEqual([])
   expect((await storeFiles(dataDir)).named).toEqual([sha256])
   expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).not.toBeNull()
-  await asBob.documents.delete(bobs.id)
-  await asAda.documents.delete(twin.id)
+  await asBob.documents.delete(bobs.id, { permanent: true })
+  await asAda.documents.delete(twin.id, { permanent: true })
   await runJobs()
   expect(await storeFiles(dataDir)).toEqual({ named: [], staged: [] })
   expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
@@ -285,10 +285,10 @@ test('DELETE: 204, then 404; bytes, pictures, jobs and index entry go with it, b
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([])
 })
 
-test('ten DELETE at once: one 204, the others 404', async () => {
+test.each(['', '?permanent=true'])('ten DELETE%s at once: one 204, the others 404', async (query) => {
   const { asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
-  const answers = await Promise.all(Array.from({ length: 10 }, () => asAda.send('DELETE', `/api/documents/${id}`)))
+  const answers = await Promise.all(Array.from({ length: 10 }, () => asAda.send('DELETE', `/api/documents/${id}${query}`)))
   expect(answers.map(({ status }) => status).sort()).toEqual([204, ...Array(9).fill(404)])
 })
 
@@ -296,7 +296,7 @@ test('deletes of a whole family of duplicates at once', async () => {
   const { app, asAda } = await startApp()
   const ids: string[] = []
   for (let index = 0; index < 8; index++) ids.push((await upload(asAda, `${index}`, 'same')).id)
-  const answers = await Promise.all(ids.map((id) => asAda.send('DELETE', `/api/documents/${id}`)))
+  const answers = await Promise.all(ids.map((id) => asAda.send('DELETE', `/api/documents/${id}?permanent=true`)))
   expect(answers.map(({ status }) => status)).toEqual(Array(8).fill(204))
   expect(await app.db.selectFrom('documents').select('id').execute()).toEqual([])
 })

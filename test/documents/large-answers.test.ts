@@ -43,7 +43,7 @@ test('an answer breaks off where its text is replaced or deleted while it is sen
     const response = await asAda.send('GET', `/api/documents/${id}/text`)
     const reader = (response.body as ReadableStream<Uint8Array>).getReader()
     await reader.read()
-    if (change === 'deleted') await asAda.documents.delete(id)
+    if (change === 'deleted') await asAda.documents.delete(id, { permanent: true })
     else
       await app.db
         .updateTable('documents')

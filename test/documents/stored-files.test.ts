@@ -37,7 +37,7 @@ test('a purge that goes on after its connection was lost leaves the bytes of a l
   const bytes = 'Harbour fees for 2026'
   const { id } = await upload(asAda, 'a.txt', bytes)
   await runJobs()
-  await asAda.documents.delete(id)
+  await asAda.documents.delete(id, { permanent: true })
   const relay = await startRelay(databaseUrl)
   const purger = await secondApp(dataDir, { 'database.url': relay.url })
   const remove = purger.files.remove.bind(purger.files)

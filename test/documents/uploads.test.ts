@@ -458,7 +458,7 @@ test('the same bytes uploaded and deleted at once: every document has its bytes,
   for (let round = 0; round < 6; round++) {
     const ids = await gather(asAda.documents.list(), ({ id }) => id)
     await Promise.all([
-      ...ids.map((id) => asAda.documents.delete(id)),
+      ...ids.map((id) => asAda.documents.delete(id, { permanent: true })),
       ...[asAda, asBob, asAda].map((client, index) => upload(client, `${round}-${index}.txt`, bytes)),
       runJobs(['maintenance']),
     ])
@@ -468,8 +468,8 @@ test('the same bytes uploaded and deleted at once: every document has its bytes,
     expect(await storeFiles(dataDir)).toEqual({ named: [sha(bytes)], staged: [] })
     expect(await app.db.selectFrom('stored_files').select('size').execute()).toEqual([{ size: bytes.length }])
   }
-  for await (const { id } of asAda.documents.list()) await asAda.documents.delete(id)
-  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id)
+  for await (const { id } of asAda.documents.list()) await asAda.documents.delete(id, { permanent: true })
+  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id, { permanent: true })
   await runJobs(['maintenance'])
   expect(await storeFiles(dataDir)).toEqual({ named: [], staged: [] })
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([])
@@ -498,7 +498,7 @@ test('503 SERVICE_UNAVAILABLE while the disk is full: nothing stays, reading goe
   const files = execFileSync('find', [folder, '-name', '*.part'], { encoding: 'utf8' })
   expect(files).toBe('')
   const address = await addressOf(app.db, medium.sha256)
-  await asAda.documents.delete(medium.id)
+  await asAda.documents.delete(medium.id, { permanent: true })
   await app.files.remove(address)
   expect((await upload(asAda, 'b.bin', randomBytes(2_000_000))).size).toBe(2_000_000)
 })

@@ -374,6 +374,6 @@ test('what is deleted while a request hangs something on it: 404 once that is go
     404,
     null,
   ])
-  await asAda.documents.delete(id)
+  await asAda.documents.delete(id, { permanent: true })
   expect(await meanwhile('users', ada.id, () => asAda.send('PUT', '/api/settings', { theme: 'dark' }))).toEqual([503, '1'])
 })

@@ -243,7 +243,7 @@ test('deleting a document ends its reading', async () => {
   const reader = fakeReader(1, (_, options) => forever(options))
   const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })
   await expect.poll(() => reader.calls).toEqual([0, 1])
-  await asAda.documents.delete(id)
+  await asAda.documents.delete(id, { permanent: true })
   await worker.idle()
   await worker.stop(1000)
   expect(await app.db.selectFrom('jobs').select('kind').where('queue', '=', 'ocr').execute()).toEqual([])

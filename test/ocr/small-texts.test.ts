@@ -117,7 +117,7 @@ test('a text that is deleted, cancelled or dated by its owner while its group is
   const { reader } = readerOf(async ({ filename }) => {
     if (!isChanged) {
       isChanged = true
-      await asAda.documents.delete(deleted.id)
+      await asAda.documents.delete(deleted.id, { permanent: true })
       const { data } = await asAda.ocrQueue.page({})
       await asAda.ocrQueue.cancel(data.find(({ document_id }) => document_id === cancelled.id)?.id ?? '')
       await asAda.documents.update(dated.id, { document_date: '1999-12-31' })

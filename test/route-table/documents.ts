@@ -90,7 +90,22 @@ export const rows: Rows = {
     },
     open: ['json.labels'],
   },
-  'DELETE /api/documents/:id': { good: own },
+  'DELETE /api/documents/:id': {
+    good: own,
+    errors: { RETENTION: async (world, who) => ({ params: { id: await world.retained(who) }, query: { permanent: 'true' } }) },
+  },
+  'POST /api/documents/:id/undelete': {
+    good: async (world, who) => ({ params: { id: await world.trashed(who) } }),
+    errors: { CONFLICT: own },
+  },
+  'GET /api/trash': { good: () => ({ query: { per_page: '5' } }), withIds: [(_world, who) => ({ query: { owner: who.id } })] },
+  'DELETE /api/trash': {
+    good: async (world, who) => {
+      await world.trashed(who)
+      return {}
+    },
+    withIds: [(_world, who) => ({ query: { owner: who.id } })],
+  },
   'GET /api/documents/:id/download': bytes,
   'GET /api/documents/:id/view': bytes,
   'GET /api/documents/:id/thumbnail': {

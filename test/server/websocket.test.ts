@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { deleteExpiredEvents, publish } from '../../src/events.ts'
 import * as users from '../../src/users/users.ts'
@@ -343,7 +344,7 @@ describe('a session that ends', () => {
     ['being disabled', ({ app, ada }) => users.update(app, ada.id, { disabled: true })],
     ['another password', ({ app, ada }) => users.update(app, ada.id, { password: 'another password' })],
     ['demotion', ({ app, ada }) => users.update(app, ada.id, { role: 'user' })],
-    ['deletion', ({ app, ada }) => users.remove(app, ada.id, {})],
+    ['deletion', ({ app, ada }) => users.remove(app, operator, ada.id, {})],
   ])('4401 within a second on every server after %s', async (_what, act) => {
     const dms = await startLive()
     await dms.app.db.updateTable('users').set({ role: 'admin' }).where('id', '=', dms.ada.id).execute()

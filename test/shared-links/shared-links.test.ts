@@ -233,7 +233,7 @@ describe('revoking', () => {
     expect((await asStranger.send('POST', publicPath(link, '/download'))).status).toBe(200)
     await app.db.updateTable('users').set({ disabled: true }).where('id', '=', ada.id).execute()
     expect(await codeOf(await asStranger.send('POST', publicPath(link, '/download')))).toEqual([410, 'SHARED_LINK_REVOKED'])
-    await asAda.send('DELETE', `/api/documents/${document.id}`)
+    await asAda.send('DELETE', `/api/documents/${document.id}?permanent=true`)
     expect(await codeOf(await asStranger.send('GET', publicPath(link)))).toEqual([404, 'SHARED_LINK_NOT_FOUND'])
   })
 })

@@ -181,6 +181,12 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
       const { id } = await upload(clientOf(who), filename, `bytes of ${filename}`)
       return id
     },
+    /** the id of a document of `who` in the trash */
+    trashed: async (who: Person): Promise<string> => {
+      const id = await world.document(who)
+      await clientOf(who).documents.delete(id)
+      return id
+    },
     /** a document under retention */
     retained: async (who: Person): Promise<string> => {
       const id = await world.document(who)

@@ -25,44 +25,56 @@ const batchSize = 500
  * existed. Writes an audit entry for each: call it after every other statement that locks rows. Throws RETENTION.
  */
 export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<string[]> {
-  if (reason !== 'trash_expired') assertNotWorm(app)
-  const sorted = ids.toSorted()
-  const entries: NewEntry[] = []
-  const destroyed: string[] = []
-  for (let from = 0; from < sorted.length; from += batchSize) {
-    const batch = sorted.slice(from, from + batchSize)
-    const documents = await trx
-      .selectFrom('documents')
-      .select(['id', 'owner_id', 'title'])
-      .where('id', 'in', batch)
-      .orderBy('id')
-      .forUpdate()
-      .execute()
-    if (documents.length === 0) continue
-    const found = documents.map(({ id }) => id)
-    await assertDeletable(trx, found)
-    const rows = await trx
-      .selectFrom('document_versions')
-      .select(['document_id', 'number', 'sha256', 'size'])
-      .where('document_id', 'in', found)
-      .orderBy('document_id')
-      .orderBy('number')
-      .execute()
-    const versions = Map.groupBy(rows, ({ document_id }) => document_id)
-    await jobs.cancelByDocument(trx, ...found)
-    await trx.deleteFrom('documents').where('id', 'in', found).execute()
-    await enqueueIndex(trx, found)
-    await enqueuePurge(
-      trx,
-      rows.map(({ sha256 }) => sha256),
-    )
-    const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id } }))
-    await publishMany(trx, 'document_purged', events)
-    entries.push(...documents.map(({ id, title }) => destructionEntry(app, actor, { id, title, versions: versions.get(id) ?? [] }, reason)))
-    destroyed.push(...found)
-  }
+  const { destroyed, entries } = await deleteDocuments(app, trx, actor, ids, reason)
   await appendWith(trx, entries)
   return destroyed
+}
+
+/** Destroys documents like destroyDocuments(), and returns the audit entries instead, which the caller appends last. */
+export async function deleteDocuments(
+  app: App,
+  trx: Trx,
+  actor: Actor,
+  ids: readonly string[],
+  reason: Reason,
+): Promise<{ destroyed: string[]; entries: NewEntry[] }> {
+  if (reason !== 'trash_expired' && reason !== 'version_limit') assertNotWorm(app)
+  const sorted = ids.toSorted()
+  const entries: NewEntry[] = []
+  for (let from = 0; from < sorted.length; from += batchSize)
+    entries.push(...(await deleteBatch(app, trx, actor, sorted.slice(from, from + batchSize), reason)))
+  return { destroyed: entries.map(({ target }) => target.slice('id='.length)), entries }
+}
+
+async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<NewEntry[]> {
+  const documents = await trx
+    .selectFrom('documents')
+    .select(['id', 'owner_id', 'title'])
+    .where('id', 'in', ids)
+    .orderBy('id')
+    .forUpdate()
+    .execute()
+  if (documents.length === 0) return []
+  const found = documents.map(({ id }) => id)
+  await assertDeletable(trx, found)
+  const rows = await trx
+    .selectFrom('document_versions')
+    .select(['document_id', 'number', 'sha256', 'size'])
+    .where('document_id', 'in', found)
+    .orderBy('document_id')
+    .orderBy('number')
+    .execute()
+  await jobs.cancelByDocument(trx, ...found)
+  await trx.deleteFrom('documents').where('id', 'in', found).execute()
+  await enqueueIndex(trx, found)
+  await enqueuePurge(
+    trx,
+    rows.map(({ sha256 }) => sha256),
+  )
+  const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id } }))
+  await publishMany(trx, 'document_purged', events)
+  const versions = Map.groupBy(rows, ({ document_id }) => document_id)
+  return documents.map((document) => destructionEntry(app, actor, document, versions.get(document.id) ?? [], reason))
 }
 
 /** Queues jobs that remove stored bytes which no version has. Sorts by checksum, so that two transactions cannot deadlock. */
@@ -76,28 +88,26 @@ export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<v
 }
 
 /** Returns the audit entry for destroyed versions of a document. The title is hashed: the log must not keep what was destroyed. */
-export function destructionEntry(
+export const destructionEntry = (
   app: App,
   actor: Actor,
-  { id, title, versions }: { id: string; title: string; versions: readonly DestroyedVersion[] },
+  { id, title }: { id: string; title: string },
+  versions: readonly DestroyedVersion[],
   reason: Reason,
-): NewEntry {
-  const details = {
+): NewEntry => ({
+  at: app.now(),
+  actor_id: actor.id,
+  actor: actor.username,
+  via: actor.via ?? 'api',
+  ip: '',
+  action: reason === 'version_limit' ? 'purge versions' : 'purge document',
+  target: `id=${id}`,
+  outcome: 'ok',
+  code: null,
+  details: {
     reason,
     title_sha256: hash('sha256', title),
     versions: versions.map(({ number, sha256, size }) => ({ number, sha256, size })),
-  }
-  return {
-    at: app.now(),
-    actor_id: actor.id,
-    actor: actor.username,
-    via: actor.via ?? 'api',
-    ip: '',
-    action: reason === 'version_limit' ? 'purge versions' : 'purge document',
-    target: `id=${id}`,
-    outcome: 'ok',
-    code: null,
-    details,
-    request_id: '',
-  }
-}
+  },
+  request_id: '',
+})

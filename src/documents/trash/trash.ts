@@ -1,12 +1,20 @@
 /** The trash: documents that only their owner and admins can see, until they are restored or purged. */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
+import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { clock } from '../../db/clock.ts'
+import { keyset, type RowWithCursorKey } from '../../db/keyset.ts'
 import type { Trx } from '../../db/pool.ts'
+import { AppError } from '../../errors.ts'
 import { publishMany } from '../../events.ts'
+import { countRows, type FetchedPage, fetchPage, type PageRequest, type Slice } from '../../http/pages.ts'
+import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { requireDocument, requireDocumentName } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
 import { enqueueIndex } from '../revisions.ts'
+import { type Document, excerptLength, selectAllDocuments } from '../view.ts'
+import { destroyDocuments } from './destroy.ts'
 
 /** Documents changed by one statement. */
 const batchSize = 500
@@ -59,4 +67,68 @@ async function finish(
   const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id } }))
   await publishMany(trx, type, events)
   return ids
+}
+
+/**
+ * Deletes a document: moves it to the trash, or destroys it if `isPermanent` or without a trash. `isPermanent` also finds documents in the trash.
+ * Throws DOCUMENT_NOT_FOUND, RETENTION.
+ */
+export async function remove(app: App, actor: Actor, id: string, isPermanent: boolean): Promise<void> {
+  await app.db.transaction().execute(async (trx) => {
+    // Serializes concurrent deletions: the second waits here and then finds no document.
+    await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
+    await requireDocument(trx, actor, id, { inTrash: isPermanent })
+    if (isPermanent) await destroyDocuments(app, trx, actor, [id], 'permanent')
+    else await discardDocuments(app, trx, actor, [id])
+  })
+}
+
+/** Moves documents to the trash, or destroys them without a trash. Throws RETENTION if there is no trash. */
+export async function discardDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[]): Promise<void> {
+  if (app.config.documents.trash_days === 0) await destroyDocuments(app, trx, actor, ids, 'permanent')
+  else await moveToTrash(app, trx, actor.id, ids)
+}
+
+/** Moves a document out of the trash and returns it. Throws DOCUMENT_NOT_FOUND, CONFLICT if it is not in the trash. */
+export async function restore(app: App, actor: Actor, id: string): Promise<Document> {
+  return app.db.transaction().execute(async (trx) => {
+    await requireDocumentName(trx, actor, id, { inTrash: true })
+    if ((await undelete(app, trx, [id])).length === 0) throw new AppError('CONFLICT', {}, 'The document is not in the trash.')
+    return requireDocument(trx, actor, id)
+  })
+}
+
+const lastDeletedFirst = keyset(
+  { by: 'documents.deleted_at', type: 'timestamp', order: 'desc' },
+  { by: 'documents.id', type: 'id', order: 'desc' },
+)
+
+export interface TrashFilter {
+  /** user name or id of the owner; only admins see documents of others */
+  owner?: string | undefined
+}
+
+/** Returns one page of the documents in the trash that the actor can see, the last deleted first. Throws VALIDATION_ERROR for a cursor of another list. */
+export function list(
+  { db }: App,
+  actor: Actor,
+  { owner }: TrashFilter,
+  page: PageRequest,
+): Promise<FetchedPage<Document & RowWithCursorKey>> {
+  const all = db.selectFrom('documents').where(isInTrash(actor, owner))
+  const fetch = ({ limit, offset, after }: Slice) => {
+    const rest = after ? all.where(lastDeletedFirst.isAfter(after)) : all
+    const ids = lastDeletedFirst.orderBy(rest.select('documents.id')).limit(limit).offset(offset)
+    const documents = selectAllDocuments(db, excerptLength).where('documents.id', 'in', ids)
+    return lastDeletedFirst.orderBy(documents).select(lastDeletedFirst.key).$castTo<Document & RowWithCursorKey>().execute()
+  }
+  return fetchPage(page, lastDeletedFirst, ['trash', owner], fetch, () => countRows(all))
+}
+
+/** Returns the condition that a row of `documents` is in the trash and visible to the actor. */
+export function isInTrash(actor: Actor, owner: string | undefined): RawBuilder<boolean> {
+  const visible = isAdmin(actor) ? sql`true` : sql`owner_id = ${actor.id}`
+  if (!owner) return sql`(deleted_at is not null and ${visible})`
+  const { column, value } = parseUserIdentifier(owner)
+  return sql`(deleted_at is not null and ${visible} and owner_id = (select id from users where ${sql.ref(column)} = ${value}))`
 }

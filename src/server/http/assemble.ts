@@ -9,6 +9,7 @@ import { routes as auth } from '../../auth/routes.ts'
 import { routes as comments } from '../../comments/routes.ts'
 import type { Config } from '../../config/schema.ts'
 import { routes as documents } from '../../documents/routes.ts'
+import { routes as trash } from '../../documents/trash/routes.ts'
 import { routes as versions } from '../../documents/versions/routes.ts'
 import { AppError } from '../../errors.ts'
 import { routes as holds } from '../../holds/routes.ts'
@@ -64,6 +65,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
       users,
       tokens,
       documents,
+      trash,
       versions,
       search,
       ocr,

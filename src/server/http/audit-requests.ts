@@ -10,7 +10,9 @@ import { requestId } from './request-log.ts'
 
 /** Fields whose values are logged. Of other fields, only the name is logged. */
 const auditedFields = new Set(
-  'username role disabled name scopes user type documents to max_views expires_at priority on_conflict dry_run on_duplicate'.split(' '),
+  'username role disabled name scopes user type documents to max_views expires_at priority on_conflict dry_run on_duplicate permanent'.split(
+    ' ',
+  ),
 )
 
 /** Fields of routes of sources, where the username is a credential for another server. */

@@ -166,8 +166,8 @@ test('--format dir: writes new files, removes old ones, refuses foreign folders'
   }
   const before = await stored()
   expect(before.size).toBe(2)
-  await asAda.documents.delete(first.id)
-  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id)
+  await asAda.documents.delete(first.id, { permanent: true })
+  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id, { permanent: true })
   await upload(asAda, 'new.txt', 'something new')
   await runJobs()
   expect((await create()).code).toBe(0)

@@ -130,8 +130,8 @@ test('75 for a second backup, with the holder of the lock; a purge waits for the
   expect(await purges()).toEqual([{ status: 'pending' }])
   await release()
   expect(await child.ended).toBe(0)
-  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id)
-  await asAda.documents.delete(first.id)
+  for await (const { id } of asBob.documents.list()) await asBob.documents.delete(id, { permanent: true })
+  await asAda.documents.delete(first.id, { permanent: true })
   await app.db
     .updateTable('jobs')
     .set({ run_at: new Date(0) })

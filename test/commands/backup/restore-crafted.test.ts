@@ -152,7 +152,7 @@ describe('tables', () => {
     const place = await emptyPlace()
     const { code, stderr } = await here(place, ['restore', archive, '-q'])
     const { stdout } = await dms(place, ['documents', 'download', id, '--to', '-'])
-    await here(place, ['documents', 'delete', id, '--yes'])
+    await here(place, ['documents', 'delete', id, '--permanent', '--yes'])
     await dms(place, ['worker', '--once', '--queues', 'maintenance'])
     expect({ stdout, kept: await readFile(outside, 'utf8').catch(() => 'removed') }).toEqual({ stdout: '', kept: secret })
     expect([code, stderr]).toEqual([1, expect.stringMatching(/stored_files.*\n?.*nothing was restored/)])

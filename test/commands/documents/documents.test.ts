@@ -84,10 +84,21 @@ describe.each(ways)('%s:', (way) => {
     expect(await readFile(join(folder, 'same.txt'), 'utf8')).toBe('one')
   })
 
-  test('delete: asks without --yes; ids from a pipe; 6 for an unknown id', async () => {
+  test('delete: to the trash and back; asks for --permanent without --yes; ids from a pipe; 6 for an unknown id', async () => {
     const { dms, asAda } = await startWay(way)
     const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
-    const unasked = await dms(['documents', 'delete', one.id])
+    expect(await dms(['documents', 'delete', one.id, '-q'])).toMatchObject({ code: 0 })
+    expect((await dms(['trash', 'list', '-o', 'id'])).stdout).toBe(`${one.id}\n`)
+    const back = await dms(['documents', 'undelete', '-', '-o', 'jsonl'], { input: `${one.id}\n${two.id}\n${nowhere}\n` })
+    expect([back.code, readBatch(back.stdout).items]).toMatchObject([
+      3,
+      [
+        { action: 'restored' },
+        { action: 'failed', error: { code: 'CONFLICT' } },
+        { action: 'failed', error: { code: 'DOCUMENT_NOT_FOUND' } },
+      ],
+    ])
+    const unasked = await dms(['documents', 'delete', one.id, '--permanent'])
     expect(unasked).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
     const dry = await dms(['documents', 'delete', one.id, '-n', '--json'])
     expect(JSON.parse(dry.stdout)).toMatchObject({ dry_run: true, items: [{ action: 'deleted', key: one.id }] })
@@ -100,6 +111,10 @@ describe.each(ways)('%s:', (way) => {
     ])
     expect((await dms(['documents', 'delete', one.id, '--yes'])).code).toBe(6)
     expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
+    expect(JSON.parse((await dms(['trash', 'empty', '-n', '-o', 'json'])).stdout)).toEqual({ documents: 2 })
+    expect(await dms(['trash', 'empty'])).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
+    expect((await dms(['documents', 'delete', one.id, '--permanent', '-y'])).code).toBe(0)
+    expect(JSON.parse((await dms(['trash', 'empty', '-y', '-o', 'json'])).stdout)).toEqual({ purged: 1, retained: 0 })
   })
 
   test('wait: 0 if all are completed and search finds them, 3 if one failed, 6 for an unknown id, 8 after --timeout', async () => {

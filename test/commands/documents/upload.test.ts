@@ -195,9 +195,9 @@ test.runIf(hasProgram('script'))(
     const text = await runOnTerminal(['documents', 'text', id], { env })
     expect(text.stdout).not.toContain('\u001b[31m')
     expect(await runOnTerminal(['documents', 'download', id, '--to', '-'], { env })).toMatchObject({ code: 2 })
-    const no = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'permanently?', type: 'n\r' } })
+    const no = await runOnTerminal(['documents', 'delete', id, '--permanent'], { env, reply: { to: 'permanently?', type: 'n\r' } })
     expect(no).toMatchObject({ code: 1, stdout: expect.stringContaining('nothing was changed') })
-    const yes = await runOnTerminal(['documents', 'delete', id], { env, reply: { to: 'permanently?', type: 'y\r' } })
+    const yes = await runOnTerminal(['documents', 'delete', id, '--permanent'], { env, reply: { to: 'permanently?', type: 'y\r' } })
     expect(yes).toMatchObject({ code: 0, stdout: expect.stringContaining('deleted 1') })
   },
 )

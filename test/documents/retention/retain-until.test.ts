@@ -59,5 +59,5 @@ test('a retention stays with the document: new owner; after its end the document
 
   const { id: ended } = await upload(asBob, 'b.txt', 'text 2', { ocr_enabled: false })
   await sql`update documents set retain_until = now() - interval '1 s' where id = ${ended}`.execute(app.db)
-  await asBob.documents.delete(ended)
+  await asBob.documents.delete(ended, { permanent: true })
 })

@@ -47,7 +47,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
       `revoke: answered with ${revokes}`,
     )
 
-    const deletes = counts(await all(() => caller.call('DELETE', `/api/documents/${documentId}`)))
+    const deletes = counts(await all(() => caller.call('DELETE', `/api/documents/${documentId}?permanent=true`)))
     expect(deletes.filter((status) => status === 204).length === 1, `delete: answered with ${deletes}`)
     ledger.deleted.add(documentId)
     // The share has other contents in the next round.

@@ -58,7 +58,7 @@ async function deletions(place: Place, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const { id } = await caller.uploadBytes(100_000)
     if (id !== null) ids.push(id)
-    if (ids.length > 10) await caller.call('DELETE', `/api/documents/${ids.shift()}`, { what: 'delete' })
+    if (ids.length > 10) await caller.call('DELETE', `/api/documents/${ids.shift()}?permanent=true`, { what: 'delete' })
     await sleep(20)
   }
 }

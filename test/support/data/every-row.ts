@@ -148,7 +148,10 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'metrics system': { prints: 'changing' },
   'metrics ocr': { prints: 'changing' },
   'metrics prometheus': { who: 'admin', prints: 'changing' },
-  'documents delete': { args: (world) => [nth(3)(world), '-y'], asks: (world) => [nth(3)(world)] },
+  'documents delete': { args: (world) => [nth(3)(world), '-y'], asks: (world) => [nth(3)(world), '--permanent'] },
+  'trash list': {},
+  'documents undelete': { args: (world) => [nth(3)(world)] },
+  'trash empty': { args: () => ['-y'], asks: () => [] },
   'documents upload': { args: ({ folder }) => ['-r', join(folder, 'in')] },
 
   'backup create': { args: ({ folder }) => ['--to', join(folder, 'backups')], only: 'here', who: 'admin' },

@@ -1,0 +1,69 @@
+import { confirm } from '../../src/cli/arguments/prompt.ts'
+import { findOwnerId } from '../../src/cli/arguments/users.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
+import { type Column, columnsOf, pluralize } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import type { DocumentView } from '../../src/documents/view.ts'
+
+const columns: Column<DocumentView>[] = [
+  ...columnsOf(['id', 'title', 'deleted_at', 'purge_at']),
+  { name: 'size', align: 'right' },
+  { name: 'owner', show: 'wide' },
+  { name: 'filename', show: 'wide' },
+  { name: 'sha256', show: 'wide' },
+]
+
+export const trash = (cli: Cli) => group('trash', 'List deleted documents and empty the trash', [list(cli), empty(cli)])
+
+const list = (cli: Cli) =>
+  addLimitFlags(
+    manual('list', {
+      summary: 'List documents in the trash, last deleted first',
+      examples: [
+        ['trash list', 'the last 50'],
+        ['dms trash list --all -o id | dms documents undelete -', 'restore all'],
+        ['trash list --owner ada', 'of one user, as an admin'],
+      ],
+      exits: '0 listed · 4 not signed in · 6 no such owner · 69 server unreachable',
+      notes: ['Documents are destroyed at PURGE_AT, unless a hold keeps them. Restore: dms documents undelete ID'],
+    })
+      .alias('ls')
+      .option('--owner <user>', 'only of this user (name or id); for admins'),
+  ).action(async (flags: ListFlags & { owner?: string }) => {
+    const limit = parseLimit(flags)
+    const client = await cli.client()
+    const owner = flags.owner === undefined ? undefined : await findOwnerId(client, flags.owner)
+    await printList(cli, client.trash.list({ owner, per_page: Math.min(limit, 100) }), limit, { columns })
+  })
+
+const empty = (cli: Cli) =>
+  manual('empty', {
+    summary: 'Destroy the documents in the trash',
+    examples: [
+      ['trash empty', 'asks first'],
+      ['trash empty --owner ada --yes', 'of one user, as an admin'],
+      ['trash empty -n', 'dry run'],
+    ],
+    exits: '0 emptied · 2 no terminal to confirm on, and no --yes · 4 not signed in · 6 no such owner · 69 server unreachable',
+    notes: ['Empties your trash; as an admin, that of all users. Documents under retention or hold stay.'],
+  })
+    .option('--owner <user>', 'only of this user (name or id); for admins')
+    .option('-y, --yes', 'destroy without asking')
+    .option('-n, --dry-run', 'count what would be destroyed')
+    .action(async (flags: { owner?: string; yes?: boolean; dryRun?: boolean }) => {
+      const client = await cli.client()
+      const owner = flags.owner === undefined ? undefined : await findOwnerId(client, flags.owner)
+      const count = async () => (await client.trash.page({ owner, per_page: 1 })).pagination.total
+      if (flags.dryRun) {
+        const documents = await count()
+        return cli.print({ documents }, { columns: [{ name: 'documents' }], sentence: `${pluralize(documents, 'document')} in the trash` })
+      }
+      if (!flags.yes) await confirm(cli.options, `Destroy ${pluralize(await count(), 'document')} permanently?`, '--yes')
+      const answer = await client.trash.empty({ owner })
+      const kept = answer.retained === 0 ? '' : `; ${pluralize(answer.retained, 'document')} under retention or hold stayed`
+      cli.print(answer, {
+        columns: columnsOf(['purged', 'retained']),
+        sentence: `✓ Destroyed ${pluralize(answer.purged, 'document')}${kept}`,
+      })
+    })

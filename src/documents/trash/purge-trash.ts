@@ -1,0 +1,89 @@
+/** Purge of the trash: on request, and of documents past `documents.trash_days`. Works in batches, so that it can be repeated after a crash. */
+import { type RawBuilder, sql } from 'kysely'
+import { type Actor, operator } from '../../actor.ts'
+import type { App } from '../../app.ts'
+import { clock, secondsAgo } from '../../db/clock.ts'
+import type { Db, Trx } from '../../db/pool.ts'
+import { isRetained } from '../retention.ts'
+import { destroyDocuments, type Reason } from './destroy.ts'
+import { isInTrash } from './trash.ts'
+
+/** The actor of maintenance in the audit log. */
+export const maintenanceActor: Actor = { ...operator, via: 'maintenance' }
+
+/** Documents destroyed by one transaction. */
+const batchSize = 200
+const daySeconds = 86_400
+
+/**
+ * Destroys the documents in the trash that the actor can see. Yields the number of documents after each batch; ends with the result. Documents under
+ * retention or hold stay, and so does what is deleted meanwhile.
+ */
+export async function* emptyTrash(
+  app: App,
+  actor: Actor,
+  owner: string | undefined,
+): AsyncGenerator<number, { purged: number; retained: number }> {
+  // As text, because a Date has no microseconds.
+  const { rows } = await sql<{ now: string }>`select ${clock}::text as now`.execute(app.db)
+  const trash = sql<boolean>`(${isInTrash(actor, owner)} and deleted_at <= ${rows[0]?.now}::timestamptz)`
+  let purged = 0
+  for await (const count of destroyBatches(app, actor, trash, 'trash_emptied')) {
+    purged += count
+    yield count
+  }
+  return { purged, retained: await countTrash(app.db, sql<boolean>`(${trash} and ${isRetained()})`) }
+}
+
+/** Destroys the documents whose time in the trash has passed. Returns their number; `isDryRun` only counts them. */
+export async function purgeExpired(app: App, isDryRun: boolean): Promise<number> {
+  const expired = sql<boolean>`(deleted_at is not null and deleted_at <= ${secondsAgo(app.config.documents.trash_days * daySeconds)})`
+  if (isDryRun) return countTrash(app.db, sql<boolean>`(${expired} and not ${isRetained()})`)
+  let purged = 0
+  for await (const count of destroyBatches(app, maintenanceActor, expired, 'trash_expired')) purged += count
+  return purged
+}
+
+/** Destroys the documents that satisfy a condition, and yields the number of each batch. Passes over those under retention or hold. */
+async function* destroyBatches(app: App, actor: Actor, trash: RawBuilder<boolean>, reason: Reason): AsyncGenerator<number> {
+  for (let last: TrashPosition | null = null; ; ) {
+    const batch: TrashPosition[] = await loadBatch(app.db, trash, last)
+    if (batch.length === 0) return
+    yield await app.db.transaction().execute(async (trx) => {
+      const ids = await lockDestroyable(
+        trx,
+        trash,
+        batch.map(({ id }) => id),
+      )
+      return (await destroyDocuments(app, trx, actor, ids, reason)).length
+    })
+    last = batch.at(-1) ?? null
+  }
+}
+
+interface TrashPosition {
+  id: string
+  /** as text, because a Date has no microseconds */
+  at: string
+}
+
+async function loadBatch(db: Db, trash: RawBuilder<boolean>, after: TrashPosition | null): Promise<TrashPosition[]> {
+  const { rows } = await sql<TrashPosition>`
+    select id, deleted_at::text as at from documents
+    where ${trash} and ${after ? sql`(deleted_at, id) < (${after.at}::timestamptz, ${after.id}::uuid)` : sql`true`}
+    order by deleted_at desc, id desc limit ${batchSize}`.execute(db)
+  return rows
+}
+
+/** Locks the documents that are still in the trash, then leaves out those under retention or hold: nobody can retain them any more. */
+async function lockDestroyable(trx: Trx, trash: RawBuilder<boolean>, ids: readonly string[]): Promise<string[]> {
+  await sql`select from documents where id = any(${ids}::uuid[]) order by id for update`.execute(trx)
+  const { rows } = await sql<{ id: string }>`
+    select id from documents where id = any(${ids}::uuid[]) and ${trash} and not ${isRetained()}`.execute(trx)
+  return rows.map(({ id }) => id)
+}
+
+async function countTrash(db: Db, trash: RawBuilder<boolean>): Promise<number> {
+  const { rows } = await sql<{ count: number }>`select count(*) as count from documents where ${trash}`.execute(db)
+  return rows[0]?.count ?? 0
+}

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { expect, inject, onTestFinished, test } from 'vitest'
@@ -15,9 +15,8 @@ test('a run removes what killed runs left, with their databases, and nothing of 
   await once(gone, 'exit')
   const dead = join(parent, `dms-test-${gone.pid}-abcdef`)
   await mkdir(join(dead, 'postgres'), { recursive: true })
-  const database = spawn('sh', ['-c', 'while :; do sleep 0.1; done', join(dead, 'postgres')])
+  const database = spawn('sh', ['-c', 'while :; do sleep 0.1; done', 'postgres', '-D', join(dead, 'postgres')])
   const ended = once(database, 'exit')
-  await writeFile(join(dead, 'postgres/postmaster.pid'), `${database.pid}\n${dead}/postgres\n`)
   await mkdir(join(parent, 'dms-test-of-somebody'))
   expect(await removeDeadRuns(parent)).toEqual([dead])
   expect((await ended)[1]).toBe('SIGQUIT')

@@ -1,6 +1,6 @@
 /** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. And one build. */
 import { execFile } from 'node:child_process'
-import { rm } from 'node:fs/promises'
+import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -12,7 +12,7 @@ import { openDatabase } from '../../src/db/pool.ts'
 import { openLog } from '../../src/log/log.ts'
 import { setDatabaseClock } from './database-clock.ts'
 import { createRunFolder, removeDeadRuns } from './dead-runs.ts'
-import { copyStrategy, quickFolder } from './quick-folder.ts'
+import { copyStrategy, hasRoomForFiles, quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -33,6 +33,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const dataDir = await createRunFolder(quickFolder())
   // The home of every command. Workers inherit it.
   environment().DMS_TEST_HOME = join(dataDir, 'home')
+  if (hasRoomForFiles()) environment().TMPDIR = await createTempFolder(dataDir)
   const embedded = await joinEmbedded({ dataDir, log })
   const { host, port, user } = embedded.superuserConnection
   const url = (name: string) => `postgres://${user}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`
@@ -60,6 +61,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await embedded.release()
     await rm(dataDir, { recursive: true, force: true })
   }
+}
+
+/** A folder for temporary files of every user. */
+async function createTempFolder(parent: string): Promise<string> {
+  const folder = join(parent, 't')
+  await mkdir(folder)
+  await chmod(folder, 0o1777)
+  return folder
 }
 
 /** The processes of dms that tests start are this build, where nobody changes a source meanwhile. */

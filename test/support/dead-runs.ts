@@ -1,5 +1,5 @@
 /** Folders of test runs: what a killed run leaves is removed by the next one. */
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isAlive } from '../../src/is-alive.ts'
@@ -21,8 +21,7 @@ export async function removeDeadRuns(parent: string): Promise<string[]> {
     .filter((name) => isDead(Number(/^dms-test-(\d+)-/.exec(name)?.[1])))
     .map((name) => join(parent, name))
   for (const folder of folders) {
-    const pid = postmasterOf(folder)
-    if (pid !== null) {
+    for (const pid of databasesIn(folder)) {
       process.kill(pid, 'SIGQUIT')
       await until(() => !isAlive(pid), stopTimeoutMs)
     }
@@ -33,13 +32,8 @@ export async function removeDeadRuns(parent: string): Promise<string[]> {
 
 const isDead = (pid: number): boolean => !Number.isNaN(pid) && !isAlive(pid)
 
-/** Returns the pid of the PostgreSQL that runs in the folder, or null. */
-function postmasterOf(folder: string): number | null {
-  try {
-    const pid = Number(readFileSync(join(folder, 'postgres/postmaster.pid'), 'utf8').split('\n')[0])
-    // The number may be that of another process by now.
-    return commandOf(pid).includes(folder) ? pid : null
-  } catch {
-    return null
-  }
-}
+/** Returns the pids of PostgreSQL servers whose data is in the folder. */
+const databasesIn = (folder: string): number[] =>
+  readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && commandOf(Number(name)).includes(` -D ${folder}/`))
+    .map(Number)

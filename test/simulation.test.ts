@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import * as newOrder from './simulation/new-order.ts'
 import { exploreAll } from './simulation/scenarios.ts'
 
-test('no order of purge, upload, backup, restore and repair with one fault loses a byte', () => {
+test('no order of purge, upload, backup, restore, repair and changes of versions with one fault loses a byte', () => {
   const results = exploreAll('new', 1)
   expect(results.map(({ name, violations }) => [name, ...violations.keys()])).toEqual(results.map(({ name }) => [name]))
   expect(results.reduce((sum, { states }) => sum + states, 0)).toBeGreaterThan(100_000)
@@ -22,9 +22,20 @@ test('with the old order it finds the lost upload, the damaged bytes and the res
 })
 
 test('every step of the model names a function that exists', async () => {
-  const { purge, sweep, upload, backup, orphans, restore, nextRestore } = newOrder
+  const { purge, sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
   const missing: string[] = []
-  for (const { mirrors } of [purge, sweep, upload('a', true), backup, orphans, restore, nextRestore].flat()) {
+  for (const { mirrors } of [
+    purge,
+    sweep,
+    upload('a', true),
+    backup,
+    orphans,
+    restore,
+    nextRestore,
+    restoreVersion,
+    deleteVersions(true),
+    deleteVersions(false),
+  ].flat()) {
     const [file, name] = mirrors
     const code = await readFile(new URL(`../src/${file}`, import.meta.url), 'utf8')
     if (!new RegExp(`(function\\*? |const |async |^ +)${name}\\b *[=(:<]`, 'm').test(code)) missing.push(`${file} ${name}`)

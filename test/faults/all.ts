@@ -19,6 +19,7 @@ import { killedCommands } from './processes/killed-commands.ts'
 import { killedMigrations } from './processes/killed-migrations.ts'
 import { killedSyncs } from './processes/killed-syncs.ts'
 import { killedUploads } from './processes/killed-uploads.ts'
+import { killedVersions } from './processes/killed-versions.ts'
 import { killedWorkers } from './processes/killed-workers.ts'
 import { littleMemory } from './processes/little-memory.ts'
 import { manyWorkers } from './processes/many-workers.ts'
@@ -72,4 +73,5 @@ export const faults: readonly Fault[] = [
   misbehavingTesseract,
   mixedVersions,
   littleMemory,
+  killedVersions,
 ]

@@ -1,6 +1,6 @@
 /** The order of side effects as the code has it: rows are committed first, files follow, and no address is used twice. */
 import { commit, local, type Program, query, type Step } from './program.ts'
-import { actorOf, begin, end, isRowFree, lockRow, viewOf, type World, write } from './world.ts'
+import { actorOf, begin, end, isRowFree, isRowUnreferenced, lockRow, viewOf, type World, write } from './world.ts'
 
 const storedFiles = 'documents/stored-files.ts'
 const removeFiles = 'documents/purge.ts'
@@ -56,11 +56,11 @@ export const purge: Program = [
   local({
     label: 'lock row',
     mirrors: [storedFiles, 'lockExisting'],
-    isReady: isRowFree,
+    isReady: isRowUnreferenced,
     run(world, self) {
       if (world.tables.row === null) return 'share files lock'
       begin(world, self)
-      lockRow(world, self)
+      lockRow(world, self, true)
       actorOf(world, self).seen = [world.tables.row]
       return 'is it used'
     },
@@ -68,7 +68,7 @@ export const purge: Program = [
   query({
     label: 'is it used',
     mirrors: [storedFiles, 'usesOf'],
-    run: (world, self) => (viewOf(world, self).documents.length > 0 ? ended(world, self, 'share files lock') : 'forget'),
+    run: (world, self) => (viewOf(world, self).versions.length > 0 ? ended(world, self, 'share files lock') : 'forget'),
   }),
   query({
     label: 'forget',
@@ -135,8 +135,8 @@ export const upload = (own: string, isOwner: boolean): Program => [
     label: 'compare early',
     mirrors: [storedFiles, 'compareLargeFiles'],
     run(world, self) {
-      const { row, documents } = world.tables
-      if (isOwner && row !== null && documents.length > 0) actorOf(world, self).seen = [row, String(world.files[row] === 'intact')]
+      const { row, versions } = world.tables
+      if (isOwner && row !== null && versions.length > 0) actorOf(world, self).seen = [row, String(world.files[row] === 'intact')]
       return 'lock row'
     },
   }),
@@ -154,15 +154,15 @@ export const upload = (own: string, isOwner: boolean): Program => [
         write(world, self, ['row', own])
         return 'name bytes'
       }
-      if (!isOwner || world.tables.documents.length === 0) return 'name bytes'
+      if (!isOwner || world.tables.versions.length === 0) return 'name bytes'
       if (compared !== address) return 'compare'
-      return isEqual === 'true' ? 'insert document' : 'name bytes'
+      return isEqual === 'true' ? 'insert version' : 'name bytes'
     },
   }),
   local({
     label: 'compare',
     mirrors: ['files/compare-files.ts', 'hasSameBytes'],
-    run: (world, self) => (world.files[actorOf(world, self).seen[0] ?? ''] === 'intact' ? 'insert document' : 'name bytes'),
+    run: (world, self) => (world.files[actorOf(world, self).seen[0] ?? ''] === 'intact' ? 'insert version' : 'name bytes'),
   }),
   local({
     label: 'name bytes',
@@ -179,14 +179,14 @@ export const upload = (own: string, isOwner: boolean): Program => [
     run(world, self) {
       const [address = own] = actorOf(world, self).seen
       if (address !== own) write(world, self, ['row', own], ['removal', address])
-      return 'insert document'
+      return 'insert version'
     },
   }),
   query({
-    label: 'insert document',
+    label: 'insert version',
     mirrors: ['documents/store-document.ts', 'storeDocument'],
     run(world, self) {
-      write(world, self, ['document', `of ${self}`])
+      write(world, self, ['version', `of ${self}`])
       return 'commit'
     },
   }),
@@ -215,6 +215,71 @@ export const upload = (own: string, isOwner: boolean): Program => [
     },
   }),
 ]
+
+/** What changes the versions of one document: each waits for the others. The version `old` has the bytes. */
+const lockDocument = (name: readonly [string, string], next: string): Step =>
+  local({
+    label: 'lock document',
+    mirrors: name,
+    isReady: ({ documentLock }) => documentLock === '',
+    run(world, self) {
+      begin(world, self)
+      world.documentLock = self
+      return next
+    },
+  })
+
+/** Makes the bytes of the version `old` current again. */
+export const restoreVersion: Program = [
+  lockDocument(['documents/versions/versions.ts', 'lockDocument'], 'find version'),
+  query({
+    label: 'find version',
+    mirrors: ['documents/versions/versions.ts', 'find'],
+    run: (world, self) => (viewOf(world, self).versions.includes('old') ? 'insert version' : ended(world, self, 'failed')),
+  }),
+  query({
+    label: 'insert version',
+    mirrors: ['documents/versions/versions.ts', 'restoreVersions'],
+    // The foreign key waits for a purge that has locked the row.
+    isReady: ({ isRowLockedForDeletion }) => !isRowLockedForDeletion,
+    run(world, self) {
+      if (world.tables.row === null) return ended(world, self, 'failed')
+      world.rowReferences = [...world.rowReferences, self].sort()
+      write(world, self, ['version', 'restored version'])
+      return 'commit'
+    },
+  }),
+  commit({
+    label: 'commit',
+    mirrors: ['documents/versions/versions.ts', 'restore'],
+    run(world, self) {
+      actorOf(world, self).outcome = 'done'
+      return ended(world, self, '')
+    },
+  }),
+  failed,
+]
+
+/** Deletes the version `old`, or with `isWhole` the document with all versions. A purge follows at any time. */
+export const deleteVersions = (isWhole: boolean): Program => {
+  const name = isWhole
+    ? (['documents/trash/destroy.ts', 'destroyDocuments'] as const)
+    : (['documents/versions/versions.ts', 'remove'] as const)
+  return [
+    lockDocument(name, 'delete versions'),
+    query({
+      label: 'delete versions',
+      mirrors: name,
+      run(world, self) {
+        write(world, self, ['version deleted', 'old'])
+        if (isWhole) write(world, self, ['version deleted', 'restored version'])
+        return 'commit'
+      },
+    }),
+    commit({ label: 'commit', mirrors: name, run: (world, self) => ended(world, self, '') }),
+    failed,
+  ]
+}
 
 export const backup: Program = [
   local({
@@ -340,7 +405,7 @@ export const restore: Program = [
     run(world, self) {
       begin(world, self)
       lockRow(world, self)
-      write(world, self, ['row', 'restored'], ['document', 'restored'], ['store id', 'restored'])
+      write(world, self, ['row', 'restored'], ['version', 'restored'], ['store id', 'restored'])
       return 'note commit'
     },
   }),

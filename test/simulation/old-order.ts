@@ -33,7 +33,7 @@ export const purge: Program = [
     label: 'is it used',
     mirrors: none,
     run(world, self) {
-      if (viewOf(world, self).documents.length === 0) return 'forget'
+      if (viewOf(world, self).versions.length === 0) return 'forget'
       end(world, self, true)
       return ''
     },
@@ -82,14 +82,14 @@ export const upload: Program = [
     mirrors: none,
     run(world) {
       world.files[address] ??= 'intact'
-      return 'insert document'
+      return 'insert version'
     },
   }),
   query({
-    label: 'insert document',
+    label: 'insert version',
     mirrors: none,
     run(world, self) {
-      write(world, self, ['document', `of ${self}`])
+      write(world, self, ['version', `of ${self}`])
       return 'commit'
     },
   }),

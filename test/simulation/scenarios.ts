@@ -11,11 +11,13 @@ interface Scenario {
   name: string
   /** `first`: the address that the bytes have; missing: they are not stored yet */
   start: Partial<Pick<World, 'tables' | 'files'>>
-  actors: Record<Order, Record<string, Program>>
+  actors: Partial<Record<Order, Record<string, Program>>> & { new: Record<string, Program> }
 }
 
 const unused: Scenario['start'] = { tables: { ...emptyTables, row: 'first' }, files: { first: 'intact' } }
-const { purge, sweep, upload, backup, orphans, restore, nextRestore } = newOrder
+const { purge, sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
+/** One version has the bytes. */
+const oneVersion: Scenario['start'] = { tables: { ...emptyTables, row: 'first', versions: ['old'] }, files: { first: 'intact' } }
 
 const scenarios: readonly Scenario[] = [
   {
@@ -44,7 +46,7 @@ const scenarios: readonly Scenario[] = [
   },
   {
     name: 'upload twice over damaged bytes, purge',
-    start: { tables: { ...emptyTables, row: 'first', documents: ['of somebody'] }, files: { first: 'damaged' } },
+    start: { tables: { ...emptyTables, row: 'first', versions: ['of somebody'] }, files: { first: 'damaged' } },
     actors: {
       new: { upload: upload('second', true), 'other upload': upload('third', false), purge },
       old: { upload: oldOrder.upload, 'other upload': oldOrder.upload, purge: oldOrder.purge },
@@ -63,6 +65,21 @@ const scenarios: readonly Scenario[] = [
     start: {},
     actors: { new: { restore, 'next restore': nextRestore, backup, orphans }, old: { restore: oldOrder.restore, backup } },
   },
+  {
+    name: 'restore of a version, its deletion, purge twice',
+    start: oneVersion,
+    actors: { new: { 'restore version': restoreVersion, 'delete version': deleteVersions(false), purge, 'other purge': purge } },
+  },
+  {
+    name: 'restore of a version, destruction of its document, upload of the bytes, purge',
+    start: oneVersion,
+    actors: { new: { 'restore version': restoreVersion, destroy: deleteVersions(true), upload: upload('second', false), purge } },
+  },
+  {
+    name: 'deletion of a version, restore of it, backup, purge',
+    start: oneVersion,
+    actors: { new: { 'delete version': deleteVersions(false), 'restore version': restoreVersion, backup, purge } },
+  },
 ]
 
 export interface Result extends Explored {
@@ -71,13 +88,18 @@ export interface Result extends Explored {
 
 /** Explores all of them with at most so many faults each. */
 export const exploreAll = (order: Order, maxFaults: number): Result[] =>
-  scenarios.map(({ name, start, actors }) => {
-    const programs = new Map(Object.entries(actors[order]))
+  scenarios.flatMap(({ name, start, actors }) => {
+    const chosen = actors[order]
+    if (!chosen) return []
+    const programs = new Map(Object.entries(chosen))
     const world: World = {
       tables: emptyTables,
       files: {},
       notes: {},
       rowLock: '',
+      isRowLockedForDeletion: false,
+      rowReferences: [],
+      documentLock: '',
       sharedLocks: [],
       exclusiveLock: '',
       inFlight: {},
@@ -87,18 +109,20 @@ export const exploreAll = (order: Order, maxFaults: number): Result[] =>
       backups: [],
       ...start,
     }
-    return { name, ...explore(world, programs, invariant, maxFaults) }
+    return [{ name, ...explore(world, programs, invariant, maxFaults) }]
   })
 
-const invariant: Invariant = ({ tables: { row, documents }, files, actors, backups }) => {
+const invariant: Invariant = ({ tables: { row, versions }, files, actors, backups }) => {
   const isAcknowledged = Object.values(actors).some(
-    ({ outcome }, index) => outcome === 'done' && documents.includes(`of ${Object.keys(actors)[index]}`),
+    ({ outcome }, index) => outcome === 'done' && versions.includes(`of ${Object.keys(actors)[index]}`),
   )
   const bytes = row === null ? undefined : files[row]
   if (isAcknowledged && bytes === undefined) return 'the bytes of an acknowledged upload are gone'
   if (isAcknowledged && bytes === 'damaged') return 'an acknowledged upload of intact bytes has damaged ones'
-  if (documents.includes('restored') && bytes === undefined) return 'a restore removed the files of committed rows'
-  if (documents.length > 0 && bytes === undefined) return 'a committed document has no bytes'
+  if (versions.includes('restored') && bytes === undefined) return 'a restore removed the files of committed rows'
+  if (versions.length > 0 && bytes === undefined) return 'a committed version has no bytes'
+  const isRestored = actors['restore version']?.outcome === 'done' && actors.destroy === undefined
+  if (isRestored && !versions.includes('restored version')) return 'an acknowledged restore of a version is gone'
   if (row !== null && bytes === undefined) return 'a committed row has no file'
   if (backups.some(({ isWhole, hasLostLock }) => !isWhole && !hasLostLock)) return 'a backup that held its lock lacks a file'
   return null

@@ -3,7 +3,8 @@
 /** What a transaction changes at its commit. */
 export type Write =
   | readonly ['row', address: string | null]
-  | readonly ['document', id: string]
+  | readonly ['version', id: string]
+  | readonly ['version deleted', id: string]
   | readonly ['removal', address: string]
   | readonly ['removal done', address: string]
   | readonly ['store id', id: string]
@@ -11,8 +12,8 @@ export type Write =
 export interface Tables {
   /** stored_files: the address of the bytes; null: no row */
   row: string | null
-  /** documents that have the bytes */
-  documents: string[]
+  /** versions of documents that have the bytes, in the trash or not */
+  versions: string[]
   /** file_removals */
   removals: string[]
   storeId: string
@@ -38,6 +39,12 @@ export interface World {
   notes: Record<string, string>
   /** whose transaction holds the row of the bytes; '' nobody */
   rowLock: string
+  /** the holder of the row means to delete it (FOR UPDATE) */
+  isRowLockedForDeletion: boolean
+  /** transactions that refer to the row: it cannot be deleted before they end (FOR KEY SHARE) */
+  rowReferences: string[]
+  /** whose transaction holds the document whose versions change; '' nobody */
+  documentLock: string
   /** transactions and sessions that share the files lock, or the one that has it alone */
   sharedLocks: string[]
   exclusiveLock: string
@@ -51,7 +58,7 @@ export interface World {
   backups: { isWhole: boolean; hasLostLock: boolean }[]
 }
 
-export const emptyTables: Tables = { row: null, documents: [], removals: [], storeId: 'ours' }
+export const emptyTables: Tables = { row: null, versions: [], removals: [], storeId: 'ours' }
 
 export const newActor = (at: string): Actor => ({ at, isLost: false, writes: null, seen: [], outcome: '' })
 
@@ -74,8 +81,12 @@ export function write(world: World, name: string, ...writes: Write[]): void {
 
 export const isRowFree = (world: World, name: string): boolean => world.rowLock === '' || world.rowLock === name
 
-export function lockRow(world: World, name: string): void {
+/** The row can be locked for its deletion: nobody refers to it in a transaction that is open. */
+export const isRowUnreferenced = (world: World, name: string): boolean => isRowFree(world, name) && world.rowReferences.length === 0
+
+export function lockRow(world: World, name: string, isForDeletion = false): void {
   world.rowLock = name
+  world.isRowLockedForDeletion = isForDeletion
 }
 
 /** Ends the transaction of an actor; without `isCommitted` nothing of it stays. */
@@ -92,6 +103,8 @@ export function sendOff(world: World, name: string): void {
   const transaction = `${name}'s COMMIT`
   world.inFlight[transaction] = actor.writes ?? []
   if (world.rowLock === name) world.rowLock = transaction
+  if (world.documentLock === name) world.documentLock = transaction
+  world.rowReferences = world.rowReferences.map((holder) => (holder === name ? transaction : holder)).sort()
   world.sharedLocks = world.sharedLocks.map((holder) => (holder === name ? transaction : holder)).sort()
   Object.assign(actor, { writes: null, isLost: true })
 }
@@ -104,16 +117,19 @@ export function land(world: World, transaction: string, isCommitted: boolean): v
 }
 
 function release(world: World, holder: string): void {
-  if (world.rowLock === holder) world.rowLock = ''
+  if (world.rowLock === holder) Object.assign(world, { rowLock: '', isRowLockedForDeletion: false })
+  if (world.documentLock === holder) world.documentLock = ''
+  world.rowReferences = world.rowReferences.filter((other) => other !== holder)
   if (world.exclusiveLock === holder) world.exclusiveLock = ''
   world.sharedLocks = world.sharedLocks.filter((other) => other !== holder)
 }
 
 function applied(tables: Tables, writes: readonly Write[]): Tables {
-  const next = { ...tables, documents: [...tables.documents], removals: [...tables.removals] }
+  const next = { ...tables, versions: [...tables.versions], removals: [...tables.removals] }
   for (const [what, value] of writes) {
     if (what === 'row') next.row = value
-    else if (what === 'document') next.documents = [...new Set([...next.documents, value])].sort()
+    else if (what === 'version') next.versions = [...new Set([...next.versions, value])].sort()
+    else if (what === 'version deleted') next.versions = next.versions.filter((version) => version !== value)
     else if (what === 'removal') next.removals = [...new Set([...next.removals, value])].sort()
     else if (what === 'removal done') next.removals = next.removals.filter((address) => address !== value)
     else next.storeId = value

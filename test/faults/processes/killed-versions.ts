@@ -1,0 +1,355 @@
+/** F37: the server is killed at every crash point of what changes versions, the trash and sources; the worker, of what removes bytes. */
+import { randomBytes } from 'node:crypto'
+import { mkdir, realpath, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { run as runDms } from '../../support/processes/run.ts'
+import { sha256Of } from '../caller.ts'
+import { type Fault, type Given, needsTracing, openTrial, type Told, type Trial } from '../fault.ts'
+import type { Place, Running } from '../place.ts'
+import { bothMoments, type CrashPoint, crashAt, nameOf, oneFileThread } from './crash-points.ts'
+
+/** without a worker, whose calls are those of the purge below */
+const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
+/** no request here makes one of the calls as often */
+const most = 60
+
+export const killedVersions: Fault = {
+  id: 'F37',
+  name: 'kill -9 at every crash point of replace, restore, trash, undelete, purge and rollback',
+  isLong: true,
+  missing: needsTracing,
+  run,
+}
+
+/** What a document is to everybody: its versions by number, and where it is. */
+interface State {
+  where: 'live' | 'trash' | 'gone'
+  /** SHA-256 of the bytes that come back, by version */
+  versions: Readonly<Record<string, string>>
+  /** SHA-256 of the bytes that the document shows, and their text */
+  shown: string
+  text: string
+}
+
+/** One try of an operation: before and after it, and how it is asked for. */
+interface Try {
+  ids: readonly string[]
+  /** the status of the answer; 0: none came */
+  act(): Promise<number>
+  /** whether a document is as it must be once the operation is over */
+  isDone(id: string, before: State, after: State): boolean
+}
+
+interface Operation {
+  name: string
+  calls: readonly string[]
+  /** crash points of the short form */
+  sample: readonly CrashPoint[]
+  prepare(): Promise<Try>
+}
+
+const rows = ['write', 'writev'] as const
+const rowSample: readonly CrashPoint[] = [
+  { call: 'write', at: 4, moment: 'before' },
+  { call: 'write', at: 8, moment: 'after' },
+]
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  let server = await place.start()
+  const trial = await openTrial(place)
+  const { caller, ledger, expect, notes } = trial
+  const pool = await fillPool(place, trial, isShort ? 24 : 420)
+  const root = await realpath(await makeFolder(place))
+  await server.kill()
+  const start = () => place.start({ env: { ...env, DMS_SOURCES_LOCAL_ROOTS: root } })
+  server = await start()
+
+  const send = async (method: string, path: string, init = {}) =>
+    (await caller.call(method, path, { what: path.replaceAll(/[0-9a-f-]{36}/g, 'ID'), ...init })).status
+  const take = (): string => {
+    const id = pool.pop()
+    if (id === undefined) throw new Error('the pool of documents is empty')
+    return id
+  }
+  const replacement = () => {
+    const form = new FormData()
+    form.set('file', new Blob([randomBytes(20_000) as BlobPart]), 'new.bin')
+    return { body: form }
+  }
+  const must = async (status: Promise<number>, ...good: number[]) => {
+    const got = await status
+    if (!good.includes(got)) throw new Error(`the preparation was answered with ${got}`)
+  }
+  const hasOneMore = (_: string, before: State, after: State) =>
+    after.where === 'live' && count(after) === count(before) + 1 && includes(after, before)
+
+  const operations: readonly Operation[] = [
+    {
+      name: 'replace',
+      calls: ['openat', 'fsync', 'rename', 'unlink', ...rows],
+      sample: [{ call: 'rename', at: 1, moment: 'after' }, ...rowSample],
+      async prepare() {
+        const id = take()
+        const file = replacement()
+        return { ids: [id], act: () => send('PUT', `/api/documents/${id}/file`, file), isDone: hasOneMore }
+      },
+    },
+    {
+      name: 'restore',
+      calls: rows,
+      sample: rowSample,
+      async prepare() {
+        const id = take()
+        await must(send('PUT', `/api/documents/${id}/file`, replacement()), 201)
+        const act = () => send('POST', `/api/documents/${id}/versions/1/restore`)
+        return {
+          ids: [id],
+          act,
+          isDone: (_, before, after) => hasOneMore(_, before, after) && after.shown === before.versions[1] && after.text !== '',
+        }
+      },
+    },
+    {
+      name: 'trash',
+      calls: rows,
+      sample: rowSample,
+      async prepare() {
+        const id = take()
+        return {
+          ids: [id],
+          act: () => send('DELETE', `/api/documents/${id}`),
+          isDone: (_, before, after) => after.where === 'trash' && isSame(before, after),
+        }
+      },
+    },
+    {
+      name: 'undelete',
+      calls: rows,
+      sample: rowSample,
+      async prepare() {
+        const id = take()
+        await must(send('DELETE', `/api/documents/${id}`), 204)
+        const act = () => send('POST', `/api/documents/${id}/undelete`)
+        return { ids: [id], act, isDone: (_, before, after) => after.where === 'live' && isSame(before, after) }
+      },
+    },
+    {
+      name: 'empty the trash',
+      calls: rows,
+      sample: rowSample,
+      async prepare() {
+        const [gone, held] = [take(), take()]
+        const until = new Date(Date.now() + 86_400_000).toISOString()
+        await must(send('PUT', `/api/documents/${held}`, caller.json({ retain_until: until })), 200)
+        for (const id of [gone, held]) await must(send('DELETE', `/api/documents/${id}`), 204)
+        const isDone = (id: string, before: State, after: State) =>
+          id === gone ? after.where === 'gone' : after.where === 'trash' && isSame(before, after)
+        return { ids: [gone, held], act: () => send('DELETE', '/api/trash'), isDone }
+      },
+    },
+    {
+      name: 'rollback',
+      calls: rows,
+      sample: rowSample,
+      async prepare() {
+        const { id, documents, before, added } = await makeEncryptedSource(place, trial, root)
+        const act = () => send('POST', `/api/sources/${id}/rollback`, caller.json({ before }))
+        const isDone = (id: string, earlier: State, after: State) =>
+          added.includes(id)
+            ? after.where === 'trash' && isSame(earlier, after)
+            : after.where === 'live' && after.shown === earlier.versions[1] && includes(after, earlier)
+        return { ids: [...documents, ...added], act, isDone }
+      },
+    },
+  ]
+
+  /** Whether the server died of it. */
+  const killAt = async ({ name, prepare }: Operation, point: CrashPoint): Promise<boolean> => {
+    const { ids, act, isDone } = await prepare()
+    const before = new Map<string, State>()
+    for (const id of ids) before.set(id, await stateOf(trial, id))
+    let status = 0
+    const isDead = await crashAt(server, point, async () => {
+      status = await act()
+      return status !== 0
+    })
+    if (isDead) server = await start()
+    const at = `${name}, ${nameOf(point)}`
+    for (const [id, earlier] of before) {
+      const now = await stateOf(trial, id)
+      const isAfter = isDone(id, earlier, now)
+      const isWhole = isAfter || JSON.stringify(now) === JSON.stringify(earlier)
+      expect(isWhole, `${at}: a document is neither as before nor as after: ${JSON.stringify({ earlier, now })}`)
+      expect(status < 200 || status > 299 || isAfter, `${at}: answered with ${status}, but it is not so`)
+    }
+    if (isDead) {
+      await act()
+      for (const [id, earlier] of before) expect(isDone(id, earlier, await stateOf(trial, id)), `${at}: not so after the second try either`)
+    }
+    for (const id of ids) await note(trial, id)
+    return isDead
+  }
+
+  let points = 0
+  try {
+    for (const operation of operations) {
+      const first = points
+      if (isShort) for (const point of operation.sample) points += Number(await killAt(operation, point))
+      else
+        for (const call of operation.calls)
+          for (const moment of bothMoments) for (let at = 1; at <= most && (await killAt(operation, { call, at, moment })); at++) points++
+      notes.push(`${operation.name}: ${points - first}`)
+    }
+    const purged = await killPurges(place, trial, take, isShort)
+    notes.push(`purge by the worker: ${purged}`)
+    ledger.problems.clear()
+    await server.kill()
+    server = await place.start({ env: { DMS_SOURCES_LOCAL_ROOTS: root } })
+    await expectConsistent(place, trial)
+    return await trial.conclude(`${points + purged} crash points`, { patience: 180_000 })
+  } finally {
+    await server.kill()
+  }
+}
+
+const count = ({ versions }: State): number => Object.keys(versions).length
+const includes = (after: State, before: State): boolean =>
+  Object.entries(before.versions).every(([number, sha256]) => after.versions[number] === sha256)
+const isSame = (before: State, after: State): boolean =>
+  count(before) === count(after) && includes(after, before) && before.text === after.text
+
+/** Uploads texts and waits until they are read. */
+async function fillPool(place: Place, { caller }: Trial, size: number): Promise<string[]> {
+  const ids: string[] = []
+  for (let at = 0; at < size; at++) {
+    const { id } = await caller.uploadText()
+    if (id) ids.push(id)
+  }
+  for (let round = 0; round < 1200; round++) {
+    const [row] = await place.query<{ left: number }>(`select count(*)::int as left from documents where status <> 'completed'`)
+    if (row?.left === 0) return ids
+    await sleep(250)
+  }
+  throw new Error('the texts were not read in time')
+}
+
+/** As it is to an admin, with the bytes of every version. */
+async function stateOf({ caller }: Trial, id: string): Promise<State> {
+  const get = (path: string) => caller.call('GET', path, { what: 'look' })
+  const answer = await get(`/api/documents/${id}`)
+  if (answer.status === 404) return { where: 'gone', versions: {}, shown: '', text: '' }
+  const { deleted_at, content = '' } = JSON.parse(answer.body.toString()) as { deleted_at?: string | null; content?: string }
+  const list = JSON.parse((await get(`/api/documents/${id}/versions`)).body.toString()) as {
+    versions: { number: number; sha256: string }[]
+  }
+  const versions: Record<string, string> = {}
+  for (const { number, sha256 } of list.versions) {
+    const { status, body } = await get(`/api/documents/${id}/versions/${number}/download`)
+    versions[number] = status === 200 && sha256Of(body) === sha256 ? sha256 : `lost (${status})`
+  }
+  const shown = await caller.download(id)
+  return { where: deleted_at ? 'trash' : 'live', versions, shown: sha256Of(shown.body), text: content }
+}
+
+/** Tells the auditor what a document is by now. */
+async function note(trial: Trial, id: string): Promise<void> {
+  const { ledger } = trial
+  const { where, shown } = await stateOf(trial, id)
+  const known = ledger.uploads.get(id)
+  if (where !== 'live') ledger.deleted.add(id)
+  if (known && known.sha256 !== shown) ledger.uploads.set(id, { ...known, sha256: shown, word: null })
+}
+
+/** The folder that sources lie in. */
+async function makeFolder({ folder }: Place): Promise<string> {
+  const path = join(folder, 'shares')
+  await mkdir(path)
+  return path
+}
+
+/** A source whose files were overwritten and joined by others after `before`. */
+async function makeEncryptedSource(place: Place, { caller }: Trial, root: string) {
+  const name = `share-${randomBytes(4).toString('hex')}`
+  const folder = join(root, name)
+  await mkdir(folder)
+  const fill = (prefix: string) => Promise.all([1, 2, 3].map((at) => writeFile(join(folder, `${prefix}${at}.bin`), randomBytes(3000))))
+  const sync = async () => {
+    const env = { DMS_SOURCES_LOCAL_ROOTS: root, DMS_STORAGE_MIN_FREE: '0' }
+    const { code, stderr } = await runDms(['sources', 'sync', name, '--data-dir', place.dataDir], { env, timeout: 60_000 })
+    if (code !== 0) throw new Error(`sources sync ended with ${code}: ${stderr}`)
+  }
+  await fill('a')
+  const made = await caller.call('POST', '/api/sources', caller.json({ name, type: 'local_folder', url: folder, sync_interval: 0 }))
+  const { id } = JSON.parse(made.body.toString()) as { id: string }
+  const documentsOf = async () =>
+    (await place.query<{ id: string }>(`select id from documents where source_id = '${id}' order by id`)).map((row) => row.id)
+  await sync()
+  const documents = await documentsOf()
+  const [row] = await place.query<{ now: Date }>('select clock_timestamp() as now')
+  await sleep(20)
+  await fill('a')
+  await fill('b')
+  await sync()
+  const added = (await documentsOf()).filter((each) => !documents.includes(each))
+  return { id, documents, added, before: row?.now.toISOString() ?? '' }
+}
+
+/** Kills the worker while it removes the bytes of destroyed documents. Bytes that another version has must stay. */
+async function killPurges(place: Place, trial: Trial, take: () => string, isShort: boolean): Promise<number> {
+  const { caller, expect } = trial
+  const points: readonly CrashPoint[] = isShort
+    ? [{ call: 'unlink', at: 1, moment: 'after' }]
+    : ['unlink', ...rows].flatMap((call) =>
+        bothMoments.flatMap((moment) => Array.from({ length: 8 }, (_, at) => ({ call, at: at + 1, moment }))),
+      )
+  const startWorker = (): Promise<Running> => place.startWorker({ env: oneFileThread })
+  let worker = await startWorker()
+  let kills = 0
+  const isPurged = async () => {
+    const [row] = await place.query<{ left: number }>(
+      `select count(*)::int as left from jobs where kind = 'purge' and status in ('pending', 'processing')`,
+    )
+    return row?.left === 0
+  }
+  for (const point of points) {
+    const [gone, other] = [take(), take()]
+    // Both have a version with these bytes; one of them is destroyed.
+    for (const id of [gone, other]) {
+      const form = new FormData()
+      form.set('file', new Blob([nameOf(point)]), 'shared.txt')
+      await caller.call('PUT', `/api/documents/${id}/file`, { what: 'replace', body: form })
+    }
+    const before = await stateOf(trial, other)
+    const isDead = await crashAt(worker, point, async () => {
+      await caller.call('DELETE', `/api/documents/${gone}?permanent=true`, { what: 'destroy' })
+      for (let round = 0; round < 40 && worker.isUp() && !(await isPurged()); round++) await sleep(100)
+      return worker.isUp()
+    })
+    kills += Number(isDead)
+    if (isDead) worker = await startWorker()
+    const after = await stateOf(trial, other)
+    expect(
+      count(before) === count(after) && includes(after, before),
+      `purge, ${nameOf(point)}: another document lost bytes: ${JSON.stringify({ before, after })}`,
+    )
+    trial.ledger.deleted.add(gone)
+    await note(trial, other)
+  }
+  await worker.kill()
+  return kills
+}
+
+/** What no answer shows: every document agrees with its current version, and old versions keep their texts. */
+async function expectConsistent({ query }: Place, { expect }: Trial): Promise<void> {
+  const wrong = await query<{ id: string }>(`
+    select document.id from documents document
+    left join document_versions version on version.document_id = document.id and version.number = document.current_version
+    where version.sha256 is distinct from document.sha256 or version.size is distinct from document.size or version.content is not null
+      or document.last_version < document.current_version
+    union select document_id from document_versions version join documents document on document.id = version.document_id
+    where version.number <> document.current_version and version.content is null
+    union select document_id from version_pages page where exists (
+      select from documents document where document.id = page.document_id and document.current_version = page.number)`)
+  expect(wrong.length === 0, `${wrong.length} documents disagree with their versions: ${wrong.slice(0, 3).map(({ id }) => id)}`)
+}

@@ -66,7 +66,7 @@ export async function audit(
 async function unfinished({ query }: Place, patience: number): Promise<string[]> {
   const open = () =>
     query<{ id: string }>(`
-      select id::text || ' ' || status as id from documents where status not in ('completed', 'failed')
+      select id::text || ' ' || status as id from live_documents where status not in ('completed', 'failed')
       union all select kind || ' job ' || id || ' ' || coalesce(error_message, '') from jobs where status in ('pending', 'processing')`)
   let left = await open()
   let fewest = left.length
@@ -187,13 +187,13 @@ const questions = [
     kind: 'half',
     invariant: 'I7',
     says: 'documents of which the index knows nothing',
-    text: 'select id from documents where id not in (select document_id from search_entries)',
+    text: 'select id from live_documents where id not in (select document_id from search_entries)',
   },
   {
     kind: 'half',
     invariant: 'I7',
     says: 'entries of documents that are gone',
-    text: 'select distinct document_id as id from search_entries where document_id not in (select id from documents)',
+    text: 'select distinct document_id as id from search_entries where document_id not in (select id from live_documents)',
   },
 ] as const
 
@@ -240,7 +240,7 @@ async function wrongCounts({ query }: Place, caller: Caller): Promise<string[]> 
     if (row?.count !== document_count) wrong.push(`label ${id}: ${document_count} told, ${row?.count} counted`)
   }
   const list = JSON.parse((await caller.list()).body.toString()) as { pagination: { total: number } }
-  const [documents] = await query<{ count: number }>('select count(*)::int as count from documents')
+  const [documents] = await query<{ count: number }>('select count(*)::int as count from live_documents')
   if (list.pagination.total !== documents?.count) wrong.push(`documents: ${list.pagination.total} told, ${documents?.count} counted`)
   return wrong
 }

@@ -151,7 +151,10 @@ async function run({ place, isShort }: Given): Promise<Told> {
     {
       name: 'rollback',
       calls: rows,
-      sample: rowSample,
+      sample: [
+        { call: 'write', at: 2, moment: 'after' },
+        { call: 'write', at: 6, moment: 'before' },
+      ],
       async prepare() {
         const { id, documents, before, added } = await makeEncryptedSource(place, trial, root)
         const act = () => send('POST', `/api/sources/${id}/rollback`, caller.json({ before }))

@@ -59,7 +59,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   let server = await place.start()
   const trial = await openTrial(place)
   const { caller, ledger, expect, notes } = trial
-  const pool = await fillPool(place, trial, isShort ? 24 : 420)
+  const pool = await fillPool(place, trial, isShort ? 24 : 600)
   const root = await realpath(await makeFolder(place))
   await server.kill()
   const start = () => place.start({ env: { ...env, DMS_SOURCES_LOCAL_ROOTS: root } })

@@ -105,6 +105,9 @@ export const rows: Rows = {
       return {}
     },
     withIds: [(_world, who) => ({ query: { owner: who.id } })],
+    errors: {
+      RETENTION: ({ app, but }) => ({ app: but({ config: { ...app.config, documents: { ...app.config.documents, worm: true } } }) }),
+    },
   },
   'GET /api/documents/:id/download': bytes,
   'GET /api/documents/:id/view': bytes,

@@ -6,6 +6,7 @@ import { type Route, user } from '../../http/route.ts'
 import { jsonType, StreamedAnswer } from '../../http/streamed-json.ts'
 import { resolvePage } from '../../settings/settings.ts'
 import { documentResponse } from '../content.ts'
+import { assertNotWorm } from '../retention.ts'
 import { DocumentAnswer, etag, trashView, view } from '../view.ts'
 import { emptyTrash } from './purge-trash.ts'
 import * as trash from './trash.ts'
@@ -65,8 +66,12 @@ export const routes = (app: App): Route[] => [
       answer: EmptyAnswer,
       // The answer is the work: a token that may not read it would end it.
       needsRead: true,
+      errors: ['RETENTION'],
     },
-    async ({ actor, query }) => new StreamedAnswer(reportProgress(emptyTrash(app, actor, query.owner)), { 'content-type': jsonType }),
+    async ({ actor, query }) => {
+      assertNotWorm(app)
+      return new StreamedAnswer(reportProgress(emptyTrash(app, actor, query.owner)), { 'content-type': jsonType })
+    },
   ),
 ]
 

@@ -4,6 +4,8 @@ import { formatBytes, formatDate, formatDay, html, type Markup, nothing, typeNam
 import { readAtMost } from './answers.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
 import { labelLink } from './search-page.ts'
+import { undeleteForm } from './trash-page.ts'
+import { versionList } from './version-list.ts'
 import type { Visit } from './visit.ts'
 
 /** Pages of text on one page of the browser. */
@@ -14,9 +16,10 @@ const maxTextBytes = 500_000
 type Document = Awaited<ReturnType<Client['documents']['get']>>
 type Page = Awaited<ReturnType<Client['documents']['pages']>>[number]
 
-/** Returns a document: its preview, its facts, and its text by page. */
-export async function documentPage({ client, id, query, username }: Visit): Promise<string> {
-  const document = await client.documents.get(id, { content: false })
+/** Returns a document: its preview, its facts, its text by page, and its versions. */
+export async function documentPage({ app, client, id, query, username }: Visit): Promise<string> {
+  const [document, versions] = await Promise.all([client.documents.get(id, { content: false }), client.documents.versions(id)])
+  const isTrashed = document.deleted_at != null
   const totalParts = Math.max(1, Math.ceil((document.page_count ?? 1) / pagesAtOnce))
   const part = Math.min(Math.max(1, Math.floor(Number(query.get('page')) || 1)), totalParts)
   const path = `/documents/${id}`
@@ -25,37 +28,74 @@ export async function documentPage({ client, id, query, username }: Visit): Prom
 <h1>${document.title}</h1>
 <p class="facts">${document.status === 'completed' ? nothing : stateBadge(document.status)}${document.labels.map(labelLink)}</p>
 </header>
+${isTrashed ? trashNotice(document) : restoredNotice(query, versions)}
 <div class="side">
 <a class="preview" href="${path}/${canShowInline(document.mime_type) ? 'view' : 'download'}"><img src="${path}/thumbnail?width=640&height=900" alt="First page of ${document.title}" decoding="async"></a>
 <p class="actions">${canShowInline(document.mime_type) ? html`<a class="button strong" href="${path}/view" target="_blank" rel="noopener">Open<span class="hidden"> in a new tab</span></a>` : nothing}<a class="button" href="${path}/download" download>Download</a></p>
-${facts(document)}
+${facts(document, app.now())}
+${isTrashed ? nothing : deleteForm(id, app.config.documents.trash_days > 0)}
 </div>
-<section class="text" aria-labelledby="text">
+<div class="text">
+<section aria-labelledby="text">
 <h2 id="text">Text</h2>
 ${document.error ? notice('bad', `This document could not be read: ${document.error.message}`) : nothing}
 ${await text(client, document, part)}
 ${pager(part, totalParts, (page) => withParameters(path, { page }))}
 </section>
+${versionList(id, versions, !isTrashed)}
+</div>
 </article>`
   return layout({ title: document.title, username, content })
 }
 
-function facts(document: Document): Markup {
-  const { filename, mime_type, size, page_count, ocr_confidence, language, owner, document_date, created_at, source_path, sha256 } =
-    document
+const trashNotice = ({ id, deleted_at, purge_at }: Document): Markup => html`<div class="notice bad trashed" role="status">
+<p>This document is in the trash since ${formatDay(deleted_at ?? '')}${purge_at ? `, and is deleted for good after ${formatDay(purge_at)}` : ''}.</p>
+<div class="actions">${undeleteForm(id, `/documents/${id}`, 'Restore')}<a class="button" href="/documents/${id}/delete">Delete for good</a></div>
+</div>`
+
+function restoredNotice(query: URLSearchParams, versions: readonly { number: number; current: boolean }[]): Markup {
+  const restored = versions.find(({ number }) => String(number) === query.get('restored'))
+  if (!restored) return nothing
+  return notice('good', `Version ${restored.number} is restored as version ${versions.find(({ current }) => current)?.number ?? ''}.`)
+}
+
+/** Without a trash, a page asks first. */
+const deleteForm = (id: string, hasTrash: boolean): Markup =>
+  hasTrash
+    ? html`<form method="post" action="/documents/${id}/delete"><button class="plain danger">Move to trash</button></form>`
+    : html`<p><a class="button plain danger" href="/documents/${id}/delete">Delete</a></p>`
+
+function facts(document: Document, now: Date): Markup {
+  const {
+    retain_until,
+    filename,
+    mime_type,
+    size,
+    page_count,
+    ocr_confidence,
+    language,
+    owner,
+    document_date,
+    created_at,
+    source_path,
+    sha256,
+  } = document
   const rows: [string, string | Markup | null][] = [
     ['File', filename],
     ['Type', `${typeName(mime_type)}, ${formatBytes(size)}`],
     ['Pages', page_count === null || page_count < 2 ? null : page_count.toLocaleString('en')],
-    ['Date', document_date === null ? null : html`<time datetime="${document_date}">${formatDay(document_date)}</time>`],
+    ['Date', document_date === null ? null : day(document_date)],
     ['Added', html`<time datetime="${created_at}">${formatDate(new Date(created_at))}</time>`],
     ['Owner', owner],
+    ['Kept until', retain_until !== null && Date.parse(retain_until) > now.getTime() ? day(retain_until) : null],
     ['Source', source_path],
     ['OCR', ocr_confidence === null ? null : `${Math.round(ocr_confidence * 100)} % sure, ${language}`],
     ['SHA-256', html`<code>${sha256}</code>`],
   ]
   return html`<dl>${rows.flatMap(([name, value]) => (value === null ? [] : [html`<div><dt>${name}</dt><dd>${value}</dd></div>`]))}</dl>`
 }
+
+const day = (at: string): Markup => html`<time datetime="${at}">${formatDay(at)}</time>`
 
 async function text(client: Client, { id, status }: Document, part: number): Promise<Markup> {
   const from = (part - 1) * pagesAtOnce + 1

@@ -6,6 +6,7 @@ const titles: Readonly<Partial<Record<Code, string>>> = {
   NOT_FOUND: 'There is no such page',
   DOCUMENT_NOT_FOUND: 'There is no such document',
   FORBIDDEN: 'You may not do this',
+  RETENTION: 'This document must be kept',
   RATE_LIMITED: 'Too many requests',
   SERVICE_UNAVAILABLE: 'Not available right now',
   PAYLOAD_TOO_LARGE: 'The file is too large',

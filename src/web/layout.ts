@@ -20,6 +20,7 @@ const navigation = [
   ['/', 'Documents'],
   ['/upload', 'Upload'],
   ['/queue', 'Queue'],
+  ['/trash', 'Trash'],
 ] as const
 
 /** Returns a page. */

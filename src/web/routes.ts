@@ -1,6 +1,7 @@
 /** The web page: HTML for browsers. Each request calls the API in this process as the user of its session cookie. */
 import type { H3, H3Event } from 'h3'
 import { z } from 'zod'
+import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Bearer } from '../auth/auth.ts'
 import { expiredCookie, localPath, readSessionCookie, sessionCookie } from '../auth/page-session.ts'
@@ -12,10 +13,11 @@ import { isId } from '../id.ts'
 import { pageAnswer, redirect, rejectForeignForm, relayFile, relayJson, toAppError } from './answers.ts'
 import { documentPage } from './document-page.ts'
 import { errorPage } from './error-page.ts'
-import { assets } from './layout.ts'
+import { assets, withParameters } from './layout.ts'
 import { queuePage } from './queue-page.ts'
 import { searchPage } from './search-page.ts'
 import { signInPage } from './sign-in-page.ts'
+import { deletePage, emptyTrashPage, trashPage } from './trash-page.ts'
 import { uploadedPage, uploadPage } from './upload-page.ts'
 import type { Visit } from './visit.ts'
 
@@ -56,19 +58,45 @@ export function servePage(app: App, h3: H3, authenticate: (token: string) => Pro
       Object.assign(event.context, { actor, session })
       const { id = '' } = event.context.params ?? {}
       if (id !== '' && !isId(id)) throw new AppError('DOCUMENT_NOT_FOUND')
-      return handle({ app, client: clientFor(h3, event), username: actor.username, query: event.url.searchParams, id }, event)
+      return handle(
+        { app, client: clientFor(h3, event), username: actor.username, isAdmin: isAdmin(actor), query: event.url.searchParams, id },
+        event,
+      )
     }
   const page = (render: (visit: Visit) => Promise<string>): Handle => user(async (visit) => pageAnswer(200, await render(visit)))
 
   add('/', { GET: page(searchPage) })
   add('/documents/:id', { GET: page(documentPage) })
   for (const part of ['view', 'download', 'thumbnail', 'text'])
-    add(`/documents/:id/${part}`, {
-      GET: user(async ({ client, id }, { req, url }) => {
-        const headers = Object.fromEntries(fileHeaders.flatMap((name) => (req.headers.has(name) ? [[name, req.headers.get(name)!]] : [])))
-        return relayFile(await client.send(req.method, `/api/documents/${id}/${part}${url.search}`, undefined, headers))
-      }),
+    add(`/documents/:id/${part}`, { GET: user((visit, event) => relayPart(visit, event, part)) })
+  for (const part of ['download', 'view'])
+    add(`/documents/:id/versions/:number/${part}`, {
+      GET: user((visit, event) => relayPart(visit, event, `versions/${versionOf(event)}/${part}`)),
     })
+  add('/documents/:id/delete', { GET: page(deletePage), POST: user(deleteDocument) })
+  add('/documents/:id/undelete', {
+    POST: user(async ({ client, id }, event) => {
+      const { next } = await readForm(event, z.object({ next: z.string().optional() }))
+      await client.documents.undelete(id)
+      return redirect(localPath(next))
+    }),
+  })
+  add('/documents/:id/restore', {
+    POST: user(async ({ client, id }, event) => {
+      const { number } = await readForm(event, z.object({ number: z.coerce.number().int().min(1) }))
+      await client.documents.restore(id, number)
+      return redirect(withParameters(`/documents/${id}`, { restored: number }))
+    }),
+  })
+  add('/trash', {
+    GET: page(trashPage),
+    POST: user(async ({ client }, event) => {
+      await readForm(event, z.object({ permanent: z.literal('true') }))
+      const { purged, retained } = await client.trash.empty()
+      return redirect(withParameters('/trash', { purged, retained }))
+    }),
+  })
+  add('/trash/empty', { GET: page(emptyTrashPage) })
   add('/upload', { GET: page(uploadPage), POST: user((visit, event) => upload(h3, visit, event)) })
   add('/queue', {
     GET: page(queuePage),
@@ -98,6 +126,26 @@ const clientFor = (h3: H3, event: H3Event): Client => createClient(async (reques
 function sendInProcess(h3: H3, { context }: H3Event, request: Request): Response | Promise<Response> {
   const { actor, session, ip, requestId } = context
   return h3.request(request, undefined, { ip, requestId, ...(actor ? { actor, session } : {}) })
+}
+
+async function relayPart({ client, id }: Visit, { req, url }: H3Event, part: string): Promise<Response> {
+  const headers = Object.fromEntries(fileHeaders.flatMap((name) => (req.headers.has(name) ? [[name, req.headers.get(name)!]] : [])))
+  return relayFile(await client.send(req.method, `/api/documents/${id}/${part}${url.search}`, undefined, headers))
+}
+
+/** Returns the version number of the path; 0, which no version has, for anything else. */
+const versionOf = ({ context }: H3Event): number => Number(/^\d{1,9}$/.exec(context.params?.number ?? '')?.[0] ?? 0)
+
+/** Moves a document to the trash. `permanent` comes from the page that asks before it deletes. */
+async function deleteDocument({ app, client, id }: Visit, event: H3Event): Promise<Response> {
+  const { permanent } = await readForm(event, z.object({ permanent: z.literal('true').optional() }))
+  if (permanent) {
+    await client.documents.delete(id, { permanent: true })
+    return redirect('/trash?purged=1')
+  }
+  if (app.config.documents.trash_days === 0) return redirect(`/documents/${id}/delete`)
+  await client.documents.delete(id)
+  return redirect(withParameters('/', { trashed: id }))
 }
 
 const Credentials = z.object({ username: z.string().default(''), password: z.string().default(''), next: z.string().optional() })

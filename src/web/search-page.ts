@@ -2,8 +2,10 @@ import type { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import type { Client } from '../client/client.ts'
 import { fileIcon, formatBytes, formatDay, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
+import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
+import { undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
 const perPage = 20
@@ -35,6 +37,7 @@ export async function searchPage({ client, query, username }: Visit): Promise<st
 ${facets(answer, request)}
 <section aria-labelledby="results">
 <h1 id="results">${isFiltered ? countOf(answer) : 'Documents'}</h1>
+${await trashedNotice(client, query.get('trashed'))}
 ${filterForm(request)}
 ${chips(request)}
 ${answer.warnings.map((warning) => notice('quiet', warning))}
@@ -43,6 +46,14 @@ ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
 </section>
 </div>`
   return layout({ title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, content })
+}
+
+/** Returns a notice about the document that was moved to the trash before this page, with a button to undo it. */
+async function trashedNotice(client: Client, id: string | null): Promise<Markup> {
+  if (id === null || !isId(id)) return nothing
+  const { title, deleted_at } = await client.documents.get(id, { content: false }).catch(() => ({ title: '', deleted_at: null }))
+  if (deleted_at == null) return nothing
+  return html`<div class="notice good trashed" role="status"><p>“${title}” is in the <a href="/trash">trash</a>.</p>${undeleteForm(id, `/documents/${id}`, 'Undo')}</div>`
 }
 
 const listFields = 'id,title,filename,mime_type,size,status,labels,page_count,document_date,created_at'

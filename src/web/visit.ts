@@ -7,6 +7,7 @@ export interface Visit {
   /** Client of the API as the user. */
   readonly client: Client
   readonly username: string
+  readonly isAdmin: boolean
   readonly query: URLSearchParams
   /** `:id` of the path; empty without one. */
   readonly id: string

@@ -97,8 +97,9 @@ test('no open redirect: after the login only paths of this server', async () => 
 })
 
 test('403 for forms of other sites, also the login; allowed: the own origin, public_url, and what the browser calls same-origin', async () => {
-  const { post, signIn } = await start({ 'server.public_url': 'http://dms.example.org' })
+  const { post, signIn, asAda } = await start({ 'server.public_url': 'http://dms.example.org' })
   const { cookie } = await signIn()
+  const { id } = await upload(asAda, 'a.txt', 'a')
   const foreign: Record<string, string>[] = [
     { origin: 'https://evil.example' },
     { origin: 'null' },
@@ -107,7 +108,7 @@ test('403 for forms of other sites, also the login; allowed: the own origin, pub
     { 'sec-fetch-site': 'none' },
   ]
   for (const headers of foreign)
-    for (const path of ['/sign-in', '/queue', '/upload', '/sign-out'])
+    for (const path of ['/sign-in', '/queue', '/upload', '/sign-out', '/trash', `/documents/${id}/delete`, `/documents/${id}/undelete`])
       expect([path, headers, (await post(path, { username: 'ada', password }, { cookie, ...headers })).status]).toEqual([
         path,
         headers,
@@ -137,7 +138,7 @@ test('files are neither stored nor run by browsers; 404 for those of others and 
   const script = await upload(asAda, 'evil.js', 'alert(1)')
   const page = await upload(asAda, 'evil.html', '<script>alert(1)</script>')
   for (const { id } of [script, page])
-    for (const how of ['view', 'download']) {
+    for (const how of ['view', 'download', 'versions/1/view', 'versions/1/download']) {
       const { headers, status } = await get(`/documents/${id}/${how}`, { cookie })
       expect(status).toBe(200)
       expect(headers.get('content-type')).toBe('application/octet-stream')
@@ -149,7 +150,7 @@ test('files are neither stored nor run by browsers; 404 for those of others and 
   expect((await get(`/documents/${script.id}/view`, { cookie, range: 'bytes=0-4' })).status).toBe(206)
   const other = await upload(asBob, 'b.txt', 'of bob')
   for (const id of [other.id, 'x', '%252e%252e', '..%2f..%2fapi%2fusers'])
-    for (const rest of ['', '/view', '/thumbnail']) {
+    for (const rest of ['', '/view', '/thumbnail', '/delete', '/versions/1/download']) {
       const response = await get(`/documents/${id}${rest}`, { cookie })
       expect([id, rest, response.status, response.headers.get('content-type')]).toEqual([id, rest, 404, 'text/html; charset=utf-8'])
     }

@@ -1,0 +1,83 @@
+import type { Client } from '../client/client.ts'
+import { formatBytes, formatDay, html, type Markup, nothing } from '../http/html.ts'
+import { layout, notice, pager, withParameters } from './layout.ts'
+import type { Visit } from './visit.ts'
+
+const perPage = 20
+
+type Trashed = Awaited<ReturnType<Client['trash']['page']>>['data'][number]
+
+/** Returns the documents in the trash, the last one first. */
+export async function trashPage({ app, client, query, username }: Visit): Promise<string> {
+  const page = Math.max(1, Math.floor(Number(query.get('page')) || 1))
+  const { data, pagination } = await client.trash.page({ page, per_page: perPage })
+  const days = app.config.documents.trash_days
+  const content = html`<div class="narrow">
+<div class="heading"><h1>Trash</h1>${data.length === 0 ? nothing : html`<a class="button" href="/trash/empty">Empty trash</a>`}</div>
+${outcome(query)}
+${data.length === 0 ? html`<div class="empty card"><h2>The trash is empty</h2><p>${days === 0 ? 'Deleted documents are not kept on this server.' : `Deleted documents stay here for ${days} days.`}</p></div>` : html`<ol class="jobs">${data.map((document) => item(document, username))}</ol>`}
+${pager(page, pagination.total_pages, (page) => withParameters('/trash', { page }))}
+</div>`
+  return layout({ title: 'Trash', username, path: '/trash', content })
+}
+
+/** Returns the result of a form that redirected to this page. */
+function outcome(query: URLSearchParams): Markup {
+  const purged = countOf(query, 'purged')
+  const retained = countOf(query, 'retained')
+  if (purged === null) return nothing
+  return notice(
+    'good',
+    `${documents(purged)} deleted for good.${retained ? ` ${documents(retained)} must be kept, and ${retained === 1 ? 'stays' : 'stay'} in the trash until then.` : ''}`,
+  )
+}
+
+const countOf = (query: URLSearchParams, name: string): number | null => {
+  const text = /^\d{1,9}$/.exec(query.get(name) ?? '')
+  return text && Number(text)
+}
+
+const documents = (count: number): string => `${count.toLocaleString('en')} ${count === 1 ? 'document' : 'documents'}`
+
+const item = ({ id, title, filename, size, owner, deleted_at, purge_at }: Trashed, username: string): Markup => html`<li class="card"><div>
+<a href="/documents/${id}">${title}</a>
+<p class="facts"><span class="filename">${filename}</span><span>${formatBytes(size)}</span>${owner === username ? nothing : html`<span>Of ${owner}</span>`}${deleted_at ? html`<span>Deleted ${day(deleted_at)}</span>` : nothing}${purge_at ? html`<span>Kept until ${day(purge_at)}</span>` : nothing}</p>
+</div>
+${undeleteForm(id, '/trash', html`Restore<span class="hidden"> ${title}</span>`)}</li>`
+
+const day = (at: string): Markup => html`<time datetime="${at}">${formatDay(at)}</time>`
+
+/** Returns a form that moves a document out of the trash, then opens `next`. */
+export const undeleteForm = (id: string, next: string, label: string | Markup): Markup =>
+  html`<form method="post" action="/documents/${id}/undelete"><input type="hidden" name="next" value="${next}"><button>${label}</button></form>`
+
+/** Returns the question before the trash is emptied. */
+export async function emptyTrashPage({ client, username, isAdmin }: Visit): Promise<string> {
+  const { pagination } = await client.trash.page({ per_page: 1 })
+  return question(username, '/trash', {
+    title: `Delete ${documents(pagination.total)} for good?`,
+    text: `All documents in the trash${isAdmin ? ' of all users' : ''} are deleted with their versions and comments. This cannot be undone. Documents that must be kept stay.`,
+    back: '/trash',
+  })
+}
+
+/** Returns the question before a document is deleted without the trash. */
+export async function deletePage({ client, id, username }: Visit): Promise<string> {
+  const { title } = await client.documents.get(id, { content: false })
+  return question(username, `/documents/${id}/delete`, {
+    title: 'Delete this document for good?',
+    text: `“${title}” is deleted with all versions, comments and links. This cannot be undone.`,
+    back: `/documents/${id}`,
+  })
+}
+
+const question = (username: string, action: string, { title, text, back }: { title: string; text: string; back: string }): string =>
+  layout({
+    title,
+    username,
+    content: html`<div class="narrow"><div class="card empty">
+<h1>${title}</h1>
+<p>${text}</p>
+<form class="actions" method="post" action="${action}"><input type="hidden" name="permanent" value="true"><a class="button strong" href="${back}">Keep</a><button class="danger">Delete for good</button></form>
+</div></div>`,
+  })

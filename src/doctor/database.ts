@@ -9,6 +9,7 @@ import type { OpenedDatabase } from '../open-app.ts'
 import { type Check, CheckFailure, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
 import { findExistingParent } from './machine.ts'
+import { checkVersions } from './versions.ts'
 
 /** Oldest supported major version of PostgreSQL. */
 const minVersion = 15
@@ -30,6 +31,7 @@ export function databaseChecks(installation: LazyInstallation): Check[] {
     { id: 'worker', about: 'running workers', run: withSchema(checkWorkers) },
     { id: 'queue', about: 'waiting, failed and abandoned jobs', run: withSchema((db) => checkQueue(installation, db)) },
     { id: 'sources', about: 'failed and overdue syncs', run: withSchema(checkSources) },
+    { id: 'versions', about: 'size of old versions and of the trash', run: withSchema((db) => checkVersions(installation, db)) },
     { id: 'backup', about: 'age of the last backup', run: withSchema((db) => checkBackup(installation, db)) },
     { id: 'rehearsal', about: 'age of the last backup rehearsal', run: withSchema(checkRehearsal) },
   ]

@@ -25,7 +25,7 @@ async function checkRetention(installation: LazyInstallation): Promise<CheckResu
       'as the owner of the tables: alter table … enable trigger all; missing ones: restore a backup into an empty database',
     )
   const { rows: counts } = await sql<{ count: number }>`select count(*) from (${retainedIds}) retained`.execute(db)
-  const text = `WORM is ${worm ? 'on: only maintenance destroys documents' : 'off'}; ${counts[0]?.count ?? 0} documents under retention or hold`
+  const text = `WORM is ${worm ? 'on: only maintenance destroys documents' : 'off'}; documents under retention or hold: ${counts[0]?.count ?? 0}`
   return worm && is_owner
     ? warn(
         `${text}; the role of the application owns the tables and could disable the triggers`,

@@ -15,7 +15,7 @@ export interface BatchRun<T> {
   /** command words ("documents delete"), and the phase for the progress ("deleting") */
   readonly command: string
   readonly phase: string
-  readonly items: readonly T[]
+  readonly items: Iterable<T>
   /** returns the key of an item; default: the item, which is a path or an id */
   keyOf?(item: T): string
   /** concurrent operations; default 1 */
@@ -29,7 +29,7 @@ export interface BatchRun<T> {
   run?(item: T, onBytes: (bytes: number) => void): Promise<BatchItem | null>
   /** alternative to `run` if an item stands for several operations; its own errors end the batch */
   runGroup?(item: T, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void>
-  /** number of operations; default: number of items */
+  /** number of operations; default: length of `items` */
   readonly total?: number
   /** output of an endless command, which finishes it itself */
   readonly batch?: Batch
@@ -45,7 +45,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   const batch = work.batch ?? startBatch(cli, work.command, work)
   const progress = cli.progress(work.phase)
   const failures = new Set<Exit>()
-  const total = work.total ?? work.items.length
+  const total = work.total ?? (Array.isArray(work.items) ? work.items.length : null)
   let fatal = null as { error: unknown } | null
   /** set after requests were printed (--print-curl) */
   let printed = null as { error: unknown } | null

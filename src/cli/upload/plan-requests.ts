@@ -30,32 +30,31 @@ const maxPerRequest = { files: 10, bytes: 90 * mebibyteBytes }
 /** Limits of a window: all its files are read before the first is sent. */
 const maxPerWindow = { files: 100, bytes: 256 * mebibyteBytes }
 
-/** Plans the requests. `isShared` false: one request per file. */
-export function planRequests(files: readonly FoundFile[], isShared: boolean): UploadRequest[] {
-  return splitByLimits(files, maxPerWindow).flatMap((part) => {
+/** Plans the requests, one window at a time: its look-up is released with its requests. `isShared` false: one request per file. */
+export function* planRequests(files: Iterable<FoundFile>, isShared: boolean): Generator<UploadRequest> {
+  for (const part of splitByLimits(files, maxPerWindow)) {
     const window: LookupWindow = { files: part, known: null }
     const isSmall = ({ size, error }: FoundFile) => isShared && size !== null && size > 0 && size < smallFileBytes && !error
     const together = splitByLimits(part.filter(isSmall), maxPerRequest)
     const alone = part.filter((file) => !isSmall(file)).map((file) => [file])
     const order = (group: readonly FoundFile[]) => part.indexOf(group[0] as FoundFile)
-    return [...together, ...alone].sort((one, other) => order(one) - order(other)).map((group) => ({ files: group, window }))
-  })
+    for (const group of [...together, ...alone].sort((one, other) => order(one) - order(other))) yield { files: group, window }
+  }
 }
 
 /** Splits the files into parts within the limits. A single larger file is a part of its own. */
-function splitByLimits(files: readonly FoundFile[], limits: { files: number; bytes: number }): FoundFile[][] {
-  const parts: FoundFile[][] = []
+function* splitByLimits(files: Iterable<FoundFile>, limits: { files: number; bytes: number }): Generator<FoundFile[]> {
+  let part: FoundFile[] = []
   let bytes = 0
   for (const file of files) {
-    const last = parts.at(-1)
     const size = file.size ?? 0
-    if (last && last.length < limits.files && bytes + size <= limits.bytes) {
-      last.push(file)
-      bytes += size
-    } else {
-      parts.push([file])
-      bytes = size
+    if (part.length > 0 && (part.length === limits.files || bytes + size > limits.bytes)) {
+      yield part
+      part = []
+      bytes = 0
     }
+    part.push(file)
+    bytes += size
   }
-  return parts
+  if (part.length > 0) yield part
 }

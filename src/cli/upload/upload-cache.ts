@@ -28,7 +28,8 @@ export function uploadCachePath(env: Env, server: string, paths: readonly string
 
 /** Opens or creates the cache. A write error disables it and calls `onWriteError` once. */
 export async function openUploadCache(path: string, onWriteError: (error: Error) => void): Promise<UploadCache> {
-  const entries = new Map((await readEntries(path)).map((entry) => [entry.path, entry]))
+  /** Strings need a third of the memory of objects. */
+  const entries = new Map((await readEntries(path)).map((entry) => [entry.path, pack(entry)]))
   let isBroken = false
   let created: Promise<unknown> | undefined
   const write = async (text: string): Promise<void> => {
@@ -44,18 +45,20 @@ export async function openUploadCache(path: string, onWriteError: (error: Error)
   }
   return {
     getSha256({ path, size, mtimeNs }) {
-      const entry = entries.get(resolve(path))
-      return entry && entry.size === size && entry.mtime_ns === mtimeNs ? entry.sha256 : undefined
+      const [sha256, ...version] = entries.get(resolve(path))?.split(' ') ?? []
+      return version[0] === String(size) && version[1] === mtimeNs ? sha256 : undefined
     },
     async add({ path: file, size, mtimeNs }, sha256, id) {
       const entry: Entry = { path: resolve(file), size: size ?? 0, mtime_ns: mtimeNs, sha256, id }
-      const before = entries.get(entry.path)
-      if (before && JSON.stringify(before) === JSON.stringify(entry)) return
-      entries.set(entry.path, entry)
+      const packed = pack(entry)
+      if (entries.get(entry.path) === packed) return
+      entries.set(entry.path, packed)
       await write(`${JSON.stringify(entry)}\n`)
     },
   }
 }
+
+const pack = ({ sha256, size, mtime_ns, id }: Entry): string => Buffer.from(`${sha256} ${size} ${mtime_ns} ${id}`).toString('latin1')
 
 /** Skips an incomplete last line. */
 async function readEntries(path: string): Promise<Entry[]> {

@@ -26,18 +26,28 @@ const mebibyte = 1 << 20
 
 test('small files share requests of at most ten files and 90 MiB; large, empty and unknown ones go alone, in order', () => {
   const small = Array.from({ length: 23 }, (_, index) => file(`s${index}`, 1000))
-  const sizes = (files: FoundFile[], isShared = true) => planRequests(files, isShared).map(({ files }) => files.length)
+  const sizes = (files: FoundFile[], isShared = true) => [...planRequests(files, isShared)].map(({ files }) => files.length)
   expect(sizes(small)).toEqual([10, 10, 3])
   expect(sizes(small, false)).toEqual(Array(23).fill(1))
   const mixed = [file('a', 1), file('large', 9 * mebibyte), file('b', 1), file('empty', 0), { ...file('-', 0), size: null }]
-  expect(planRequests(mixed, true).map(({ files }) => files.map(({ path }) => path))).toEqual([['a', 'b'], ['large'], ['empty'], ['-']])
+  expect([...planRequests(mixed, true)].map(({ files }) => files.map(({ path }) => path))).toEqual([
+    ['a', 'b'],
+    ['large'],
+    ['empty'],
+    ['-'],
+  ])
   expect(sizes(Array.from({ length: 13 }, (_, index) => file(`m${index}`, 8 * mebibyte - 1)))).toEqual([10, 3])
-  const windows = new Set(
-    planRequests(
-      Array.from({ length: 250 }, (_, index) => file(`w${index}`, 1)),
-      true,
-    ).map(({ window }) => window),
+  const many = Array.from({ length: 250 }, (_, index) => file(`w${index}`, 1))
+  const windows = new Set([...planRequests(many, true)].map(({ window }) => window))
+  // Nothing of the second window is there before the first has been sent.
+  const [first] = planRequests(
+    (function* () {
+      yield* many.slice(0, 101)
+      throw new Error('read too far')
+    })(),
+    true,
   )
+  expect(first?.window.files).toHaveLength(100)
   expect([...windows].map(({ files }) => files.length)).toEqual([100, 100, 50])
 })
 

@@ -140,7 +140,7 @@ const remove = (cli: Cli) =>
     summary: 'Remove a source',
     examples: [
       ['sources remove invoices', 'asks first; keeps the documents'],
-      ['sources remove invoices --documents delete -y', 'also deletes its documents'],
+      ['sources remove invoices --documents delete -y', 'moves its documents to the trash'],
     ],
     exits: '0 removed · 2 no terminal to confirm on, and no --yes · 6 no such source',
   })

@@ -116,7 +116,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'DELETE /api/sources/:id',
-    { summary: 'Delete a source; its documents are kept unless documents=delete', ids, query: RemoveQuery, errors: ['RETENTION'] },
+    { summary: 'Delete a source; documents=delete moves its documents to the trash', ids, query: RemoveQuery, errors: ['RETENTION'] },
     ({ actor, param, query }) => sources.remove(app, actor, param('id'), query.documents === 'delete'),
   ),
   user(

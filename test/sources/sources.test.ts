@@ -193,6 +193,7 @@ test('documents stay when their source is removed, unless they are to go with it
   expect(await total()).toBe(4)
   await asAdmin.sources.delete(second, { documents: 'delete' })
   expect(await total()).toBe(2)
+  expect((await asAdmin.trash.page()).data.map(({ filename }) => filename).sort()).toEqual(['a.txt', 'b.txt'])
   await runJobs(['maintenance'])
   expect(await app.db.selectFrom('stored_files').selectAll().execute()).toHaveLength(2)
 })

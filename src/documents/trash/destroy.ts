@@ -38,7 +38,7 @@ export async function deleteDocuments(
   ids: readonly string[],
   reason: Reason,
 ): Promise<{ destroyed: string[]; entries: NewEntry[] }> {
-  if (reason !== 'trash_expired' && reason !== 'version_limit') assertNotWorm(app)
+  if (ids.length > 0 && reason !== 'trash_expired' && reason !== 'version_limit') assertNotWorm(app)
   const sorted = ids.toSorted()
   const entries: NewEntry[] = []
   for (let from = 0; from < sorted.length; from += batchSize)

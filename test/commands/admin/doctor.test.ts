@@ -168,7 +168,7 @@ test('maintenance deletes orphaned files, expired links, read notifications and 
   expect(JSON.parse(dry.stdout)).toMatchObject({ type: 'summary', command: 'maintenance run', dry_run: true, total: 5, removed: 5, ...all })
   const busy = await withLock(app.database, 'maintenance', 0, () => here(place, ['maintenance', 'vacuum-jobs']))
   expect([busy.code, busy.stdout]).toEqual([75, ''])
-  expect((await here(place, ['maintenance', 'purge-trash'])).stdout).toBe('removed\tfiles\t2\n')
+  expect((await here(place, ['maintenance', 'purge-trash'])).stdout).toBe('removed\ttrash\t0\nremoved\tversions\t0\nremoved\tfiles\t2\n')
   expect(await Promise.all([orphan, staged.address, held].map((address) => app.files.size(address)))).toEqual([null, null, 1])
   const { code, stdout } = await here(place, ['maintenance', 'run', '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([

@@ -101,8 +101,8 @@ async function survive(name: string, attack: Attack): Promise<void> {
   await step(
     'rollback',
     () => rollBack(name, before),
-    ({ restored, trashed, failed, peak, cpu }) =>
-      `${restored} restored, ${trashed} trashed, ${failed} failed, at most ${(peak / 1e6).toFixed(0)} MB; CPU ${cpu.map((each) => each.toFixed(1)).join(' + ')} s`,
+    ({ restored, trashed, failed, peak, growth, cpu }) =>
+      `${restored} restored, ${trashed} trashed, ${failed} failed, at most ${(peak / 1e6).toFixed(0)} MB (+${(growth / 1e6).toFixed(0)}); CPU ${cpu.map((each) => each.toFixed(1)).join(' + ')} s`,
   )
   const missing = await step(
     'download and compare',
@@ -175,12 +175,11 @@ async function rollBack(name: string, before: string) {
   const postgres = await database(dms.dataDir)
   const used = async () => [await cpuOf(processTree(dms.pid).map(({ pid }) => pid)), await cpuOf(postgres)]
   const cpuBefore = await used()
+  const memory = () => processTree(dms.pid).reduce((sum, { command, resident }) => sum + (/postgres/.test(command) ? 0 : resident), 0)
+  const atRest = memory()
   let peak = 0
   const timer = setInterval(() => {
-    peak = Math.max(
-      peak,
-      processTree(dms.pid).reduce((sum, { command, resident }) => sum + (/postgres/.test(command) ? 0 : resident), 0),
-    )
+    peak = Math.max(peak, memory())
   }, pollIntervalMs)
   const args = [executable, 'sources', 'rollback', name, '--before', before, '-y', '-o', 'json']
   const child = spawn(process.execPath, args, {
@@ -199,7 +198,7 @@ async function rollBack(name: string, before: string) {
   if (code !== 0) throw new Error(`rollback ended with ${code}: ${stderr}`)
   const cpu = (await used()).map((seconds, index) => seconds - (cpuBefore[index] ?? 0))
   const { restored, trashed, failed } = JSON.parse(stdout) as { restored: number; trashed: number; failed: number }
-  return { restored, trashed, failed, peak, cpu }
+  return { restored, trashed, failed, peak, growth: peak - atRest, cpu }
 }
 
 /** Downloads every document. Returns the number of files without a document that has their first bytes. */

@@ -1,15 +1,18 @@
 /** The order of the test files: none of the long ones is left for the end, where it would run alone. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** More than 15 s of CPU each, the longest first. Vitest knows durations only of earlier runs, and goes by the size of a file before those. */
+/** More than 20 s each, the longest first. Vitest knows durations only of earlier runs, and goes by the size of a file before those. */
 const long = [
+  'package/docs-shell',
   'package/pack',
-  'commands/documents/documents',
-  'commands/ocr-queue',
-  'commands/sources',
+  'web/page',
+  'security/hostile-size',
+  'commands/program/every-command',
   'server/kill',
+  'extract/reader',
   'search/search',
-  'shared-links/shared-links',
+  'server/websocket',
+  'commands/backup/restore-crafted',
 ].map((name) => `/test/${name}.test.ts`)
 
 export class LongestFirst extends BaseSequencer {

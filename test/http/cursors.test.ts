@@ -41,6 +41,7 @@ const routes = [
   'GET /api/labels',
   'GET /api/holds',
   'GET /api/retention/report',
+  'GET /api/trash',
   'GET /api/sources',
   'GET /api/tokens',
   'GET /api/comments/documents/:document_id/comments',
@@ -96,6 +97,22 @@ async function listsOf(world: World): Promise<Record<string, List>> {
       add: document,
       remove: remove('documents'),
       change: (id) => world.asAda.documents.update(id, { title: 'changed' }),
+    },
+    'GET /api/trash': {
+      path: () => '/api/trash?',
+      field: 'data',
+      as: 'ada',
+      add: async (at) => {
+        const id = await document(at)
+        await db
+          .updateTable('documents')
+          .set({ deleted_at: moment(at), deleted_by: world.ada.id })
+          .where('id', '=', id)
+          .execute()
+        return id
+      },
+      remove: remove('documents'),
+      change: (id) => db.updateTable('documents').set({ metadata: '{"changed":true}' }).where('id', '=', id).execute(),
     },
     'GET /api/users': {
       path: () => '/api/users?q=walked',

@@ -93,6 +93,7 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
     storedVersion(await fetch('POST', pathOf('documents', id, 'versions', String(number), 'restore'))),
   downloadVersion: (id: string, number: number): Promise<Response> =>
     fetch('GET', pathOf('documents', id, 'versions', String(number), 'download')),
+  viewVersion: (id: string, number: number): Promise<Response> => fetch('GET', pathOf('documents', id, 'versions', String(number), 'view')),
   versionText: async (id: string, number: number): Promise<string> =>
     (await fetch('GET', pathOf('documents', id, 'versions', String(number), 'text'))).text(),
   deleteVersion: (id: string, number: number): Promise<void> => call('DELETE', pathOf('documents', id, 'versions', String(number))),

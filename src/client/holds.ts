@@ -19,6 +19,7 @@ export const holds = ({ call, list }: OpenConnection) => ({
     call('POST', pathOf('holds', id, 'documents'), { document_ids }),
   remove: (id: string, document_ids: readonly string[]): Promise<z.infer<typeof Removed>> =>
     call('POST', pathOf('holds', id, 'documents', 'remove'), { document_ids }),
+  removeOne: (id: string, documentId: string): Promise<void> => call('DELETE', pathOf('holds', id, 'documents', documentId)),
   report: (query: { page?: number; per_page?: number } = {}): Promise<Report> =>
     call('GET', withQuery(pathOf('retention', 'report'), query)),
   /** Lists the documents of the report. */

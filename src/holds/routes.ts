@@ -104,6 +104,11 @@ export const routes = (app: App): Route[] => [
       removed: await holds.removeDocuments(app, param('id'), body.document_ids),
     }),
   ),
+  admin(
+    'DELETE /api/holds/:id/documents/:document_id',
+    { summary: 'Remove one document from a hold', ids: { ...ids, document_id: 'DOCUMENT_NOT_FOUND' }, errors: ['CONFLICT'] },
+    async ({ param }) => void (await holds.removeDocuments(app, param('id'), [param('document_id')])),
+  ),
   user(
     'GET /api/retention/report',
     {

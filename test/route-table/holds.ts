@@ -48,5 +48,11 @@ export const rows: Rows = {
   'POST /api/holds/:id/release': { good: withDocument },
   'POST /api/holds/:id/documents': onDocuments,
   'POST /api/holds/:id/documents/remove': onDocuments,
+  'DELETE /api/holds/:id/documents/:document_id': {
+    good: async (world, who) => ({ params: { ...(await own(world)).params, document_id: await world.document(who) } }),
+    errors: {
+      CONFLICT: async (world, who) => ({ params: { ...(await released(world)).params, document_id: await world.document(who) } }),
+    },
+  },
   'GET /api/retention/report': { good: () => ({}) },
 }

@@ -12,6 +12,7 @@ vi.setConfig({ testTimeout: 600_000 })
 /** DELETE of what is no document. A route that is missing here must refuse with RETENTION. */
 const deletesNoDocument = [
   'DELETE /api/comments/documents/:document_id/comments/:comment_id',
+  'DELETE /api/holds/:id/documents/:document_id',
   'DELETE /api/labels/:id',
   'DELETE /api/notifications/:id',
   'DELETE /api/ocr/queue/:id',

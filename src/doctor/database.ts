@@ -38,7 +38,7 @@ export function databaseChecks(installation: LazyInstallation): Check[] {
 }
 
 /** Returns the database if its schema is current. Throws SkippedCheck otherwise. */
-async function requireCurrentSchema(installation: LazyInstallation) {
+export async function requireCurrentSchema(installation: LazyInstallation) {
   const opened = await reachDatabase(installation)
   const states = await migrations.loadStates(opened.db)
   if (states.some(({ applied_at, unknown }) => unknown || applied_at === null)) throw new SkippedCheck('the schema is not current')

@@ -1,8 +1,9 @@
 /** Checks that nothing under retention or hold can be destroyed. */
 import { sql } from 'kysely'
 import { retainedIds } from '../documents/retention.ts'
+import { requireCurrentSchema } from './database.ts'
 import { type Check, type CheckResult, fail, ok, warn } from './doctor.ts'
-import { type LazyInstallation, reachDatabase } from './installation.ts'
+import type { LazyInstallation } from './installation.ts'
 
 /** Triggers of migrations/0019_retention.ts. */
 const triggerCount = 11
@@ -12,7 +13,7 @@ export const retentionChecks = (installation: LazyInstallation): Check[] => [
 ]
 
 async function checkRetention(installation: LazyInstallation): Promise<CheckResult> {
-  const { db } = await reachDatabase(installation)
+  const { db } = await requireCurrentSchema(installation)
   const { worm } = installation.loaded.config.documents
   const { rows } = await sql<{ triggers: number; is_owner: boolean }>`
     select (select count(*) from pg_trigger where tgname in ('dms_retain', 'dms_retain_all', 'dms_fixed') and tgenabled = 'O'

@@ -181,12 +181,12 @@ test('a file that is gone keeps its document, which says so until the file is ba
   expect(await document('a.txt')).toMatchObject({ id, metadata: {} })
 })
 
-test('what a user deleted does not come back: not by a sync, a full one, new bytes or another name', async () => {
+test('what a user destroyed does not come back: not by a sync, a full one, new bytes or another name', async () => {
   const { put, sync, document, documents, root, asAdmin } = await start()
   await put('a.txt', 'alpha')
   await put('b.txt', 'beta')
   await sync()
-  await asAdmin.documents.delete((await document('a.txt')).id)
+  await asAdmin.documents.delete((await document('a.txt')).id, { permanent: true })
   expect(await sync()).toMatchObject({ skipped: 1, unchanged: 1, bytes: 0 })
   expect(await sync({ full: true })).toMatchObject({ skipped: 1, unchanged: 1, bytes: 4 })
   await put('a.txt', 'other')
@@ -195,6 +195,24 @@ test('what a user deleted does not come back: not by a sync, a full one, new byt
   await rename(join(root, 'a.txt'), join(root, 'moved.txt'))
   expect(await sync()).toMatchObject({ skipped: 1, created: 0 })
   expect([...(await documents()).keys()]).toEqual(['b.txt'])
+})
+
+test('a document in the trash does not come back: not by a sync, a full one, new bytes or another name', async () => {
+  const { put, sync, document, documents, root, asAdmin } = await start()
+  await put('a.txt', 'alpha')
+  await put('b.txt', 'beta')
+  await sync()
+  const { id } = await document('a.txt')
+  await asAdmin.documents.delete(id)
+  expect(await sync()).toMatchObject({ skipped: 0, unchanged: 2, bytes: 0 })
+  expect(await sync({ full: true })).toMatchObject({ created: 0, updated: 0, unchanged: 2 })
+  await put('a.txt', 'other')
+  expect(await sync()).toMatchObject({ skipped: 1, unchanged: 1, created: 0, bytes: 0 })
+  await put('a.txt', 'alpha')
+  await rename(join(root, 'a.txt'), join(root, 'moved.txt'))
+  expect(await sync()).toMatchObject({ created: 0, removed: 0 })
+  expect([...(await documents()).keys()]).toEqual(['b.txt'])
+  expect(await asAdmin.documents.get(id)).toMatchObject({ deleted_at: expect.any(String) })
 })
 
 test('an empty source, or one that cannot be listed, takes nothing for removed', async () => {

@@ -60,7 +60,7 @@ test('users token, --as, export, backup and config show --reveal are entries; th
   expect(entries.map((entry) => ({ ...entry, details: JSON.parse(entry.details) }))).toEqual([
     { ...shell, action: 'dms users token', target, details: { username: 'ada' } },
     { ...shell, action: 'dms --as', target, details: { username: 'ada' } },
-    { ...shell, action: 'dms documents export', details: { documents: 0, to: folder } },
+    { ...shell, action: 'dms documents export', details: { documents: 0, files: 0, to: folder } },
     { ...shell, action: 'dms backup create', details: { place: `${dataDir}/x.tar`, with_secrets: false } },
     { ...shell, action: 'dms users export', details: { users: 3, with_hashes: true } },
     { ...shell, action: 'dms config show --reveal', details: {} },

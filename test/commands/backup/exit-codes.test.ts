@@ -109,7 +109,9 @@ test('75 for a second backup, with the holder of the lock; a purge waits for the
   const child = begin(place, ['backup', 'create', '--to', join(dataDir, 'x.tar')])
   await expect.poll(() => existsSync(join(dataDir, 'x.tar.partial')), { timeout: 20_000 }).toBe(true)
   const locks = () =>
-    connection(place).then((client) => client.query(`select from pg_stat_activity where application_name = 'dms backup snapshot'`))
+    connection(place).then((client) =>
+      client.query(`select from pg_stat_activity where datname = current_database() and application_name = 'dms backup snapshot'`),
+    )
   await expect.poll(async () => (await locks()).rows.length, { timeout: 20_000 }).toBe(1)
   const second = await here(place, ['backup', 'create', '--to', join(dataDir, 'y.tar')])
   expect([second.code, second.stderr]).toEqual([

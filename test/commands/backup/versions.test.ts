@@ -134,9 +134,12 @@ test('versions and documents that are destroyed while a backup runs are in it; t
   const child = begin(place, ['backup', 'create', '--to', archive])
   const client = await connection(place)
   const snapshots = async () =>
-    (await client.query(`select from pg_stat_activity where application_name = 'dms backup snapshot' and wait_event_type = 'Lock'`))
-      .rowCount
-  await expect.poll(snapshots).toBe(1)
+    (
+      await client.query(`
+        select from pg_stat_activity
+        where datname = current_database() and application_name = 'dms backup snapshot' and wait_event_type = 'Lock'`)
+    ).rowCount
+  await expect.poll(snapshots, { timeout: 20_000 }).toBe(1)
   await asAda.documents.deleteVersion(plan.id, 1)
   await app.db.transaction().execute((trx) => destroyDocuments(app, trx, operator, [letter.id], 'trash_emptied'))
   await runJobs()

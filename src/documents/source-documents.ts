@@ -9,6 +9,7 @@ import type { StagedFile } from '../ports/file-store.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { publishUpdates, writeRevision } from './revisions.ts'
+import { insertRows } from './store-document.ts'
 import { ensureBytes, lockOrCreateAll } from './stored-files.ts'
 import { addVersion } from './versions/versions.ts'
 
@@ -63,22 +64,19 @@ export async function storeBatch(
         sha256,
         ocr_enabled: ocr,
         language,
-        metadata: '{}',
+        metadata: {},
         duplicate_of: duplicate,
         source_id: sourceId,
         source_path: path,
         created_at: at,
-        updated_at: at,
+        created_by: null,
       }
     }),
   )
   await Promise.all(
     [...firstBySum.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
   )
-  await trx.insertInto('documents').values(documents).execute()
-  await sql`
-    insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at)
-    select id, 1, sha256, size, mime_type, filename, 'sync', created_at from documents where id = any(${ids}::uuid[])`.execute(trx)
+  await insertRows(trx, documents, 'sync')
   await jobs.enqueueAll(
     trx,
     documents.flatMap((document) => newDocumentJobs(app, document, { ocr, language, ownerId })),

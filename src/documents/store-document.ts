@@ -66,24 +66,7 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
 /** Inserts documents with distinct and committed bytes, and their labels, jobs and events. Returns them in no particular order. */
 export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewUpload[]): Promise<Document[]> {
   const values = await Promise.all(uploads.map((upload) => documentRow(app, upload)))
-  // The text of the statement does not depend on the number of rows.
-  const { rows: created } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
-    with uploads as (
-      select * from jsonb_to_recordset(${JSON.stringify(values)}::jsonb) as (owner_id uuid, title text, filename text, mime_type text, size bigint,
-        sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
-        created_at timestamptz, created_by uuid)
-    ), created as (
-      insert into documents (owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
-        duplicate_of, created_at, updated_at)
-      select owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
-        created_at, created_at
-      from uploads
-      returning id, sha256, title, mime_type, size
-    ), versions as (
-      insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
-      select id, 1, sha256, created.size, created.mime_type, filename, 'upload', created_at, created_by from created join uploads using (sha256)
-    )
-    select id, sha256, title, mime_type, size from created`.execute(trx)
+  const created = await insertRows(trx, values, 'upload')
   const bySum = new Map(uploads.map((upload) => [upload.staged.sha256, upload]))
   const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
   const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
@@ -98,7 +81,42 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
   return selectDocuments(trx, excerptLength).where('documents.id', 'in', ids).execute()
 }
 
-async function documentRow(app: App, { staged, ...options }: NewUpload) {
+export interface NewRow
+  extends Pick<
+      Row<'documents'>,
+      'owner_id' | 'title' | 'filename' | 'mime_type' | 'size' | 'sha256' | 'ocr_enabled' | 'language' | 'metadata'
+    >,
+    Partial<Pick<Row<'documents'>, 'id' | 'document_date' | 'date_source' | 'duplicate_of' | 'source_id' | 'source_path'>> {
+  created_at: Date
+  /** id of a user; null: the operator, or a sync */
+  created_by: string | null
+}
+
+/** Inserts the rows of documents and of their first versions. Generates ids that are missing. */
+export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: 'upload' | 'sync') {
+  // The text of the statement does not depend on the number of rows.
+  const { rows } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
+    with new as materialized (
+      select coalesce(id, dms_uuidv7()) as id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date,
+        date_source, duplicate_of, source_id, source_path, created_at, created_by
+      from jsonb_to_recordset(${JSON.stringify(newRows)}::jsonb) as (id uuid, owner_id uuid, title text, filename text, mime_type text,
+        size bigint, sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
+        source_id uuid, source_path text, created_at timestamptz, created_by uuid)
+    ), documents as (
+      insert into documents (id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
+        duplicate_of, source_id, source_path, created_at, updated_at)
+      select id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
+        source_id, source_path, created_at, created_at
+      from new
+    ), versions as (
+      insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
+      select id, 1, sha256, size, mime_type, filename, ${origin}, created_at, created_by from new
+    )
+    select id, sha256, title, mime_type, size from new`.execute(trx)
+  return rows
+}
+
+async function documentRow(app: App, { staged, ...options }: NewUpload): Promise<NewRow> {
   const filename = sanitizeFilename(options.filename)
   return {
     owner_id: options.ownerId,
@@ -111,7 +129,7 @@ async function documentRow(app: App, { staged, ...options }: NewUpload) {
     language: options.language,
     metadata: mergeMetadata({}, options.metadata ?? {}),
     ...(options.date === undefined ? {} : { document_date: options.date, date_source: ofUser.date_source }),
-    duplicate_of: options.duplicateOf,
+    duplicate_of: options.duplicateOf ?? null,
     created_at: app.now(),
     created_by: options.createdBy,
   }

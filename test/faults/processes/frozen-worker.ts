@@ -51,7 +51,7 @@ interface JobRow {
 }
 
 async function jobOf({ query }: Place, id: string | null): Promise<JobRow> {
-  const [row] = await query<JobRow>(`select j.status, j.worker, j.fence, j.attempts, j.finished_at, d.version, d.content, d.updated_at
+  const [row] = await query<JobRow>(`select j.status, j.worker, j.fence, j.attempts, j.finished_at, d.revision, d.content, d.updated_at
     from documents d join jobs j on j.document_id = d.id where d.id = '${id}' and j.kind = 'ocr'`)
   return row ?? { status: 'none', worker: null }
 }

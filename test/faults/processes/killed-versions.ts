@@ -229,8 +229,11 @@ async function fillPool(place: Place, { caller }: Trial, size: number): Promise<
     const { id } = await caller.uploadText()
     if (id) ids.push(id)
   }
+  const own = ids.map((id) => `'${id}'`).join()
   for (let round = 0; round < 1200; round++) {
-    const [row] = await place.query<{ left: number }>(`select count(*)::int as left from documents where status <> 'completed'`)
+    const [row] = await place.query<{ left: number }>(
+      `select count(*)::int as left from documents where id in (${own}) and status <> 'completed'`,
+    )
     if (row?.left === 0) return ids
     await sleep(250)
   }

@@ -34,11 +34,8 @@ export interface Verification {
 /** Predecessor hash of the first entry. */
 const genesisHash = '0'.repeat(64)
 
-/** Entries read by one query. */
+/** Entries read or inserted by one statement. */
 const batchSize = 1000
-
-/** Entries inserted by one statement. */
-const insertBatchSize = 1000
 
 /** Appends entries in this order. They are durable when the promise resolves. */
 export const append = ({ db }: Pick<App, 'db'>, entries: readonly NewEntry[]): Promise<void> =>
@@ -58,10 +55,10 @@ export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promis
     head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
     return { ...entry, hash: head.hash }
   })
-  for (let from = 0; from < rows.length; from += insertBatchSize)
+  for (let from = 0; from < rows.length; from += batchSize)
     await trx
       .insertInto('audit_entries')
-      .values(rows.slice(from, from + insertBatchSize))
+      .values(rows.slice(from, from + batchSize))
       .execute()
 }
 

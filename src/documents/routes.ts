@@ -77,7 +77,7 @@ const DocumentQuery = z.object({ content: booleanText.default(true).describe('fa
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 /** Reads of one document are cheap: a list takes ten times as long. */
-const readCost = 0.1
+export const readCost = 0.1
 const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
 const changeOptions = {
@@ -87,7 +87,7 @@ const changeOptions = {
   answer: DocumentAnswer,
   errors: ['PRECONDITION_FAILED', 'RETENTION'],
 } as const
-const fileOptions = ({ config }: App) => ({
+export const fileOptions = ({ config }: App) => ({
   audit: config.audit.downloads,
   cost: readCost,
   headers: fileHeaders,
@@ -219,7 +219,7 @@ const bulkUpload =
 type Take = Parameters<typeof readMultipart>[2]
 
 /** Allows one mebibyte per file for fields and part headers. */
-const limitsFor = ({ config: { limits, server } }: App, field: string, files: number): MultipartLimits => ({
+export const limitsFor = ({ config: { limits, server } }: App, field: string, files: number): MultipartLimits => ({
   field,
   files,
   fileBytes: limits.max_upload_size,

@@ -1,6 +1,6 @@
 /** Rows of stored files: the current address of each SHA-256, and the locks that order uploads and removals. See docs/reliability.md. */
 import { randomBytes } from 'node:crypto'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { StoredFile } from '../http/files.ts'
@@ -117,6 +117,17 @@ export async function ensureBytes(app: App, trx: Trx, staged: StagedFile, addres
   await jobs.enqueue(trx, 'purge', { sha256: staged.sha256 }, { dedupeKey: `purge:${staged.sha256}` })
 }
 
+/** Whether a version of a document of the owner has these bytes. Only then may they be compared: see ensureBytes(). */
+const hasBytes = (ownerId: string, sha256: RawBuilder<string>): RawBuilder<boolean> => sql`exists (
+  select from document_versions version join documents on documents.id = version.document_id
+  where version.sha256 = ${sha256} and documents.owner_id = ${ownerId})`
+
+/** Returns whether the owner has these bytes, in any version of a document. */
+export async function isOwned(db: Db, ownerId: string, sha256: string): Promise<boolean> {
+  const { rows } = await sql<{ owned: boolean }>`select ${hasBytes(ownerId, sql`${sha256}`)} as owned`.execute(db)
+  return rows[0]?.owned === true
+}
+
 /** Files of at least this size are compared before the transaction, so that no lock is held meanwhile. */
 const largeBytes = 1 << 20
 
@@ -126,7 +137,7 @@ export async function compareLargeFiles(app: App, ownerId: string, staged: reado
   if (large.size === 0) return
   const { rows } = await sql<{ sha256: string; address: string }>`
     select sha256, address from stored_files file where sha256 = any(${[...large.keys()]}::text[])
-      and exists (select from documents where documents.sha256 = file.sha256 and owner_id = ${ownerId})`.execute(app.db)
+      and ${hasBytes(ownerId, sql.ref('file.sha256'))}`.execute(app.db)
   for (const { sha256, address } of rows) await large.get(sha256)?.equals(address)
 }
 

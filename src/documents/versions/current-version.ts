@@ -6,7 +6,6 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import * as jobs from '../../jobs/queue.ts'
-import { enqueueIndex } from '../revisions.ts'
 
 /** Copies text and pages of the current versions into their rows, before other versions become current. Cancels the jobs of the documents. */
 export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<void> {
@@ -38,7 +37,7 @@ export interface Target {
   textOf: number
 }
 
-/** Makes archived versions current. Queues the extraction of texts that were not finished, and the indexing. */
+/** Makes archived versions current, and queues the extraction of texts that were not finished. The caller queues the indexing. */
 export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]): Promise<void> {
   const at = app.now()
   const target = sql`jsonb_to_recordset(${JSON.stringify(targets)}::jsonb) as target (id uuid, number integer, "textOf" integer)`
@@ -69,10 +68,6 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
       ownerId: owner_id,
       maxAttempts: app.config.ocr.max_attempts,
     })),
-  )
-  await enqueueIndex(
-    trx,
-    rows.map(({ id }) => id),
   )
 }
 

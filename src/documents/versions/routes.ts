@@ -1,14 +1,15 @@
 import { z } from 'zod'
 import type { App } from '../../app.ts'
 import { invalid } from '../../errors.ts'
-import { fileHeaders, sendFile, untrustedContentHeaders } from '../../http/files.ts'
+import { sendFile, untrustedContentHeaders } from '../../http/files.ts'
 import { booleanText, parseInput } from '../../http/input.ts'
-import { type MultipartLimits, readMultipart } from '../../http/multipart.ts'
+import { readMultipart } from '../../http/multipart.ts'
 import { type Call, type Route, user } from '../../http/route.ts'
 import { viewOf } from '../../http/view.ts'
 import * as settings from '../../settings/settings.ts'
 import { requireDocument } from '../access.ts'
 import { textResponse, versionTextResponse } from '../content.ts'
+import { fileOptions, limitsFor, readCost } from '../routes.ts'
 import { compareLargeFiles, openStoredFile } from '../stored-files.ts'
 import { withStagedFiles } from '../upload-requests.ts'
 import { DocumentAnswer, view } from '../view.ts'
@@ -34,18 +35,10 @@ const ReplaceForm = z.object({
 })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
-/** Reads of one document are cheap: a list takes ten times as long. */
-const readCost = 0.1
-
-const fileOptions = ({ config }: App) =>
-  ({
-    audit: config.audit.downloads,
-    cost: readCost,
-    headers: fileHeaders,
-    ids,
-    produces: ['*/*'],
-    errors: ['VERSION_NOT_FOUND', 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
-  }) as const
+const versionFileOptions = (app: App) => {
+  const { errors, ...options } = fileOptions(app)
+  return { ...options, errors: ['VERSION_NOT_FOUND', ...errors] as const }
+}
 
 export const routes = (app: App): Route[] => [
   user(
@@ -70,12 +63,12 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/documents/:id/versions/:number/download',
-    { summary: 'Download the file of a version', ...fileOptions(app) },
+    { summary: 'Download the file of a version', ...versionFileOptions(app) },
     sendVersion(app, 'attachment'),
   ),
   user(
     'GET /api/documents/:id/versions/:number/view',
-    { summary: 'Get the file of a version, inline if browsers can display its type safely', ...fileOptions(app) },
+    { summary: 'Get the file of a version, inline if browsers can display its type safely', ...versionFileOptions(app) },
     sendVersion(app, 'inline'),
   ),
   user(
@@ -125,7 +118,7 @@ const replace =
     const id = param('id')
     // Refuses before the body is received.
     const { owner_id } = await requireDocument(app.db, actor, id)
-    const read = (take: Parameters<typeof readMultipart>[2]) => readMultipart(event, limitsOf(app), take)
+    const read = (take: Parameters<typeof readMultipart>[2]) => readMultipart(event, limitsFor(app, 'file', 1), take)
     const stored = await withStagedFiles(app, 'file', read, async ([file], fields) => {
       if (!file || file.staged.size === 0) throw invalid('file', 'the file is empty')
       const { ocr_enabled, language } = parseInput(ReplaceForm, fields)
@@ -142,15 +135,6 @@ const replace =
     event.res.status = stored.created ? 201 : 200
     return { version: versionView(stored.version), document: view(stored.document) }
   }
-
-/** Allows one mebibyte for fields and part headers. */
-const limitsOf = ({ config: { limits, server } }: App): MultipartLimits => ({
-  field: 'file',
-  files: 1,
-  fileBytes: limits.max_upload_size,
-  totalBytes: limits.max_upload_size + (1 << 20),
-  timeoutMs: server.upload_timeout,
-})
 
 const sendVersion =
   (app: App, how: 'attachment' | 'inline') =>

@@ -12,7 +12,8 @@ import type { StagedFile } from '../../ports/file-store.ts'
 import { requireDocument } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
-import { ensureBytes, lockOrCreate } from '../stored-files.ts'
+import { enqueueIndex, publishUpdates } from '../revisions.ts'
+import { ensureBytes, isOwned, lockOrCreate } from '../stored-files.ts'
 import { enqueuePurge } from '../trash/destroy.ts'
 import { type Document, etag } from '../view.ts'
 import { archiveCurrent, clearArchived, makeCurrent } from './current-version.ts'
@@ -82,7 +83,7 @@ export async function addVersion(
   const { sha256, size } = staged
   const address = await lockOrCreate(trx, staged)
   const isCurrent = sha256 === currentSha256
-  await ensureBytes(app, trx, staged, address, isCurrent || (await hasBytes(trx, owner_id, sha256)))
+  await ensureBytes(app, trx, staged, address, isCurrent || (await isOwned(trx, owner_id, sha256)))
   if (isCurrent) return { version: await findCurrent(trx, id), created: false }
   await archiveCurrent(trx, [id])
   const { last_version } = await trx.selectFrom('documents').select('last_version').where('id', '=', id).executeTakeFirstOrThrow()
@@ -156,6 +157,7 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
       await archiveCurrent(trx, [id])
       await makeCurrent(app, trx, [{ id, number: newest.number, textOf: newest.number }])
       await clearArchived(trx, id, newest.number)
+      await enqueueIndex(trx, [id])
     }
     await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
     await enqueuePurge(trx, [sha256])
@@ -173,17 +175,7 @@ async function publishVersions(
 ): Promise<void> {
   const added = documents.map(({ id, owner_id, number }) => ({ userId: owner_id, data: { document_id: id, number, origin } }))
   await publishMany(trx, 'version_added', added)
-  const changes = ['file', 'content', 'status']
-  const updates = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes } }))
-  await publishMany(trx, 'document_updated', updates)
-}
-
-/** Returns whether the owner has these bytes: only then may they be compared (see ensureBytes). */
-async function hasBytes(trx: Trx, ownerId: string, sha256: string): Promise<boolean> {
-  const { rows } = await sql`
-    select from document_versions version join documents on documents.id = document_id
-    where version.sha256 = ${sha256} and owner_id = ${ownerId} limit 1`.execute(trx)
-  return rows.length > 0
+  await publishUpdates(trx, documents, ['file', 'content', 'status'])
 }
 
 async function find(db: Db, id: string, number: number): Promise<Version> {

@@ -4,7 +4,7 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
-import { isId } from '../id.ts'
+import { isId, nilId } from '../id.ts'
 import { retainByLabels } from './retention.ts'
 import { publishUpdates } from './revisions.ts'
 
@@ -20,7 +20,8 @@ export async function resolveLabelIds(db: Db, labels: readonly string[], field =
     .selectFrom('labels')
     .select(['id', 'name_key'])
     .forKeyShare()
-    .where((eb) => eb.or([eb('id', 'in', [...labels.filter(isId), nilUuid]), eb('name_key', 'in', keys)]))
+    // The nil id keeps the list from being empty.
+    .where((eb) => eb.or([eb('id', 'in', [...labels.filter(isId), nilId]), eb('name_key', 'in', keys)]))
     .execute()
   const byId = new Set(matches.map(({ id }) => id))
   const byName = new Map(matches.map(({ id, name_key }) => [name_key, id]))
@@ -30,9 +31,6 @@ export async function resolveLabelIds(db: Db, labels: readonly string[], field =
   if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
   return [...new Set(ids as string[])]
 }
-
-/** Keeps an IN list from being empty; no row has this id. */
-const nilUuid = '00000000-0000-0000-0000-000000000000'
 
 /** Replaces the labels of a document. */
 export async function setLabels(trx: Trx, documentId: string, labelIds: readonly string[]): Promise<void> {
@@ -44,7 +42,7 @@ export async function setLabels(trx: Trx, documentId: string, labelIds: readonly
   )
 }
 
-/** Adds labels to documents that do not have them, and retains the documents if a label asks for it. */
+/** Adds labels to documents that do not have them. Lengthens the retention of the documents if a label has a longer one. */
 export async function addLabels(trx: Trx, rows: readonly { document_id: string; label_id: string }[]): Promise<void> {
   if (rows.length === 0) return
   await trx.insertInto('document_labels').values(rows).execute()
@@ -59,7 +57,7 @@ export async function assignLabel(app: App, trx: Trx, actor: Actor, labelId: str
     insert into document_labels (document_id, label_id) select unnest(${ids}::uuid[]), ${labelId}
     on conflict do nothing returning document_id`.execute(trx)
   await retainByLabels(trx, ids)
-  return writeLabelVersions(app, trx, rows)
+  return writeLabelRevisions(app, trx, rows)
 }
 
 /** Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws DOCUMENT_NOT_FOUND. */
@@ -68,7 +66,7 @@ export async function unassignLabel(app: App, trx: Trx, actor: Actor, labelId: s
   await retainByLabels(trx, ids)
   const { rows } = await sql<{ document_id: string }>`
     delete from document_labels where label_id = ${labelId} and document_id = any(${ids}::uuid[]) returning document_id`.execute(trx)
-  return writeLabelVersions(app, trx, rows)
+  return writeLabelRevisions(app, trx, rows)
 }
 
 /** Queues the indexing of all documents that have a label and notifies their owners. Call it before the label is renamed or deleted. */
@@ -94,7 +92,7 @@ async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[
   return rows.map(({ id }) => id)
 }
 
-async function writeLabelVersions(app: App, trx: Trx, changed: readonly { document_id: string }[]): Promise<number> {
+async function writeLabelRevisions(app: App, trx: Trx, changed: readonly { document_id: string }[]): Promise<number> {
   if (changed.length === 0) return 0
   const ids = changed.map(({ document_id }) => document_id)
   const documents = await trx

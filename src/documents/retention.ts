@@ -8,9 +8,8 @@ import { clock, databaseNow } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publishMany } from '../events.ts'
+import { nilId } from '../id.ts'
 import * as jobs from '../jobs/queue.ts'
-
-const nilUuid = '00000000-0000-0000-0000-000000000000'
 
 /** Largest retention that can be set, counted from now by hand and from `created_at` by a label: nobody can shorten it. */
 export const maxRetentionDays = 36_500
@@ -135,21 +134,21 @@ const batchSize = 1000
  * Leaves locked documents to the job too, so that it waits for nobody.
  */
 export async function retainLabelled(app: App, trx: Trx, policy: LabelPolicy): Promise<void> {
-  await retainBatch(app, trx, policy, { after: nilUuid, isWaiting: false })
-  const { rows } = await sql`select ${selectDue(policy, nilUuid)} limit 1`.execute(trx)
+  await retainBatch(app, trx, policy, { after: nilId, isWaiting: false })
+  const { rows } = await sql`select ${selectDue(policy, nilId)} limit 1`.execute(trx)
   if (rows.length > 0)
     await jobs.enqueue(trx, 'retain', policy, { dedupeKey: `retain:${policy.label_id}:${policy.days}:${policy.owner_id}` })
 }
 
 /** Retains all documents of a label in the caller's transaction, before the label is deleted: its job would find none of them. */
 export async function retainAllLabelled(app: App, trx: Trx, policy: LabelPolicy): Promise<void> {
-  for (let after: string | null = nilUuid; after !== null; ) after = await retainBatch(app, trx, policy, { after, isWaiting: true })
+  for (let after: string | null = nilId; after !== null; ) after = await retainBatch(app, trx, policy, { after, isWaiting: true })
 }
 
 /** Retains the documents of a label in batches. */
 export const retainHandler: jobs.Handler<'retain'> = {
   async run(app, { payload }, signal) {
-    for (let after: string | null = nilUuid; after !== null; ) {
+    for (let after: string | null = nilId; after !== null; ) {
       signal.throwIfAborted()
       const from: string = after
       after = await app.db.transaction().execute((trx) => retainBatch(app, trx, payload, { after: from, isWaiting: true }))

@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import { withLock } from '../db/lock.ts'
 import type { Trx } from '../db/pool.ts'
 import { invalid } from '../errors.ts'
+import { nilId } from '../id.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { IndexRebuild, IndexStatus } from '../ports/search-engine.ts'
 
@@ -120,7 +121,7 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number): Pro
     next = await app.search.rebuild()
     const { put, keptAs } = next
     if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine cannot keep the old index`)
-    const cursor = { id: leastId }
+    const cursor = { id: nilId }
     await forEachBatch(app, options, total, put, cursor)
     const documents = await catchUp(app, options, next, cursor)
     options.signal?.throwIfAborted()
@@ -137,15 +138,13 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number): Pro
   }
 }
 
-const leastId = '00000000-0000-0000-0000-000000000000'
-
 /** Calls `put` with every document after `cursor`, in batches by id. Advances `cursor` and returns the number of documents. */
 async function forEachBatch(
   app: App,
   { since, signal, onProgress, ...options }: ReindexOptions,
   total: number,
   put: (ids: readonly string[]) => Promise<void>,
-  cursor: { id: string } = { id: leastId },
+  cursor: { id: string } = { id: nilId },
 ): Promise<number> {
   for (let done = 0; ; ) {
     signal?.throwIfAborted()

@@ -8,6 +8,7 @@ import { markSourceRestored } from '../documents/source-documents.ts'
 import { moveToTrash, undelete } from '../documents/trash/trash.ts'
 import { restoreVersions } from '../documents/versions/versions.ts'
 import { AppError } from '../errors.ts'
+import { nilId } from '../id.ts'
 import * as jobs from '../jobs/queue.ts'
 import { get } from './sources.ts'
 import { cancelRuns } from './sync/finish-run.ts'
@@ -105,8 +106,7 @@ export async function rollback(
 
 /** Calls `visit` with the last id of each batch until it returns none. */
 async function visitAll(visit: (after: string) => Promise<Decided[]>): Promise<void> {
-  for (let last: string | undefined = '00000000-0000-0000-0000-000000000000'; last !== undefined; )
-    last = (await visit(last)).at(-1)?.candidate.document_id
+  for (let last: string | undefined = nilId; last !== undefined; ) last = (await visit(last)).at(-1)?.candidate.document_id
 }
 
 async function cancelWaitingSyncs(app: App, id: string): Promise<void> {

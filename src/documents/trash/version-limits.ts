@@ -4,13 +4,13 @@ import type { App } from '../../app.ts'
 import { appendWith } from '../../audit/audit.ts'
 import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
+import { nilId } from '../../id.ts'
 import { isRetained } from '../retention.ts'
 import { destructionEntry, enqueuePurge } from './destroy.ts'
 import { maintenanceActor } from './purge-trash.ts'
 
-/** Documents whose versions are compared with the limits by one query. */
+/** Documents checked against the limits by one query. */
 const batchSize = 1000
-const leastId = '00000000-0000-0000-0000-000000000000'
 const daySeconds = 86_400
 
 interface ExcessVersion {
@@ -26,7 +26,7 @@ export async function purgeVersions(app: App, isDryRun: boolean): Promise<number
   const { keep_versions, version_days } = app.config.documents
   if (keep_versions === 0 && version_days === 0) return 0
   let count = 0
-  for (let last = leastId; ; ) {
+  for (let last = nilId; ; ) {
     const { rows } = await sql<{ id: string }>`
       select document_id as id from document_versions where document_id > ${last}::uuid
       group by document_id having count(*) > 1 order by document_id limit ${batchSize}`.execute(app.db)

@@ -1,6 +1,7 @@
 /** Segments: tables that each index a range of document ids. The newest is searched first. */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../../../db/pool.ts'
+import { nilId } from '../../../../id.ts'
 
 /** Version of the format of entries. `search reindex --if-needed` replaces entries of older versions. */
 export const indexVersion = 1
@@ -13,8 +14,6 @@ export interface Segment {
   /** Lowest document id of each block, oldest first. */
   readonly blocks: readonly string[]
 }
-
-const leastId = '00000000-0000-0000-0000-000000000000'
 
 export const tableOf = (segment: number): string => `search_segment_${segment}`
 
@@ -67,7 +66,7 @@ export async function openSegment(db: Db, generation: number, withIndex: boolean
     if (newest && last === undefined) return newest.number
     const { rows } = await sql<{ number: number }>`
       insert into search_segments (generation, from_id, blocks)
-      select ${generation}, from_id, array[from_id] from (select ${last ? nextId(last) : leastId}::uuid as from_id) beginning
+      select ${generation}, from_id, array[from_id] from (select ${last ? nextId(last) : nilId}::uuid as from_id) beginning
       returning number`.execute(trx)
     const { number } = rows[0]!
     await sql`create table ${sql.table(tableOf(number))} (like search_segment_template including all)`.execute(trx)

@@ -1,6 +1,7 @@
 /** Compares the index with the documents: in numbers, and entry by entry. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../../../../db/pool.ts'
+import { nilId } from '../../../../id.ts'
 import type { EntryFault, IndexContents, IndexStatus } from '../../../../ports/search-engine.ts'
 import { type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
 import { analyze } from './document-vector.ts'
@@ -38,12 +39,10 @@ export const contents = (db: Db): IndexContents => ({
 
 /** Number of ids per query. */
 const batchSize = 10_000
-const leastId = '00000000-0000-0000-0000-000000000000'
-
 async function* ids(db: Db): AsyncGenerator<string[]> {
   try {
     for (const { number } of await liveSegments(db)) {
-      for (let last = leastId; ; ) {
+      for (let last = nilId; ; ) {
         const { rows } = await sql<{ id: string }>`
           select document_id as id from ${sql.table(tableOf(number))} where document_id > ${last}::uuid order by document_id limit ${batchSize}`.execute(
           db,

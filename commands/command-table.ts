@@ -26,7 +26,10 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   search: { summary: 'Search documents and manage the index', load: async () => (await import('./search/search.ts')).search },
   labels: { summary: 'Manage labels', load: async () => (await import('./labels/labels.ts')).labels },
   holds: { summary: 'Keep documents from being destroyed', load: async () => (await import('./holds/holds.ts')).holds },
-  retention: { summary: 'Retain documents, and report until when', load: async () => (await import('./retention/retention.ts')).retention },
+  retention: {
+    summary: 'Set and report the retention of documents',
+    load: async () => (await import('./retention/retention.ts')).retention,
+  },
   sources: { summary: 'Manage and sync sources of documents', load: async () => (await import('./sources/sources.ts')).sources },
   ocr: { summary: 'Manage the OCR queue', load: async () => (await import('./ocr/ocr.ts')).ocr },
   'shared-links': {

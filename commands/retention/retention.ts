@@ -7,7 +7,7 @@ import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 
-export const retention = (cli: Cli) => group('retention', 'Retain documents, and report until when', [set(cli), report(cli)])
+export const retention = (cli: Cli) => group('retention', 'Set and report the retention of documents', [set(cli), report(cli)])
 
 const set = (cli: Cli) =>
   manual('set <id...>', {

@@ -43,7 +43,7 @@ export const documentResponse = (app: App, document: Document): object =>
 export const textResponse = (app: App, document: Document, headers: Readonly<Record<string, string>>): Response | StreamedAnswer =>
   document.content_truncated ? new StreamedAnswer(streamText(app, document), headers) : new Response(document.content, { headers })
 
-/** Returns the text of a version that is not current as a response. */
+/** Returns a response with the text of an old version. */
 export async function versionTextResponse(
   app: App,
   id: string,

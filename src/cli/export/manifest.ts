@@ -16,7 +16,7 @@ export type ManifestEntry = { readonly file: string; readonly text_file?: string
 /** A file to export: that of a document, or of an old version. */
 export interface ExportFile {
   readonly id: string
-  /** null: the current version, of which one request fetches many */
+  /** null: the current version; one request fetches the current versions of many documents */
   readonly version: number | null
   readonly size: number
   readonly sha256: string

@@ -71,7 +71,7 @@ export async function lockDocuments(trx: Trx, ids: readonly string[]): Promise<L
 const lockedColumns = ['id', 'owner_id', 'filename', 'language', 'document_date', 'date_source', 'date_confidence'] as const
 export type LockedDocument = Pick<Row<'documents'>, (typeof lockedColumns)[number]>
 
-/** Stores the outlines of documents that need no OCR, and completes them. The caller has locked the documents, none of which has pages yet. */
+/** Stores the outlines of documents that need no OCR, and completes them. The caller has locked the documents, and they have no pages yet. */
 export async function recordTexts(app: App, trx: Trx, texts: readonly { document: LockedDocument; outline: Outline }[]): Promise<void> {
   const now = app.now()
   const pages = texts.flatMap(({ document: { id }, outline }) => pageRows(id, outline, false))

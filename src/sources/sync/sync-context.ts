@@ -52,7 +52,7 @@ export const unknownVersion: Version = { etag: null, size: null, modifiedAt: nul
 
 export type FetchResult = { request: FetchRequest } & (
   | { outcome: 'staged'; staged: StagedFile; version: Version }
-  /** read for comparison, and not staged */
+  /** fetched to compare its bytes; nothing is staged */
   | { outcome: 'hashed'; sha256: string; size: number; version: Version }
   /** `isSourceWide`: the failure may concern the whole source */
   | { outcome: 'skipped' | 'failed'; code: string; message: string; isSourceWide: boolean }

@@ -1,3 +1,4 @@
+import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { createMissingLabels, defaultColor, findLabel } from '../../src/cli/arguments/labels.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
@@ -6,7 +7,6 @@ import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/out
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { ClientError } from '../../src/client/client.ts'
-import { maxRetentionDays } from '../../src/documents/retention.ts'
 
 const columns: PlainColumn[] = [
   { name: 'id', show: 'wide' },
@@ -37,12 +37,9 @@ const list = (cli: Cli) =>
       cli.print(await client.labels.list(), { columns })
     })
 
-/** Parses --retention-days. Throws Failure USAGE. */
-function parseRetentionDays(text: string | undefined): number | undefined {
-  if (text !== undefined && !/^[1-9]\d{0,4}$/.test(text))
-    throw usage(`--retention-days ${text}: not a number of days from 1 to ${maxRetentionDays}`)
-  return text === undefined ? undefined : Number(text)
-}
+/** Parses --retention-days; the server knows the maximum. Throws Failure USAGE. */
+const parseRetentionDays = (text: string | undefined): number | undefined =>
+  text === undefined ? undefined : parseCount('--retention-days', text)
 
 const create = (cli: Cli) =>
   manual('create <name>', {

@@ -98,5 +98,8 @@ export const formatDate = (at: Date): string =>
 export const formatDay = (at: string): string =>
   new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeZone: 'UTC' }).format(new Date(at))
 
+/** Returns an element with a day, which programs can read too. */
+export const dayElement = (at: string): Markup => html`<time datetime="${at}">${formatDay(at)}</time>`
+
 /** Tells if the Accept header prefers HTML, as browsers do. Programs that accept anything get JSON. */
 export const prefersHtml = (headers: Headers): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(headers.get('accept') ?? '')

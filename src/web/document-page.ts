@@ -1,6 +1,6 @@
 import type { Client } from '../client/client.ts'
 import { canShowInline } from '../http/files.ts'
-import { formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
+import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
 import { readAtMost } from './answers.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
 import { labelLink } from './search-page.ts'
@@ -84,18 +84,16 @@ function facts(document: Document, now: Date): Markup {
     ['File', filename],
     ['Type', `${typeName(mime_type)}, ${formatBytes(size)}`],
     ['Pages', page_count === null || page_count < 2 ? null : page_count.toLocaleString('en')],
-    ['Date', document_date === null ? null : day(document_date)],
+    ['Date', document_date === null ? null : dayElement(document_date)],
     ['Added', html`<time datetime="${created_at}">${formatDate(new Date(created_at))}</time>`],
     ['Owner', owner],
-    ['Kept until', retain_until !== null && Date.parse(retain_until) > now.getTime() ? day(retain_until) : null],
+    ['Kept until', retain_until !== null && Date.parse(retain_until) > now.getTime() ? dayElement(retain_until) : null],
     ['Source', source_path],
     ['OCR', ocr_confidence === null ? null : `${Math.round(ocr_confidence * 100)} % sure, ${language}`],
     ['SHA-256', html`<code>${sha256}</code>`],
   ]
   return html`<dl>${rows.flatMap(([name, value]) => (value === null ? [] : [html`<div><dt>${name}</dt><dd>${value}</dd></div>`]))}</dl>`
 }
-
-const day = (at: string): Markup => html`<time datetime="${at}">${formatDay(at)}</time>`
 
 async function text(client: Client, { id, status }: Document, part: number): Promise<Markup> {
   const from = (part - 1) * pagesAtOnce + 1

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import type { Client } from '../client/client.ts'
-import { fileIcon, formatBytes, formatDay, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
+import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
@@ -191,7 +191,7 @@ const resultItem = ({
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${document_id}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
-<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${day(document_date ?? created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
+<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dayElement(document_date ?? created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
 </div></article></li>`
 }
 
@@ -209,10 +209,8 @@ const recentItem = ({
 }: Awaited<ReturnType<Client['documents']['get']>>): Markup =>
   html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${id}">${title}</a></h2>
-<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${day(document_date ?? created_at)}${labels.map(labelLink)}</p>
+<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dayElement(document_date ?? created_at)}${labels.map(labelLink)}</p>
 </div></article></li>`
-
-const day = (date: string): Markup => html`<time datetime="${date}">${formatDay(date)}</time>`
 
 /** Returns a label as a link to its documents. */
 export const labelLink = (label: string): Markup => html`<a class="label" href="${withParameters('/', { label })}">${label}</a>`

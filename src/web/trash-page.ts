@@ -1,5 +1,5 @@
 import type { Client } from '../client/client.ts'
-import { formatBytes, formatDay, html, type Markup, nothing } from '../http/html.ts'
+import { dayElement, formatBytes, html, type Markup, nothing } from '../http/html.ts'
 import { layout, notice, pager, withParameters } from './layout.ts'
 import type { Visit } from './visit.ts'
 
@@ -41,11 +41,9 @@ const documents = (count: number): string => `${count.toLocaleString('en')} ${co
 
 const item = ({ id, title, filename, size, owner, deleted_at, purge_at }: Trashed, username: string): Markup => html`<li class="card"><div>
 <a href="/documents/${id}">${title}</a>
-<p class="facts"><span class="filename">${filename}</span><span>${formatBytes(size)}</span>${owner === username ? nothing : html`<span>Of ${owner}</span>`}${deleted_at ? html`<span>Deleted ${day(deleted_at)}</span>` : nothing}${purge_at ? html`<span>Kept until ${day(purge_at)}</span>` : nothing}</p>
+<p class="facts"><span class="filename">${filename}</span><span>${formatBytes(size)}</span>${owner === username ? nothing : html`<span>Of ${owner}</span>`}${deleted_at ? html`<span>Deleted ${dayElement(deleted_at)}</span>` : nothing}${purge_at ? html`<span>Kept until ${dayElement(purge_at)}</span>` : nothing}</p>
 </div>
 ${undeleteForm(id, '/trash', html`Restore<span class="hidden"> ${title}</span>`)}</li>`
-
-const day = (at: string): Markup => html`<time datetime="${at}">${formatDay(at)}</time>`
 
 /** Returns a form that moves a document out of the trash, then opens `next`. */
 export const undeleteForm = (id: string, next: string, label: string | Markup): Markup =>

@@ -2,33 +2,47 @@
 import { ReadFailure } from '../ports/document-reader.ts'
 import { detectType, headBytes } from './detect.ts'
 import { type ByteSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
-import { decode, maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
-import { decodeHtml, readHtml } from './readers/html.ts'
-import { openImage } from './readers/image.ts'
-import { openMail } from './readers/mail.ts'
-import { decodeXml, xmlToText } from './readers/markup.ts'
-import { detectArchiveType, findFamily, openOffice } from './readers/office/office.ts'
-import { detectOleType, openDoc, openMsg, openPpt, openXls } from './readers/office/old-office.ts'
-import { readRtf } from './readers/office/rtf.ts'
+import { createPartBudget, type PartBudget } from './parts.ts'
+import { maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
+import { detectArchiveType } from './readers/office/office.ts'
+import { detectOleType } from './readers/office/old-office.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
+import { findReader } from './readers/registry.ts'
 
 /** Maximum nesting of files in files. */
 const maxDepth = 3
-/** Maximum bytes of plain text. More would exceed `maxTextLength` in every encoding. */
-const maxTextBytes = maxTextLength * 4
 
 export type Tools = Omit<PdfTools, 'openPart'>
 
 export interface OpenedFile extends OpenedDocument {
   readonly mimeType: string
+  /** Whether dms has a reader for this type. Without one there is no text. */
+  readonly hasReader: boolean
 }
 
-/** Opens a file. `depth` is the number of files that contain it. Throws ReadFailure. */
-export async function openFile(source: ByteSource, tools: Tools, depth = 0): Promise<OpenedFile> {
-  const mimeType = await detectFileType(source)
-  const opened = await openByType(source, mimeType, tools, depth)
-  return { ...opened, mimeType, contents: async () => limitContents(await opened.contents()) }
+/** Opens a file. Throws ReadFailure. */
+export async function openFile(source: ByteSource, tools: Tools): Promise<OpenedFile> {
+  const budget = createPartBudget()
+  const opened = await openNested(source, tools, 0, budget)
+  const withNewBudget = <T>(call: () => Promise<T>): Promise<T> => {
+    budget.reset()
+    return call()
+  }
+  return { ...opened, contents: () => withNewBudget(opened.contents), picture: (page) => withNewBudget(() => opened.picture(page)) }
 }
+
+/** `depth` is the number of files that contain this one. */
+async function openNested(source: ByteSource, tools: Tools, depth: number, budget: PartBudget): Promise<OpenedFile> {
+  const mimeType = await detectFileType(source)
+  const openPart = async (part: ByteSource): Promise<OpenedDocument | null> =>
+    depth < maxDepth && budget.take(part.size) ? openNested(part, tools, depth + 1, budget) : null
+  // Programs of the eighties use the same extensions. Their files are not supported.
+  const reader = oleTypes.has(mimeType) && !isOle(source.head(8)) ? null : findReader(mimeType)
+  const opened = reader ? await reader(source, { ...tools, openPart }, mimeType) : openTextOnly(async () => ({ text: '' }))
+  return { ...opened, mimeType, hasReader: reader !== null, contents: async () => limitContents(await opened.contents()) }
+}
+
+const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])
 
 /** Detects the type by the first bytes, and that of containers by their entries. */
 async function detectFileType(source: ByteSource): Promise<string> {
@@ -40,60 +54,6 @@ async function detectFileType(source: ByteSource): Promise<string> {
 }
 
 const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
-
-async function openByType(source: ByteSource, mimeType: string, tools: Tools, depth: number): Promise<OpenedDocument> {
-  const family = findFamily(mimeType)
-  if (family) return openOffice(source, family)
-  const openPart = async (part: ByteSource): Promise<OpenedDocument | null> => (depth < maxDepth ? openFile(part, tools, depth + 1) : null)
-  // Programs of the eighties use the same extensions. Their files are not supported.
-  if (oleTypes.has(mimeType) && !isOle(source.head(8))) return openTextOnly(async () => ({ text: '' }))
-  switch (mimeType) {
-    case 'application/pdf':
-      // Imported on demand: PDF.js takes as long to load as everything else together.
-      return (await import('./readers/pdf/pdf.ts')).openPdf(source, { ...tools, openPart })
-    case 'application/rtf':
-      return openTextOnly(async () => readRtf(source.read()))
-    case 'application/msword':
-      return openDoc(source)
-    case 'application/vnd.ms-excel':
-      return openXls(source)
-    case 'application/vnd.ms-powerpoint':
-      return openPpt(source)
-    case 'application/vnd.ms-outlook':
-      return openMsg(source)
-    case 'message/rfc822':
-    case 'application/mbox':
-      return openMail(source, mimeType === 'application/mbox', openPart)
-    case 'text/html':
-    case 'application/xhtml+xml':
-      return openTextOnly(async () => readHtml(decodeHtml(source.read())))
-    case 'application/xml':
-      return openTextOnly(async () => ({ text: xmlToText(decodeXml(source.read())) }))
-    case 'image/svg+xml':
-      return openSvg(source, tools)
-  }
-  if (readableImages.has(mimeType)) return openImage(source, mimeType, tools.limits)
-  if (mimeType.startsWith('text/') || textTypes.has(mimeType))
-    return openTextOnly(async () => ({ text: decode(source.head(maxTextBytes)) }))
-  return openTextOnly(async () => ({ text: '' }))
-}
-
-const readableImages = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/tiff', 'image/bmp', 'image/avif'])
-const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])
-const textTypes = new Set(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'])
-
-/** Opens a drawing. Its letters are text or outlines; OCR is for drawings without text. */
-function openSvg(source: ByteSource, { limits }: Tools): OpenedDocument {
-  const image = openImage(source, 'image/svg+xml', limits)
-  return {
-    ...image,
-    async contents() {
-      const text = xmlToText(decodeXml(source.read()))
-      const { pages, ...rest } = await image.contents()
-      return { ...rest, pages: pages.map((page) => ({ ...page, text, needsOcr: page.needsOcr && text === '' })) }
-    },
-  }
-}
 
 /** Limits the text of all pages together and removes characters that PostgreSQL cannot store. */
 function limitContents({ metadata, date, pages }: Contents): Contents {

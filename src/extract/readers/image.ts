@@ -4,6 +4,7 @@ import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
 import type { Box, ByteSource, Contents, Limits, OpenedDocument, Picture } from '../opened-document.ts'
 import { decodeBmp } from './bmp.ts'
 import { readExifTime } from './exif.ts'
+import { decodeXml, xmlToText } from './markup.ts'
 
 /** Minimum side of an image for OCR. */
 const minSidePixels = 8
@@ -93,6 +94,19 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
 
     close() {
       image = undefined
+    },
+  }
+}
+
+/** Opens a drawing. Its letters are text or outlines; OCR is for drawings without text. */
+export function openSvg(source: ByteSource, limits: Limits): OpenedDocument {
+  const image = openImage(source, 'image/svg+xml', limits)
+  return {
+    ...image,
+    async contents() {
+      const text = xmlToText(decodeXml(source.read()))
+      const { pages, ...rest } = await image.contents()
+      return { ...rest, pages: pages.map((page) => ({ ...page, text, needsOcr: page.needsOcr && text === '' })) }
     },
   }
 }

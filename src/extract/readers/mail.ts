@@ -1,70 +1,26 @@
 /** Reader of mail: headers, body and attachments, which are read like other files. */
 import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
-import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
-import { type ByteSource, bytesSource, type Contents, type OpenedDocument, type Picture } from '../opened-document.ts'
-import { byteOrderMark, createTextSink, decode, normalizeWhitespace, wideEncoding } from './decode.ts'
+import { ReadFailure } from '../../ports/document-reader.ts'
+import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
+import { openWithParts, type PartTools } from '../parts.ts'
+import { byteOrderMark, decode, wideEncoding } from './decode.ts'
 import { readHtml } from './html.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000
 
-/** Opens an attached file; null if it is nested too deeply. */
-export type OpenPart = (source: ByteSource) => Promise<OpenedDocument | null>
-
-interface AttachmentPage {
-  attachment: Attachment
-  page: number
-}
-
-/** Opens a message or an mbox. Pages after the first are attached images and scans that need OCR. */
-export function openMail(source: ByteSource, isMbox: boolean, openPart: OpenPart): OpenedDocument {
-  let read: Promise<{ contents: Contents; attachmentPages: AttachmentPage[] }> | undefined
-
-  async function load(): Promise<{ contents: Contents; attachmentPages: AttachmentPage[] }> {
+/** Opens a message or an mbox with its attachments. */
+export const openMail = (source: ByteSource, isMbox: boolean, tools: PartTools): OpenedDocument =>
+  openWithParts(tools, async (collector) => {
     const emails = await parseEmails(source.read(), isMbox)
-    const sink = createTextSink()
-    const attachmentPages: AttachmentPage[] = []
-    const extra: OutlinePage[] = []
     for (const email of emails) {
-      if (sink.isFull) break
-      sink.add(`${messageText(email)}\n\n`)
-      for (const attachment of email.attachments.slice(0, maxAttachments)) {
-        const { text, pages } = await readPart(attachment, openPart)
-        sink.add(`${[attachment.filename ?? '', text].filter(Boolean).join('\n')}\n\n`)
-        for (const { page, width, height } of pages) {
-          attachmentPages.push({ attachment, page })
-          extra.push({ page: extra.length + 2, text: '', needsOcr: true, width, height })
-        }
-      }
+      if (collector.isFull) break
+      collector.addText(`${messageText(email)}\n\n`)
+      for (const attachment of email.attachments.slice(0, maxAttachments)) await collector.addPart(toSource(attachment))
     }
     const [first] = emails
-    const body: OutlinePage = { page: 1, text: normalizeWhitespace(sink.text()), needsOcr: false, width: null, height: null }
-    const contents = { metadata: first ? metadataOf(first) : {}, date: first && dateOf(first), pages: [body, ...extra] }
-    return { contents, attachmentPages }
-  }
-  const loaded = () => {
-    read ??= load()
-    return read
-  }
-
-  return {
-    contents: async () => (await loaded()).contents,
-    async picture(page): Promise<Picture | null> {
-      const attachmentPage = (await loaded()).attachmentPages[page - 2]
-      if (!attachmentPage) return null
-      const opened = await openPart(toSource(attachmentPage.attachment))
-      try {
-        return (await opened?.picture(attachmentPage.page)) ?? null
-      } finally {
-        opened?.close()
-      }
-    },
-    thumbnail: async () => null,
-    close() {
-      read = undefined
-    },
-  }
-}
+    return { metadata: first ? metadataOf(first) : {}, date: first && dateOf(first) }
+  })
 
 async function parseEmails(stored: Uint8Array, isMbox: boolean): Promise<Email[]> {
   const emails: Email[] = []
@@ -95,20 +51,6 @@ function splitMbox(bytes: Uint8Array): Uint8Array[] {
 const toSource = ({ content, filename, mimeType }: Attachment): ByteSource => {
   const bytes = typeof content === 'string' ? Buffer.from(content) : content instanceof ArrayBuffer ? new Uint8Array(content) : content
   return bytesSource(bytes, filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
-}
-
-/** Reads an attachment. Returns no text if it cannot be read. */
-async function readPart(attachment: Attachment, openPart: OpenPart): Promise<{ text: string; pages: OutlinePage[] }> {
-  const opened = await openPart(toSource(attachment)).catch(() => null)
-  try {
-    const pages = (await opened?.contents())?.pages ?? []
-    return { text: pages.map((page) => page.text).join('\n'), pages: pages.filter(({ needsOcr }) => needsOcr) }
-  } catch (problem) {
-    if (problem instanceof ReadFailure) return { text: '', pages: [] }
-    throw problem
-  } finally {
-    opened?.close()
-  }
 }
 
 const addressText = (addresses: readonly Address[] = []): string =>

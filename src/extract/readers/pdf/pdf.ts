@@ -10,6 +10,7 @@ import {
   type OpenedDocument,
   type Picture,
 } from '../../opened-document.ts'
+import type { PartTools } from '../../parts.ts'
 import { assessTextLayer, requiresOcr } from '../../text-layer.ts'
 import { encodeThumbnail, toGray } from '../image.ts'
 import { openPdfText, type PdfText, type PdfTextDocument } from './pdf-text.ts'
@@ -21,13 +22,10 @@ const pointsPerInch = 72
 /** Minimum longer side of a rendered page, in pixels. Small pages, such as labels, get a higher resolution. */
 const minLongSide = 1000
 
-export interface PdfTools {
-  readonly limits: Limits
+export interface PdfTools extends PartTools {
   pdfium(): Promise<OpenPdfium>
   /** Drops a failed instance of PDFium; the next pdfium() loads another. */
   dropPdfium(): void
-  /** Opens an attached file; null if it is nested too deeply. */
-  openPart(part: ByteSource): Promise<OpenedDocument | null>
 }
 
 /** Opens a PDF. Its methods throw ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX, READ_CRASHED. */

@@ -1,0 +1,54 @@
+/** Readers by MIME type. */
+
+import { typeByExtension } from '../mime-types.ts'
+import { type ByteSource, type OpenedDocument, openTextOnly } from '../opened-document.ts'
+import { decode, maxTextLength } from './decode.ts'
+import { decodeHtml, readHtml } from './html.ts'
+import { openImage, openSvg } from './image.ts'
+import { openMail } from './mail.ts'
+import { decodeXml, xmlToText } from './markup.ts'
+import { findFamily, openOffice } from './office/office.ts'
+import { openDoc, openMsg, openPpt, openXls } from './office/old-office.ts'
+import { readRtf } from './office/rtf.ts'
+import type { PdfTools } from './pdf/pdf.ts'
+
+/** `tools.openPart` opens a file in the file. */
+export type Reader = (source: ByteSource, tools: PdfTools, mimeType: string) => OpenedDocument | Promise<OpenedDocument>
+
+/** Maximum bytes of plain text. More would exceed `maxTextLength` in every encoding. */
+const maxTextBytes = maxTextLength * 4
+
+const readers = new Map<string, Reader>([
+  // Imported on demand: PDF.js takes as long to load as everything else together.
+  ['application/pdf', async (source, tools) => (await import('./pdf/pdf.ts')).openPdf(source, tools)],
+  ['application/rtf', (source) => openTextOnly(async () => readRtf(source.read()))],
+  [typeByExtension.doc!, openDoc],
+  [typeByExtension.xls!, openXls],
+  [typeByExtension.ppt!, openPpt],
+  [typeByExtension.msg!, openMsg],
+  ['message/rfc822', (source, tools) => openMail(source, false, tools)],
+  ['application/mbox', (source, tools) => openMail(source, true, tools)],
+  ...withReader(['text/html', 'application/xhtml+xml'], (source) => openTextOnly(async () => readHtml(decodeHtml(source.read())))),
+  ['application/xml', (source) => openTextOnly(async () => ({ text: xmlToText(decodeXml(source.read())) }))],
+  ['image/svg+xml', (source, { limits }) => openSvg(source, limits)],
+  ...withReader(
+    ['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/tiff', 'image/bmp', 'image/avif'],
+    (source, { limits }, mimeType) => openImage(source, mimeType, limits),
+  ),
+  ...withReader(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'], openText),
+])
+
+function withReader(mimeTypes: readonly string[], reader: Reader): [string, Reader][] {
+  return mimeTypes.map((mimeType) => [mimeType, reader])
+}
+
+/** Returns the reader of a type, null if there is none. */
+export function findReader(mimeType: string): Reader | null {
+  const family = findFamily(mimeType)
+  if (family) return (source) => openOffice(source, family)
+  return readers.get(mimeType) ?? (mimeType.startsWith('text/') ? openText : null)
+}
+
+function openText(source: ByteSource): OpenedDocument {
+  return openTextOnly(async () => ({ text: decode(source.head(maxTextBytes)) }))
+}

@@ -1,7 +1,10 @@
 /** OCR of one page: prepares its image and corrects its orientation. */
 import sharp from 'sharp'
+import type { ReadPage } from '../ports/document-reader.ts'
 import type { OcrEngine, OcrText, PageImage } from '../ports/ocr-engine.ts'
+import { apply, chain, type Homography, identity, mapBox, rotation, scaling, translation } from './homography.ts'
 import { type GrayImage, invertIfDark, normalizeIllumination } from './illumination.ts'
+import { lineDirection } from './words.ts'
 
 /** Plausible length of the longer side, in inches. For other lengths, the resolution stated in the file is wrong. */
 const plausibleInches = { min: 4, max: 48 }
@@ -50,13 +53,29 @@ async function resize({ gray, width, height }: GrayImage, factor: number): Promi
   return { gray: pixels, ...size }
 }
 
+type RecognizedPage = Pick<ReadPage, 'text' | 'confidence' | 'words' | 'angle'>
+
 /**
  * Recognizes a page in any orientation. `language` is one or more installed codes joined by `+`. Throws ReadFailure.
  * Tesseract turns pages that lie on their side, but half of them upside down. A low confidence costs a second pass, turned by 180 degrees.
  */
-export async function recognizePage(engine: OcrEngine, page: PageImage, language: string): Promise<OcrText> {
-  const result = await engine.recognize(page, language)
-  if (result.confidence === null || result.confidence >= minConfidence) return result
-  const turned = await engine.recognize({ ...page, gray: page.gray.toReversed() }, language)
-  return (turned.confidence ?? 0) > result.confidence ? turned : result
+export async function recognizePage(engine: OcrEngine, page: PageImage, language: string): Promise<RecognizedPage> {
+  const result = await engine.recognize(page, language, { layout: 'auto' })
+  if (result.confidence === null || result.confidence >= minConfidence) return toPage(result, page, identity)
+  const turned = await engine.recognize({ ...page, gray: page.gray.toReversed() }, language, { layout: 'auto' })
+  if ((turned.confidence ?? 0) <= result.confidence) return toPage(result, page, identity)
+  return toPage(turned, page, chain(rotation(180), translation(page.width, page.height)))
 }
+
+/** Maps boxes from the image that was recognized to fractions of the page. `toPixels` maps that image to `size`. */
+function toPage({ text, confidence, words }: OcrText, size: { width: number; height: number }, toPixels: Homography): RecognizedPage {
+  const toFractions = chain(toPixels, scaling(1 / size.width, 1 / size.height))
+  const direction = apply(toPixels, { x: 1, y: 0 })
+  const origin = apply(toPixels, { x: 0, y: 0 })
+  const angle = (Math.atan2(direction.y - origin.y, direction.x - origin.x) * 180) / Math.PI + lineDirection(words)
+  const pageWords = words.map(({ text: word, confidence: sure, box }) => ({ text: word, confidence: sure, box: mapBox(toFractions, box) }))
+  return { text, confidence, words: pageWords, angle: normalizeAngle(angle) }
+}
+
+/** Returns an angle between -180 (exclusive) and 180 degrees, rounded to a hundredth. */
+const normalizeAngle = (degrees: number): number => Math.round((degrees - 360 * Math.ceil(degrees / 360 - 0.5)) * 100) / 100 + 0

@@ -1,5 +1,5 @@
 /** Interface of document readers. */
-import type { OcrText } from './ocr-engine.ts'
+import type { WordBox } from './ocr-engine.ts'
 
 /** Local file with its name and type. */
 export interface FileToRead {
@@ -31,7 +31,22 @@ export interface Outline {
   readonly pages: readonly OutlinePage[]
 }
 
-export interface ReadPage extends OcrText {
+export interface PageWord {
+  readonly text: string
+  /** 0 to 1 */
+  readonly confidence: number
+  /** Fractions of width and height of the page as displayed. On a skewed page, the smallest upright box around the word. */
+  readonly box: WordBox
+}
+
+export interface ReadPage {
+  readonly text: string
+  /** Mean confidence of the words that OCR found, 0 to 1; null without such words. */
+  readonly confidence: number | null
+  /** words that OCR found, in reading order */
+  readonly words: readonly PageWord[]
+  /** Degrees, -180 to 180, by which lines of text on the displayed page are turned clockwise; 0 if they are level. */
+  readonly angle: number
   readonly width: number | null
   readonly height: number | null
 }

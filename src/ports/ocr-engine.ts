@@ -8,17 +8,44 @@ export interface PageImage {
   readonly dpi: number
 }
 
-export interface OcrText {
-  readonly text: string
-  /** Mean confidence of the words, 0 to 1; null without words. */
-  readonly confidence: number | null
+export interface WordBox {
+  readonly left: number
+  readonly top: number
+  readonly width: number
+  readonly height: number
 }
+
+export interface OcrWord {
+  readonly text: string
+  /** 0 to 1 */
+  readonly confidence: number
+  /** pixels of the image that the engine was given */
+  readonly box: WordBox
+  /** Lines and paragraphs are numbered in reading order, from 0. */
+  readonly line: number
+  readonly paragraph: number
+}
+
+export interface OcrText {
+  /** One line of `text` for each line of words, an empty line between paragraphs. */
+  readonly text: string
+  /** Mean confidence of the words, weighted by their length, 0 to 1; null without words. */
+  readonly confidence: number | null
+  /** in reading order */
+  readonly words: readonly OcrWord[]
+}
+
+/**
+ * Page segmentation: `auto` finds columns, `block` takes the page as one column of lines, `sparse` finds words anywhere, in no order.
+ * They are Tesseract's modes 3, 6 and 11.
+ */
+export type OcrLayout = 'auto' | 'block' | 'sparse'
 
 /** Recognizes text in images of pages. Runs in a reader process, one page at a time, in one thread. */
 export interface OcrEngine {
   readonly name: string
   /** `language` is one or more installed codes joined by `+`. Throws ReadFailure. */
-  recognize(page: PageImage, language: string): Promise<OcrText>
+  recognize(page: PageImage, language: string, options: { readonly layout: OcrLayout }): Promise<OcrText>
   close(): Promise<void>
 }
 

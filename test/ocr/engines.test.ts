@@ -10,6 +10,7 @@ import { prepareImage, recognizePage } from '../../src/ocr/recognize.ts'
 import { findTesseract } from '../../src/ocr/tesseract-program.ts'
 import type { OcrEngine, OcrSetup, PageImage } from '../../src/ports/ocr-engine.ts'
 import { pageImage } from '../support/data/page-image.ts'
+import { turned } from '../support/data/turned.ts'
 
 const letter = [
   'Invoice 2024-0815 for the delivery of office furniture',
@@ -18,6 +19,7 @@ const letter = [
   '',
   'Kind regards from the warehouse',
 ]
+const auto = { layout: 'auto' } as const
 const words = ['Invoice', 'delivery', 'furniture', 'twelve', 'bookcase', 'thirty', 'receipt', 'warehouse']
 
 const folder = await mkdtemp(join(tmpdir(), 'dms-ocr-'))
@@ -37,7 +39,7 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
     afterAll(() => engine.close())
 
     test('the words of a page, line by line, with a confidence from 0 to 1', async () => {
-      const { text, confidence } = await engine.recognize(await pageImage(letter), 'eng')
+      const { text, confidence } = await engine.recognize(await pageImage(letter), 'eng', auto)
       for (const word of words) expect(text).toContain(word)
       expect(text.split('\n').filter((line) => line !== '')).toHaveLength(4)
       expect(confidence).toBeGreaterThan(0.85)
@@ -48,22 +50,23 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
       const page = await pageImage(['Die Größe der Fläche überschreitet das zulässige Maß.', 'The letter arrived on Tuesday.'], {
         size: 14,
       })
-      const { text } = await engine.recognize(page, 'deu+eng')
+      const { text } = await engine.recognize(page, 'deu+eng', auto)
       expect(text).toContain('Größe der Fläche')
       expect(text).toContain('letter arrived')
       const french = await engine.recognize(
         await pageImage(["Le procès-verbal de l'assemblée générale est approuvé."], { size: 14 }),
         'fra',
+        auto,
       )
       expect(french.text).toContain('assemblée générale')
     })
 
     test('no text and no confidence on a blank page', async () => {
-      expect(await engine.recognize(await pageImage([]), 'eng')).toEqual({ text: '', confidence: null })
+      expect(await engine.recognize(await pageImage([]), 'eng', auto)).toEqual({ text: '', confidence: null, words: [] })
     })
 
     test('OCR_LANGUAGE_MISSING naming the language that is not installed', async () => {
-      const reading = engine.recognize(await pageImage(letter), 'eng+tlh')
+      const reading = engine.recognize(await pageImage(letter), 'eng+tlh', auto)
       await expect(reading).rejects.toMatchObject({ code: 'OCR_LANGUAGE_MISSING', message: expect.stringContaining('tlh') })
     })
 
@@ -76,13 +79,13 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
     test('the words of a page lit from one corner, which are lost without preparation', async () => {
       const page = await pageImage(letter, { margin: 90 })
       const photo = { ...page, gray: page.gray.map((value, at) => (30 + value * 0.8) * light((at % page.width) / page.width)) }
-      const { text } = await engine.recognize(await prepareImage(photo), 'eng')
+      const { text } = await engine.recognize(await prepareImage(photo), 'eng', auto)
       for (const word of words) expect(text).toContain(word)
     })
 
     test('the words of a coarse page, white on black', async () => {
       const page = await pageImage(letter, { dpi: 72 })
-      const { text } = await engine.recognize(await prepareImage({ ...page, gray: page.gray.map((value) => 255 - value) }), 'eng')
+      const { text } = await engine.recognize(await prepareImage({ ...page, gray: page.gray.map((value) => 255 - value) }), 'eng', auto)
       for (const word of words) expect(text).toContain(word)
     })
 
@@ -92,15 +95,15 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
       if (name === 'tesseract-native') damaged.delete('broken')
       const other = await engines[name]({ ...setup, languages: new Map([...setup.languages, ...damaged]) }, folder)
       const page = await pageImage(letter)
-      for (const code of damaged.keys()) await expect(other.recognize(page, code), code).rejects.toMatchObject({ code: 'OCR_FAILED' })
-      expect((await other.recognize(page, 'eng')).text).toContain('Invoice')
+      for (const code of damaged.keys()) await expect(other.recognize(page, code, auto), code).rejects.toMatchObject({ code: 'OCR_FAILED' })
+      expect((await other.recognize(page, 'eng', auto)).text).toContain('Invoice')
       await other.close()
     })
 
     test('nothing is left on disk after close', async () => {
       const own = await mkdtemp(join(folder, 'own-'))
       const other = await engines[name](setup, own)
-      await other.recognize(await pageImage(['Short']), 'ita')
+      await other.recognize(await pageImage(['Short']), 'ita', auto)
       await other.close()
       expect(await readdir(own)).toEqual([])
     })
@@ -122,14 +125,14 @@ describe('tesseract-native with a program that misbehaves', () => {
     ['never stops talking', 'exec yes', { code: 'OCR_FAILED' }],
   ])('OCR_FAILED when it %s', async (_, script, failure) => {
     const engine = await engines['tesseract-native'](await nativeSetup(`#!/bin/sh\n${script}\n`), folder)
-    await expect(engine.recognize(page, 'eng')).rejects.toMatchObject(failure)
+    await expect(engine.recognize(page, 'eng', auto)).rejects.toMatchObject(failure)
     await engine.close()
   })
 
   test('OCR_FAILED when it is gone', async () => {
     const setup = await nativeSetup('')
     const engine = await engines['tesseract-native']({ ...setup, command: join(folder, 'nowhere') }, folder)
-    await expect(engine.recognize(page, 'eng')).rejects.toMatchObject({ code: 'OCR_FAILED' })
+    await expect(engine.recognize(page, 'eng', auto)).rejects.toMatchObject({ code: 'OCR_FAILED' })
     await engine.close()
   })
 
@@ -200,13 +203,6 @@ describe('preparing a page', () => {
     expect((await prepareImage(scan)).gray).toBe(scan.gray)
   })
 })
-
-function turned({ gray, width, height, dpi }: PageImage, degrees: number): PageImage {
-  if (degrees === 0) return { gray, width, height, dpi }
-  const once = new Uint8Array(gray.length)
-  for (const [at, value] of gray.entries()) once[(at % width) * height + height - 1 - Math.floor(at / width)] = value
-  return turned({ gray: once, width: height, height: width, dpi }, degrees - 90)
-}
 
 /** From a window on the left to the dark on the right. */
 const light = (place: number): number => 1 - 0.72 * Math.min(1, place * 1.4)

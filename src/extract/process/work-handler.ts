@@ -44,14 +44,15 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
 
   async function readPage(opened: OpenedFile, number: number, language: string): Promise<ReadPage> {
     const picture = await opened.picture(number)
-    if (!picture) return { text: '', confidence: null, width: null, height: null }
+    if (!picture) return { text: '', confidence: null, words: [], angle: 0, width: null, height: null }
     if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
     engine ??= engines[ocr.engine](ocr, process.cwd())
     const { gray, width, height, dpi } = picture
     const image = await prepareImage({ gray, width, height, dpi })
-    const { text, confidence } = await recognizePage(await engine, image, language)
+    const { text, words, ...rest } = await recognizePage(await engine, image, language)
     const joined = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
-    return { text: removeInvalidCharacters(joined), confidence, ...picture.page }
+    const validWords = words.map((word) => ({ ...word, text: removeInvalidCharacters(word.text) }))
+    return { ...rest, text: removeInvalidCharacters(joined), words: validWords, ...picture.page }
   }
 
   async function handle(work: Work): Promise<Answer> {

@@ -1,8 +1,11 @@
 /** Input that both Tesseract engines share: variables and the page as a file. */
-import type { PageImage } from '../../ports/ocr-engine.ts'
+import type { OcrLayout, PageImage } from '../../ports/ocr-engine.ts'
 
 /** Tesseract variables. Disables the search for fixed pitch, which the LSTM networks do not use. */
 export const tesseractVariables = { textord_all_prop: '1' }
+
+/** Tesseract's page segmentation modes. */
+export const segmentationModes = { auto: '3', block: '6', sparse: '11' } as const satisfies Record<OcrLayout, string>
 
 const [short, long] = [3, 4]
 

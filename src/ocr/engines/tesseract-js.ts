@@ -1,10 +1,11 @@
 /** OCR engine: Tesseract as WebAssembly, from npm. Works offline on every platform. */
 import type { Worker as Thread } from 'node:worker_threads'
-import { createWorker, OEM, PSM } from 'tesseract.js'
+import { createWorker, OEM, type PSM } from 'tesseract.js'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrEngine, OcrSetup, OcrText } from '../../ports/ocr-engine.ts'
+import type { OcrEngine, OcrLayout, OcrSetup, OcrText } from '../../ports/ocr-engine.ts'
 import { openModels } from './models.ts'
-import { tesseractVariables, toTiff } from './tesseract-input.ts'
+import { segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
+import { parseTsv } from './tsv.ts'
 
 /** Maximum time to load a model, which usually takes 250 ms. */
 const loadTimeoutMs = 30_000
@@ -31,9 +32,9 @@ export async function openTesseractJs({ languages }: OcrSetup, folder = process.
 
   return {
     name: 'tesseract-js',
-    async recognize(page, language) {
+    async recognize(page, language, { layout }) {
       const ready = await workerFor(language).catch(dropWorker)
-      return ready.recognize(toTiff(page), page.dpi).catch(dropWorker)
+      return ready.recognize(toTiff(page), page.dpi, layout).catch(dropWorker)
     },
     async close() {
       await worker?.stop()
@@ -45,7 +46,7 @@ export async function openTesseractJs({ languages }: OcrSetup, folder = process.
 interface TesseractWorker {
   /** Loads another language. Its model must be in the folder. */
   loadLanguage(language: string): Promise<void>
-  recognize(image: Buffer, dpi: number): Promise<OcrText>
+  recognize(image: Buffer, dpi: number, layout: OcrLayout): Promise<OcrText>
   stop(): Promise<void>
 }
 
@@ -76,22 +77,20 @@ async function startWorker(language: string, folder: string): Promise<TesseractW
     const timer = setTimeout(() => fail('the model did not load in time'), loadTimeoutMs)
     return orFailure(work).finally(() => clearTimeout(timer))
   }
-  const parameters = { ...tesseractVariables, tessedit_pageseg_mode: PSM.AUTO }
   const options = { langPath: folder, gzip: false, cacheMethod: 'none', errorHandler: fail }
   const worker = await withLoadTimeout(createWorker(language, OEM.LSTM_ONLY, options))
-  await orFailure(worker.setParameters(parameters))
+  await orFailure(worker.setParameters(tesseractVariables))
 
   return {
     async loadLanguage(next) {
       await withLoadTimeout(worker.reinitialize(next, OEM.LSTM_ONLY))
-      await orFailure(worker.setParameters(parameters))
+      await orFailure(worker.setParameters(tesseractVariables))
     },
-    async recognize(image, dpi) {
-      await orFailure(worker.setParameters({ user_defined_dpi: String(dpi) }))
-      // The mean of the words is free. A mean weighted by letters needs TSV, which costs three percent of a page.
-      const { data } = await orFailure(worker.recognize(image))
-      const text = data.text.trim().replace(/\n\s*\n/g, '\n\n')
-      return { text, confidence: text === '' ? null : data.confidence / 100 }
+    async recognize(image, dpi, layout) {
+      const mode = segmentationModes[layout] as PSM
+      await orFailure(worker.setParameters({ user_defined_dpi: String(dpi), tessedit_pageseg_mode: mode }))
+      const { data } = await orFailure(worker.recognize(image, {}, { text: false, tsv: true }))
+      return parseTsv(data.tsv ?? '')
     },
     stop,
   }

@@ -4,15 +4,15 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrEngine, OcrSetup, OcrText, PageImage } from '../../ports/ocr-engine.ts'
+import type { OcrEngine, OcrLayout, OcrSetup, PageImage } from '../../ports/ocr-engine.ts'
 import { openModels } from './models.ts'
-import { tesseractVariables, toTiff } from './tesseract-input.ts'
+import { segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
+import { parseTsv, tsvHeader } from './tsv.ts'
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
 /** Maximum output of a page, in bytes. */
 const maxOutputBytes = 32 * 1024 * 1024
-const tsvHeader = 'level\tpage_num\tblock_num\tpar_num\tline_num\tword_num\tleft\ttop\twidth\theight\tconf\ttext\n'
 
 /**
  * OMP_THREAD_LIMIT: with more threads Tesseract spins on every core, and a page costs five times the processor time.
@@ -32,10 +32,10 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
   ])
   let running: Child | null = null
 
-  async function run(page: PageImage, language: string): Promise<string> {
+  async function run(page: PageImage, language: string, layout: OcrLayout): Promise<string> {
     await writeFile(image, toTiff(page))
     const model = ['--tessdata-dir', models.folder, '-l', language, '--oem', '1']
-    const child = spawn(program, [image, '-', ...model, '--psm', '3', '--dpi', String(page.dpi), ...variables], {
+    const child = spawn(program, [image, '-', ...model, '--psm', segmentationModes[layout], '--dpi', String(page.dpi), ...variables], {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
     })
@@ -47,9 +47,9 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
 
   return {
     name: 'tesseract-native',
-    async recognize(page, language) {
+    async recognize(page, language, { layout }) {
       await models.provide(language)
-      const tsv = await run(page, language)
+      const tsv = await run(page, language, layout)
       if (!tsv.startsWith(tsvHeader)) throw new ReadFailure('OCR_FAILED', `OCR failed: ${program} gave no result.`)
       return parseTsv(tsv.slice(tsvHeader.length))
     },
@@ -84,26 +84,4 @@ async function readOutput(child: Child): Promise<string> {
   })
   await exit.promise
   return Buffer.concat(chunks).toString()
-}
-
-/** Parses TSV without its header: joins words to lines, separates paragraphs by an empty line, weighs the confidence by letters. */
-function parseTsv(tsv: string): OcrText {
-  let text = ''
-  let characters = 0
-  let confidence = 0
-  let [lastParagraph, lastLine] = ['', '']
-  for (const row of tsv.split('\n')) {
-    const [level, , block, paragraphNumber, lineNumber, , , , , , percent, raw] = row.split('\t')
-    const word = raw?.trim()
-    if (level !== '5' || !word) continue
-    const paragraph = `${block}.${paragraphNumber}`
-    const line = `${paragraph}.${lineNumber}`
-    if (text !== '') text += line === lastLine ? ' ' : paragraph === lastParagraph ? '\n' : '\n\n'
-    text += word
-    ;[lastParagraph, lastLine] = [paragraph, line]
-    const length = [...word].length
-    characters += length
-    confidence += length * Math.min(100, Math.max(0, Number(percent) || 0))
-  }
-  return { text, confidence: characters === 0 ? null : confidence / characters / 100 }
 }

@@ -1,0 +1,39 @@
+/** Recognized words. */
+import type { OcrText, OcrWord } from '../ports/ocr-engine.ts'
+
+/** Joins words to lines and separates paragraphs by an empty line. Weighs their confidence by letters. */
+export function joinWords(words: readonly OcrWord[]): OcrText {
+  let text = ''
+  let characters = 0
+  let confidence = 0
+  let last: OcrWord | undefined
+  for (const word of words) {
+    if (last) text += word.line === last.line ? ' ' : word.paragraph === last.paragraph ? '\n' : '\n\n'
+    text += word.text
+    last = word
+    const length = [...word.text].length
+    characters += length
+    confidence += length * word.confidence
+  }
+  return { text, confidence: characters === 0 ? null : confidence / characters, words }
+}
+
+/**
+ * Returns the direction of the lines in an image, clockwise in degrees: 0, 90 or -90. Tesseract recognizes lines that run up or down too;
+ * their words are high and narrow, and follow each other from top to bottom or from bottom to top.
+ */
+export function lineDirection(words: readonly OcrWord[]): 0 | 90 | -90 {
+  let [level, upright, down] = [0, 0, 0]
+  let last: OcrWord | undefined
+  for (const word of words) {
+    const { width, height, top } = word.box
+    // Words of one or two letters are as high as they are wide.
+    if ([...word.text].length > 2) {
+      if (height > width) upright++
+      else level++
+    }
+    if (last?.line === word.line) down += Math.sign(top - last.box.top)
+    last = word
+  }
+  return upright <= level ? 0 : down < 0 ? -90 : 90
+}

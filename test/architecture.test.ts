@@ -106,6 +106,8 @@ describe('the nevers', () => {
       labels: ['labels'],
       document_labels: ['documents'],
       document_versions: ['documents'],
+      page_words: ['documents'],
+      renditions: ['documents'],
       holds: ['holds'],
       hold_documents: ['holds'],
       stored_files: ['documents'],

@@ -4,6 +4,15 @@ import type { CreatedAt, Json, Problem, Timestamps } from './column-types.ts'
 
 export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
 
+/** Where the text of a document comes from. `empty`: a reader found no text. `none`: there is no reader for the type. */
+export type TextSource = 'text_layer' | 'ocr' | 'mixed' | 'empty' | 'none'
+
+/** What extraction could not do although it completed. */
+export interface DocumentWarning {
+  code: string
+  message: string
+}
+
 type Dated = { document_date: string | null; date_source: 'user' | 'metadata' | 'text' | null; date_confidence: number | null }
 
 type Documents = Timestamps &
@@ -39,6 +48,13 @@ type Documents = Timestamps &
     /** end of the retention; only ever later */
     retain_until: Date | null
     processed_at: Date | null
+    /** null: not read yet, or read by a release without this column */
+    text_source: TextSource | null
+    warnings: Json<DocumentWarning[]>
+    /** Tesseract codes, most frequent first */
+    detected_languages: Generated<string[]>
+    /** document that this one was a part of */
+    split_from: string | null
   }
 
 type PageText = Problem & {
@@ -50,6 +66,8 @@ type PageText = Problem & {
   width: number | null
   height: number | null
   duration: number | null
+  /** Tesseract codes joined by `+`; null: unknown */
+  language: string | null
 }
 
 export interface DocumentTables {
@@ -77,9 +95,24 @@ export interface DocumentTables {
     error_code: string | null
     error_message: string | null
     processed_at: Date | null
+    text_source: TextSource | null
+    warnings: Json<DocumentWarning[]> | null
+    detected_languages: string[] | null
   }
   /** pages of versions that are not current */
   version_pages: PageText & { number: number }
+  /** words of OCR with their boxes, see migrations/0020_reading.ts */
+  page_words: { document_id: string; number: number; page: number; words: unknown; angle: Generated<number> }
+  renditions: Problem & {
+    document_id: string
+    number: number
+    kind: 'pdfa'
+    state: Generated<'pending' | 'completed' | 'failed' | 'refused'>
+    sha256: string | null
+    size: number | null
+    created_at: CreatedAt
+    finished_at: Date | null
+  }
   holds: {
     id: Generated<string>
     name: string

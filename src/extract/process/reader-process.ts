@@ -32,6 +32,8 @@ export interface ProcessSettings extends Setup {
 export interface ReaderProcess {
   /** File of the last work. The process keeps it open. */
   readonly lastPath: string | null
+  /** Returns whether the process has worked on any other file, which may have damaged it or filled its memory. */
+  hasReadOtherThan(path: string): boolean
   /** Whether the process has ended or must be replaced. */
   readonly isWorn: boolean
   /** Does one work. Rejects with ReadFailure, or with the signal's reason; after either the process is dead. */
@@ -49,6 +51,7 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
   let lastPath: string | null = null
   let link = ''
   let works = 0
+  let files = 0
   let workedMs = 0
   let isEnded = false
   let stderr = ''
@@ -86,6 +89,7 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
       symlinkSync(toAbsolute(path), link)
     }
     lastPath = path
+    files++
     return link
   }
 
@@ -131,6 +135,7 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
     get lastPath() {
       return lastPath
     },
+    hasReadOtherThan: (path) => files > (path === lastPath ? 1 : 0),
     get isWorn() {
       const isTooLarge = () => residentMemory(child.pid ?? 0) > (memoryBytes * 2) / 3
       return isEnded || !child.connected || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge()

@@ -34,6 +34,7 @@ export const typeByExtension: Readonly<Record<string, string>> = {
   xlsx: 'application/vnd.openxmlformats-officedocument.spreadsheetml.sheet',
   pptx: 'application/vnd.openxmlformats-officedocument.presentationml.presentation',
   docm: 'application/vnd.ms-word.document.macroenabled.12',
+  xlsb: 'application/vnd.ms-excel.sheet.binary.macroenabled.12',
   xlsm: 'application/vnd.ms-excel.sheet.macroenabled.12',
   pptm: 'application/vnd.ms-powerpoint.presentation.macroenabled.12',
   dotx: 'application/vnd.openxmlformats-officedocument.wordprocessingml.template',

@@ -47,7 +47,7 @@ export function packedSpaces(megabytes: number): { packed: Buffer; size: number 
 
 const relation = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships'
 
-const relations = (targets: Record<string, [type: string, target: string]>): string =>
+export const relations = (targets: Record<string, [type: string, target: string]>): string =>
   `<Relationships>${Object.entries(targets)
     .map(([id, [type, target]]) => `<Relationship Id="${id}" Type="${relation}/${type}" Target="${target}"/>`)
     .join('')}</Relationships>`

@@ -8,7 +8,7 @@ import { decodeXml, walkXml } from '../markup.ts'
 import { type Archive, openArchive } from '../zip.ts'
 import { readOpenDocument } from './open-document.ts'
 import { findMainPart, readDocx, readPptx } from './open-xml.ts'
-import { readXlsx } from './spreadsheet.ts'
+import { readSpreadsheet } from './spreadsheet.ts'
 
 type Family = 'word' | 'sheet' | 'slides' | 'open-document' | 'epub'
 
@@ -29,7 +29,15 @@ export function detectArchiveType(bytes: Uint8Array): string | null {
   if (declared) return declared
   const has = (folder: string): boolean => archive.names.some((name) => name.startsWith(folder))
   if (!archive.names.includes('[Content_Types].xml')) return null
-  const extension = has('word/') ? 'docx' : has('xl/') ? 'xlsx' : has('ppt/') ? 'pptx' : null
+  const extension = archive.names.includes('xl/workbook.bin')
+    ? 'xlsb'
+    : has('word/')
+      ? 'docx'
+      : has('xl/')
+        ? 'xlsx'
+        : has('ppt/')
+          ? 'pptx'
+          : null
   return extension && typeByExtension[extension]!
 }
 
@@ -58,7 +66,7 @@ function readText(archive: Archive, family: Family): string {
   const main = findMainPart(archive)
   if (!main && !archive.names.some((name) => /^(word|xl|ppt)\//.test(name)))
     throw new ReadFailure('FILE_CORRUPT', 'The document has no main part.')
-  if (family === 'sheet') return readXlsx(archive)
+  if (family === 'sheet') return readSpreadsheet(archive)
   return family === 'slides' ? readPptx(archive) : readDocx(archive)
 }
 

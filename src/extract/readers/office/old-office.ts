@@ -10,8 +10,8 @@ import { readXls } from './xls.ts'
 
 /** Detects the type of a compound file by its streams. Returns null for an unknown type. Throws ReadFailure. */
 export function detectOleType(bytes: Uint8Array): string | null {
-  const { names } = openOle(bytes)
-  const has = (...streams: string[]): boolean => streams.some((name) => names.includes(name))
+  const names = new Set(openOle(bytes).names.map((name) => name.toLowerCase()))
+  const has = (...streams: string[]): boolean => streams.some((name) => names.has(name.toLowerCase()))
   if (has('EncryptedPackage')) throw new ReadFailure('FILE_ENCRYPTED')
   if (has('WordDocument')) return typeByExtension.doc!
   if (has('Workbook', 'Book')) return typeByExtension.xls!

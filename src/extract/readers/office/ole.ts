@@ -9,7 +9,7 @@ const maxEntries = 100_000
 export interface Ole {
   /** Paths of all streams, with `/` between storages. */
   readonly names: readonly string[]
-  /** Returns the content of a stream, truncated at damage; null if there is none. */
+  /** Returns the content of a stream, truncated at damage; null if there is none. Case does not matter. */
   stream(name: string): Uint8Array | null
 }
 
@@ -43,10 +43,11 @@ export function openOle(bytes: Uint8Array): Ole {
     return mini.subarray(number * miniSize, (number + 1) * miniSize)
   }
   const streams = listStreams(entries)
+  const byLowerCase = new Map([...streams.keys()].map((name) => [name.toLowerCase(), name]))
   return {
     names: [...streams.keys()],
     stream(name) {
-      const entry = streams.get(name)
+      const entry = streams.get(name) ?? streams.get(byLowerCase.get(name.toLowerCase()) ?? '')
       if (!entry) return null
       const content = entry.size < cutoff ? join(followChain(entry.start, miniTable).map(miniSector)) : chain(entry.start)
       return content.subarray(0, entry.size)

@@ -24,6 +24,18 @@ export function readRelations(archive: Archive, part: string): Relation[] {
   return relations
 }
 
+/** Returns the parts that a part refers to by relations of these types, directly or through such parts. */
+export function findRelatedParts(archive: Archive, part: string, types: readonly string[], maxDepth = 3): string[] {
+  const found = new Set<string>()
+  let level = [part]
+  for (let depth = 0; depth < maxDepth; depth++) {
+    const next = level.flatMap((name) => readRelations(archive, name).flatMap(({ type, target }) => (types.includes(type) ? [target] : [])))
+    level = next.filter((name) => name !== part && !found.has(name))
+    for (const name of level) found.add(name)
+  }
+  return [...found]
+}
+
 /** Returns the main part of the package. */
 export const findMainPart = (archive: Archive): string | null =>
   readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
@@ -32,11 +44,13 @@ export const findMainPart = (archive: Archive): string | null =>
 export function addRuns(sink: TextSink, xml: string): void {
   let hiddenDepth = 0
   let inText = false
+  let inChartText = false
   let inCell = 0
   const events: XmlEvents = {
     open(name) {
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth++
-      else if (name === 'w:t' || name === 'a:t') inText = true
+      else if (name === 'w:t' || name === 'a:t' || (name === 'c:v' && inChartText)) inText = true
+      else if (name === 'c:strCache') inChartText = true
       else if (name === 'w:tab' || name === 'a:tab') sink.add('\t')
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
       else if (name === 'w:noBreakHyphen') sink.add('-')
@@ -48,7 +62,11 @@ export function addRuns(sink: TextSink, xml: string): void {
     close(name) {
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth--
       else if (name === 'w:t' || name === 'a:t') inText = false
-      else if (name === 'w:tc' || name === 'a:tc') {
+      else if (name === 'c:strCache') inChartText = false
+      else if (name === 'c:v') {
+        inText = false
+        if (inChartText) sink.add('\n')
+      } else if (name === 'w:tc' || name === 'a:tc') {
         inCell--
         sink.add('\t')
       } else if (name === 'w:p' || name === 'a:p') sink.add(inCell > 0 ? ' ' : '\n')
@@ -58,7 +76,8 @@ export function addRuns(sink: TextSink, xml: string): void {
   walkXml(xml, events, () => sink.isFull)
 }
 
-const addParts = (sink: TextSink, archive: Archive, names: readonly string[]): void => {
+/** Adds the text of XML parts. */
+export const addParts = (sink: TextSink, archive: Archive, names: readonly string[]): void => {
   for (const name of names) {
     const bytes = archive.readPart(name)
     if (!bytes) continue

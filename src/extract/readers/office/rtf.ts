@@ -1,4 +1,5 @@
 /** Reader of Rich Text Format. */
+import { codePageEncoding } from '../code-pages.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
 
 /** Destinations without document text. Destinations marked by `\*` are skipped too, except those in `textDestinations`. */
@@ -46,16 +47,6 @@ const charsets: Readonly<Record<number, string>> = {
   222: 'windows-874',
   238: 'windows-1250',
 }
-const codePages: Readonly<Record<number, string>> = {
-  437: 'cp437',
-  850: 'cp850',
-  932: 'shift_jis',
-  936: 'gbk',
-  949: 'euc-kr',
-  950: 'big5',
-  10000: 'macintosh',
-  65001: 'utf-8',
-}
 const maxDepth = 10_000
 
 interface Group {
@@ -96,7 +87,7 @@ function extractText(source: string): string {
   }
   const control = (word: string, value: number | null): void => {
     if (word === 'bin') token.lastIndex += Math.max(0, value ?? 0)
-    else if (word === 'ansicpg' && value !== null) codePage = codePages[value] ?? `windows-${value}`
+    else if (word === 'ansicpg' && value !== null) codePage = codePageEncoding(value)
     else if (word === 'f' && value !== null) {
       flush()
       group.font = value

@@ -1,0 +1,39 @@
+/** Windows code pages. */
+import { decodeAs } from './decode.ts'
+
+const names: Readonly<Record<number, string>> = {
+  437: 'cp437',
+  850: 'cp850',
+  852: 'cp852',
+  866: 'ibm866',
+  932: 'shift_jis',
+  936: 'gbk',
+  949: 'euc-kr',
+  950: 'big5',
+  1200: 'utf-16le',
+  1361: 'euc-kr',
+  10000: 'macintosh',
+  20127: 'windows-1252',
+  20866: 'koi8-r',
+  20932: 'euc-jp',
+  21866: 'koi8-u',
+  28591: 'windows-1252',
+  28592: 'iso-8859-2',
+  28595: 'iso-8859-5',
+  28597: 'iso-8859-7',
+  28605: 'iso-8859-15',
+  32768: 'macintosh',
+  50220: 'iso-2022-jp',
+  51932: 'euc-jp',
+  51949: 'euc-kr',
+  52936: 'gbk',
+  54936: 'gb18030',
+  65001: 'utf-8',
+}
+
+/** Returns the encoding of a code page: `windows-1252` for 1252. */
+export const codePageEncoding = (codePage: number): string =>
+  names[codePage] ?? (codePage === 874 || (codePage >= 1250 && codePage <= 1258) ? `windows-${codePage}` : 'windows-1252')
+
+/** Decodes by the number of a code page. */
+export const decodeCodePage = (bytes: Uint8Array, codePage: number): string => decodeAs(bytes, codePageEncoding(codePage)) ?? ''

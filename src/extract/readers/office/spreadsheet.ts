@@ -1,0 +1,30 @@
+/** Reader of Open XML spreadsheets: one line per row, tabs between cells. */
+import { createTextSink, removeInvalidCharacters } from '../decode.ts'
+import type { Archive } from '../zip.ts'
+import { createCellFormatter } from './cell-format.ts'
+import { addParts, findMainPart, findRelatedParts, readRelations } from './open-xml.ts'
+import { xlsb } from './xlsb.ts'
+import { xlsx } from './xlsx.ts'
+
+/** Reads all sheets in order, hidden ones too, with their names, comments, text boxes and charts. */
+export function readSpreadsheet(archive: Archive): string {
+  const main = findMainPart(archive) ?? 'xl/workbook.xml'
+  const encoding = main.endsWith('.bin') ? xlsb : xlsx
+  const related = readRelations(archive, main)
+  const read = (name: string | undefined): Uint8Array => (name && archive.readPart(name)) || new Uint8Array()
+  const target = (type: string): string | undefined => related.find((relation) => relation.type === type)?.target
+  const strings = encoding.readSharedStrings(read(target('sharedStrings')))
+  const { sheets, isFrom1904 } = encoding.readWorkbook(read(main))
+  const format = createCellFormatter({ ...encoding.readStyles(read(target('styles'))), isFrom1904 })
+  const sink = createTextSink()
+  for (const { name, id } of sheets) {
+    const part = related.find((relation) => relation.id === id)?.target
+    if (!part || sink.isFull) continue
+    sink.add(`${name}\n`)
+    encoding.addCells(sink, read(part), strings, format)
+    for (const { type, target } of readRelations(archive, part)) if (type === 'comments') encoding.addComments(sink, read(target))
+    addParts(sink, archive, findRelatedParts(archive, part, ['drawing', 'chart', 'diagramData', 'threadedComment']))
+    sink.add('\n')
+  }
+  return removeInvalidCharacters(sink.text()).trim()
+}

@@ -1,0 +1,91 @@
+import { describe, expect, test } from 'vitest'
+import { ole } from '../support/data/files.ts'
+import { biff, biff12, formattedXlsx, xlsb } from '../support/data/sheet-files.ts'
+import { failureOf, readBytes } from '../support/read-bytes.ts'
+
+describe('numbers of cells', () => {
+  const shown = async (value: number, code: string) =>
+    (await readBytes(formattedXlsx([[value, code]]), 'a.xlsx')).text.split('\n')[1]?.trim()
+  test.each([
+    [1599.99, '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)', '$1,599.99'],
+    [-1599.99, '"$"#,##0.00_);[Red]\\("$"#,##0.00\\)', '($1,599.99)'],
+    [0.025, '0.00%', '2.50%'],
+    [2.5, '# ?/?', '2 1/2'],
+    [198e6, '0.00E+00', '1.98E+08'],
+    [0.2604166667, 'h:mm', '6:15'],
+    [39219, 'd-mmm-yy', '17-May-07 2007-05-17'],
+    [39219, 'yyyy-mm-dd', '2007-05-17'],
+    [12.5, '[$€-407] #,##0.00', '€ 12,50'],
+    [1.23456789012345e15, 'General', '1.23456789012345E+15'],
+    [0.1 + 0.2, 'General', '0.3'],
+    [7, 'not a [format', '7'],
+    [1e12, 'yyyy-mm-dd', '1E+12'],
+  ])('%d in format %s is %s', async (value, code, text) => {
+    expect(await shown(value, code)).toBe(text)
+  })
+
+  test('days of workbooks from old Macintoshes count from 1904', async () => {
+    const file = formattedXlsx([[37757, 'yyyy-mm-dd']], '', '<workbookPr date1904="1"/>')
+    expect((await readBytes(file, 'a.xlsx')).text).toContain('2007-05-17')
+  })
+
+  test('a format of any length ends', async () => {
+    expect(await shown(5, '0'.repeat(100_000))).toBe('5')
+  })
+})
+
+test('xlsx: page headers and footers without codes, text boxes, charts', async () => {
+  const headers =
+    '<headerFooter><oddHeader>&amp;L&amp;"Arial,Bold"&amp;14Draft&amp;CR&amp;&amp;D&amp;RPage &amp;P</oddHeader></headerFooter>'
+  const { text } = await readBytes(formattedXlsx([[1, '0']], headers), 'a.xlsx')
+  expect(text).toBe('Sheet\n1\t\nDraft R&D Page\ntext box\n\nMarch\nApril')
+})
+
+test('xlsb: shared strings, formats, results of formulas, page headers', async () => {
+  const file = xlsb(
+    [biff12(44, { u16: 164 }, { wide: '0.0 "kg"' }), biff12(617), biff12(47, 0, 0, { u16: 164 }), biff12(618)],
+    [biff12(19, 0, { wide: 'Weight' })],
+    [
+      biff12(0, { u32: 0 }),
+      biff12(7, { u32: 0 }, { u32: 0 }, { u32: 0 }),
+      biff12(5, { u32: 1 }, { u32: 0 }, { f64: 2.25 }),
+      biff12(8, { u32: 2 }, { u32: 0 }, { wide: 'heavy' }),
+      biff12(479, { u16: 0 }, { wide: '&LDraft' }, { u32: 0xffffffff }),
+    ],
+  )
+  const { text, mimeType } = await readBytes(file, 'a.xlsb')
+  expect({ text, mimeType }).toEqual({
+    mimeType: 'application/vnd.ms-excel.sheet.binary.macroenabled.12',
+    text: 'Binary\n\nWeight\t2.3 kg\theavy\t\nDraft',
+  })
+  expect(await failureOf(file.subarray(0, 40), 'a.xlsb')).toBe('FILE_CORRUPT')
+})
+
+test('xls: formats, page headers, text boxes, chart titles, code pages, any case of the stream', async () => {
+  const begin = biff(0x809, { u16: 0x600 }, { u16: 5 })
+  const globals = (at: number) => [
+    begin,
+    biff(0x41e, { u16: 164 }, { u16: 4 }, 0, '0.0%'),
+    biff(0xe0, { u16: 0 }, { u16: 164 }),
+    biff(0x85, { u32: at }, { u16: 0 }, 5, 0, 'Costs'),
+  ]
+  const at = Buffer.concat(globals(0)).length
+  const sheet = [
+    biff(0x809, { u16: 0x600 }, { u16: 0x20 }),
+    biff(0x14, { u16: 7 }, 0, '&LDraft'),
+    biff(0x203, { u16: 0 }, { u16: 0 }, { u16: 0 }, { f64: 0.075 }),
+    biff(0x205, { u16: 0 }, { u16: 1 }, { u16: 0 }, 1, 0),
+    biff(0x1b6, '0123456789', { u16: 4 }),
+    biff(0x3c, 0, 'no'),
+    biff(0x3c, 1, 't\0e\0'),
+    biff(0x100d, { u16: 0 }, 5, 0, 'Title'),
+  ]
+  const stream = Buffer.concat([...globals(at), ...sheet])
+  expect((await readBytes(ole({ WORKBOOK: stream }), 'a.xls')).text).toBe('Costs\nDraft\n\n7.5%\tTRUE\nnote\nTitle')
+  const old = Buffer.concat([
+    biff(0x809, { u16: 0x500 }, { u16: 5 }),
+    biff(0x42, { u16: 1251 }),
+    biff(0x204, { u16: 0 }, { u16: 0 }, { u16: 0 }, { u16: 3 }, 0xc4, 0xee, 0xec),
+  ])
+  expect((await readBytes(ole({ Book: old }), 'a.xls')).text).toBe('Дом')
+})

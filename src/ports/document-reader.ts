@@ -51,6 +51,31 @@ export interface ReadPage {
   readonly height: number | null
 }
 
+/** A word for a rendition: text, confidence 0 to 100, and its box (left, top, width, height) in 1/10000 of the displayed page. */
+export type WordRow = readonly [text: string, confidence: number, left: number, top: number, width: number, height: number]
+
+/** Words of a page, in reading order. `angle`: see ReadPage. */
+export interface PageText {
+  readonly page: number
+  readonly angle: number
+  readonly words: readonly WordRow[]
+}
+
+/** Metadata of a rendition. */
+export interface RenditionInfo {
+  readonly title: string
+  readonly author: string | null
+  /** times in ISO 8601 */
+  readonly created: string
+  readonly modified: string
+  /** BCP 47; null: unknown */
+  readonly language: string | null
+  /** program and version that makes the rendition */
+  readonly producer: string
+  /** SHA-256 (hex) of the original */
+  readonly sha256: string
+}
+
 export interface ReadOptions {
   readonly signal?: AbortSignal
 }
@@ -82,6 +107,7 @@ export const readFailures = {
   READ_CRASHED: 'The program that reads this type of file crashed on it.',
   OCR_LANGUAGE_MISSING: 'The OCR language is not installed.',
   OCR_FAILED: 'OCR failed.',
+  NOT_CONVERTIBLE: 'The file cannot be converted to PDF/A.',
 } as const
 
 export type ReadFailureCode = keyof typeof readFailures

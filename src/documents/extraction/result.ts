@@ -7,6 +7,7 @@ import type { Row, Schema } from '../../db/schema.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
 import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
+import { toRow } from '../page-words.ts'
 import { writeRevision } from '../revisions.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
@@ -76,7 +77,7 @@ export async function hasOutline(db: Db, id: string): Promise<boolean> {
 
 /** Records the outline. Pages with a text layer are finished; the others wait for OCR, or are empty if `ocr` is false. */
 export async function recordOutline(app: App, trx: Trx, id: string, outline: Outline, ocr: boolean): Promise<void> {
-  await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
+  await deletePages(trx, id)
   const rows = pageRows(id, outline, ocr)
   for (let from = 0; from < rows.length; from += batchSize) {
     const batch = rows.slice(from, from + batchSize)
@@ -91,6 +92,14 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
     metadata: metadata as never,
     ...unlessOfUser(date, 'metadata'),
   })
+}
+
+/** Deletes the pages of the current version and their words. */
+async function deletePages(trx: Trx, id: string): Promise<void> {
+  await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
+  await sql`
+    delete from page_words using documents
+    where document_id = ${id} and documents.id = document_id and number = documents.current_version`.execute(trx)
 }
 
 /** Returns the rows of the pages of an outline. With `ocr`, pages that need OCR are unfinished. */
@@ -114,11 +123,21 @@ export async function claimPage(db: Db, id: string, leaseMs: number): Promise<Pa
   return rows[0] ? { document_id: id, page: rows[0].page, claim } : null
 }
 
-/** Records the text of a page. Does nothing if the claim has been lost. `duration` is in seconds. */
-export async function recordPage(db: Db, claim: PageClaim, { text, confidence, width, height }: ReadPage, duration: number): Promise<void> {
-  await updateClaimed(db, claim)
-    .set({ text, confidence, width, height, duration, source: text.trim() === '' ? 'empty' : 'ocr', claim: null, claimed_until: null })
-    .execute()
+/** Records the text and the words of a page. Does nothing if the claim has been lost. `duration` is in seconds. */
+export async function recordPage(db: Db, { document_id, page, claim }: PageClaim, read: ReadPage, duration: number): Promise<void> {
+  const { text, confidence, width, height, words, angle } = read
+  // The lock comes first, as in all transactions that delete documents.
+  await sql`
+    with document as materialized (select id, current_version from live_documents where id = ${document_id} for key share),
+    recorded as (
+      update document_pages set text = ${text}, confidence = ${confidence}, width = ${width}, height = ${height}, duration = ${duration},
+        source = ${text.trim() === '' ? 'empty' : 'ocr'}, claim = null, claimed_until = null
+      from document where document_id = document.id and page = ${page} and claim = ${claim}
+      returning current_version as number
+    )
+    insert into page_words (document_id, number, page, words, angle)
+    select ${document_id}, number, ${page}, ${JSON.stringify(words.map(toRow))}::json, ${angle} from recorded where ${words.length} > 0
+    on conflict (document_id, number, page) do update set words = excluded.words, angle = excluded.angle`.execute(db)
 }
 
 /** Records that a page failed. The other pages continue. */
@@ -201,7 +220,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
 
 /** Restarts extraction in this language. The old text stays visible until it has finished. */
 export async function restartExtraction(app: App, trx: Trx, id: string, language: string): Promise<void> {
-  await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
+  await deletePages(trx, id)
   await writeRevision(app, trx, id, { language, ocr_enabled: true, status: 'pending', error_code: null, error_message: null })
   await publishPending(trx, id)
 }

@@ -66,6 +66,11 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
     insert into document_pages (document_id, page, ${insertColumns})
     select page.document_id, page.page, ${selectColumns}
     from ${target} join version_pages page on page.document_id = target.id and page.number = target."textOf"`.execute(trx)
+  await sql`
+    insert into page_words (document_id, number, page, words, angle)
+    select words.document_id, target.number, page, words, angle
+    from ${target} join page_words words on words.document_id = target.id and words.number = target."textOf"
+    where target.number <> target."textOf"`.execute(trx)
   const unfinished = rows.filter(({ status }) => status === 'pending').sort((a, b) => (a.id < b.id ? -1 : 1))
   await jobs.enqueueAll(
     trx,

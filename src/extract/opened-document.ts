@@ -1,7 +1,7 @@
 /** Interface of all readers: an opened file. */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { OutlinePage } from '../ports/document-reader.ts'
+import type { OutlinePage, PageText, RenditionInfo } from '../ports/document-reader.ts'
 
 /** Bytes of a file on disk or of a part of another file. */
 export interface ByteSource {
@@ -55,6 +55,8 @@ export interface OpenedDocument {
   picture(page: number): Promise<Picture | null>
   /** Returns an encoded image of the first page inside the box; null for types without images. */
   thumbnail(box: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array | null>
+  /** Returns a PDF/A-2u with these words behind the pages, by number. Throws ReadFailure NOT_CONVERTIBLE. Missing for types without pages. */
+  pdfa?(texts: ReadonlyMap<number, PageText>, info: RenditionInfo): Promise<Uint8Array>
   close(): void
 }
 

@@ -92,6 +92,14 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       return encodeThumbnail(open(), box, type).catch(throwReadFailure)
     },
 
+    async pdfa(texts, info) {
+      const { open, metadata } = await getImage()
+      const count = pageCount(metadata)
+      for (let page = 0; page < count; page++) await sizeOf(page).catch(throwReadFailure)
+      const { picturesToPdf } = await import('../pdfa/pictures-to-pdf.ts')
+      return picturesToPdf({ bytes: source.read(), metadata, count, open }, texts, info).catch(throwReadFailure)
+    },
+
     close() {
       image = undefined
     },

@@ -1,0 +1,96 @@
+/** The text of a page as invisible text at the places of its words, for searching and copying. */
+import type { WordRow } from '../../ports/document-reader.ts'
+import { advance, type GlyphlessFont } from './glyphless-font.ts'
+
+const boxUnits = 10_000
+/** Units of the text per point. */
+const perPoint = 4
+/** Characters that are written from right to left. */
+const rightToLeft = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u
+/** Share of the height that two words of a line overlap. */
+const minOverlap = 0.5
+
+/** A word in a frame whose x axis is the direction of the text; y points down. */
+interface PlacedWord {
+  readonly text: string
+  readonly x: number
+  readonly bottom: number
+  readonly width: number
+  readonly height: number
+}
+
+/**
+ * Returns the operators for a page of `width` × `height` points. `angle`: direction of the lines, clockwise in degrees. Words keep their order.
+ */
+export function invisibleText(font: GlyphlessFont, words: readonly WordRow[], width: number, height: number, angle: number): string {
+  const [cos, sin] = [Math.cos((angle * Math.PI) / 180), Math.sin((angle * Math.PI) / 180)]
+  const placed = words.flatMap((word) => place(word, width, height, cos, sin))
+  if (placed.length === 0) return ''
+  const lines = joinLines(placed).map((line) => {
+    const bottom = Math.round(median(line.map((word) => word.bottom)))
+    const size = Math.max(1, Math.round(median(line.map((word) => word.height))))
+    const start = Math.round(line[0]!.x)
+    // From the frame of the text to that of the page, whose y axis points up.
+    const [x, y] = [start * cos - bottom * sin, height * perPoint - (start * sin + bottom * cos)]
+    const matrix = angle === 0 ? '1 0 0 1' : [cos, -sin, sin, cos].map((number) => number.toFixed(5)).join(' ')
+    let at = start
+    const shown = line.map((word, i) => {
+      const { hex, length } = font.encode(`${word.text}${i < line.length - 1 ? ' ' : ''}`)
+      const count = Math.max(1, length - (i < line.length - 1 ? 1 : 0))
+      const stretch = Math.max(1, Math.round((100 * word.width) / (count * advance * size)))
+      const move = i === 0 ? '' : `${Math.round(word.x) - at} 0 Td`
+      at = Math.round(word.x)
+      return `${move}${move && '\n'}${stretch} Tz<${hex}>Tj`
+    })
+    return `/T ${size} Tf ${matrix} ${x.toFixed(0)} ${y.toFixed(0)} Tm\n${shown.join('\n')}`
+  })
+  return `q ${1 / perPoint} 0 0 ${1 / perPoint} 0 0 cm BT 3 Tr\n${lines.join('\n')}\nET Q\n`
+}
+
+/** Returns the word in the frame of the text; none for an empty word. The upright box of a tilted word is larger than the word. */
+function place(
+  [raw, , left, top, boxWidth, boxHeight]: WordRow,
+  pageWidth: number,
+  pageHeight: number,
+  cos: number,
+  sin: number,
+): PlacedWord[] {
+  // Control characters, and those that PDF/A forbids in Unicode maps.
+  const text = raw.normalize('NFC').replace(/[\p{Cc}\p{Cs}\p{Cn}\uFEFF]/gu, '')
+  if (text === '') return []
+  const scaleX = (pageWidth * perPoint) / boxUnits
+  const scaleY = (pageHeight * perPoint) / boxUnits
+  const [w, h] = [Math.max(1, boxWidth * scaleX), Math.max(1, boxHeight * scaleY)]
+  const [centerX, centerY] = [left * scaleX + w / 2, top * scaleY + h / 2]
+  // w = width·|cos| + height·|sin|, h = width·|sin| + height·|cos|, solved unless the text is nearly diagonal.
+  const [c, s] = [Math.abs(cos), Math.abs(sin)]
+  const determinant = c * c - s * s
+  const isSolvable = Math.abs(determinant) > 0.2
+  const width = Math.max(1, isSolvable ? (w * c - h * s) / determinant : w)
+  const height = Math.max(isSolvable && s > c ? w * 0.3 : h * 0.3, isSolvable ? (h * c - w * s) / determinant : h)
+  const [x, y] = [centerX * cos + centerY * sin, centerY * cos - centerX * sin]
+  return [{ text: rightToLeft.test(text) ? reverse(text) : text, x: x - width / 2, bottom: y + height / 2, width, height }]
+}
+
+/** Reverses characters with their marks: PDFs show text from left to right, and readers turn it round again. */
+const reverse = (text: string): string =>
+  Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment)
+    .reverse()
+    .join('')
+
+/** Joins successive words that follow each other at the same height. */
+function joinLines(words: readonly PlacedWord[]): PlacedWord[][] {
+  const lines: PlacedWord[][] = []
+  for (const word of words) {
+    const last = lines.at(-1)?.at(-1)
+    const overlap = last ? Math.min(last.bottom, word.bottom) - Math.max(last.bottom - last.height, word.bottom - word.height) : 0
+    const isSame = last && word.x >= last.x + last.width * 0.5 && overlap >= minOverlap * Math.min(last.height, word.height)
+    if (isSame && isSimilar(last.height, word.height)) lines.at(-1)!.push(word)
+    else lines.push([word])
+  }
+  return lines
+}
+
+const isSimilar = (a: number, b: number): boolean => Math.max(a, b) <= 2.5 * Math.min(a, b)
+
+const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0

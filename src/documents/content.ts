@@ -6,7 +6,7 @@ import type { Row } from '../db/schema.ts'
 import { booleanText, integerText } from '../http/input.ts'
 import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
 import type { WordRow } from '../ports/document-reader.ts'
-import { toWord, WordAnswer } from './page-words.ts'
+import { toWord, WordAnswer } from './extraction/page-words.ts'
 import { type Document, type DocumentView, headLength, trashView, view } from './view.ts'
 
 /** PostgreSQL decompresses the whole text for each chunk: 30 ms for 20 million characters. */

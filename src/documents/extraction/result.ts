@@ -7,8 +7,8 @@ import type { Row, Schema } from '../../db/schema.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
 import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
-import { toRow } from '../page-words.ts'
 import { writeRevision } from '../revisions.ts'
+import { toRow } from './page-words.ts'
 
 export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
 

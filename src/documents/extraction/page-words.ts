@@ -1,6 +1,6 @@
 /** Words of pages as rows of `page_words`, and as answers of the API. */
 import { z } from 'zod'
-import type { PageWord, WordRow } from '../ports/document-reader.ts'
+import type { PageWord, WordRow } from '../../ports/document-reader.ts'
 
 /** Boxes are stored in parts of the page's width and height, confidences in percent. */
 const boxUnits = 10_000

@@ -1,5 +1,5 @@
-/** Detection of MIME types: by the first bytes of a file, else by its name. */
-import { fileTypeFromBuffer } from 'file-type'
+/** Detection of MIME types: by magic numbers, else as text, else by the name of the file. */
+import { detectBinaryType, detectByStart, isPdf, isPdfBehindJunk } from './magic-numbers.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
 
@@ -11,42 +11,55 @@ export const headBytes = 4100
  * Cheap and safe for hostile bytes. The reader process detects containers more precisely.
  */
 export async function detectType(head: Uint8Array, filename: string, size?: number): Promise<string> {
-  const extension = extensionOf(filename)
-  const typeFromName = typeByExtension[extension] ?? unknownType
+  const typeFromName = typeByExtension[extensionOf(filename)] ?? unknownType
   if (head.length === 0) return typeFromName
-  const start = ascii(head.subarray(0, 1024))
-  if (start.startsWith('%PDF')) return 'application/pdf'
+  const start = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1')
+  if (isPdf(start)) return pdfType
   if (start.startsWith('{\\rtf')) return 'application/rtf'
-  const isNamedPdf = typeFromName === 'application/pdf'
-  if (isNamedPdf && (start.includes('%PDF') || / obj\s/.test(start))) return typeFromName
-  const text = decodeHead(head, size === undefined ? head.length >= headBytes : size > head.length)
-  if (text !== null) return detectTextType(text, typeFromName, size === undefined ? head.length < headBytes : size <= head.length)
-  if (start.includes('%PDF-')) return 'application/pdf'
-  if (start.startsWith('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')) return oleTypes.has(typeFromName) ? typeFromName : 'application/x-cfb'
-  if (start.startsWith('PK\x03\x04') || start.startsWith('PK\x05\x06')) return detectZipType(ascii(head), typeFromName)
-  if (start.startsWith('II*\0') || start.startsWith('MM\0*') || start.startsWith('II+\0') || start.startsWith('MM\0+')) return 'image/tiff'
-  const detected = await fileTypeFromBuffer(head).catch(() => undefined)
-  return detected?.mime ?? (typeFromName.startsWith('text/') ? unknownType : typeFromName)
+  const certain = detectByStart(start)
+  if (certain) return certain
+  if (typeFromName === pdfType && /%PDF| obj\s/.test(start.slice(0, 1024))) return pdfType
+  const isHead = size === undefined ? head.length >= headBytes : size > head.length
+  const text = decodeHead(head, isHead)
+  if (text !== null) {
+    const type = detectTextType(text, typeFromName, !isHead)
+    return type === 'text/plain' && !typeFromName.startsWith('text/') && isPdfBehindJunk(start, true) ? pdfType : type
+  }
+  // Archives first: an uncompressed member may be a PDF.
+  const binary = await detectBinaryType(head, start, typeFromName)
+  if (binary) return binary
+  if (isPdfBehindJunk(start, false)) return pdfType
+  const wide = decodeWide(head)
+  if (wide !== null) return detectTextType(wide, typeFromName, !isHead)
+  return typeFromName.startsWith('text/') ? unknownType : typeFromName
 }
 
-const oleTypes = new Set(['doc', 'xls', 'ppt', 'msg'].map((extension) => typeByExtension[extension]))
+const pdfType = 'application/pdf'
 
-const ascii = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
-
-/** Decodes the head. Returns null if it is not text in any encoding. */
+/** Decodes the head by its byte order mark, as UTF-8 or in one byte per character. Returns null if it is not text in any of them. */
 function decodeHead(head: Uint8Array, isHead: boolean): string | null {
   const mark = byteOrderMark(head)
-  const encoding = mark?.encoding ?? wideEncoding(head)
-  if (encoding) return textIfReadable(decodeAs(head.subarray(mark?.length ?? 0), encoding) ?? '', 0.05)
+  if (mark && mark.encoding !== 'utf-8') return wideTextIfReadable(decodeAs(head.subarray(mark.length), mark.encoding) ?? '')
   if (head.includes(0)) return null
   if (isUtf8(head, isHead)) return textIfReadable(new TextDecoder().decode(head), 0.05)
-  return textIfReadable(ascii(head), 0.005)
+  return textIfReadable(Buffer.from(head).toString('latin1'), 0.005)
 }
 
+/** Decodes UTF-16 and UTF-32 without a byte order mark. Returns null for anything else. */
+function decodeWide(head: Uint8Array): string | null {
+  const encoding = wideEncoding(head)
+  const text = encoding && decodeAs(head, encoding)
+  return text ? wideTextIfReadable(text) : null
+}
+
+/** In binary data taken for UTF-16, every seventh character would be unassigned, private or half of a pair. */
+const wideTextIfReadable = (text: string): string | null =>
+  (text.match(/[\p{Cn}\p{Co}\p{Cs}]/gu)?.length ?? 0) <= text.length * 0.05 ? textIfReadable(text, 0.05) : null
+
 function textIfReadable(text: string, tolerance: number): string | null {
-  let odd = 0
-  for (let i = 0; i < text.length; i++) if (isUnusualCharacter(text.charCodeAt(i))) odd++
-  return odd <= text.length * tolerance ? text : null
+  let unusual = 0
+  for (let i = 0; i < text.length; i++) if (isUnusualCharacter(text.charCodeAt(i))) unusual++
+  return unusual <= text.length * tolerance ? text : null
 }
 
 /** Returns whether the code point does not occur in text: noncharacters, and control characters except tab, line end, page end and escape. */
@@ -110,33 +123,4 @@ function isJson(text: string): boolean {
   } catch {
     return false
   }
-}
-
-/** Detects office documents and books among ZIP files by their first entries, else by name. */
-function detectZipType(head: string, byName: string): string {
-  const entries = listZipEntries(head)
-  const declared = entries[0]?.name === 'mimetype' ? /^application\/[\w.+-]+/.exec(entries[0].start)?.[0] : undefined
-  if (declared) return declared
-  if (/officedocument|opendocument|macroenabled|epub/.test(byName)) return byName
-  const names = entries.map((entry) => entry.name)
-  for (const [folder, extension] of openXml) if (names.some((name) => name.startsWith(folder))) return typeByExtension[extension]!
-  return 'application/zip'
-}
-
-const openXml = [
-  ['word/', 'docx'],
-  ['xl/', 'xlsx'],
-  ['ppt/', 'pptx'],
-] as const
-
-/** Lists the entries that begin in the head, with the beginning of their data. */
-function listZipEntries(head: string): { name: string; start: string }[] {
-  const entries = []
-  for (let at = head.indexOf('PK\x03\x04'); at >= 0; at = head.indexOf('PK\x03\x04', at + 4)) {
-    const nameLength = head.charCodeAt(at + 26) + 256 * head.charCodeAt(at + 27)
-    const data = at + 30 + nameLength + head.charCodeAt(at + 28) + 256 * head.charCodeAt(at + 29)
-    const size = head.charCodeAt(at + 18) + 256 * head.charCodeAt(at + 19)
-    entries.push({ name: head.slice(at + 30, at + 30 + nameLength), start: head.slice(data, data + (size || 100)) })
-  }
-  return entries
 }

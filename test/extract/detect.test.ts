@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import sharp from 'sharp'
+import { describe, expect, test } from 'vitest'
 import { detectType, headBytes } from '../../src/extract/detect.ts'
 import { bmp, image, ole, scan, tiff } from '../support/data/files.ts'
 import { docx, epub, openDocument, paragraph, xlsx, zip } from '../support/data/office-files.ts'
@@ -11,6 +12,11 @@ const message = 'Received: by mx\r\nFrom: a@example.org\r\nSubject: s\r\n\r\nbod
 test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]>([
   ['PDF', pdf({ pages: [{}] }), 'a.txt', 'application/pdf'],
   ['PDF behind junk', Buffer.concat([Buffer.from([0, 1, 2, 200]), pdf({ pages: [{}] })]), 'a', 'application/pdf'],
+  ['PDF behind white space', Buffer.concat([Buffer.from(' \r\n\t '), pdf({ pages: [{}] })]), 'a', 'application/pdf'],
+  ['PDF behind the headers of its download', `HTTP/1.1 200 OK\r\n\r\n${pdf({ pages: [{}] }).toString('latin1')}`, 'a', 'application/pdf'],
+  ['PDF without the name of its format', '%\xe2\xe3\n1 0 obj \n<<\n/Kids [2 0 R]', 'a', 'application/pdf'],
+  ['text that shows a PDF', 'In a PDF:\n%PDF-1.4\n1 0 obj\n<<\nendobj', 'a.md', 'text/markdown'],
+  ['PDF stored in a ZIP', Buffer.concat([Buffer.from('PK\x03\x04'), Buffer.alloc(26), pdf({ pages: [{}] })]), 'a', 'application/zip'],
   ['PDF with a broken first line', '%PD-1.4\n1 0 obj\n<<>>\nendobj', 'a.pdf', 'application/pdf'],
   ['text about PDFs', 'Every file begins with %PDF-1.4, so', 'a.txt', 'text/plain'],
   ['UTF-8 text without a name', 'größer', '', 'text/plain'],
@@ -52,6 +58,40 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
 ])('%s', async (_, bytes, name, type) => {
   const whole = Buffer.from(bytes as Uint8Array)
   expect(await detectType(whole.subarray(0, headBytes), name, whole.length)).toBe(type)
+})
+
+describe('an image is never text', () => {
+  /** White above, noise below: where compressed white has zeros in the places of UTF-16. */
+  const shapes = [16, 100, 333, 640, 1001].flatMap((width) => [0, 30, 90].map((white) => ({ width, white })))
+  test.each(shapes)('of width $width, with $white % white', async ({ width, white }) => {
+    const height = 300
+    const pixels = Buffer.alloc(width * height, 255)
+    for (let i = Math.floor((width * height * white) / 100), noise = 1; i < pixels.length; i += 1 + (noise & 31)) {
+      noise = (noise * 48271) % 2147483647
+      pixels[i] = noise
+    }
+    const gray = () => sharp(pixels, { raw: { width, height, channels: 1 } })
+    const colour = () => gray().toColourspace('srgb')
+    const comment = Buffer.from([0xff, 0xd8, 0xff, 0xfe, 0x20, 0x20])
+    const files: Record<string, Buffer> = {
+      'image/jpeg': await gray().jpeg({ quality: 90 }).toBuffer(),
+      'image/jpeg ': await colour().jpeg({ optimiseCoding: false, quality: 50 }).toBuffer(),
+      'image/jpeg with a comment': Buffer.concat([comment, Buffer.alloc(0x2020, 'words '), await gray().jpeg().toBuffer()]),
+      'image/png': await colour().png({ compressionLevel: 0 }).toBuffer(),
+      'image/gif': await gray().gif().toBuffer(),
+      'image/webp': await gray().webp().toBuffer(),
+      'image/tiff': await gray()
+        .tiff({ compression: white === 0 ? 'none' : 'lzw' })
+        .toBuffer(),
+      'image/bmp': bmp({ gray: pixels, width, height }),
+      'image/x-portable-anymap': Buffer.concat([Buffer.from(`P5\n# words\n${width} ${height}\n255\n`), pixels]),
+      'image/x-portable-anymap of black and white': Buffer.concat([Buffer.from(`P4\n${width} ${height}\n`), Buffer.alloc(9000, 'A')]),
+      'image/x-portable-anymap of digits': Buffer.from(`P2\n# words\n${width} ${height}\n255\n${pixels.subarray(0, 3000).join(' ')}`),
+    }
+    for (const [what, bytes] of Object.entries(files))
+      for (const name of ['a', 'a.txt', 'a.pdf'])
+        expect.soft([what, await detectType(bytes.subarray(0, headBytes), name, bytes.length)]).toEqual([what, what.split(' ')[0]])
+  })
 })
 
 test('random bytes of any length never throw', async () => {

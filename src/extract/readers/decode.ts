@@ -25,7 +25,10 @@ export function isUtf8(bytes: Uint8Array, isHead = false): boolean {
   }
 }
 
-/** Detects UTF-16 and UTF-32 without a byte order mark by the positions of zero bytes. Returns null for other encodings. */
+/**
+ * Detects UTF-16 and UTF-32 without a byte order mark by the positions of zero bytes: most high bytes are zero, hardly any low byte is.
+ * Returns null for other encodings.
+ */
 export function wideEncoding(bytes: Uint8Array): string | null {
   const sample = bytes.subarray(0, 4096 & ~3)
   const units = Math.floor(sample.length / 4)
@@ -35,8 +38,8 @@ export function wideEncoding(bytes: Uint8Array): string | null {
   const [a, b, c, d] = zeros.map((count) => count / units) as [number, number, number, number]
   if (c > 0.9 && d > 0.9 && a < 0.1) return 'utf-32le'
   if (a > 0.9 && b > 0.9 && d < 0.1) return 'utf-32be'
-  if (b + d > 0.8 && a + c < 0.1) return 'utf-16le'
-  if (a + c > 0.8 && b + d < 0.1) return 'utf-16be'
+  if (Math.min(b, d) > 0.5 && Math.max(a, c) < 0.05) return 'utf-16le'
+  if (Math.min(a, c) > 0.5 && Math.max(b, d) < 0.05) return 'utf-16be'
   return null
 }
 

@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import { type Keyset, keyset, type RowWithCursorKey, type SortKey } from '../db/keyset.ts'
 import type { Db } from '../db/pool.ts'
 import type { Schema } from '../db/schema.ts'
-import type { DocumentStatus } from '../db/schema-documents.ts'
+import type { DocumentStatus, TextSource } from '../db/schema-documents.ts'
 import { compileStatement } from '../db/statements.ts'
 import { countRows, type FetchedPage, fetchPage, type PageRequest, type Slice } from '../http/pages.ts'
 import { parseUserIdentifier } from '../http/user-identifier.ts'
@@ -29,6 +29,7 @@ export const sortable = Object.keys(columnTypes) as [Column]
 export interface Filter {
   status?: readonly DocumentStatus[] | undefined
   source_id?: string | undefined
+  text_source?: readonly TextSource[] | undefined
   label_ids?: readonly string[] | undefined
   date_from?: Date | undefined
   date_to?: Date | undefined
@@ -112,11 +113,13 @@ const fetchDefaultPage = compileStatement((db: Db, owner: string | null, limit: 
 const fetchDefaultTotal = compileStatement((db: Db, owner: string | null) => selectOwn(db, owner).select(sql<number>`count(*)`.as('total')))
 
 function applyFilter(db: Db, actor: Actor, filter: Filter) {
-  const { status, source_id, label_ids, date_from, date_to, document_date_from, document_date_to, min_confidence, owner } = filter
+  const { status, source_id, text_source, label_ids, date_from, date_to, document_date_from, document_date_to, min_confidence, owner } =
+    filter
   let query = db.selectFrom('live_documents as documents')
   if (!isAdmin(actor)) query = query.where('documents.owner_id', '=', actor.id)
   if (status?.length) query = query.where('documents.status', 'in', status)
   if (source_id) query = query.where('documents.source_id', '=', source_id)
+  if (text_source?.length) query = query.where('documents.text_source', 'in', text_source)
   if (date_from) query = query.where('documents.created_at', '>=', date_from)
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   const confidence = lowestConfidence(min_confidence)

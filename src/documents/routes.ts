@@ -31,7 +31,7 @@ import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
 import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './upload-requests.ts'
-import { type Document, DocumentAnswer, etag, excerptLength, headLength, ListAnswer, trashView, view } from './view.ts'
+import { type Document, DocumentAnswer, etag, excerptLength, headLength, ListAnswer, TextSource, trashView, view } from './view.ts'
 
 const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
 
@@ -46,6 +46,7 @@ export const listQuery = (app: App) =>
     order: z.enum(['asc', 'desc']).default('desc'),
     status: commaList(Status).optional(),
     source_id: z.uuid().optional(),
+    text_source: commaList(TextSource).optional().describe('`none,empty`: documents without text.'),
     label_ids: commaList(z.uuid()).optional(),
     date_from: moment.optional(),
     date_to: endTimestampText.optional(),

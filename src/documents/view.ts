@@ -69,6 +69,8 @@ const columns = (
   .split(' ')
   .map((column) => `documents.${column}` as 'documents.id')
 
+export const TextSource = z.enum(['text_layer', 'ocr', 'mixed', 'empty', 'none'])
+
 export const DocumentAnswer = z.object({
   id: z.uuid(),
   owner_id: z.uuid(),
@@ -93,10 +95,9 @@ export const DocumentAnswer = z.object({
   date_confidence: z.number().min(0).max(1).nullable().describe('Confidence of a date found in the text.'),
   retain_until: z.iso.datetime().nullable().describe('Until then the document cannot be destroyed.'),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
-  text_source: z
-    .enum(['text_layer', 'ocr', 'mixed', 'empty', 'none'])
-    .nullable()
-    .describe('`empty`: no text was found. `none`: there is no reader for this type. null: not read yet, or read by an earlier release.'),
+  text_source: TextSource.nullable().describe(
+    '`empty`: no text was found. `none`: there is no reader for this type. null: not read yet, or read by an earlier release.',
+  ),
   warnings: z
     .array(z.object({ code: z.string(), message: z.string() }))
     .describe('What could not be done although the status is `completed`.'),

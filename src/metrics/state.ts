@@ -151,8 +151,8 @@ async function sources({ db }: App): Promise<Family[]> {
 
 async function tableTotals(app: App): Promise<Family[]> {
   const { db } = app
-  const documents = await sql<{ status: string; documents: number }>`
-    select status, count(*) as documents from live_documents group by 1 order by 1`.execute(db)
+  const documents = await sql<{ status: string; text_source: string | null; documents: number }>`
+    select status, text_source, count(*) as documents from live_documents group by 1, 2`.execute(db)
   const stored = await sql<{ bytes: number }>`select coalesce(sum(size), 0)::float8 as bytes from stored_files`.execute(db)
   const failed = await sql<{ code: string; jobs: number }>`
     select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
@@ -160,10 +160,13 @@ async function tableTotals(app: App): Promise<Family[]> {
   const free = await diskFree(app.config)
   // The search index may be unavailable on its own.
   const indexed = await app.search.status().catch(() => null)
-  const statuses = ['pending', 'processing', 'completed', 'failed'].map((status) => ({
-    labels: { status },
-    value: documents.rows.find((row) => row.status === status)?.documents ?? 0,
-  }))
+  const countBy = (column: 'status' | 'text_source', values: readonly string[]): Sample[] =>
+    values.map((value) => {
+      const counts = documents.rows.flatMap((row) => (row[column] === value ? [row.documents] : []))
+      return { labels: { [column]: value }, value: counts.reduce((sum, count) => sum + count, 0) }
+    })
+  const statuses = countBy('status', ['pending', 'processing', 'completed', 'failed'])
+  const textSources = countBy('text_source', ['text_layer', 'ocr', 'mixed', 'empty', 'none'])
   const failedJobs = failed.rows.map(({ code, jobs }) => ({ labels: { code }, value: jobs }))
   const index = indexed && [
     gauge('dms_search_index_documents', 'Documents in the search index.', indexed.documents),
@@ -175,6 +178,7 @@ async function tableTotals(app: App): Promise<Family[]> {
   ]
   return [
     family('dms_documents', 'gauge', 'Documents.', statuses),
+    family('dms_documents_by_text_source', 'gauge', 'Documents by the source of their text; none: dms cannot read the type.', textSources),
     gauge('dms_storage_bytes', 'Total size of stored files without duplicates.', stored.rows[0]?.bytes ?? 0),
     gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free),
     family('dms_jobs_failed', 'gauge', 'Failed extraction jobs by error code.', failedJobs),

@@ -24,6 +24,8 @@ export interface OutlinePage {
 export interface Outline {
   /** Type detected from the bytes. */
   readonly mimeType: string
+  /** Whether dms reads this type. Without a reader there is no text. */
+  readonly hasReader: boolean
   /** Metadata of the file: author, title, created, … */
   readonly metadata: Record<string, unknown>
   /** Time of creation, beginning with YYYY-MM-DD, in its own time zone if `metadata.created` is in another one. */

@@ -103,7 +103,12 @@ test('a text file is read before 8 long documents of another user, at their next
   const order: string[] = []
   const reader = fakeReader(20, () => sleep(20).then(() => undefined))
   const { outline, page } = reader
-  const text = { mimeType: 'text/plain', metadata: {}, pages: [{ page: 1, text: 'hello', needsOcr: false, width: null, height: null }] }
+  const text = {
+    mimeType: 'text/plain',
+    hasReader: true,
+    metadata: {},
+    pages: [{ page: 1, text: 'hello', needsOcr: false, width: null, height: null }],
+  }
   const reading = {
     ...reader,
     outline: async (file: Parameters<typeof outline>[0]) => {

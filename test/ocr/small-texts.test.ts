@@ -12,6 +12,7 @@ const minute = 60_000
 
 const outlineOf = (text: string, needsOcr = false): Outline => ({
   mimeType: 'text/plain',
+  hasReader: true,
   metadata: { author: 'File' },
   pages: [{ page: 1, text, needsOcr, width: null, height: null }],
 })

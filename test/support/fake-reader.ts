@@ -20,7 +20,7 @@ export function fakeReader(
     async outline() {
       calls.push(0)
       const all = Array.from({ length: pages }, (_, index) => ({ page: index + 1, text: '', needsOcr: true, ...size }))
-      return { mimeType: 'application/pdf', metadata: { author: 'Fake' }, pages: all }
+      return { mimeType: 'application/pdf', hasReader: true, metadata: { author: 'Fake' }, pages: all }
     },
     async page(_file, page, _language, options = {}) {
       calls.push(page)

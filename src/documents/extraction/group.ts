@@ -86,16 +86,25 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
       .filter((text) => text !== '')
       .join('\n\n')
     const { mimeType: mime_type, metadata } = outline
-    return { id, mime_type, page_count: outline.pages.length, metadata, content, ...dateColumns(document, outline, content, now) }
+    const text_source = outline.hasReader ? (content.trim() === '' ? 'empty' : 'text_layer') : 'none'
+    return {
+      id,
+      mime_type,
+      text_source,
+      page_count: outline.pages.length,
+      metadata,
+      content,
+      ...dateColumns(document, outline, content, now),
+    }
   })
   // Metadata of the user takes precedence over metadata of the file.
   await sql`
     update documents set mime_type = result.mime_type, page_count = result.page_count, metadata = result.metadata || documents.metadata,
-      content = result.content, ocr_confidence = null, status = 'completed', error_code = null, error_message = null, processed_at = ${now},
+      content = result.content, text_source = result.text_source, ocr_confidence = null, status = 'completed', error_code = null, error_message = null, processed_at = ${now},
       date_checked = true, revision = revision + 1, updated_at = ${now},
       document_date = result.document_date, date_source = result.date_source, date_confidence = result.date_confidence
     from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) result (id uuid, mime_type text, page_count integer, metadata jsonb,
-      content text, document_date date, date_source text, date_confidence real)
+      content text, text_source text, document_date date, date_source text, date_confidence real)
     where documents.id = result.id`.execute(trx)
   await enqueueIndex(
     trx,

@@ -4,6 +4,7 @@ import { sql, type Updateable } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row, Schema } from '../../db/schema.ts'
+import type { TextSource } from '../../db/schema-documents.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
 import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
@@ -86,10 +87,12 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
   const date = fileDate(outline.date ?? outline.metadata.created, app.now())
   // Metadata of the user takes precedence over metadata of the file.
   const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb || metadata`
+  const textSource = outline.hasReader ? sql`nullif(text_source, 'none')` : 'none'
   await setColumns(app, trx, id, {
     mime_type: outline.mimeType,
     page_count: outline.pages.length,
     metadata: metadata as never,
+    text_source: textSource as never,
     ...unlessOfUser(date, 'metadata'),
   })
 }
@@ -195,17 +198,27 @@ interface Problem {
 
 /** Ends the extraction: joins the pages to the document's text. With a problem the document is `failed` and keeps the text of its good pages. */
 export async function finishExtraction(app: App, trx: Trx, id: string, problem: Problem | null): Promise<ExtractionSummary> {
-  const { rows } = await sql<{ content: string | null; confidence: number | null; pages: number }>`
+  const { rows } = await sql<{ content: string | null; confidence: number | null; pages: number; text_source: TextSource }>`
     select string_agg(text, e'\\n\\n' order by page) filter (where text <> '') as content,
       sum(confidence * length(text)) filter (where source = 'ocr' and confidence is not null)
-        / nullif(sum(length(text)) filter (where source = 'ocr' and confidence is not null), 0) as confidence, count(*)::int as pages
+        / nullif(sum(length(text)) filter (where source = 'ocr' and confidence is not null), 0) as confidence, count(*)::int as pages,
+      case when bool_and(source = 'empty' or source is null) is not false then 'empty'
+        when bool_and(source <> 'text_layer' or source is null) then 'ocr'
+        when bool_and(source <> 'ocr' or source is null) then 'text_layer' else 'mixed' end as text_source
     from document_pages where document_id = ${id}`.execute(trx)
-  const { content = null, confidence = null, pages = 0 } = rows[0] ?? {}
+  const { content = null, confidence = null, pages = 0, text_source = null } = rows[0] ?? {}
   const status = problem ? 'failed' : 'completed'
   // An attempt without any text does not replace the text of an earlier one.
   const keepsOldText = problem !== null && content === null
   await writeRevision(app, trx, id, {
-    ...(keepsOldText ? {} : { content: content ?? '', ocr_confidence: confidence, ...(await dateOfText(app, trx, id, content ?? '')) }),
+    ...(keepsOldText
+      ? {}
+      : {
+          content: content ?? '',
+          ocr_confidence: confidence,
+          text_source: unlessUnread(text_source) as never,
+          ...(await dateOfText(app, trx, id, content ?? '')),
+        }),
     status,
     error_code: problem?.code ?? null,
     error_message: problem?.message ?? null,
@@ -217,6 +230,9 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
   await publish(trx, 'document_updated', owner.owner_id, { document_id: id, changes: ['content', 'status'] })
   return { pages, confidence }
 }
+
+/** `none`, which recordOutline() sets, stays. */
+const unlessUnread = (source: TextSource | null) => sql`case when text_source = 'none' then text_source else ${source} end`
 
 /** Restarts extraction in this language. The old text stays visible until it has finished. */
 export async function restartExtraction(app: App, trx: Trx, id: string, language: string): Promise<void> {

@@ -1,5 +1,5 @@
 /** Messages between the server and its reader processes. */
-import type { FileToRead, OutlinePage, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
+import type { FileToRead, Outline, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 import type { Box, Limits } from '../opened-document.ts'
 
@@ -25,7 +25,7 @@ export const memoryNotice = 'reader process: out of memory\n'
 export const timeoutNotice = 'reader process: the work took too long\n'
 
 export type Answer =
-  | { readonly outline: { mimeType: string; metadata: Record<string, unknown>; date?: string | undefined; pages: readonly OutlinePage[] } }
+  | { readonly outline: Outline }
   | { readonly page: ReadPage }
   | { readonly thumbnail: Uint8Array | null }
   | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

@@ -57,7 +57,8 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
 
   async function handle(work: Work): Promise<Answer> {
     const opened = await open(work.file)
-    if (work.kind === 'outline') return { outline: { mimeType: opened.mimeType, ...(await opened.contents()) } }
+    if (work.kind === 'outline')
+      return { outline: { mimeType: opened.mimeType, hasReader: opened.hasReader, ...(await opened.contents()) } }
     if (work.kind === 'page') return { page: await readPage(opened, work.page, work.language) }
     return { thumbnail: await opened.thumbnail(work.box, work.type) }
   }

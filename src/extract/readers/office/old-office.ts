@@ -1,10 +1,10 @@
 /** Readers of office documents from before 2007 and of Outlook messages. */
-import WordExtractor from 'word-extractor'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { typeByExtension } from '../../mime-types.ts'
 import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
 import { mailDate } from '../mail.ts'
+import { readDoc } from './doc.ts'
 import { type Ole, openOle } from './ole.ts'
 import { readXls } from './xls.ts'
 
@@ -19,8 +19,7 @@ export function detectOleType(bytes: Uint8Array): string | null {
   return has('__properties_version1.0') ? typeByExtension.msg! : null
 }
 
-export const openDoc = (source: ByteSource): OpenedDocument =>
-  openTextOnly(async () => ({ text: await readDoc(source.read()), metadata: readSummary(openOle(source.read())) }))
+export const openDoc = (source: ByteSource): OpenedDocument => openWithSummary(source, readDoc)
 export const openXls = (source: ByteSource): OpenedDocument => openWithSummary(source, readXls)
 export const openPpt = (source: ByteSource): OpenedDocument => openWithSummary(source, readPpt)
 export const openMsg = (source: ByteSource): OpenedDocument => openTextOnly(async () => readMsg(openOle(source.read())))
@@ -50,24 +49,6 @@ const createTimeProperty = 12
 function readFileTime(view: DataView, at: number): string | undefined {
   const ms = Number(view.getBigUint64(at, true) / 10_000n) - 11_644_473_600_000
   return Number.isFinite(new Date(ms).getTime()) && ms > 0 ? new Date(ms).toISOString() : undefined
-}
-
-async function readDoc(bytes: Uint8Array): Promise<string> {
-  const document = await new WordExtractor().extract(Buffer.from(bytes)).catch((problem: unknown) => {
-    const message = problem instanceof Error ? problem.message : String(problem)
-    throw new ReadFailure(/encrypt|password/i.test(message) ? 'FILE_ENCRYPTED' : 'FILE_CORRUPT', `The document cannot be read: ${message}`)
-  })
-  const options = { filterUnicode: false }
-  const parts = [
-    document.getHeaders({ ...options, includeFooters: false }),
-    document.getBody(options),
-    document.getTextboxes(options),
-    document.getFootnotes(options),
-    document.getEndnotes(options),
-    document.getAnnotations(options),
-    document.getFooters(options),
-  ]
-  return normalizeWhitespace(parts.filter((part) => part.trim() !== '').join('\n'))
 }
 
 /** Reads the text atoms. A record has a type and a size; containers (version 15) contain records. */

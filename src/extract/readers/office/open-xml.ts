@@ -2,6 +2,7 @@
 import { createTextSink, normalizeWhitespace, type TextSink } from '../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
 import { type Archive, resolvePart } from '../zip.ts'
+import { followParagraphs, type ListLabels, readListLabels } from './docx-lists.ts'
 
 export interface Relation {
   readonly id: string
@@ -41,13 +42,17 @@ export const findMainPart = (archive: Archive): string | null =>
   readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
 
 /** Adds the text runs of WordprocessingML and DrawingML. Skips deleted text and fallbacks for old programs. */
-export function addRuns(sink: TextSink, xml: string): void {
+export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => ''): void {
+  const paragraphs = followParagraphs(labels)
   let hiddenDepth = 0
   let inText = false
   let inChartText = false
   let inCell = 0
   const events: XmlEvents = {
-    open(name) {
+    open(name, attributes) {
+      paragraphs.open(name, attributes)
+      // Tabs in the properties are tab stops.
+      if (paragraphs.isInProperties && name === 'w:tab') return
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth++
       else if (name === 'w:t' || name === 'a:t' || (name === 'c:v' && inChartText)) inText = true
       else if (name === 'c:strCache') inChartText = true
@@ -55,11 +60,15 @@ export function addRuns(sink: TextSink, xml: string): void {
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
       else if (name === 'w:noBreakHyphen') sink.add('-')
       else if (name === 'w:tc' || name === 'a:tc') inCell++
+      else if (name === 'w:comment') sink.add(`${attributes['w:author'] ?? ''}\n`)
     },
     text(text) {
-      if (inText && hiddenDepth === 0) sink.add(text)
+      if (!inText || hiddenDepth > 0) return
+      const label = paragraphs.takeLabel()
+      sink.add(label === '' ? text : `${label} ${text}`)
     },
     close(name) {
+      paragraphs.close(name)
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth--
       else if (name === 'w:t' || name === 'a:t') inText = false
       else if (name === 'c:strCache') inChartText = false
@@ -77,11 +86,11 @@ export function addRuns(sink: TextSink, xml: string): void {
 }
 
 /** Adds the text of XML parts. */
-export const addParts = (sink: TextSink, archive: Archive, names: readonly string[]): void => {
+export const addParts = (sink: TextSink, archive: Archive, names: readonly string[], labels?: ListLabels): void => {
   for (const name of names) {
     const bytes = archive.readPart(name)
     if (!bytes) continue
-    addRuns(sink, decodeXml(bytes))
+    addRuns(sink, decodeXml(bytes), labels)
     sink.add('\n')
   }
 }
@@ -91,8 +100,10 @@ export function readDocx(archive: Archive): string {
   const main = findMainPart(archive) ?? 'word/document.xml'
   const related = readRelations(archive, main)
   const of = (...types: string[]): string[] => related.filter(({ type }) => types.includes(type)).map(({ target }) => target)
+  const xmlOf = (type: string): string => decodeXml(archive.readPart(of(type)[0] ?? '') ?? new Uint8Array())
   const sink = createTextSink()
-  addParts(sink, archive, [...of('header'), main, ...of('footnotes', 'endnotes', 'comments', 'diagramData', 'chart'), ...of('footer')])
+  const parts = [...of('header'), main, ...of('footnotes', 'endnotes', 'comments', 'diagramData', 'chart'), ...of('footer')]
+  addParts(sink, archive, parts, readListLabels(xmlOf('numbering'), xmlOf('styles')))
   return normalizeWhitespace(sink.text())
 }
 

@@ -7,12 +7,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       add column text_source text,
       add column warnings jsonb not null default '[]',
       add column detected_languages text[] not null default '{}',
+      add column split text,
       add column split_from uuid`.execute(db)
   // Not validated: no row has a value yet, and a scan would hold the lock.
   await sql`
     alter table documents
       add constraint documents_text_source check (text_source in ('text_layer', 'ocr', 'mixed', 'empty', 'none')) not valid,
+      add constraint documents_split check (split in ('blank', 'barcode')) not valid,
       add constraint documents_split_from_fkey foreign key (split_from) references documents (id) on delete set null not valid`.execute(db)
+  await sql`alter table sources add column split text constraint sources_split check (split in ('none', 'blank', 'barcode'))`.execute(db)
   await sql`create index documents_split_from on documents (split_from) where split_from is not null`.execute(db)
   await sql`create index documents_without_text on documents (text_source) where text_source in ('empty', 'none')`.execute(db)
   // Views do not follow new columns.
@@ -67,6 +70,8 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     alter table document_versions drop column text_source, drop column warnings, drop column detected_languages`.execute(db)
   await sql`drop view live_documents`.execute(db)
   await sql`
-    alter table documents drop column text_source, drop column warnings, drop column detected_languages, drop column split_from`.execute(db)
+    alter table documents
+      drop column text_source, drop column warnings, drop column detected_languages, drop column split, drop column split_from`.execute(db)
+  await sql`alter table sources drop column split`.execute(db)
   await sql`create view live_documents as select * from documents where deleted_at is null`.execute(db)
 }

@@ -85,14 +85,16 @@ export const list = (cli: Cli) =>
           .choices(['created_at', 'updated_at', 'title', 'filename', 'size', 'status', 'ocr_confidence', 'document_date'])
           .default('created_at'),
       )
+      .option('--split-from <id>', 'only the parts of this document')
       .addOption(new Option('--order <order>', 'sort order').choices(['asc', 'desc']).default('desc')),
-  ).action(async (flags: ListFlags & FilterFlags & { sort: string; order: string }) => {
+  ).action(async (flags: ListFlags & FilterFlags & { sort: string; order: string; splitFrom?: string }) => {
     const limit = parseLimit(flags)
-    const { sort, order } = flags
+    const { sort, order, splitFrom: split_from } = flags
     const fieldNames = cli.options.fields?.includes('content') ? [...fieldsWithoutContent, 'content'] : fieldsWithoutContent
     const client = await cli.client()
     const query = {
       ...(await buildDocumentQuery(client, flags)),
+      split_from,
       sort,
       order,
       fields: fieldNames.join(','),

@@ -13,6 +13,7 @@ export interface UploadOptions {
   title?: string | undefined
   labels?: string | undefined
   language?: string | undefined
+  split?: 'none' | 'blank' | 'barcode' | undefined
   ocr_enabled?: boolean | undefined
   on_duplicate?: 'allow' | 'reject' | 'return' | undefined
   owner?: string | undefined

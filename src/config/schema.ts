@@ -63,6 +63,7 @@ export const schema = {
     default_language: text('eng', 'DMS_OCR_DEFAULT_LANGUAGE', (codes) => languages.test(codes), 'a language such as "eng" or "deu+eng"'),
     languages: list(language, [], 'DMS_OCR_LANGUAGES'),
     data_path: path('', 'DMS_OCR_DATA_PATH'),
+    split: choice(['none', 'blank', 'barcode'], 'none', 'DMS_OCR_SPLIT'),
     dpi: integer(200, 'DMS_OCR_DPI', 72, 600),
     max_pages: integer(500, 'DMS_OCR_MAX_PAGES', 1),
     max_pixels: integer(60_000_000, 'DMS_OCR_MAX_PIXELS', 1),

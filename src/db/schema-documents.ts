@@ -53,6 +53,8 @@ type Documents = Timestamps &
     warnings: Json<DocumentWarning[]>
     /** Tesseract codes, most frequent first */
     detected_languages: Generated<string[]>
+    /** how to split the file when it is read; null: not at all, or done */
+    split: 'blank' | 'barcode' | null
     /** document that this one was a part of */
     split_from: string | null
   }

@@ -173,6 +173,8 @@ export interface Schema extends DocumentTables {
     status: Generated<'active' | 'syncing' | 'error' | 'disabled'>
     sync_interval: Generated<number>
     recursive: Generated<boolean>
+    /** null: as configured */
+    split: 'none' | 'blank' | 'barcode' | null
     file_patterns: Generated<string[]>
     last_sync: Date | null
     next_sync: Date | null

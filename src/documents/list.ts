@@ -30,6 +30,7 @@ export interface Filter {
   status?: readonly DocumentStatus[] | undefined
   source_id?: string | undefined
   text_source?: readonly TextSource[] | undefined
+  split_from?: string | undefined
   label_ids?: readonly string[] | undefined
   date_from?: Date | undefined
   date_to?: Date | undefined
@@ -113,13 +114,14 @@ const fetchDefaultPage = compileStatement((db: Db, owner: string | null, limit: 
 const fetchDefaultTotal = compileStatement((db: Db, owner: string | null) => selectOwn(db, owner).select(sql<number>`count(*)`.as('total')))
 
 function applyFilter(db: Db, actor: Actor, filter: Filter) {
-  const { status, source_id, text_source, label_ids, date_from, date_to, document_date_from, document_date_to, min_confidence, owner } =
-    filter
+  const { status, source_id, text_source, split_from, label_ids, date_from, date_to, document_date_from, document_date_to } = filter
+  const { min_confidence, owner } = filter
   let query = db.selectFrom('live_documents as documents')
   if (!isAdmin(actor)) query = query.where('documents.owner_id', '=', actor.id)
   if (status?.length) query = query.where('documents.status', 'in', status)
   if (source_id) query = query.where('documents.source_id', '=', source_id)
   if (text_source?.length) query = query.where('documents.text_source', 'in', text_source)
+  if (split_from) query = query.where('documents.split_from', '=', split_from)
   if (date_from) query = query.where('documents.created_at', '>=', date_from)
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   const confidence = lowestConfidence(min_confidence)

@@ -47,6 +47,7 @@ export const listQuery = (app: App) =>
     status: commaList(Status).optional(),
     source_id: z.uuid().optional(),
     text_source: commaList(TextSource).optional().describe('`none,empty`: documents without text.'),
+    split_from: z.uuid().optional().describe('The parts of this document.'),
     label_ids: commaList(z.uuid()).optional(),
     date_from: moment.optional(),
     date_to: endTimestampText.optional(),

@@ -9,7 +9,7 @@ import type { StagedFile } from '../ports/file-store.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { publishUpdates, writeRevision } from './revisions.ts'
-import { insertRows } from './store-document.ts'
+import { insertRows, type SplitMode, splitColumn } from './store-document.ts'
 import { ensureBytes, lockOrCreateAll } from './stored-files.ts'
 import { addVersion } from './versions/versions.ts'
 
@@ -24,13 +24,14 @@ export interface BatchOptions {
   sourceId: string
   ocr: boolean
   language: string
+  split: SplitMode
 }
 
 /** Creates documents from files of a source and returns their ids in order. Call `staged.confirm()` after the commit. */
 export async function storeBatch(
   app: App,
   trx: Trx,
-  { ownerId, sourceId, ocr, language }: BatchOptions,
+  { ownerId, sourceId, ocr, language, split }: BatchOptions,
   files: readonly SourceFile[],
 ): Promise<string[]> {
   if (files.length === 0) return []
@@ -52,6 +53,7 @@ export async function storeBatch(
     files.map(async ({ staged: { sha256, size, head }, path }, index) => {
       const id = ids[index] ?? ''
       const filename = sanitizeFilename(path)
+      const mimeType = await detectType(head, filename, size)
       const duplicate = first.get(sha256) ?? null
       if (duplicate === null) first.set(sha256, id)
       return {
@@ -59,13 +61,14 @@ export async function storeBatch(
         owner_id: ownerId,
         title: defaultTitle(filename),
         filename,
-        mime_type: await detectType(head, filename, size),
+        mime_type: mimeType,
         size,
         sha256,
         ocr_enabled: ocr,
         language,
         metadata: {},
         duplicate_of: duplicate,
+        split: splitColumn(split, mimeType),
         source_id: sourceId,
         source_path: path,
         created_at: at,

@@ -26,6 +26,10 @@ export interface StoreOptions {
   metadata?: Record<string, unknown>
   ocr: boolean
   language: string
+  /** how to split a PDF when it is read; default: not */
+  split?: SplitMode | undefined
+  /** document that this one was a part of */
+  splitFrom?: string
   /** YYYY-MM-DD */
   date?: string | undefined
   onDuplicate: 'allow' | 'reject' | 'return'
@@ -86,7 +90,9 @@ export interface NewRow
       Row<'documents'>,
       'owner_id' | 'title' | 'filename' | 'mime_type' | 'size' | 'sha256' | 'ocr_enabled' | 'language' | 'metadata'
     >,
-    Partial<Pick<Row<'documents'>, 'id' | 'document_date' | 'date_source' | 'duplicate_of' | 'source_id' | 'source_path'>> {
+    Partial<
+      Pick<Row<'documents'>, 'id' | 'document_date' | 'date_source' | 'duplicate_of' | 'source_id' | 'source_path' | 'split' | 'split_from'>
+    > {
   created_at: Date
   /** id of a user; null: the operator, or a sync */
   created_by: string | null
@@ -98,15 +104,15 @@ export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: '
   const { rows } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
     with new as materialized (
       select coalesce(id, dms_uuidv7()) as id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date,
-        date_source, duplicate_of, source_id, source_path, created_at, created_by
+        date_source, duplicate_of, source_id, source_path, split, split_from, created_at, created_by
       from jsonb_to_recordset(${JSON.stringify(newRows)}::jsonb) as (id uuid, owner_id uuid, title text, filename text, mime_type text,
         size bigint, sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
-        source_id uuid, source_path text, created_at timestamptz, created_by uuid)
+        source_id uuid, source_path text, split text, split_from uuid, created_at timestamptz, created_by uuid)
     ), documents as (
       insert into documents (id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
-        duplicate_of, source_id, source_path, created_at, updated_at)
+        duplicate_of, source_id, source_path, split, split_from, created_at, updated_at)
       select id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
-        source_id, source_path, created_at, created_at
+        source_id, source_path, split, split_from, created_at, created_at
       from new
     ), versions as (
       insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
@@ -118,11 +124,12 @@ export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: '
 
 async function documentRow(app: App, { staged, ...options }: NewUpload): Promise<NewRow> {
   const filename = sanitizeFilename(options.filename)
+  const mimeType = await detectType(staged.head, filename, staged.size)
   return {
     owner_id: options.ownerId,
     title: options.title?.trim() || defaultTitle(filename),
     filename,
-    mime_type: await detectType(staged.head, filename, staged.size),
+    mime_type: mimeType,
     size: staged.size,
     sha256: staged.sha256,
     ocr_enabled: options.ocr,
@@ -130,10 +137,20 @@ async function documentRow(app: App, { staged, ...options }: NewUpload): Promise
     metadata: mergeMetadata({}, options.metadata ?? {}),
     ...(options.date === undefined ? {} : { document_date: options.date, date_source: ofUser.date_source }),
     duplicate_of: options.duplicateOf ?? null,
+    split: splitColumn(options.split, mimeType),
+    split_from: options.splitFrom ?? null,
     created_at: app.now(),
     created_by: options.createdBy,
   }
 }
+
+/** How files are split into documents: at blank pages, or at separator sheets and archive serial numbers. */
+export const splitModes = ['none', 'blank', 'barcode'] as const
+export type SplitMode = (typeof splitModes)[number]
+
+/** Returns the column `split` of a new document: null for types that cannot be split. */
+export const splitColumn = (mode: SplitMode | undefined, mimeType: string): 'blank' | 'barcode' | null =>
+  mode === undefined || mode === 'none' || mimeType !== 'application/pdf' ? null : mode
 
 /** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */
 async function lockDuplicate(trx: Trx, ownerId: string, sha256: string): Promise<{ id: string } | undefined> {

@@ -3,11 +3,13 @@ import { z } from 'zod'
 import { booleanText, calendarDate, commaSeparated, jsonObject } from '../http/input.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import * as settings from '../settings/settings.ts'
+import { splitModes } from './store-document.ts'
 import { DocumentAnswer } from './view.ts'
 
 const options = {
   ocr_enabled: booleanText.default(true),
   language: settings.OcrLanguage.optional(),
+  split: z.enum(splitModes).optional().describe('How to split a PDF into documents. Default: `ocr.split` of the server.'),
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
   metadata: jsonObject.prefault('{}'),

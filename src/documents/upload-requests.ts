@@ -230,11 +230,12 @@ function failed({ filename }: UploadedFile, error: unknown): BulkResult {
   return { filename, status: 'failed', error: { code, message: issue?.message ?? message } }
 }
 
-type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'on_duplicate' | 'document_date'>
+type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'split' | 'on_duplicate' | 'document_date'>
 
-async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, on_duplicate, document_date }: OptionFields) {
+async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, split, on_duplicate, document_date }: OptionFields) {
   const code = language ?? (await settings.get(app, actor)).ocr_default_language
   if (language || ocr_enabled) settings.checkLanguage(app, code)
   const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
-  return { ocr: ocr_enabled && app.ocr !== null, language: code, onDuplicate, date: document_date, createdBy: actor.id }
+  const reading = { ocr: ocr_enabled && app.ocr !== null, language: code, split: split ?? app.config.ocr.split }
+  return { ...reading, onDuplicate, date: document_date, createdBy: actor.id }
 }

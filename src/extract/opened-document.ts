@@ -57,6 +57,8 @@ export interface OpenedDocument {
   thumbnail(box: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array | null>
   /** Returns a PDF/A-2u with these words behind the pages, by number. Throws ReadFailure NOT_CONVERTIBLE. Missing for types without pages. */
   pdfa?(texts: ReadonlyMap<number, PageText>, info: RenditionInfo): Promise<Uint8Array>
+  /** Returns a file of the same type with these pages, counted from 1. Missing for types whose pages cannot be copied. */
+  copyPages?(pages: readonly number[]): Promise<Uint8Array>
   close(): void
 }
 

@@ -10,6 +10,7 @@ import { ReadFailure, type ReadFailureCode } from '../ports/document-reader.ts'
 import { notifyCompleted, notifyFailed } from './notify-owner.ts'
 import { type DocumentToRead, readPages, withOpenFile } from './ocr-pages-job.ts'
 import { smallTexts } from './small-texts.ts'
+import { splitDocument } from './split/split-document.ts'
 
 type ExtractionJob = Job<'ocr' | 'extract'>
 
@@ -45,7 +46,9 @@ async function run(
   await withOpenFile({ app, job, document, signal }, async (reading) => {
     if (!(await extraction.hasOutline(app.db, document.id))) {
       const outline = await app.reader.outline(reading.file, { signal })
-      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, withOcr))
+      await splitDocument(reading, outline, (work) => withLease(app, job, work))
+      const { ocr_enabled } = (await extraction.findReadable(app.db, document.id)) ?? document
+      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, withOcr && ocr_enabled))
     }
     await readAllPages(reading, job)
   })

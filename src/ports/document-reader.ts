@@ -78,6 +78,16 @@ export interface RenditionInfo {
   readonly sha256: string
 }
 
+/** What a page says about the splitting of its file. */
+export interface PageMark {
+  readonly page: number
+  readonly isBlank: boolean
+  /** the page is a separator sheet */
+  readonly isSeparator: boolean
+  /** archive serial number on the page */
+  readonly serialNumber: number | null
+}
+
 export interface ReadOptions {
   readonly signal?: AbortSignal
 }
@@ -94,6 +104,10 @@ export interface DocumentReader {
     type: 'image/webp' | 'image/jpeg',
     options?: ReadOptions,
   ): Promise<Uint8Array | null>
+  /** Returns the marks of pages, counted from 1. Pages without a picture have none. */
+  marks(file: FileToRead, pages: readonly number[], withBarcodes: boolean, options?: ReadOptions): Promise<readonly PageMark[]>
+  /** Returns a file with these pages, counted from 1. Equal pages give equal bytes. Throws ReadFailure FILE_CORRUPT for types without pages. */
+  copyPages(file: FileToRead, pages: readonly number[], options?: ReadOptions): Promise<Uint8Array>
   /** Number of files that can be read at the same time. */
   readonly slots: number
   close(): Promise<void>

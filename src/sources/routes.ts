@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { splitModes } from '../documents/store-document.ts'
 import { listOf, moment } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
@@ -36,6 +37,7 @@ export const Fields = z.object({
   sync_interval: Interval.optional(),
   recursive: z.boolean().default(true),
   file_patterns: patterns.default([]),
+  split: z.enum(splitModes).nullish(),
   owner: z.string().max(200).optional(),
 })
 export const Changes = z.object({
@@ -46,6 +48,7 @@ export const Changes = z.object({
   sync_interval: Interval.optional(),
   recursive: z.boolean().optional(),
   file_patterns: patterns.optional(),
+  split: z.enum(splitModes).nullish(),
   status: z.enum(['active', 'disabled']).optional(),
 })
 export const AddressFields = z.object({ type: Type, ...address, recursive: z.boolean().default(true) })

@@ -7,7 +7,7 @@ import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
 import { assertDeletable } from '../documents/retention.ts'
-import { resolveOwner } from '../documents/store-document.ts'
+import { resolveOwner, type SplitMode } from '../documents/store-document.ts'
 import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
@@ -27,6 +27,8 @@ export interface NewSource extends SourceTarget {
   name: string
   sync_interval?: number | undefined
   file_patterns: readonly string[]
+  /** null: as configured */
+  split?: SplitMode | null | undefined
   /** id or name of the owner (admins only) */
   owner?: string | undefined
 }

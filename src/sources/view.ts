@@ -1,5 +1,6 @@
 /** API views of sources, syncs and rollbacks. */
 import { z } from 'zod'
+import { splitModes } from '../documents/store-document.ts'
 import type { Source } from './sources.ts'
 import type { SyncStatus } from './sync/start-sync.ts'
 
@@ -19,6 +20,7 @@ export const SourceAnswer = z.object({
   document_count: z.int(),
   sync_interval: z.int(),
   recursive: z.boolean(),
+  split: z.enum(splitModes).nullable().describe('How PDFs become several documents. null: as `ocr.split` of the server.'),
   file_patterns: z.array(z.string()),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),
@@ -79,6 +81,7 @@ export const view = (source: Source): z.infer<typeof SourceAnswer> => ({
   document_count: source.document_count,
   sync_interval: source.sync_interval,
   recursive: source.recursive,
+  split: source.split,
   file_patterns: source.file_patterns,
   created_at: source.created_at.toISOString(),
   updated_at: source.updated_at.toISOString(),

@@ -28,6 +28,8 @@ function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline |
     },
     page: async () => ({ text: 'from the picture', confidence: 0.5, words: [], angle: 0, width: 1, height: 1 }),
     thumbnail: async () => null,
+    marks: async () => [],
+    copyPages: async () => new Uint8Array(),
     close: async () => {},
   }
   return { reader, asked }

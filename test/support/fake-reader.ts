@@ -27,6 +27,8 @@ export function fakeReader(
       return { text: (await onPage(page, options)) ?? `text of page ${page}`, confidence: 0.5, words: [], angle: 0, ...size }
     },
     thumbnail: async () => null,
+    marks: async () => [],
+    copyPages: async () => new Uint8Array(),
     close: async () => {},
   }
 }

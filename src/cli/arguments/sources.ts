@@ -1,5 +1,5 @@
 /** Sources in arguments: look-up, flags and columns. */
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
 import { isId } from '../../id.ts'
@@ -71,6 +71,7 @@ export interface SourceFlags extends AddressFlags {
   interval?: string
   recursive?: boolean
   pattern?: string[]
+  split?: 'none' | 'blank' | 'barcode'
 }
 
 /** Adds the flags of address and credentials. */
@@ -90,6 +91,7 @@ export const addSourceFlags = (command: Command): Command =>
     .option('--recursive', 'include subfolders')
     .option('--no-recursive', 'exclude subfolders')
     .option('--pattern <glob>', 'only matching files, e.g. *.pdf or in/**/*.txt; !tmp/** excludes; repeatable', collectValues)
+    .addOption(new Option('--split <mode>', 'split PDFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
 
 /** Reads the password if a flag asks for it, else returns undefined. */
 export async function readSourcePassword(
@@ -102,7 +104,7 @@ export async function readSourcePassword(
 
 /** Converts the flags to fields of the API. */
 export async function readSourceFields(cli: Cli, flags: SourceFlags) {
-  const { name, address: url, username, interval, recursive, pattern } = flags
+  const { name, address: url, username, interval, recursive, pattern, split } = flags
   return {
     name,
     url,
@@ -111,5 +113,6 @@ export async function readSourceFields(cli: Cli, flags: SourceFlags) {
     sync_interval: interval === undefined ? undefined : Math.round(parseDurationFlag('--interval', interval) / 1000),
     recursive,
     file_patterns: pattern?.filter((glob) => glob !== ''),
+    split,
   }
 }

@@ -13,6 +13,7 @@ export interface UploadFlags {
   label: string[]
   createLabels?: boolean
   language?: string
+  split?: 'none' | 'blank' | 'barcode'
   ocr: boolean
   owner?: string
   metadata: string[]
@@ -34,6 +35,7 @@ export const addUploadFlags = (command: Command): Command =>
     .option('--label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
     .option('--create-labels', 'create labels that do not exist')
     .option('--language <codes>', 'OCR languages, e.g. eng or deu+eng')
+    .addOption(new Option('--split <mode>', 'split PDFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
     .option('--no-ocr', 'use only the text layer of the file')
     .option('--owner <user>', 'owner: user name, e-mail address or id (for admins)')
     .option('--metadata <key=value>', 'metadata entry; repeatable', collectValues, [])
@@ -47,12 +49,13 @@ export const addUploadFlags = (command: Command): Command =>
 
 /** Converts the flags to options of an upload. Throws Failure USAGE. */
 export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {
-  const { label, language, ocr, owner, metadata, date, onDuplicate, concurrency } = flags
+  const { label, language, split, ocr, owner, metadata, date, onDuplicate, concurrency } = flags
   return {
     command,
     options: {
       labels: label.length === 0 ? undefined : label.join(','),
       language,
+      split,
       ocr_enabled: ocr,
       owner,
       metadata: metadata.length === 0 ? undefined : parseKeyValues('--metadata', metadata),

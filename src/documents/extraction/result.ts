@@ -11,7 +11,10 @@ import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
 import { writeRevision } from '../revisions.ts'
 import { toRow } from './page-words.ts'
 
-export type ReadableDocument = Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count'>
+export type ReadableDocument = Pick<
+  Row<'documents'>,
+  'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count' | 'ocr_enabled'
+>
 
 /** Pages inserted by one statement. */
 const batchSize = 500
@@ -35,7 +38,7 @@ export interface PageCounts {
 export const findReadable = (db: Db, id: string): Promise<ReadableDocument | undefined> =>
   db
     .selectFrom('live_documents')
-    .select(['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count'])
+    .select(['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled'])
     .where('id', '=', id)
     .executeTakeFirst()
 

@@ -1,5 +1,5 @@
 /** Messages between the server and its reader processes. */
-import type { FileToRead, Outline, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
+import type { FileToRead, Outline, PageMark, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 import type { Box, Limits } from '../opened-document.ts'
 
@@ -13,6 +13,8 @@ export type Work =
   | { readonly kind: 'outline'; readonly file: FileToRead }
   | { readonly kind: 'page'; readonly file: FileToRead; readonly page: number; readonly language: string }
   | { readonly kind: 'thumbnail'; readonly file: FileToRead; readonly box: Box; readonly type: 'image/webp' | 'image/jpeg' }
+  | { readonly kind: 'marks'; readonly file: FileToRead; readonly pages: readonly number[]; readonly withBarcodes: boolean }
+  | { readonly kind: 'part'; readonly file: FileToRead; readonly pages: readonly number[] }
 
 /** Every message after the first. */
 export interface WorkMessage {
@@ -28,4 +30,6 @@ export type Answer =
   | { readonly outline: Outline }
   | { readonly page: ReadPage }
   | { readonly thumbnail: Uint8Array | null }
+  | { readonly marks: readonly PageMark[] }
+  | { readonly part: Uint8Array }
   | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

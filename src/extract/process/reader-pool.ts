@@ -169,6 +169,9 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
       return request('page', { file, page, language }, pageTimeoutMs, signal)
     },
     thumbnail: (file, box, type, { signal } = {}) => request('thumbnail', { file, box, type }, thumbnailTimeoutMs, signal),
+    marks: (file, pages, withBarcodes, { signal } = {}) =>
+      request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, signal),
+    copyPages: (file, pages, { signal } = {}) => request('part', { file, pages }, outlineTimeoutMs, signal),
     async close() {
       isClosed = true
       for (const timer of idle.values()) clearTimeout(timer)

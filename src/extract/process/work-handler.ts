@@ -3,7 +3,7 @@ import { statSync } from 'node:fs'
 import sharp from 'sharp'
 import { engines } from '../../ocr/engines/registry.ts'
 import { prepareImage, recognizePage } from '../../ocr/recognize.ts'
-import { type FileToRead, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
+import { type FileToRead, type PageMark, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
 import type { OcrEngine } from '../../ports/ocr-engine.ts'
 import { type OpenedFile, openFile, toReadFailure } from '../extract.ts'
 import { fileSource } from '../opened-document.ts'
@@ -55,12 +55,28 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     return { ...rest, text: removeInvalidCharacters(joined), words: validWords, ...picture.page }
   }
 
+  async function readMarks(opened: OpenedFile, pages: readonly number[], withBarcodes: boolean): Promise<PageMark[]> {
+    const { markPage } = await import('../split/page-marks.ts')
+    const marks: PageMark[] = []
+    for (const page of pages) marks.push(await markPage(opened, page, withBarcodes))
+    return marks
+  }
+
   async function handle(work: Work): Promise<Answer> {
     const opened = await open(work.file)
-    if (work.kind === 'outline')
-      return { outline: { mimeType: opened.mimeType, hasReader: opened.hasReader, ...(await opened.contents()) } }
-    if (work.kind === 'page') return { page: await readPage(opened, work.page, work.language) }
-    return { thumbnail: await opened.thumbnail(work.box, work.type) }
+    switch (work.kind) {
+      case 'outline':
+        return { outline: { mimeType: opened.mimeType, hasReader: opened.hasReader, ...(await opened.contents()) } }
+      case 'page':
+        return { page: await readPage(opened, work.page, work.language) }
+      case 'thumbnail':
+        return { thumbnail: await opened.thumbnail(work.box, work.type) }
+      case 'marks':
+        return { marks: await readMarks(opened, work.pages, work.withBarcodes) }
+      case 'part':
+        if (!opened.copyPages) throw new ReadFailure('FILE_CORRUPT', `Pages of ${opened.mimeType} cannot be copied.`)
+        return { part: await opened.copyPages(work.pages) }
+    }
   }
   return (work) =>
     handle(work).catch((problem) => {

@@ -118,6 +118,10 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       return encodeThumbnail(sharp(pixels, { raw: { width, height, channels: 4 } }), box, type)
     },
 
+    async copyPages(pages) {
+      return (await import('../../split/copy-pages.ts')).copyPages(source.read(), pages)
+    },
+
     close() {
       images?.then((document) => document.close()).catch(() => {})
       texts?.then((document) => document.close()).catch(() => {})

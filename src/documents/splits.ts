@@ -1,0 +1,86 @@
+/** Splitting of documents: the parts of a file become documents of their own, and the original stays. */
+import { sql } from 'kysely'
+import type { App } from '../app.ts'
+import type { Db, Trx } from '../db/pool.ts'
+import type { DocumentWarning } from '../db/schema-documents.ts'
+import type { StagedFile } from '../ports/file-store.ts'
+import { defaultTitle } from './file-names.ts'
+import { writeRevision } from './revisions.ts'
+import { storeDocument } from './store-document.ts'
+
+export interface Part {
+  staged: StagedFile
+  /** archive serial number on its pages */
+  serialNumber: number | null
+}
+
+/** Returns how to split a document when it is read; null: not at all, or it was done before. */
+export async function findSplitMode(db: Db, id: string): Promise<'blank' | 'barcode' | null> {
+  const row = await db.selectFrom('live_documents').select('split').where('id', '=', id).executeTakeFirst()
+  return row?.split ?? null
+}
+
+/**
+ * Creates a document for each part, with labels, metadata and owner of the original, which keeps its file and its text layer; OCR is left to
+ * the parts. Call `staged.confirm()` of all parts after the commit.
+ */
+export async function recordParts(app: App, trx: Trx, id: string, parts: readonly Part[]): Promise<void> {
+  const original = await trx
+    .selectFrom('live_documents as documents')
+    .innerJoin('document_versions as version', (join) =>
+      join.onRef('version.document_id', '=', 'documents.id').onRef('version.number', '=', 'documents.current_version'),
+    )
+    .select([
+      'owner_id',
+      'title',
+      'documents.filename',
+      'metadata',
+      'documents.ocr_enabled',
+      'documents.language',
+      'document_date',
+      'date_source',
+    ])
+    .select([
+      'version.created_by',
+      sql<string[]>`array(select label_id from document_labels where document_id = documents.id)`.as('labels'),
+    ])
+    .where('documents.id', '=', id)
+    .executeTakeFirst()
+  if (!original) return
+  const stem = defaultTitle(original.filename)
+  for (const [index, { staged, serialNumber }] of parts.entries())
+    await storeDocument(app, trx, original.owner_id, staged, {
+      filename: `${stem}-${index + 1}${original.filename.slice(stem.length)}`,
+      title: `${original.title} (${index + 1} of ${parts.length})`,
+      labelIds: original.labels,
+      metadata: { ...original.metadata, ...asn(serialNumber) },
+      ocr: original.ocr_enabled,
+      language: original.language ?? app.config.ocr.default_language,
+      date: original.date_source === 'user' ? (original.document_date ?? undefined) : undefined,
+      onDuplicate: 'allow',
+      createdBy: original.created_by,
+      splitFrom: id,
+    })
+  await finishSplit(app, trx, id, { ocr_enabled: false, metadata: { split_into: parts.length } })
+}
+
+/** Records that a document stays whole: it is one document with this serial number, or it could not be split. */
+export async function recordUnsplit(
+  app: App,
+  trx: Trx,
+  id: string,
+  serialNumber: number | null,
+  warning: DocumentWarning | null,
+): Promise<void> {
+  await finishSplit(app, trx, id, { metadata: asn(serialNumber), ...(warning && { warnings: JSON.stringify([warning]) }) })
+}
+
+const asn = (serialNumber: number | null): { asn?: number } => (serialNumber === null ? {} : { asn: serialNumber })
+
+const finishSplit = (
+  app: App,
+  trx: Trx,
+  id: string,
+  { metadata, ...columns }: { metadata: Record<string, number>; ocr_enabled?: false; warnings?: string },
+): Promise<void> =>
+  writeRevision(app, trx, id, { ...columns, split: null, metadata: sql`metadata || ${JSON.stringify(metadata)}::jsonb` as never })

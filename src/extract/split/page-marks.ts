@@ -1,0 +1,63 @@
+/** Marks on pages at which a file is split into documents: blank pages, separator sheets and archive serial numbers. */
+import sharp from 'sharp'
+import type { GrayImage } from '../../ocr/illumination.ts'
+import type { PageMark } from '../../ports/document-reader.ts'
+import type { OpenedDocument, Picture } from '../opened-document.ts'
+import { readBarcodeTexts } from './barcodes.ts'
+
+/** Texts on separator sheets, without spaces and hyphens. */
+const separatorTexts = new Set(['DMSSPLIT', 'PATCHT'])
+const serialNumber = /^ASN[ -]?(\d{1,9})$/i
+
+/** Longer side of the picture in which blank pages are recognized: 100 dpi of A4, so that dust vanishes and letters do not. */
+const blankSide = 1170
+/** Longer side above which barcodes become no easier to read. */
+const barcodeSide = 2400
+/** Share of the page at each edge that may have shadows and punch holes. */
+const edgeShare = 0.05
+/** A pixel is ink if it is darker than this share of the paper. Print that shows through from the other side is brighter. */
+const inkRatio = 0.6
+/** Share of ink pixels up to which a page is blank: half a dozen letters have more. */
+const maxInkShare = 0.00006
+
+/** Returns the mark of a page, counted from 1. Reads barcodes if `withBarcodes`. */
+export async function markPage(opened: OpenedDocument, page: number, withBarcodes: boolean): Promise<PageMark> {
+  const picture = await opened.picture(page)
+  const none = { page, isSeparator: false, serialNumber: null }
+  if (picture === null) return { ...none, isBlank: false }
+  const isBlank = picture.text.trim() === '' && isBlankPicture(await shrink(picture, blankSide))
+  if (isBlank || !withBarcodes) return { ...none, isBlank }
+  const texts = await readBarcodeTexts(await shrink(picture, barcodeSide))
+  const digits = texts.map((text) => serialNumber.exec(text)?.[1]).find((found) => found !== undefined)
+  return {
+    page,
+    isBlank,
+    isSeparator: texts.some((text) => separatorTexts.has(text.replace(/[\s-]/g, '').toUpperCase())),
+    serialNumber: digits === undefined ? null : Number(digits),
+  }
+}
+
+async function shrink({ gray, width, height }: Picture, longSide: number): Promise<GrayImage> {
+  if (Math.max(width, height) <= longSide) return { gray, width, height }
+  const image = sharp(gray, { raw: { width, height, channels: 1 }, limitInputPixels: false })
+  const { data, info } = await image
+    .resize({ width: longSide, height: longSide, fit: 'inside' })
+    .toColourspace('b-w')
+    .raw()
+    .toBuffer({ resolveWithObject: true })
+  return { gray: data, width: info.width, height: info.height }
+}
+
+/** Returns whether the middle of a page is paper without ink. The paper is the median, so that coloured sheets are blank too. */
+function isBlankPicture({ gray, width, height }: GrayImage): boolean {
+  const [marginX, marginY] = [Math.round(width * edgeShare), Math.round(height * edgeShare)]
+  const histogram = new Uint32Array(256)
+  for (let y = marginY; y < height - marginY; y++)
+    for (let at = y * width + marginX; at < (y + 1) * width - marginX; at++) histogram[gray[at]!]!++
+  const count = (width - 2 * marginX) * (height - 2 * marginY)
+  let paper = 255
+  for (let above = histogram[255]!; paper > 0 && above < count / 2; above += histogram[paper]!) paper--
+  let ink = 0
+  for (let value = 0; value < paper * inkRatio; value++) ink += histogram[value]!
+  return ink <= count * maxInkShare
+}

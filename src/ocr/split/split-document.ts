@@ -1,0 +1,73 @@
+/** Splits the file of a document into documents when it is read for the first time. */
+import type { App } from '../../app.ts'
+import type { Trx } from '../../db/pool.ts'
+import { findSplitMode, recordParts, recordUnsplit } from '../../documents/splits.ts'
+import { type Outline, type PageMark, ReadFailure } from '../../ports/document-reader.ts'
+import type { StagedFile } from '../../ports/file-store.ts'
+import type { DocumentToRead } from '../ocr-pages-job.ts'
+import { type PlannedPart, planParts } from './plan-parts.ts'
+
+/** Pages whose marks one request to the reader returns. */
+const pagesPerRequest = 10
+/** Maximum number of parts of a file. */
+const maxParts = 500
+
+/**
+ * Splits a document if its upload or source asks for it and its pages say where. `commit` runs a transaction under the lease of the job; the
+ * parts appear in it together, once. A file that cannot be split stays whole, with a warning.
+ */
+export async function splitDocument(
+  reading: DocumentToRead,
+  outline: Outline,
+  commit: (work: (trx: Trx) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const { app, document } = reading
+  const mode = await findSplitMode(app.db, document.id)
+  if (mode === null) return
+  const staged: StagedFile[] = []
+  try {
+    const parts = planParts(await readMarks(reading, outline, mode === 'barcode'), mode)
+    if (parts.length > maxParts)
+      throw new ReadFailure('FILE_TOO_COMPLEX', `It would become ${parts.length} documents; ${maxParts} are allowed.`)
+    if (parts.length < 2) return await commit((trx) => recordUnsplit(app, trx, document.id, parts[0]?.serialNumber ?? null, null))
+    for (const part of parts) staged.push(await stagePart(reading, part))
+    await commit((trx) =>
+      recordParts(
+        app,
+        trx,
+        document.id,
+        parts.map(({ serialNumber }, index) => ({ serialNumber, staged: staged[index] as StagedFile })),
+      ),
+    )
+    for (const file of staged) await file.confirm()
+  } catch (error) {
+    if (!(error instanceof ReadFailure)) throw error
+    const warning = { code: 'not_split', message: `The file was not split: ${error.message}` }
+    await commit((trx) => recordUnsplit(app, trx, document.id, null, warning))
+  } finally {
+    for (const file of staged) await file.discard()
+  }
+}
+
+async function readMarks({ app, file, signal }: DocumentToRead, { pages }: Outline, withBarcodes: boolean): Promise<PageMark[]> {
+  // Attached files follow the pages, without a size.
+  const numbers = pages.filter(({ width }) => width !== null).map(({ page }) => page)
+  const max = app.config.ocr.max_pages
+  if (numbers.length > max) throw new ReadFailure('FILE_TOO_COMPLEX', `It has ${numbers.length} pages; ocr.max_pages is ${max}.`)
+  const marks: PageMark[] = []
+  for (let from = 0; from < numbers.length; from += pagesPerRequest)
+    marks.push(...(await app.reader.marks(file, numbers.slice(from, from + pagesPerRequest), withBarcodes, { signal })))
+  return marks
+}
+
+async function stagePart({ app, file, signal }: DocumentToRead, { pages }: PlannedPart): Promise<StagedFile> {
+  const bytes = await app.reader.copyPages(file, pages, { signal })
+  return stageBytes(app, bytes)
+}
+
+function stageBytes(app: App, bytes: Uint8Array): Promise<StagedFile> {
+  async function* source() {
+    yield bytes
+  }
+  return app.files.stage(source(), bytes.length)
+}

@@ -1,0 +1,97 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { expect, test } from 'vitest'
+import { prepareZXingModule, writeBarcode } from 'zxing-wasm/writer'
+import type { Client } from '../../src/client/client.ts'
+import type { DocumentView } from '../../src/documents/view.ts'
+import { startApp, upload } from '../support/app.ts'
+import { type PdfPageSpec, pdf } from '../support/data/pdf-file.ts'
+
+const wasm = readFileSync(createRequire(import.meta.url).resolve('zxing-wasm/writer/zxing_writer.wasm'))
+prepareZXingModule({ overrides: { wasmBinary: wasm.buffer as ArrayBuffer } })
+
+const page = (word: string): PdfPageSpec => ({ text: [`The ${word} page has enough letters to need no OCR at all.`] })
+const blank: PdfPageSpec = { draw: '0.9 g 0 0 595 842 re f' }
+
+/** A page with a barcode, drawn as squares of four points. */
+async function sheet(text: string, format: 'QRCode' | 'Code128', more: PdfPageSpec = {}): Promise<PdfPageSpec> {
+  const { symbol } = await writeBarcode(text, { format, scale: 1 })
+  const squares = Array.from(symbol.data, (value, at) =>
+    value === 0 ? `${100 + (at % symbol.width) * 4} ${600 - Math.floor(at / symbol.width) * 4} 4 4 re` : '',
+  )
+  return { draw: `${squares.filter(Boolean).join(' ')} f `, ...more }
+}
+
+const partsOf = async (client: Client, id: string): Promise<DocumentView[]> => {
+  const { data } = await client.documents.page({ sort: 'title', order: 'asc' })
+  const parts = data.filter(({ split_from }) => split_from === id)
+  return Promise.all(parts.map((part) => client.documents.get(part.id)))
+}
+
+test('split=barcode: separator sheets and serial numbers begin documents; sheets and their blank backs are dropped', async () => {
+  const { asAda, runJobs } = await startApp()
+  const label = await asAda.labels.create({ name: 'post', color: '#336699' })
+  const pages = [
+    ...[page('first'), page('second'), await sheet('PATCH-T', 'Code128'), blank],
+    ...[page('third'), await sheet('DMS-SPLIT', 'QRCode'), page('fourth'), await sheet('ASN00042', 'QRCode', page('fifth')), page('sixth')],
+  ]
+  const { id } = await upload(asAda, 'stack.pdf', pdf({ pages }), { split: 'barcode', labels: label.id, metadata: { box: 7 } })
+  await runJobs(['ocr'])
+  const parts = await partsOf(asAda, id)
+  const words = parts.map(({ content = '' }) => content.match(/first|second|third|fourth|fifth|sixth/g))
+  expect(words).toEqual([['first', 'second'], ['third'], ['fourth'], ['fifth', 'sixth']])
+  expect(parts.map(({ title, filename, page_count }) => [title, filename, page_count])).toEqual([
+    ['stack (1 of 4)', 'stack-1.pdf', 2],
+    ['stack (2 of 4)', 'stack-2.pdf', 1],
+    ['stack (3 of 4)', 'stack-3.pdf', 1],
+    ['stack (4 of 4)', 'stack-4.pdf', 2],
+  ])
+  expect(parts.map(({ metadata }) => [metadata.asn, metadata.box])).toEqual([
+    [undefined, 7],
+    [undefined, 7],
+    [undefined, 7],
+    [42, 7],
+  ])
+  expect(parts.every(({ labels, status }) => labels[0] === 'post' && status === 'completed')).toBe(true)
+  expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', metadata: { split_into: 4 }, split_from: null })
+})
+
+test('split=blank: blank pages separate documents, also several and those at the ends; other PDFs stay whole', async () => {
+  const { asAda, runJobs } = await startApp()
+  const stack = pdf({ pages: [blank, page('first'), blank, blank, page('second'), page('third'), blank] })
+  const { id } = await upload(asAda, 'stack.pdf', stack, { split: 'blank' })
+  const { id: whole } = await upload(asAda, 'whole.pdf', pdf({ pages: [page('first'), page('second'), blank] }), { split: 'blank' })
+  const { id: unasked } = await upload(asAda, 'unasked.pdf', stack, { on_duplicate: 'allow' })
+  await runJobs(['ocr'])
+  expect((await partsOf(asAda, id)).map(({ page_count }) => page_count)).toEqual([1, 2])
+  for (const other of [whole, unasked]) {
+    expect(await partsOf(asAda, other)).toEqual([])
+    expect((await asAda.documents.get(other)).metadata).not.toHaveProperty('split_into')
+  }
+})
+
+test('split=barcode: one document with a serial number stays whole and gets the number', async () => {
+  const { asAda, runJobs } = await startApp()
+  const pages = [await sheet('ASN 7', 'Code128', page('first')), page('second')]
+  const { id } = await upload(asAda, 'one.pdf', pdf({ pages }), { split: 'barcode' })
+  await runJobs(['ocr'])
+  expect(await asAda.documents.get(id)).toMatchObject({ metadata: { asn: 7 }, page_count: 2, warnings: [] })
+  expect(await partsOf(asAda, id)).toEqual([])
+})
+
+test('a PDF with too many pages stays whole, with the warning not_split; a second read does not split', async () => {
+  const { asAda, runJobs } = await startApp({ 'ocr.max_pages': 2 })
+  const { id } = await upload(asAda, 'long.pdf', pdf({ pages: [page('first'), blank, page('second')] }), { split: 'blank' })
+  await runJobs(['ocr'])
+  const { warnings, status } = await asAda.documents.get(id)
+  expect(status).toBe('completed')
+  expect(warnings).toEqual([{ code: 'not_split', message: expect.stringContaining('ocr.max_pages is 2') }])
+  await asAda.documents.retryOcr(id)
+  await runJobs(['ocr'])
+  expect(await partsOf(asAda, id)).toEqual([])
+})
+
+test('400 for an unknown split', async () => {
+  const { asAda } = await startApp()
+  await expect(upload(asAda, 'a.pdf', pdf({ pages: [page('x')] }), { split: 'sometimes' as 'none' })).rejects.toMatchObject({ status: 400 })
+})

@@ -26,14 +26,12 @@ import { documentResponse, PagesAnswer, PagesQuery, pagesResponse, textResponse,
 import * as documents from './documents.ts'
 import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
-import { openGroupCommit, type StoreInGroup } from './store-new.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
-import { type UploadQuery, uploadMany, uploadOne } from './upload-forms.ts'
-import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './upload-requests.ts'
+import { type UploadQuery, uploadMany, uploadOne } from './uploads/forms.ts'
+import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './uploads/requests.ts'
+import { openGroupCommit, type StoreInGroup } from './uploads/store-new.ts'
 import { type Document, DocumentAnswer, etag, excerptLength, headLength, ListAnswer, TextSource, trashView, view } from './view.ts'
-
-const Status = z.enum(['pending', 'processing', 'completed', 'failed'])
 
 const ListedAnswer = DocumentAnswer.omit({ content_truncated: true, deleted_at: true, purge_at: true })
 /** `fields=content` returns the whole text, which is never truncated. */
@@ -44,7 +42,7 @@ export const listQuery = (app: App) =>
     ...pageQuery(app.config),
     sort: z.enum(sortable).default('created_at'),
     order: z.enum(['asc', 'desc']).default('desc'),
-    status: commaList(Status).optional(),
+    status: commaList(DocumentAnswer.shape.status).optional(),
     source_id: z.uuid().optional(),
     text_source: commaList(TextSource).optional().describe('`none,empty`: documents without text.'),
     split_from: z.uuid().optional().describe('The parts of this document.'),

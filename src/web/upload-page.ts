@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { BulkAnswer } from '../documents/upload-forms.ts'
+import type { BulkAnswer } from '../documents/uploads/forms.ts'
 import { formatBytes, html, type Markup } from '../http/html.ts'
 import { layout } from './layout.ts'
 import type { Visit } from './visit.ts'

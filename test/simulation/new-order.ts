@@ -192,7 +192,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
   commit({
     label: 'commit',
-    mirrors: ['documents/upload-requests.ts', 'storeOne'],
+    mirrors: ['documents/uploads/requests.ts', 'storeOne'],
     run(world, self) {
       actorOf(world, self).outcome = 'done'
       return ended(world, self, 'keep')

@@ -11,10 +11,8 @@ import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
 import { writeRevision } from '../revisions.ts'
 import { toRow } from './page-words.ts'
 
-export type ReadableDocument = Pick<
-  Row<'documents'>,
-  'id' | 'owner_id' | 'filename' | 'mime_type' | 'sha256' | 'status' | 'page_count' | 'ocr_enabled'
->
+const readableColumns = ['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled'] as const
+export type ReadableDocument = Pick<Row<'documents'>, (typeof readableColumns)[number]>
 
 /** Pages inserted by one statement. */
 const batchSize = 500
@@ -36,11 +34,7 @@ export interface PageCounts {
 
 /** Returns the columns that readers need; undefined if the document was deleted. */
 export const findReadable = (db: Db, id: string): Promise<ReadableDocument | undefined> =>
-  db
-    .selectFrom('live_documents')
-    .select(['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled'])
-    .where('id', '=', id)
-    .executeTakeFirst()
+  db.selectFrom('live_documents').select(readableColumns).where('id', '=', id).executeTakeFirst()
 
 /** Starts or restarts extraction. Clears claims and failures of earlier attempts; finished pages stay. */
 export async function startExtraction(app: App, trx: Trx, { id, owner_id }: ReadableDocument): Promise<void> {

@@ -11,7 +11,7 @@ import { requireDocument } from '../access.ts'
 import { textResponse, versionTextResponse } from '../content.ts'
 import { fileOptions, limitsFor, readCost } from '../routes.ts'
 import { compareLargeFiles, openStoredFile } from '../stored-files.ts'
-import { withStagedFiles } from '../upload-requests.ts'
+import { withStagedFiles } from '../uploads/requests.ts'
 import { DocumentAnswer, view } from '../view.ts'
 import * as versions from './versions.ts'
 

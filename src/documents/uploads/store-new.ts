@@ -2,12 +2,12 @@
  * Group commit of uploads: files of concurrent requests are stored by one transaction with one statement for each table. A round trip takes
  * longer than its statement, and each commit waits for the disk: bench/upload.ts, "400 × 10 kB".
  */
-import type { App } from '../app.ts'
-import { mapConcurrently } from '../concurrency.ts'
-import { isRolledBack, type Trx } from '../db/pool.ts'
-import { insertDocuments, type NewUpload } from './store-document.ts'
-import { lockOrCreateAll } from './stored-files.ts'
-import type { Document } from './view.ts'
+import type { App } from '../../app.ts'
+import { mapConcurrently } from '../../concurrency.ts'
+import { isRolledBack, type Trx } from '../../db/pool.ts'
+import { insertDocuments, type NewUpload } from '../store-document.ts'
+import { lockOrCreateAll } from '../stored-files.ts'
+import type { Document } from '../view.ts'
 
 /**
  * Stores the uploads whose bytes are not stored yet, and returns their documents. Empty files, and all but one upload of the same bytes, are

@@ -1,10 +1,10 @@
 /** Forms and answers of the upload routes. */
 import { z } from 'zod'
-import { booleanText, calendarDate, commaSeparated, jsonObject } from '../http/input.ts'
-import { visibleLine } from '../http/visible-text.ts'
-import * as settings from '../settings/settings.ts'
-import { splitModes } from './store-document.ts'
-import { DocumentAnswer } from './view.ts'
+import { booleanText, calendarDate, commaSeparated, jsonObject } from '../../http/input.ts'
+import { visibleLine } from '../../http/visible-text.ts'
+import * as settings from '../../settings/settings.ts'
+import { splitModes } from '../store-document.ts'
+import { DocumentAnswer } from '../view.ts'
 
 const options = {
   ocr_enabled: booleanText.default(true),

@@ -10,7 +10,10 @@ const maxGarbageShare = 0.1
 const maxFrameSegments = 60
 
 const letters = /[\p{L}\p{N}]/gu
-const garbage = /[\ufffd\p{Co}\p{Cn}]|[\p{Cc}--[\n\t\r]]/gv
+/** Glyphs without a character. U+FFFE is a hyphen at a line end. */
+const garbage = /[[\ufffd\p{Co}\p{Cn}]--\ufffe]|[\p{Cc}--[\n\t\r]]/gv
+/** A private character that stands alone is a bullet or an icon. */
+const icon = /(?<![^\s])\p{Co}(?![^\s])/gu
 
 const countMatches = (text: string, pattern: RegExp): number => text.match(pattern)?.length ?? 0
 
@@ -20,6 +23,8 @@ export interface TextLayer {
   readonly text: string
   /** false: too much garbage, as from a font without a character map */
   readonly isTrusted: boolean
+  /** Whether glyphs without a character are missing in the text. */
+  readonly hasGaps: boolean
   /** whether the text alone proves that the page needs no OCR */
   readonly isConclusive: boolean
 }
@@ -33,19 +38,25 @@ function fixByteOrder(text: string): string {
   )
 }
 
-/** Assesses the text layer of a page. */
-export function assessTextLayer(stored: string): TextLayer {
-  const raw = fixByteOrder(stored)
+/** Assesses the text layer of a page. `isMapped` is false if its letters are codes of glyphs. */
+export function assessTextLayer(stored: string, isMapped = true): TextLayer {
+  const raw = fixByteOrder(stored).replace(icon, '•')
   const bad = countMatches(raw, garbage)
   const visible = raw.replace(/\s/g, '').length
-  const isTrusted = visible === 0 || bad / visible <= maxGarbageShare
+  const isTrusted = isMapped && (visible === 0 || bad / visible <= maxGarbageShare)
   const text = normalizeWhitespace(bad > 0 ? raw.replace(garbage, '') : raw)
-  return { text, isTrusted, isConclusive: isTrusted && visible >= maxCaptionLength && countMatches(text, letters) >= minLetters }
+  const hasGaps = bad > 0
+  return {
+    text,
+    isTrusted,
+    hasGaps,
+    isConclusive: isTrusted && !hasGaps && visible >= maxCaptionLength && countMatches(text, letters) >= minLetters,
+  }
 }
 
 /** Returns whether a page with this text layer and these objects needs OCR. */
 export function requiresOcr(layer: TextLayer, survey: { texts: number; imageShare: number; segments: number }): boolean {
-  if (!layer.isTrusted) return true
+  if (!layer.isTrusted || layer.hasGaps) return true
   if (layer.isConclusive) return false
   const letterCount = countMatches(layer.text, letters)
   if (letterCount >= minLetters) return survey.imageShare > 0.7

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
 import { bytesSource, type Limits } from '../../src/extract/opened-document.ts'
-import { parsePdfDate } from '../../src/extract/readers/pdf/pdf-text.ts'
+import { parsePdfDate } from '../../src/extract/readers/pdf/pdf-metadata.ts'
 import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
 import { assessTextLayer, joinTexts } from '../../src/extract/text-layer.ts'
 import { image, scan } from '../support/data/files.ts'
@@ -58,7 +58,7 @@ describe('which pages need OCR', () => {
 
   test('a text layer without meaning is not shown, and read again', () => {
     expect(assessTextLayer('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ isTrusted: false, text: 'ab' })
-    expect(assessTextLayer(`${sentence} \ue002`)).toMatchObject({ isTrusted: true, text: sentence })
+    expect(assessTextLayer(`${sentence} \ue002`)).toMatchObject({ isTrusted: true, hasGaps: false, text: `${sentence} •` })
   })
 
   test('a text layer with swapped bytes is put right', () => {

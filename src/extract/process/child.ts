@@ -15,6 +15,9 @@ if (!process.connected || process.ppid !== parentPid) killGroup()
 setPriority(niceness)
 startWatchdog({ parentPid, memoryBytes, deadlineNs })
 
+// PDF.js leaves rejections behind that belong to no call. A work whose own promise is lost ends by its deadline.
+process.on('unhandledRejection', (reason) => process.stderr.write(`unhandled rejection: ${reason}\n`))
+
 process.once('message', async (setup: Setup) => {
   const { openWorkHandler } = await import('./work-handler.ts')
   const handle = openWorkHandler(setup)

@@ -14,6 +14,8 @@ export interface PdfPageSpec {
   width?: number
   height?: number
   rotate?: number
+  /** references to annotations */
+  annots?: string
 }
 
 export interface PdfSpec {
@@ -26,12 +28,26 @@ export interface PdfSpec {
   /** further objects, numbered from 900 */
   objects?: Record<number, string>
   resources?: string
+  /** further fonts, beside F1 */
+  fonts?: string
+  /** further entries of the catalog */
+  catalog?: string
 }
 
 const escapePdf = (text: string): string => text.replace(/[\\()]/g, (letter) => `\\${letter}`)
 
 /** Writes a PDF of pages with lines of text and pictures. */
-export function pdf({ pages, info = {}, brokenPage, locked, attachment, objects = {}, resources = '' }: PdfSpec): Buffer {
+export function pdf({
+  pages,
+  info = {},
+  brokenPage,
+  locked,
+  attachment,
+  objects = {},
+  resources = '',
+  fonts = '',
+  catalog = '',
+}: PdfSpec): Buffer {
   const parts: { number: number; body: Buffer }[] = []
   const add = (number: number, ...chunks: (string | Uint8Array)[]): void => {
     parts.push({ number, body: Buffer.concat(chunks.map((chunk) => (typeof chunk === 'string' ? bytes(chunk) : chunk))) })
@@ -39,7 +55,7 @@ export function pdf({ pages, info = {}, brokenPage, locked, attachment, objects 
   const kids = pages.map((_, i) => `${10 + i * 3} 0 R`)
   if (brokenPage) kids.push('899 0 R')
   const files = attachment ? `/Names << /EmbeddedFiles << /Names [(${escapePdf(attachment.filename)}) 6 0 R] >> >>` : ''
-  add(1, `<< /Type /Catalog /Pages 2 0 R ${files} >>`)
+  add(1, `<< /Type /Catalog /Pages 2 0 R ${files} ${catalog} >>`)
   add(2, `<< /Type /Pages /Kids [${kids.join(' ')}] /Count ${kids.length} >>`)
   add(3, '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>')
   const entries = Object.entries(info).map(([key, value]) => `/${key} (${escapePdf(value)})`)
@@ -49,7 +65,7 @@ export function pdf({ pages, info = {}, brokenPage, locked, attachment, objects 
     add(6, `<< /Type /Filespec /F (${escapePdf(attachment.filename)}) /EF << /F 7 0 R >> >>`)
     add(7, `<< /Type /EmbeddedFile /Length ${attachment.content.length} >>\nstream\n${attachment.content}\nendstream`)
   }
-  pages.forEach(({ text = [], leading = 20, jpeg, draw = '', width = 595, height = 842, rotate = 0 }, i) => {
+  pages.forEach(({ text = [], leading = 20, jpeg, draw = '', width = 595, height = 842, rotate = 0, annots = '' }, i) => {
     const at = 10 + i * 3
     const share = jpeg?.share ?? 1
     const picture = jpeg ? `q ${width * share} 0 0 ${height * share} 0 0 cm /Im Do Q\n` : ''
@@ -59,7 +75,7 @@ export function pdf({ pages, info = {}, brokenPage, locked, attachment, objects 
     const images = jpeg ? `/XObject << /Im ${at + 2} 0 R >>` : ''
     add(
       at,
-      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${width} ${height}] /Rotate ${rotate} /Contents ${at + 1} 0 R /Resources << /Font << /F1 3 0 R >> ${images} ${resources} >> >>`,
+      `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 ${width} ${height}] /Rotate ${rotate} /Annots [${annots}] /Contents ${at + 1} 0 R /Resources << /Font << /F1 3 0 R ${fonts} >> ${images} ${resources} >> >>`,
     )
     add(at + 1, `<< /Length ${content.length} >>\nstream\n${content}\nendstream`)
     if (jpeg) {

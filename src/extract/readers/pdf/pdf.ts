@@ -11,13 +11,17 @@ import {
   type Picture,
 } from '../../opened-document.ts'
 import type { PartTools } from '../../parts.ts'
-import { assessTextLayer, requiresOcr } from '../../text-layer.ts'
+import { assessTextLayer, joinTexts, requiresOcr } from '../../text-layer.ts'
+import { maxTextLength } from '../decode.ts'
 import { encodeThumbnail, toGray } from '../image.ts'
-import { openPdfText, type PdfText, type PdfTextDocument } from './pdf-text.ts'
+import { findCompounds, joinHyphenatedWords, softLineEnd } from './page-text.ts'
+import { openPageTexts } from './page-texts.ts'
 import type { OpenPdfium, PdfiumDocument, PdfPage } from './pdfium.ts'
 
 /** Maximum number of pages. A crafted page tree can state any number. */
 const maxPages = 20_000
+/** Number of failures of PDFium after which a file is given up. */
+const maxCrashes = 4
 const pointsPerInch = 72
 /** Minimum longer side of a rendered page, in pixels. Small pages, such as labels, get a higher resolution. */
 const minLongSide = 1000
@@ -30,41 +34,48 @@ export interface PdfTools extends PartTools {
 
 /** Opens a PDF. Its methods throw ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX, READ_CRASHED. */
 export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
-  let texts: Promise<PdfTextDocument> | undefined
-  let images: Promise<PdfiumDocument> | undefined
+  let opened: Promise<PdfiumDocument> | undefined
+  let crashCount = 0
 
-  const openTexts = (): Promise<PdfTextDocument> => {
-    texts ??= openPdfText(source.read())
-    return texts
-  }
-  const openImages = (): Promise<PdfiumDocument> => {
-    images ??= tools.pdfium().then((open) => open(source.read()))
-    return images
-  }
-
-  /** Calls `work` with a page, counted from 1. Retries once with a new PDFium if the instance fails, because an earlier file may have damaged it. */
-  async function onPage<T>(number: number, work: (page: PdfPage) => T, isRetry = false): Promise<T> {
+  /** Calls `work`. Retries once with a new PDFium if the instance fails, because an earlier file may have damaged it. */
+  async function withPdfium<T>(work: (document: PdfiumDocument) => T, isRetry = false): Promise<T> {
     try {
-      const page = (await openImages()).page(number - 1)
-      const result = work(page)
-      page.close()
-      return result
+      opened ??= tools.pdfium().then((open) => open(source.read()))
+      return work(await opened)
     } catch (problem) {
       if (problem instanceof ReadFailure) throw problem
-      images = undefined
+      opened = undefined
       tools.dropPdfium()
-      if (isRetry) throw new ReadFailure('READ_CRASHED', `Rendering page ${number} failed: ${problem}`)
-      return onPage(number, work, true)
+      crashCount++
+      if (isRetry || crashCount > maxCrashes) throw new ReadFailure('READ_CRASHED', `PDFium failed: ${problem}`)
+      return withPdfium(work, true)
     }
   }
 
-  async function readPages(document: PdfTextDocument): Promise<{ pages: OutlinePage[]; skipped: number; damaged: number }> {
+  /** Calls `work` with a page, counted from 1. */
+  const onPage = <T>(number: number, work: (page: PdfPage) => T): Promise<T> =>
+    withPdfium((document) => {
+      const page = document.page(number - 1)
+      const result = work(page)
+      page.close()
+      return result
+    })
+  const texts = openPageTexts(source, { withPdfium, onPage })
+
+  async function readPages(pageCount: number): Promise<{ pages: OutlinePage[]; skipped: number; damaged: number }> {
     const pages: OutlinePage[] = []
     let damaged = 0
     let ocrPages = 0
-    for (let number = 1; number <= document.pageCount; number++) {
-      const content = await document.page(number).catch(() => null)
-      const layer = assessTextLayer(content?.text ?? '')
+    let textLength = 0
+    for (let number = 1; number <= pageCount; number++) {
+      // The rest of an endless text would be cut off anyway.
+      if (textLength > maxTextLength) {
+        pages.push({ page: number, text: '', needsOcr: false, width: null, height: null })
+        continue
+      }
+      const content = await texts.page(number)
+      const layer = assessTextLayer(content?.text ?? '', content?.isMapped)
+      textLength += layer.text.length
       // A page that cannot be surveyed cannot be rendered for OCR either.
       const survey = layer.isConclusive ? null : await onPage(number, (page) => page.survey()).catch(() => null)
       const isForOcr = survey !== null && requiresOcr(layer, survey)
@@ -76,38 +87,42 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
     return { pages, skipped: Math.max(0, ocrPages - tools.limits.maxPages), damaged }
   }
 
-  async function readAttachments(document: PdfTextDocument): Promise<OutlinePage[]> {
+  async function readAttachments(pageCount: number): Promise<OutlinePage[]> {
     const parts: OutlinePage[] = []
-    for (const part of await document.attachments()) {
+    for (const part of await texts.attachments()) {
       const text = `${part.filename}\n${await readAttachmentText(bytesSource(part.bytes, part.filename), tools).catch(() => '')}`.trim()
-      parts.push({ page: document.pageCount + parts.length + 1, text, needsOcr: false, width: null, height: null })
+      parts.push({ page: pageCount + parts.length + 1, text, needsOcr: false, width: null, height: null })
     }
     return parts
   }
 
   return {
     async contents(): Promise<Contents> {
-      const document = await openTexts()
-      if (document.pageCount > maxPages)
-        throw new ReadFailure('FILE_TOO_COMPLEX', `The PDF has ${document.pageCount} pages; ${maxPages} are allowed.`)
-      const { pages, skipped, damaged } = await readPages(document)
+      const pageCount = await texts.pageCount()
+      if (pageCount > maxPages) throw new ReadFailure('FILE_TOO_COMPLEX', `The PDF has ${pageCount} pages; ${maxPages} are allowed.`)
+      const { pages, skipped, damaged } = await readPages(pageCount)
       if (damaged === pages.length) throw new ReadFailure('FILE_CORRUPT', 'No page of the PDF can be read.')
-      const gapCounts = { ...(skipped > 0 && { pages_without_ocr: skipped }), ...(damaged > 0 && { pages_damaged: damaged }) }
-      const { metadata, date } = await document.metadata()
-      return { metadata: { ...metadata, ...gapCounts }, date, pages: [...pages, ...(await readAttachments(document))] }
+      const counts = {
+        page_count: pageCount,
+        ...(skipped > 0 && { pages_without_ocr: skipped }),
+        ...(damaged > 0 && { pages_damaged: damaged }),
+      }
+      const { metadata, date } = await texts.metadata()
+      const [first, ...others] = joinHyphens(pages)
+      const form = await texts.formText()
+      const text = form === '' ? first!.text : joinTexts(first!.text, form)
+      return { metadata: { ...metadata, ...counts }, date, pages: [{ ...first!, text }, ...others, ...(await readAttachments(pageCount))] }
     },
 
     async picture(number): Promise<Picture | null> {
-      const content = await openTexts()
-        .then((document) => document.page(number))
-        .catch((): PdfText | null => null)
-      const layer = assessTextLayer(content?.text ?? '')
+      const content = await texts.page(number)
+      const layer = assessTextLayer(content?.text ?? '', content?.isMapped)
       const { jpeg, ...size } = await onPage(number, (page) => ({ jpeg: page.jpeg(), width: page.width, height: page.height }))
       const direct = jpeg && (await toGray(sharp(jpeg, { limitInputPixels: tools.limits.maxPixels, failOn: 'none' })).catch(() => null))
       const picture = direct
         ? { ...direct, dpi: Math.round((direct.width / size.width) * pointsPerInch) }
         : await onPage(number, (page) => renderGray(page, tools.limits))
-      return { ...picture, text: layer.text, isTrusted: layer.isTrusted, page: size }
+      return { ...picture, text: joinHyphenatedWords(layer.text, new Set()), isTrusted: layer.isTrusted, page: size }
     },
 
     async thumbnail(box, type) {
@@ -123,12 +138,19 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
     },
 
     close() {
-      images?.then((document) => document.close()).catch(() => {})
-      texts?.then((document) => document.close()).catch(() => {})
-      images = undefined
-      texts = undefined
+      opened?.then((document) => document.close()).catch(() => {})
+      opened = undefined
+      texts.close()
     },
   }
+}
+
+/** Joins the words that were divided at line ends. Compounds are known from the whole document. */
+function joinHyphens(pages: readonly OutlinePage[]): OutlinePage[] {
+  const compounds = new Set<string>()
+  if (pages.some(({ text }) => text.includes(softLineEnd)))
+    for (const { text } of pages) for (const compound of findCompounds(text)) compounds.add(compound)
+  return pages.map((page) => ({ ...page, text: joinHyphenatedWords(page.text, compounds) }))
 }
 
 function renderGray(page: PdfPage, { dpi, maxPixels }: Limits) {

@@ -15,7 +15,37 @@ export interface PdfiumModule {
   _FPDF_GetPageWidthF(page: number): number
   _FPDF_GetPageHeightF(page: number): number
   _FPDF_GetPageBoundingBox(page: number, rectangle: number): number
+  _FPDF_GetMetaText(document: number, key: number, buffer: number, size: number): number
+  _FPDF_GetFormType(document: number): number
+  _FPDF_GetXFAPacketCount(document: number): number
+  _FPDF_GetXFAPacketName(document: number, index: number, buffer: number, size: number): number
+  _FPDF_GetXFAPacketContent(document: number, index: number, buffer: number, size: number, sizePointer: number): number
+  _FPDFDOC_InitFormFillEnvironment(document: number, info: number): number
+  _FPDFDOC_ExitFormFillEnvironment(form: number): void
+  _FPDFDoc_GetAttachmentCount(document: number): number
+  _FPDFDoc_GetAttachment(document: number, index: number): number
+  _FPDFAttachment_GetName(attachment: number, buffer: number, size: number): number
+  _FPDFAttachment_GetFile(attachment: number, buffer: number, size: number, sizePointer: number): number
+  _FPDFText_LoadPage(page: number): number
+  _FPDFText_ClosePage(textPage: number): void
+  _FPDFText_CountChars(textPage: number): number
+  _FPDFText_GetText(textPage: number, start: number, count: number, buffer: number): number
+  _FPDFText_GetTextIndexFromCharIndex(textPage: number, index: number): number
+  _FPDFText_HasUnicodeMapError(textPage: number, index: number): number
+  _FPDFText_GetFontInfo(textPage: number, index: number, buffer: number, size: number, flags: number): number
+  _FPDFText_IsGenerated(textPage: number, index: number): number
+  _FPDFText_GetUnicode(textPage: number, index: number): number
+  _FPDFText_GetCharBox(textPage: number, index: number, left: number, right: number, bottom: number, top: number): number
   _FPDFPage_GetRotation(page: number): number
+  _FPDFPage_GetAnnot(page: number, index: number): number
+  _FPDFPage_CloseAnnot(annotation: number): void
+  _FPDFPage_Flatten(page: number, usage: number): number
+  _FPDFAnnot_GetSubtype(annotation: number): number
+  _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, size: number): number
+  _FPDFAnnot_GetFormFieldType(form: number, annotation: number): number
+  _FPDFAnnot_GetFormFieldFlags(form: number, annotation: number): number
+  _FPDFAnnot_GetFormFieldValue(form: number, annotation: number, buffer: number, size: number): number
+  _FPDFAnnot_GetFileAttachment(annotation: number): number
   _FPDFPage_GetAnnotCount(page: number): number
   _FPDFPage_CountObjects(page: number): number
   _FPDFPage_GetObject(page: number, index: number): number
@@ -60,5 +90,39 @@ export function readBytes(pdfium: PdfiumModule, write: (buffer: number, size: nu
     return write(buffer, size) ? (pdfium.HEAPU8.slice(buffer, buffer + size) as Uint8Array<ArrayBuffer>) : null
   } finally {
     pdfium._free(buffer)
+  }
+}
+
+/** Returns UTF-16 text of variable size, without its terminator. */
+export function readText(pdfium: PdfiumModule, write: (buffer: number, size: number) => number): string {
+  const bytes = readBytes(pdfium, write)
+  return bytes ? new TextDecoder('utf-16le').decode(bytes.subarray(0, -2)) : ''
+}
+
+/** Returns bytes whose size PDFium writes to a pointer; null if there are none or more than `maxBytes`. */
+export function readSizedBytes(
+  pdfium: PdfiumModule,
+  maxBytes: number,
+  write: (buffer: number, size: number, sizePointer: number) => number,
+): Uint8Array<ArrayBuffer> | null {
+  const pointer = pdfium._malloc(4)
+  try {
+    const getSize = (): number => new DataView(pdfium.HEAPU8.buffer).getUint32(pointer, true)
+    if (!write(0, 0, pointer) || getSize() > maxBytes) return null
+    return readBytes(pdfium, (buffer, size) => (buffer === 0 ? getSize() : write(buffer, size, pointer)))
+  } finally {
+    pdfium._free(pointer)
+  }
+}
+
+/** Calls `work` with a pointer to a string of ASCII. */
+export function withString<T>(pdfium: PdfiumModule, text: string, work: (pointer: number) => T): T {
+  const bytes = Buffer.from(`${text}\0`, 'latin1')
+  const pointer = pdfium._malloc(bytes.length)
+  pdfium.HEAPU8.set(bytes, pointer)
+  try {
+    return work(pointer)
+  } finally {
+    pdfium._free(pointer)
   }
 }

@@ -1,17 +1,27 @@
-/** PDF pages as images, by PDFium. */
+/** Text, objects and images of PDF pages, by PDFium. */
 import { PDFiumModule } from '@hyzyla/pdfium'
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { addNotes, readNotes } from './annotations.ts'
+import { type AttachedFile, findAttachments, readAttachments, readMetadata, readXfaForm } from './document-parts.ts'
 import { readPageJpeg, type Survey, surveyPage } from './page-objects.ts'
+import { type PageText, readPageText } from './page-text.ts'
+import type { PdfMetadata } from './pdf-metadata.ts'
 import type { PdfiumModule } from './pdfium-module.ts'
 
 /** Pixel formats with their number and render flags (annotations; gray or RGB byte order) in PDFium. */
 const formats = { gray: { id: 1, channels: 1, flags: 0x01 | 0x08 }, rgba: { id: 4, channels: 4, flags: 0x01 | 0x10 } } as const
 const passwordError = 4
+const flattenForDisplay = 0
+/** Size of the largest FPDF_FORMFILLINFO, and the version that is set. No callback is set. */
+const formInfoBytes = 512
+const formInfoVersion = 2
 
 export interface PdfPage {
   /** size in points, after rotation */
   readonly width: number
   readonly height: number
+  /** Returns the text with that of annotations. */
+  text(): PageText
   survey(): Survey
   /** Returns the JPEG that fills the whole page, null if the page is anything else. */
   jpeg(): Uint8Array<ArrayBuffer> | null
@@ -21,6 +31,12 @@ export interface PdfPage {
 }
 
 export interface PdfiumDocument {
+  readonly pageCount: number
+  metadata(): PdfMetadata
+  /** Returns the attached files of the document and of the pages whose text was read. */
+  attachments(): AttachedFile[]
+  /** Returns the labels and values of an XFA form, '' without one. */
+  formText(): string
   /** Opens a page, counted from 0. */
   page(index: number): PdfPage
   close(): void
@@ -45,26 +61,92 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
     pdfium._free(memory)
     throw new ReadFailure(isLocked ? 'FILE_ENCRYPTED' : 'FILE_CORRUPT')
   }
+  const files: AttachedFile[] = []
+  const pagesWithFilesRead = new Set<number>()
+  let form: { handle: number; info: number } | undefined
+  /** a second view of the bytes, in which annotations become part of the pages */
+  let flattened = 0
+
+  function openForm(): number {
+    if (pdfium._FPDF_GetFormType(document) === 0) return 0
+    if (!form) {
+      const info = pdfium._malloc(formInfoBytes)
+      pdfium.HEAPU8.fill(0, info, info + formInfoBytes)
+      new DataView(pdfium.HEAPU8.buffer).setInt32(info, formInfoVersion, true)
+      form = { info, handle: pdfium._FPDFDOC_InitFormFillEnvironment(document, info) }
+    }
+    return form.handle
+  }
+
+  function loadPage(from: number, index: number): number {
+    const page = pdfium._FPDF_LoadPage(from, index)
+    if (!page) throw new ReadFailure('FILE_CORRUPT', `Page ${index + 1} is damaged.`)
+    return page
+  }
+
+  function readFlattened(index: number): PageText {
+    flattened ||= pdfium._FPDF_LoadMemDocument(memory, bytes.length, 0)
+    const original = loadPage(flattened, index)
+    pdfium._FPDFPage_Flatten(original, flattenForDisplay)
+    pdfium._FPDF_ClosePage(original)
+    const page = loadPage(flattened, index)
+    const text = readPageText(pdfium, page)
+    pdfium._FPDF_ClosePage(page)
+    return text
+  }
+
+  function readText(page: number, index: number): PageText {
+    const plain = readPageText(pdfium, page)
+    if (pdfium._FPDFPage_GetAnnotCount(page) < 1) return plain
+    const attach = (handle: number): void => {
+      if (!pagesWithFilesRead.has(index)) readAttachments(pdfium, [handle], files)
+    }
+    const { texts, isDrawn } = readNotes(pdfium, page, { form: openForm, attach })
+    pagesWithFilesRead.add(index)
+    const whole = isDrawn ? readFlattened(index) : plain
+    // Flattening damages pages that inherit their fonts.
+    const shown = isContinued(plain.text, whole.text) ? whole : plain
+    return { ...shown, text: addNotes(shown.text, texts) }
+  }
+
+  function openPage(index: number): PdfPage {
+    const page = loadPage(document, index)
+    return {
+      width: pdfium._FPDF_GetPageWidthF(page),
+      height: pdfium._FPDF_GetPageHeightF(page),
+      text: () => readText(page, index),
+      survey: () => surveyPage(pdfium, page),
+      jpeg: () => readPageJpeg(pdfium, page),
+      render: (width, height, format) => renderPage(pdfium, page, width, height, formats[format]),
+      close: () => pdfium._FPDF_ClosePage(page),
+    }
+  }
+
   return {
-    page: (index) => openPage(pdfium, document, index),
+    pageCount: pdfium._FPDF_GetPageCount(document),
+    metadata: () => readMetadata(pdfium, document),
+    attachments() {
+      const all: AttachedFile[] = []
+      readAttachments(pdfium, findAttachments(pdfium, document), all)
+      return [...all, ...files]
+    },
+    formText: () => readXfaForm(pdfium, document),
+    page: openPage,
     close() {
+      if (form?.handle) pdfium._FPDFDOC_ExitFormFillEnvironment(form.handle)
+      if (form) pdfium._free(form.info)
+      if (flattened) pdfium._FPDF_CloseDocument(flattened)
       pdfium._FPDF_CloseDocument(document)
       pdfium._free(memory)
     },
   }
 }
 
-function openPage(pdfium: PdfiumModule, document: number, index: number): PdfPage {
-  const page = pdfium._FPDF_LoadPage(document, index)
-  if (!page) throw new ReadFailure('FILE_CORRUPT', `Page ${index + 1} is damaged.`)
-  return {
-    width: pdfium._FPDF_GetPageWidthF(page),
-    height: pdfium._FPDF_GetPageHeightF(page),
-    survey: () => surveyPage(pdfium, page),
-    jpeg: () => readPageJpeg(pdfium, page),
-    render: (width, height, format) => renderPage(pdfium, page, width, height, formats[format]),
-    close: () => pdfium._FPDF_ClosePage(page),
-  }
+/** Returns whether a text begins with most of another one. */
+function isContinued(beginning: string, whole: string): boolean {
+  const squeeze = (text: string): string => text.replace(/\s+/g, '')
+  const expected = squeeze(beginning)
+  return squeeze(whole).startsWith(expected.slice(0, Math.ceil(expected.length / 2)))
 }
 
 function renderPage(

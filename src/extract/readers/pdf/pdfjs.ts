@@ -1,11 +1,12 @@
-/** Text, metadata and attachments of a PDF, by PDF.js. */
+/** Text, metadata and attachments of a PDF, by PDF.js. It reads what PDFium cannot read. */
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type { PDFDocumentProxy } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import { ReadFailure } from '../../../ports/document-reader.ts'
-import { normalizeWhitespace } from '../decode.ts'
+import { softLineEnd } from './page-text.ts'
+import { type PdfMetadata, readInfo } from './pdf-metadata.ts'
 
-// PDF.js warns on import if these browser classes are missing. Only rendering uses them, and PDFium renders the pages.
+// PDF.js warns on import if these browser classes are missing. Only rendering uses them.
 class Unused {}
 Object.assign(globalThis, { DOMMatrix: Unused, Path2D: Unused })
 const { getDocument, InvalidPDFException, PasswordException } = await import('pdfjs-dist/legacy/build/pdf.mjs')
@@ -15,14 +16,15 @@ const maxAttachments = 100
 /** A page: its unchanged text and its size in points, after rotation. */
 export interface PdfText {
   readonly text: string
+  /** see PageText */
+  readonly isMapped: boolean
   readonly width: number
   readonly height: number
 }
 
 export interface PdfTextDocument {
   readonly pageCount: number
-  /** `date`: see Outline. */
-  metadata(): Promise<{ metadata: Record<string, unknown>; date: string | undefined }>
+  metadata(): Promise<PdfMetadata>
   /** Returns the text of a page, counted from 1, with the values of form fields and the texts of notes. */
   page(number: number): Promise<PdfText>
   attachments(): Promise<{ filename: string; bytes: Uint8Array }[]>
@@ -63,11 +65,37 @@ async function readPageText(document: PDFDocumentProxy, number: number): Promise
   const { width, height } = page.getViewport({ scale: 1 })
   try {
     const content = await page.getTextContent()
-    const text = content.items.map((item) => ('str' in item ? item.str + (item.hasEOL ? '\n' : '') : '')).join('')
-    return { text: [text, ...(await readAnnotations(page))].join('\n'), width, height }
+    const text = joinItems(content.items.filter((item) => 'str' in item))
+    return { text: [text, ...(await readAnnotations(page))].join('\n'), isMapped: true, width, height }
   } finally {
     page.cleanup()
   }
+}
+
+type TextItem = Extract<Awaited<ReturnType<Page['getTextContent']>>['items'][number], { str: string }>
+
+/** Joins the runs of a page. Runs that stand apart without a space between them are separated. */
+function joinItems(items: readonly TextItem[]): string {
+  let text = ''
+  let last: TextItem | undefined
+  for (const item of items) {
+    if (last && !/\s$/.test(text) && !/^\s/.test(item.str) && item.str !== '') text += separatorOf(last, item)
+    text += item.str + (item.hasEOL ? '\n' : '')
+    if (item.str !== '') last = item
+  }
+  return text.replace(/(?<=\p{L})[-\u2010\u00ad]\n(?=[\p{L}\p{N}])/gu, softLineEnd)
+}
+
+/** Returns a newline between runs on different lines, a space between runs with a distance of a fifth of the letter height, else nothing. */
+function separatorOf(last: TextItem, next: TextItem): string {
+  const [a, b, , , x, y] = last.transform as number[]
+  const size = Math.hypot(a!, b!)
+  if (!(size > 0)) return ''
+  const [dx, dy] = [(next.transform[4] as number) - x!, (next.transform[5] as number) - y!]
+  const along = (dx * a! + dy * b!) / size - last.width
+  const across = Math.abs(dy * a! - dx * b!) / size
+  if (across > 0.7 * size) return '\n'
+  return along > 0.2 * size || along < -0.7 * size - last.width ? ' ' : ''
 }
 
 /** Returns the values of form fields and the texts of notes, which are not part of the text content. */
@@ -79,22 +107,9 @@ async function readAnnotations(page: Page): Promise<string[]> {
   })
 }
 
-const infoKeys = { Title: 'title', Author: 'author', Subject: 'subject', Keywords: 'keywords', Creator: 'creator', Producer: 'producer' }
-const dateKeys = { CreationDate: 'created', ModDate: 'modified' }
-
-async function readMetadata(document: PDFDocumentProxy): Promise<{ metadata: Record<string, unknown>; date: string | undefined }> {
+async function readMetadata(document: PDFDocumentProxy): Promise<PdfMetadata> {
   const { info } = (await document.getMetadata().catch(() => ({ info: {} }))) as { info: Record<string, unknown> }
-  const metadata: Record<string, unknown> = {}
-  for (const [key, name] of Object.entries(infoKeys)) {
-    const value = typeof info[key] === 'string' ? normalizeWhitespace(info[key]) : ''
-    if (value !== '') metadata[name] = value
-  }
-  for (const [key, name] of Object.entries(dateKeys)) {
-    const date = parsePdfDate(info[key])
-    if (date) metadata[name] = date
-  }
-  const [, year, month, day] = /^(?:D:)?(\d{4})(\d\d)(\d\d)/.exec(String(info.CreationDate ?? '')) ?? []
-  return { metadata: { ...metadata, page_count: document.numPages }, date: year && `${year}-${month}-${day}` }
+  return readInfo((key) => info[key])
 }
 
 async function readAttachments(document: PDFDocumentProxy): Promise<{ filename: string; bytes: Uint8Array }[]> {
@@ -105,13 +120,4 @@ async function readAttachments(document: PDFDocumentProxy): Promise<{ filename: 
     if (content instanceof Uint8Array) files.push({ filename, bytes: content })
   }
   return files
-}
-
-/** Converts `D:20240229120000+01'00'` to an ISO date. Returns null for anything else. */
-export function parsePdfDate(value: unknown): string | null {
-  const parts = typeof value === 'string' && /^(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?/.exec(value)
-  if (!parts) return null
-  const [, year, month = '01', day = '01', hour = '00', minute = '00', second = '00', , zoneHour, zoneMinute = '00'] = parts
-  const time = new Date(`${year}-${month}-${day}T${hour}:${minute}:${second}${zoneHour ? `${zoneHour}:${zoneMinute}` : 'Z'}`)
-  return Number.isNaN(time.getTime()) ? null : time.toISOString()
 }

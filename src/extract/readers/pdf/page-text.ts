@@ -1,0 +1,187 @@
+/** Text of a PDF page, by PDFium. */
+import { maxTextLength } from '../decode.ts'
+import { type PdfiumModule, readBytes } from './pdfium-module.ts'
+
+/** Replaces a hyphen at the end of a line in the middle of a word. joinHyphenatedWords() removes it. */
+export const softLineEnd = '\ufffe'
+/** Replaces a glyph without a character. */
+export const gap = '\ufffd'
+
+export interface PageText {
+  /** Text with `softLineEnd` and `gap`. If `isMapped` is false, it contains the codes of the glyphs instead of gaps. */
+  readonly text: string
+  /** false: so many glyphs have no character that the text has no meaning */
+  readonly isMapped: boolean
+  /** How often each code stands for a glyph without a character. Such a code is a number of the font, and the letter that it looks like is a coincidence. */
+  readonly unmapped: ReadonlyMap<string, number>
+}
+
+/** Accents that TeX draws over a letter, with their combining characters. */
+const accents: Readonly<Record<string, string>> = {
+  '`': '\u0300',
+  '´': '\u0301',
+  '^': '\u0302',
+  ˆ: '\u0302',
+  '~': '\u0303',
+  '˜': '\u0303',
+  '¯': '\u0304',
+  '˘': '\u0306',
+  '˙': '\u0307',
+  '¨': '\u0308',
+  '˚': '\u030a',
+  '˝': '\u030b',
+  ˇ: '\u030c',
+  '¸': '\u0327',
+  '˛': '\u0328',
+}
+const accentPattern = /[`´^ˆ~˜¯˘˙¨˚˝ˇ¸˛]/
+/** Maximum share of glyphs without a character in a text that means something. */
+const maxGapShare = 0.1
+/** Fonts of TeX and of office programs that have symbols only. */
+const symbolFonts =
+  /^(?:[A-Z]{6}\+)?(?:CM(?:EX|SY|BSY)|MS[AB]M|EUEX|LASY|STMARY|WASY|[TP]XSY|[TP]XEX|.*(?:Symbol|Dingbats|W[ei]bdings|Wingdings|MathematicalPi|Awesome|Icons?\b))/i
+const symbol = '•'
+/** Maximum number of different symbols without a character on a page. */
+export const maxSymbols = 2
+const ligatures = /[\ufb00-\ufdff\ufe70-\ufefc]/g
+
+/** Returns the text of a page in the order of its content, right-to-left text in logical order. */
+export function readPageText(pdfium: PdfiumModule, page: number): PageText {
+  const textPage = pdfium._FPDFText_LoadPage(page)
+  if (!textPage) return { text: '', isMapped: true, unmapped: new Map() }
+  try {
+    const count = Math.min(pdfium._FPDFText_CountChars(textPage), maxTextLength)
+    const text = count > 0 ? getText(pdfium, textPage, count) : ''
+    const gaps = findGaps(pdfium, textPage, count)
+    const isMapped = gaps.count <= maxGapShare * text.replace(/\s/g, '').length
+    const edits = new Map([...(isMapped ? gaps.edits : []), ...(accentPattern.test(text) ? composeAccents(pdfium, textPage, count) : [])])
+    const edited = edits.size > 0 ? applyEdits(pdfium, textPage, text, edits) : text
+    const plain = edited
+      .replaceAll('\r\n', '\n')
+      // Hyphen at a line end: older versions of PDFium write this, newer ones U+FFFE.
+      .replaceAll('\u0002', softLineEnd)
+      .replace(ligatures, (letter) => letter.normalize('NFKC'))
+    // Few glyphs that always stand alone are bullets and symbols, not letters or digits.
+    const isMissingSymbols = isMapped && gaps.codes.size <= maxSymbols && !/\S\ufffd|\ufffd\S/.test(plain)
+    return { text: isMissingSymbols ? plain.replaceAll(gap, symbol) : plain, isMapped, unmapped: isMissingSymbols ? new Map() : gaps.codes }
+  } finally {
+    pdfium._FPDFText_ClosePage(textPage)
+  }
+}
+
+function getText(pdfium: PdfiumModule, textPage: number, count: number): string {
+  const buffer = pdfium._malloc((count + 1) * 2)
+  if (!buffer) return ''
+  try {
+    const length = pdfium._FPDFText_GetText(textPage, 0, count, buffer) - 1
+    return length > 0 ? new TextDecoder('utf-16le').decode(pdfium.HEAPU8.subarray(buffer, buffer + length * 2)) : ''
+  } finally {
+    pdfium._free(buffer)
+  }
+}
+
+/** in points */
+interface CharBox {
+  readonly left: number
+  readonly right: number
+  readonly bottom: number
+  readonly top: number
+}
+
+/** Returns null if the character has no box. */
+function charBox(pdfium: PdfiumModule, textPage: number, index: number): CharBox | null {
+  const pointer = pdfium._malloc(32)
+  try {
+    if (!pdfium._FPDFText_GetCharBox(textPage, index, pointer, pointer + 8, pointer + 16, pointer + 24)) return null
+    const view = new DataView(pdfium.HEAPU8.buffer, pointer, 32)
+    const [left, right, bottom, top] = [0, 8, 16, 24].map((at) => view.getFloat64(at, true)) as [number, number, number, number]
+    return { left, right, bottom, top }
+  } finally {
+    pdfium._free(pointer)
+  }
+}
+
+/** Edits by index of the character. */
+type Edits = Map<number, string>
+
+function fontName(pdfium: PdfiumModule, textPage: number, index: number): string {
+  const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFText_GetFontInfo(textPage, index, buffer, size, 0))
+  return bytes ? Buffer.from(bytes.subarray(0, -1)).toString('latin1') : ''
+}
+
+/** Finds glyphs without a character. */
+function findGaps(pdfium: PdfiumModule, textPage: number, length: number): { count: number; codes: Map<string, number>; edits: Edits } {
+  const codes = new Map<string, number>()
+  const edits: Edits = new Map()
+  let count = 0
+  for (let i = 0; i < length; i++) {
+    if (pdfium._FPDFText_HasUnicodeMapError(textPage, i) !== 1) continue
+    const box = charBox(pdfium, textPage, i)
+    // A glyph without ink is a space.
+    const isBlank = !box || box.right - box.left <= 0 || box.top - box.bottom <= 0
+    const isSymbol = !isBlank && symbolFonts.test(fontName(pdfium, textPage, i))
+    edits.set(i, isBlank ? ' ' : isSymbol ? symbol : gap)
+    if (isBlank || isSymbol) continue
+    count++
+    const code = String.fromCodePoint(pdfium._FPDFText_GetUnicode(textPage, i) & 0xffff)
+    codes.set(code, (codes.get(code) ?? 0) + 1)
+  }
+  return { count, codes, edits }
+}
+
+/** Joins accents and the letters that they lie over or under. In quotation marks and code, the same characters stand beside the letters. */
+function composeAccents(pdfium: PdfiumModule, textPage: number, count: number): Edits {
+  const edits: Edits = new Map()
+  const letterAt = (i: number): string => (i >= 0 && i < count ? String.fromCodePoint(pdfium._FPDFText_GetUnicode(textPage, i)) : '')
+  for (let i = 0; i < count; i++) {
+    const accent = accents[letterAt(i)]
+    const box = accent && charBox(pdfium, textPage, i)
+    if (!accent || !box) continue
+    for (const at of accentedPositions.map((offset) => i + offset)) {
+      const letter = dotless[letterAt(at)] ?? letterAt(at)
+      const base = /^\p{L}$/u.test(letter) ? charBox(pdfium, textPage, at) : null
+      const composed = `${letter}${accent}`.normalize('NFC')
+      if (!base || composed.length !== 1 || !isOver(box, base)) continue
+      edits.set(at, composed)
+      edits.set(i, '')
+      for (const beside of [i - 1, i + 1]) if (pdfium._FPDFText_IsGenerated(textPage, beside) === 1) edits.set(beside, '')
+      break
+    }
+  }
+  return edits
+}
+
+/** Positions relative to an accent where its letter may be. */
+const accentedPositions = [1, -1, 2, -2, 3, -3]
+
+/** Returns whether the middle of an accent is between the sides of a letter, on the same line. */
+function isOver(accent: CharBox, letter: CharBox): boolean {
+  const middle = (accent.left + accent.right) / 2
+  const height = letter.top - letter.bottom
+  return middle >= letter.left && middle <= letter.right && accent.bottom >= letter.bottom - height && accent.top <= letter.top + height
+}
+
+const dotless: Readonly<Record<string, string>> = { ı: 'i', ȷ: 'j' }
+
+/** Applies edits. Indexes of characters and of the text differ, and PDFium counts code points. */
+function applyEdits(pdfium: PdfiumModule, textPage: number, text: string, edits: Edits): string {
+  const points = /[\ud800-\udfff]/.test(text) ? [...text] : text.split('')
+  for (const [index, replacement] of edits) {
+    const at = pdfium._FPDFText_GetTextIndexFromCharIndex(textPage, index)
+    if (at >= 0 && at < points.length) points[at] = replacement
+  }
+  return points.join('')
+}
+
+/** Returns the compounds with a hyphen in the text. */
+export function findCompounds(text: string): Set<string> {
+  return new Set(text.toLowerCase().match(/(?<![\p{L}\p{N}])\p{L}+-\p{L}+/gu))
+}
+
+/** Joins words that were divided at line ends. Keeps the hyphen before capitals and digits, and in known compounds. */
+export function joinHyphenatedWords(text: string, compounds: ReadonlySet<string>): string {
+  if (!text.includes(softLineEnd)) return text
+  return text.replace(/(\p{L}*)\ufffe\s*((\p{Ll}?)[\p{L}\p{M}]*)/gu, (_, head: string, tail: string, lowercase: string) =>
+    lowercase === '' || compounds.has(`${head}-${tail}`.toLowerCase()) ? `${head}-${tail}` : head + tail,
+  )
+}

@@ -1,0 +1,100 @@
+/** Texts of the pages of a PDF: those of PDFium, and those of PDF.js where PDFium fails or finds glyphs without characters. */
+import type { ReadFailure } from '../../../ports/document-reader.ts'
+import type { ByteSource } from '../../opened-document.ts'
+import type { AttachedFile } from './document-parts.ts'
+import { maxSymbols, type PageText } from './page-text.ts'
+import type { PdfMetadata } from './pdf-metadata.ts'
+import type { PdfiumDocument, PdfPage } from './pdfium.ts'
+import type { PdfText, PdfTextDocument } from './pdfjs.ts'
+
+const maxBlankPages = 5
+
+export interface PdfiumCalls {
+  withPdfium<T>(work: (document: PdfiumDocument) => T): Promise<T>
+  onPage<T>(number: number, work: (page: PdfPage) => T): Promise<T>
+}
+
+export interface PageTexts {
+  /** Throws ReadFailure FILE_ENCRYPTED, FILE_CORRUPT. */
+  pageCount(): Promise<number>
+  /** Returns the text of a page, counted from 1; null if it is damaged. */
+  page(number: number): Promise<PdfText | null>
+  metadata(): Promise<PdfMetadata>
+  attachments(): Promise<AttachedFile[]>
+  /** Returns the labels and values of an XFA form, '' without one. */
+  formText(): Promise<string>
+  close(): void
+}
+
+export function openPageTexts(source: ByteSource, { withPdfium, onPage }: PdfiumCalls): PageTexts {
+  let fallback: Promise<PdfTextDocument> | undefined
+  let isReadable = true
+  /** Number of blank pages in a row since the first page; null after the first page with content. */
+  let blankPages: number | null = 0
+
+  /** Returns the text that PDFium reads. A document that begins with blank pages may be one that PDFium misreads; then it returns null. */
+  async function readOwn(number: number): Promise<(PdfText & PageText) | null> {
+    if (!isReadable) return null
+    const own = await onPage(number, (page) => {
+      const text = page.text()
+      const isBlank = blankPages !== null && text.text.trim() === '' && page.survey().imageShare === 0
+      return { ...text, isBlank, width: page.width, height: page.height }
+    }).catch(() => null)
+    if (own?.isBlank && blankPages !== null && blankPages++ < maxBlankPages) return null
+    if (own && !own.isBlank) blankPages = null
+    return own
+  }
+
+  /** Loads PDF.js on demand, because it takes as long to load as everything else together. */
+  const openFallback = (): Promise<PdfTextDocument> => {
+    fallback ??= import('./pdfjs.ts').then(({ openPdfText }) => openPdfText(source.read()))
+    return fallback
+  }
+
+  return {
+    async pageCount() {
+      const count = await withPdfium((document) => document.pageCount).catch((problem: ReadFailure) => {
+        if (problem.code === 'FILE_CORRUPT' || problem.code === 'READ_CRASHED') return 0
+        throw problem
+      })
+      isReadable = count > 0
+      return isReadable ? count : (await openFallback()).pageCount
+    },
+
+    async page(number) {
+      const own = await readOwn(number)
+      if (own?.unmapped.size === 0) return own
+      const other = await openFallback()
+        .then((document) => document.page(number))
+        .catch(() => null)
+      if (!own) return other
+      if (!other || countLetters(other.text) < 0.9 * countLetters(own.text)) return own
+      if (isResolved(own, other.text)) return { ...own, text: other.text, isMapped: true }
+      return own.isMapped ? own : { ...own, text: other.text }
+    },
+
+    metadata: async () => (isReadable ? withPdfium((document) => document.metadata()) : (await openFallback()).metadata()),
+    attachments: async () => (isReadable ? withPdfium((document) => document.attachments()) : (await openFallback()).attachments()),
+    formText: async () => (isReadable ? withPdfium((document) => document.formText()) : ''),
+
+    close() {
+      fallback?.then((document) => document.close()).catch(() => {})
+      fallback = undefined
+    },
+  }
+}
+
+const countLetters = (text: string): number => text.match(/[\p{L}\p{N}]/gu)?.length ?? 0
+
+/**
+ * Returns whether another text has characters for the glyphs without characters. Where it has none either, it contains the codes of the glyphs as
+ * letters, beside the real ones. Codes of few punctuation marks are those of a font in an ordinary encoding with names of its own.
+ */
+function isResolved({ text, isMapped, unmapped }: PageText, other: string): boolean {
+  const count = (where: string, letter: string): number => where.split(letter).length - 1
+  const isFewMarks = isMapped && unmapped.size <= maxSymbols
+  return [...unmapped].every(([code, times]) => {
+    const added = count(other, code) - count(text, code) + (isMapped ? 0 : times)
+    return added < 0.2 * times || (isFewMarks && added === times && /^[\p{P}\p{S}]$/u.test(code))
+  })
+}

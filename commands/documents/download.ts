@@ -27,6 +27,7 @@ interface Flags {
   clobber?: boolean
   skipExisting?: boolean
   version?: string
+  rendition?: 'pdfa'
 }
 
 const columns: Column<BatchItem>[] = [
@@ -47,8 +48,10 @@ export const download = (cli: Cli) =>
       ['dms documents list --label q4 -o id | dms documents download - --to out/', 'many documents, to a folder'],
       ['documents download 0192f0c1-… --to - | pdftotext - -', 'to a pipe'],
       ['documents download 0192f0c1-… --version 1', 'an earlier version (dms documents versions ID)'],
+      ['documents download 0192f0c1-… --rendition pdfa', 'as searchable PDF/A (dms renditions make ID)'],
     ],
-    exits: '0 downloaded · 3 some failed · 6 no such document or version · 7 file exists · 69 server unreachable',
+    exits:
+      '0 downloaded · 3 some failed · 6 no such document, version or rendition · 7 file exists, or the rendition is not made · 69 server unreachable',
     notes: [
       'A file appears complete, after its size and SHA-256 were verified, or not at all. Slashes, control characters, and',
       'leading dots and dashes are replaced in file names.',
@@ -58,7 +61,8 @@ export const download = (cli: Cli) =>
     .addOption(new Option('--name <what>', 'file names in a folder').choices(['original', 'id', 'title']).default('original'))
     .addOption(new Option('--clobber', 'replace existing files').conflicts('skipExisting'))
     .option('--skip-existing', 'skip existing files')
-    .option('--version <number>', 'version of a single document (default: current)')
+    .addOption(new Option('--version <number>', 'version of a single document (default: current)').conflicts('rendition'))
+    .addOption(new Option('--rendition <kind>', 'a rendition of the current version').choices(['pdfa']))
     .action(async (idArguments: string[], flags: Flags) => {
       const ids = await readIds(idArguments)
       if (flags.version !== undefined && ids.length !== 1) throw usage(`--version needs a single document, not ${ids.length}`)
@@ -104,8 +108,13 @@ async function downloadDocument(
   }
 }
 
-const fetchFile = ({ documents }: Client, id: string, { version }: Flags): Promise<Response> =>
-  version === undefined ? documents.download(id) : documents.downloadVersion(id, parseCount('--version', version))
+async function fetchFile({ documents }: Client, id: string, { version, rendition }: Flags): Promise<Response> {
+  if (version !== undefined) return documents.downloadVersion(id, parseCount('--version', version))
+  const response = await documents.download(id, { rendition })
+  if (response.status !== 202) return response
+  await response.body?.cancel()
+  throw new Failure('CONFLICT', 'the rendition is being made', { fix: 'retry later: dms renditions status' })
+}
 
 async function downloadToStdout(cli: Cli, ids: readonly string[], flags: Flags): Promise<void> {
   const [id = ''] = ids

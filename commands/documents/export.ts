@@ -1,7 +1,8 @@
+import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { auditExport } from '../../src/cli/export/audit-export.ts'
-import { documentFile, oldVersionFiles } from '../../src/cli/export/manifest.ts'
+import { documentFile, type ExportFile, oldVersionFiles, renditionFile } from '../../src/cli/export/manifest.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -15,6 +16,7 @@ interface Flags extends Omit<FilterFlags, 'to'> {
   until?: string
   withText?: boolean
   allVersions?: boolean
+  rendition?: 'pdfa'
   deleteExtra?: boolean
   allowEmpty?: boolean
   clobber?: boolean
@@ -30,6 +32,7 @@ export const exportDocuments = (cli: Cli) =>
         ['documents export --label tax --since 2025-01-01 --to tax.tar --with-text', ''],
         ['documents export --to /srv/mirror --delete-extra -q', 'a mirror, from cron'],
         ['documents export --to /mnt/usb --all-versions', 'old versions too: contract-9c1f3a5b7d2e.v1.pdf'],
+        ['documents export --to /mnt/usb --rendition pdfa', 'searchable PDF/A, where it was made'],
         ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'to a pipe'],
       ],
       exits:
@@ -46,6 +49,7 @@ export const exportDocuments = (cli: Cli) =>
     .requiredOption('--to <place>', 'folder, FILE.tar, or - for a tar archive on standard output')
     .option('--with-text', 'also write the text of each document, as FILE.txt')
     .option('--all-versions', 'also export old versions, as FILE.vN.pdf')
+    .addOption(new Option('--rendition <kind>', 'renditions in place of files that have one').choices(['pdfa']))
     .option('--delete-extra', 'delete files of earlier exports that no longer match')
     .option('--allow-empty', 'let --delete-extra delete all files')
     .option('--clobber', 'replace an existing archive')
@@ -55,6 +59,7 @@ export const exportDocuments = (cli: Cli) =>
         to,
         withText = false,
         allVersions = false,
+        rendition,
         deleteExtra = false,
         allowEmpty = false,
         clobber = false,
@@ -70,7 +75,13 @@ export const exportDocuments = (cli: Cli) =>
       const order = { sort: 'created_at', order: 'asc' }
       const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
       const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
-      const files = documents.map((document) => documentFile(client, document, allVersions))
+      const renditions = new Map<string, ExportFile>()
+      const addRendition = async (document: DocumentView) => {
+        const made = rendition && (await renditionFile(client, document, rendition))
+        if (made) renditions.set(document.id, made)
+      }
+      if (rendition) await mapConcurrently(documents, concurrencyCount, addRendition, cli.signal)
+      const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document, allVersions))
       const addOldVersions = async (document: DocumentView) => void files.push(...(await oldVersionFiles(client, document)))
       if (allVersions) await mapConcurrently(documents, concurrencyCount, addOldVersions, cli.signal)
       await auditExport(cli, cli.localApp, 'dms documents export', { documents: documents.length, files: files.length, to })

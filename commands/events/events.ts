@@ -28,6 +28,7 @@ const eventNames = [
   'document_restored',
   'document_purged',
   'version_added',
+  'rendition_updated',
   'notifications',
   'ocr_progress',
   'queue_status',

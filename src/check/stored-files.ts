@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
+import { isReferenced, listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
@@ -126,13 +126,13 @@ async function* findRowsWithoutVersion(app: App): AsyncGenerator<CheckResult> {
   for (;;) {
     const { rows } = await sql<{ sha256: string; address: string }>`
       select sha256, address from stored_files file where sha256 > ${last}
-        and not exists (select from document_versions version where version.sha256 = file.sha256)
+        and not ${isReferenced}
         and not exists (select from jobs where kind = 'purge' and payload ->> 'sha256' = file.sha256)
       order by sha256 limit ${batchSize}`.execute(app.db)
     for (const { sha256, address } of rows) {
       yield {
         severity: 'warning',
-        message: 'the stored file belongs to no version of a document, and no job removes it',
+        message: 'the stored file belongs to no version or rendition of a document, and no job removes it',
         sha256,
         address,
         async repair() {
@@ -171,4 +171,19 @@ async function* reportPerVersion(app: App, { sha256, address }: Stored, problem:
     const message = number === current_version ? problem.message : `version ${number}: ${problem.message}`
     yield { ...problem, message, sha256, address, document_id, version: number }
   }
+  const renditions = await app.db.selectFrom('renditions').select(['document_id', 'number']).where('sha256', '=', sha256).execute()
+  for (const { document_id, number } of renditions) {
+    const message = `the rendition of version ${number} is damaged: dms check --repair, then dms renditions make ${document_id}`
+    const repair = () => forgetRenditions(app, sha256)
+    yield { ...problem, message, sha256, address, document_id, version: number, repair }
+  }
+}
+
+/** Deletes the rows of damaged renditions, which can be made again. */
+async function forgetRenditions(app: App, sha256: string): Promise<string> {
+  await app.db.transaction().execute(async (trx) => {
+    await trx.deleteFrom('renditions').where('sha256', '=', sha256).execute()
+    await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` })
+  })
+  return 'removed'
 }

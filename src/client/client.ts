@@ -3,7 +3,7 @@ import { audit } from './audit.ts'
 import { auth } from './auth.ts'
 import { comments } from './comments.ts'
 import { type ClientOptions, type Connection, connect, type OpenConnection, type Transport } from './connection.ts'
-import { documents, trash } from './documents.ts'
+import { documents, renditions, trash } from './documents.ts'
 import { holds } from './holds.ts'
 import { labels } from './labels.ts'
 import { notifications } from './notifications.ts'
@@ -27,6 +27,7 @@ const domains = {
   tokens,
   documents,
   trash,
+  renditions,
   labels,
   holds,
   search,

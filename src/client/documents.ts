@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
+import type * as renditionRoutes from '../documents/renditions/routes.ts'
 import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
 import type { DeleteQuery, EmptyAnswer, EmptyQuery, TrashAnswer, trashQuery } from '../documents/trash/routes.ts'
 import type { BulkAnswer, UploadAnswer } from '../documents/uploads/forms.ts'
@@ -101,9 +102,15 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** Moves the document to the trash; `permanent` destroys it, also in the trash. */
   delete: (id: string, query: QueryOf<typeof DeleteQuery> = {}): Promise<void> => call('DELETE', withQuery(pathOf('documents', id), query)),
   undelete: (id: string): Promise<DocumentView> => call('POST', pathOf('documents', id, 'undelete')),
-  /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. */
-  download: (id: string, { range }: { range?: string } = {}): Promise<Response> =>
-    fetch('GET', pathOf('documents', id, 'download'), undefined, range === undefined ? {} : { range }),
+  /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. With `rendition`, 202 while it is being made. */
+  download: (id: string, { range, ...query }: { range?: string } & QueryOf<typeof renditionRoutes.DownloadQuery> = {}): Promise<Response> =>
+    fetch('GET', withQuery(pathOf('documents', id, 'download'), query), undefined, range === undefined ? {} : { range }),
+  /** Lists the renditions, newest version first. */
+  renditions: async (id: string): Promise<renditionRoutes.RenditionView[]> =>
+    (await call<z.infer<typeof renditionRoutes.ListAnswer>>('GET', pathOf('documents', id, 'renditions'))).renditions,
+  /** Makes a rendition of the current version, unless it exists. */
+  makeRendition: (id: string, kind: 'pdfa'): Promise<renditionRoutes.RenditionView> =>
+    call('POST', pathOf('documents', id, 'renditions'), { kind }),
   /** Gets a tar archive: the file of each document as `ID/FILENAME`, its text as `ID.txt`. Documents without a file are left out. */
   batchGet: (ids: readonly string[], { withText = false }: { withText?: boolean } = {}): Promise<Response> =>
     fetch('POST', pathOf('documents', 'batch-get'), { ids, with_text: withText }),
@@ -122,6 +129,14 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
 const storedVersion = async (response: Response): Promise<StoredVersion> => ({
   ...((await response.json()) as z.infer<typeof StoredAnswer>),
   created: response.status === 201,
+})
+
+/** Renditions of all documents of the user; for an admin, of all users. */
+export const renditions = ({ call }: OpenConnection) => ({
+  status: async (): Promise<z.infer<typeof renditionRoutes.StatusAnswer>['renditions']> =>
+    (await call<z.infer<typeof renditionRoutes.StatusAnswer>>('GET', pathOf('renditions', 'status'))).renditions,
+  /** Makes all that are missing and were not refused. */
+  makeMissing: (kind: 'pdfa'): Promise<z.infer<typeof renditionRoutes.QueuedAnswer>> => call('POST', pathOf('renditions'), { kind }),
 })
 
 /** The trash: deleted documents that can be restored. */

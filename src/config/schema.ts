@@ -128,6 +128,7 @@ export const schema = {
     keep_versions: integer(0, 'DMS_DOCUMENTS_KEEP_VERSIONS'),
     version_days: integer(0, 'DMS_DOCUMENTS_VERSION_DAYS', 0, 36_500),
     worm: flag(false, 'DMS_DOCUMENTS_WORM'),
+    pdfa: choice(['never', 'ocr', 'always'], 'never', 'DMS_DOCUMENTS_PDFA'),
   },
   auth: {
     method: choice(['local', 'oidc'], 'local', 'AUTH_METHOD'),

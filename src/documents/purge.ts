@@ -1,4 +1,4 @@
-/** Purge of stored files that no version of a document has, in two phases: the rows in one transaction, the files after its commit. */
+/** Purge of stored files that no version or rendition of a document has, in two phases: the rows in one transaction, the files after its commit. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
@@ -6,7 +6,7 @@ import type { Trx } from '../db/pool.ts'
 import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { addressPattern, sha256Of } from '../ports/file-store.ts'
-import { lockExisting, lockOrCreate, placeholderAddress, requestRemoval, usesOf } from './stored-files.ts'
+import { isReferenced, lockExisting, lockOrCreate, placeholderAddress, requestRemoval, usesOf } from './stored-files.ts'
 
 /** Rows read by one query. */
 const batchSize = 500
@@ -14,7 +14,7 @@ const batchSize = 500
 /** Delay before the next attempt to remove a file that a running backup needs. */
 const retryMs = 60_000
 
-/** Removes the stored bytes of a SHA-256 that no version of a document has. */
+/** Removes the stored bytes of a SHA-256 that nothing refers to. */
 export const purgeHandler: jobs.Handler<'purge'> = {
   async run(app, { payload: { sha256, address } }) {
     await app.db.transaction().execute((trx) => (address === undefined ? releaseUnused(trx, sha256) : releaseUncommitted(trx, address)))
@@ -27,6 +27,26 @@ export const purgeHandler: jobs.Handler<'purge'> = {
   },
 }
 
+/** Queues jobs that remove stored bytes that nothing refers to. Sorts by checksum, so that two transactions cannot deadlock. */
+export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<void> {
+  const distinct = [...new Set(sums)].sort()
+  await jobs.enqueueMany(
+    trx,
+    'purge',
+    distinct.map((sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
+  )
+}
+
+/** Returns the checksums of the renditions of versions, before these are deleted. */
+export async function renditionSums(trx: Trx, versions: readonly { document_id: string; number: number }[]): Promise<string[]> {
+  const { rows } = await sql<{ sha256: string }>`
+    select sha256 from renditions where sha256 is not null and (document_id, number) in (
+      select * from unnest(${versions.map(({ document_id }) => document_id)}::uuid[], ${versions.map(({ number }) => number)}::integer[]))`.execute(
+    trx,
+  )
+  return rows.map(({ sha256 }) => sha256)
+}
+
 /** Queues a purge job for every file whose upload failed or was aborted. The job keeps files that are in use. */
 export async function purgeUncommitted(app: App): Promise<void> {
   for (const { address, remove } of await app.files.listUncommitted()) {
@@ -36,12 +56,12 @@ export async function purgeUncommitted(app: App): Promise<void> {
   }
 }
 
-/** Removes all stored files that no version of a document has, except those that a running backup needs. Returns their number. `isDryRun` only counts them. */
+/** Removes all stored files that no version or rendition of a document has, except those that a running backup needs. Returns their number. `isDryRun` only counts them. */
 export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number> {
   let count = 0
   for (let last = ''; ; ) {
     const { rows } = await sql<{ sha256: string }>`
-      select sha256 from stored_files file where sha256 > ${last} and not exists (select from document_versions version where version.sha256 = file.sha256)
+      select sha256 from stored_files file where sha256 > ${last} and not ${isReferenced}
       order by sha256 limit ${batchSize}`.execute(app.db)
     count += rows.length
     if (!isDryRun) for (const { sha256 } of rows) await app.db.transaction().execute((trx) => releaseUnused(trx, sha256))

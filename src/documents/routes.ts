@@ -136,11 +136,11 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
     withEtag(app, event, await documents.update(app, actor, param('id'), body, event.req.headers.get('if-match'))),
   ),
 
-  user('GET /api/documents/:id/download', { summary: 'Download the file', ...fileOptions(app) }, sendDocument(app, 'attachment')),
   user(
     'GET /api/documents/:id/view',
     { summary: 'Get the file, inline if browsers can display its type safely', ...fileOptions(app) },
-    sendDocument(app, 'inline'),
+    async ({ actor, event, param }) =>
+      sendFile(event, await openStoredFile(app, await requireDocument(app.db, actor, param('id'), { inTrash: true })), 'inline'),
   ),
   user(
     'GET /api/documents/:id/thumbnail',
@@ -226,11 +226,6 @@ export const limitsFor = ({ config: { limits, server } }: App, field: string, fi
   totalBytes: files * (limits.max_upload_size + (1 << 20)),
   timeoutMs: server.upload_timeout,
 })
-
-const sendDocument =
-  (app: App, how: 'attachment' | 'inline') =>
-  async ({ actor, event, param }: SignedCall<z.ZodType>) =>
-    sendFile(event, await openStoredFile(app, await requireDocument(app.db, actor, param('id'), { inTrash: true })), how)
 
 const sendThumbnail =
   (app: App) =>

@@ -8,14 +8,18 @@ import * as jobs from '../jobs/queue.ts'
 import { FileMissing, type StagedFile } from '../ports/file-store.ts'
 import type { Document } from './view.ts'
 
-/** Reference to the file at an address: a version of a document, a row without a version, a requested removal, or none. */
+/** Whether a version or a rendition of a document has the bytes of the row `file`. */
+export const isReferenced: RawBuilder<boolean> = sql`(exists (select from document_versions version where version.sha256 = file.sha256)
+  or exists (select from renditions where renditions.sha256 = file.sha256))`
+
+/** Reference to the file at an address: a version or rendition of a document, a row without one, a requested removal, or none. */
 type FileUse = 'version' | 'row' | 'removal' | 'none'
 
 /** Returns the reference to each address. A running backup is not a reference: see removeFiles(). */
 export async function usesOf(db: Db, addresses: readonly string[]): Promise<Map<string, FileUse>> {
   const { rows } = await sql<{ address: string; use: FileUse }>`
     select requested.address, case
-        when exists (select from document_versions version where version.sha256 = file.sha256) then 'version'
+        when ${isReferenced} then 'version'
         when file.sha256 is not null then 'row'
         when removal.address is not null then 'removal'
         else 'none' end as use

@@ -12,6 +12,8 @@ export interface Payloads {
   extract: { language: string }
   /** read pages of a long document for its running job */
   pages: { language: string }
+  /** make a rendition of a version */
+  rendition: { number: number; kind: 'pdfa' }
   /** index a document, or remove it from the index after its deletion */
   index: { document_id: string }
   /** rebuild the index if documents are missing in it; `anew`: always */
@@ -37,6 +39,7 @@ export const kinds = {
   ocr: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
   extract: { queue: 'ocr', keepsFinished: true, maxAttempts: 3 },
   pages: { queue: 'ocr', keepsFinished: false, maxAttempts: 1 },
+  rendition: { queue: 'ocr', keepsFinished: false, maxAttempts: 3 },
   index: { queue: 'index', keepsFinished: false, maxAttempts: manyAttempts },
   reindex: { queue: 'index', keepsFinished: false, maxAttempts: manyAttempts },
   verify_email: { queue: 'maintenance', keepsFinished: false, maxAttempts: 20 },

@@ -187,8 +187,8 @@ async function tableTotals(app: App): Promise<Family[]> {
 }
 
 async function versionTotals({ db }: App): Promise<Family[]> {
-  const { total, oldVersions, trash, versionCount, oldVersionCount, trashedCount } = await loadStoredBytes(db)
-  const bytes = { current: total - oldVersions - trash, old_versions: oldVersions, trash }
+  const { total, oldVersions, trash, renditions, versionCount, oldVersionCount, trashedCount } = await loadStoredBytes(db)
+  const bytes = { current: total - oldVersions - trash - renditions, old_versions: oldVersions, trash, renditions }
   const counts = { current: versionCount - oldVersionCount, old: oldVersionCount }
   return [
     gauge('dms_trash_documents', 'Documents in the trash.', trashedCount),

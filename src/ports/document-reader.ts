@@ -108,6 +108,17 @@ export interface DocumentReader {
   marks(file: FileToRead, pages: readonly number[], withBarcodes: boolean, options?: ReadOptions): Promise<readonly PageMark[]>
   /** Returns a file with these pages, counted from 1. Equal pages give equal bytes. Throws ReadFailure FILE_CORRUPT for types without pages. */
   copyPages(file: FileToRead, pages: readonly number[], options?: ReadOptions): Promise<Uint8Array>
+  /**
+   * Makes a PDF/A-2u with these words behind the pages, and returns what `use` makes of its bytes. Throws ReadFailure NOT_CONVERTIBLE with the
+   * reason if the file cannot be converted.
+   */
+  pdfa<T>(
+    file: FileToRead,
+    texts: AsyncIterable<PageText>,
+    info: RenditionInfo,
+    use: (bytes: AsyncIterable<Uint8Array>) => Promise<T>,
+    options?: ReadOptions,
+  ): Promise<T>
   /** Number of files that can be read at the same time. */
   readonly slots: number
   close(): Promise<void>

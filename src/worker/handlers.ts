@@ -1,5 +1,6 @@
 /** Every kind of job, and what does it. */
 import { purgeHandler } from '../documents/purge.ts'
+import { rendition } from '../documents/renditions/rendition-job.ts'
 import { retainHandler } from '../documents/retention.ts'
 import type { Handler, Kind } from '../jobs/queue.ts'
 import { extract, ocr } from '../ocr/ocr-job.ts'
@@ -12,6 +13,7 @@ export const handlers = {
   ocr,
   extract,
   pages,
+  rendition,
   index,
   reindex,
   verify_email: verifyEmail,

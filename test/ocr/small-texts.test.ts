@@ -1,4 +1,5 @@
 import { unlink } from 'node:fs/promises'
+import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
@@ -30,6 +31,7 @@ function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline |
     thumbnail: async () => null,
     marks: async () => [],
     copyPages: async () => new Uint8Array(),
+    pdfa: (_file, _texts, _info, use) => use(Readable.from([])),
     close: async () => {},
   }
   return { reader, asked }

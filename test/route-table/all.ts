@@ -20,6 +20,7 @@ import { rows as notifications } from './notifications.ts'
 import { rows as ocr } from './ocr.ts'
 import { rows as oidc } from './oidc.ts'
 import { rows as publicLinks } from './public-links.ts'
+import { rows as renditions } from './renditions.ts'
 import { rows as search } from './search.ts'
 import { rows as server } from './server.ts'
 import { rows as settings } from './settings.ts'
@@ -36,6 +37,7 @@ export const table: Rows = {
   ...tokens,
   ...documents,
   ...versions,
+  ...renditions,
   ...search,
   ...ocr,
   ...settings,

@@ -1,4 +1,5 @@
 import type { Making, Person, Row, Rows, World } from '../support/route-table.ts'
+import { withRendition } from './renditions.ts'
 
 const own = async (world: World, who: Person) => ({ params: { id: await world.document(who) } })
 const file = (world: World) => ({ filename: `${world.word()}.txt`, bytes: `bytes of ${world.word()}` })
@@ -109,7 +110,15 @@ export const rows: Rows = {
       RETENTION: ({ app, but }) => ({ app: but({ config: { ...app.config, documents: { ...app.config.documents, worm: true } } }) }),
     },
   },
-  'GET /api/documents/:id/download': bytes,
+  'GET /api/documents/:id/download': {
+    ...bytes,
+    also: { ...bytes.also, 202: withRendition('pending') },
+    errors: {
+      ...bytes.errors,
+      RENDITION_NOT_FOUND: async (world, who) => ({ ...(await own(world, who)), query: { rendition: 'pdfa' } }),
+      RENDITION_UNAVAILABLE: withRendition('refused'),
+    },
+  },
   'GET /api/documents/:id/view': bytes,
   'GET /api/documents/:id/thumbnail': {
     good: async (world, who) => ({ ...(await own(world, who)), query: { width: '10', height: '10' } }),

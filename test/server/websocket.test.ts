@@ -24,6 +24,7 @@ const allTypes = [
   'document_restored',
   'document_purged',
   'version_added',
+  'rendition_updated',
   'notifications',
   'ocr_progress',
   'queue_status',

@@ -1,4 +1,5 @@
 /** A reader of documents that does as the test says: for what real files cannot be made to do. */
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DocumentReader, ReadFailure, ReadOptions } from '../../src/ports/document-reader.ts'
 
@@ -29,6 +30,7 @@ export function fakeReader(
     thumbnail: async () => null,
     marks: async () => [],
     copyPages: async () => new Uint8Array(),
+    pdfa: (_file, _texts, _info, use) => use(Readable.from([Buffer.from('%PDF-1.7')])),
     close: async () => {},
   }
 }

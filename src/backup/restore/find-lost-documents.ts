@@ -40,6 +40,8 @@ export async function findLostDocuments(
     if (!known && !skipsDamaged) throw new BackupDamaged(`${filePath(sha256)} is missing`)
     const problem = known ?? (damagedInBackup.get(filePath(sha256)) === 'corrupt' ? 'corrupt' : 'missing')
     const origin = known ? 'store' : 'backup'
+    // Renditions can be made again.
+    await trx.deleteFrom('renditions').where('sha256', '=', sha256).execute()
     for (const version of await listVersions(trx, sha256)) lost.push({ ...version, sha256, problem, origin })
   }
   return lost

@@ -7,9 +7,12 @@ import { safeName } from '../remote/save-file.ts'
 
 type Version = Awaited<ReturnType<Client['documents']['versions']>>[number]
 
-/** A line of manifest.jsonl: a document or one of its old versions, with file names relative to the manifest. */
+/** A line of manifest.jsonl: a document, its rendition, or one of its old versions, with file names relative to the manifest. */
 export type ManifestEntry = { readonly file: string; readonly text_file?: string } & (
-  | (DocumentView & { readonly current?: true })
+  | (DocumentView & {
+      readonly current?: true
+      readonly rendition?: { readonly kind: 'pdfa'; readonly size: number; readonly sha256: string }
+    })
   | (Omit<Version, 'number' | 'current'> & { readonly id: string; readonly version: number; readonly current: false })
 )
 
@@ -56,6 +59,21 @@ export function documentFile({ documents }: Client, document: DocumentView, isPi
     ...{ id, version: null, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
     entry: (hasText) => ({ ...document, current: true, ...names(file, hasText) }),
     download: () => (isPinned ? documents.downloadVersion(id, version) : documents.download(id)),
+    text: () => documents.text(id),
+  }
+}
+
+/** Returns the rendition of a document in place of its file; the file if it has no completed one. */
+export async function renditionFile({ documents }: Client, document: DocumentView, kind: 'pdfa'): Promise<ExportFile | null> {
+  const { id, version: current, created_at, filename } = document
+  const made = (await documents.renditions(id)).find((rendition) => rendition.number === current && rendition.kind === kind)
+  if (!made || made.size === null || made.sha256 === null) return null
+  const { size, sha256 } = made
+  const file = exportFileName({ id, filename: `${filename.slice(0, filename.length - extname(filename).length)}.pdf` })
+  return {
+    ...{ id, version: current, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
+    entry: (hasText) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),
+    download: () => documents.download(id, { rendition: kind }),
     text: () => documents.text(id),
   }
 }

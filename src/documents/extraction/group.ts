@@ -6,6 +6,7 @@ import type { Row } from '../../db/schema.ts'
 import { publishMany } from '../../events.ts'
 import type { Outline } from '../../ports/document-reader.ts'
 import { fileDate, textColumns } from '../dates.ts'
+import { requestAfterExtraction } from '../renditions/renditions.ts'
 import { enqueueIndex, indexJob } from '../revisions.ts'
 import { pageRows } from './result.ts'
 
@@ -107,6 +108,11 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
       content text, text_source text, document_date date, date_source text, date_confidence real)
     where documents.id = result.id`.execute(trx)
   await enqueueIndex(
+    trx,
+    results.map(({ id }) => id),
+  )
+  await requestAfterExtraction(
+    app,
     trx,
     results.map(({ id }) => id),
   )

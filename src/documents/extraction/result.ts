@@ -8,6 +8,7 @@ import type { TextSource } from '../../db/schema-documents.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
 import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
+import * as renditions from '../renditions/renditions.ts'
 import { writeRevision } from '../revisions.ts'
 import { toRow } from './page-words.ts'
 
@@ -225,6 +226,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
   if (!owner) return { pages, confidence }
   await publish(trx, 'ocr_progress', owner.owner_id, { document_id: id, progress: 100, status })
   await publish(trx, 'document_updated', owner.owner_id, { document_id: id, changes: ['content', 'status'] })
+  await renditions.requestAfterExtraction(app, trx, [id])
   return { pages, confidence }
 }
 
@@ -234,6 +236,7 @@ const unlessUnread = (source: TextSource | null) => sql`case when text_source = 
 /** Restarts extraction in this language. The old text stays visible until it has finished. */
 export async function restartExtraction(app: App, trx: Trx, id: string, language: string): Promise<void> {
   await deletePages(trx, id)
+  await renditions.restart(trx, id)
   await writeRevision(app, trx, id, { language, ocr_enabled: true, status: 'pending', error_code: null, error_message: null })
   await publishPending(trx, id)
 }

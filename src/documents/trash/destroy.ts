@@ -6,6 +6,7 @@ import { appendWith, type NewEntry } from '../../audit/audit.ts'
 import type { Trx } from '../../db/pool.ts'
 import { publishMany } from '../../events.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { enqueuePurge, renditionSums } from '../purge.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
 
@@ -64,27 +65,15 @@ async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly strin
     .orderBy('document_id')
     .orderBy('number')
     .execute()
+  const sums = await renditionSums(trx, rows)
   await jobs.cancelByDocument(trx, ...found)
   await trx.deleteFrom('documents').where('id', 'in', found).execute()
   await enqueueIndex(trx, found)
-  await enqueuePurge(
-    trx,
-    rows.map(({ sha256 }) => sha256),
-  )
+  await enqueuePurge(trx, [...rows.map(({ sha256 }) => sha256), ...sums])
   const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id } }))
   await publishMany(trx, 'document_purged', events)
   const versions = Map.groupBy(rows, ({ document_id }) => document_id)
   return documents.map((document) => destructionEntry(app, actor, document, versions.get(document.id) ?? [], reason))
-}
-
-/** Queues jobs that remove stored bytes which no version has. Sorts by checksum, so that two transactions cannot deadlock. */
-export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<void> {
-  const distinct = [...new Set(sums)].sort()
-  await jobs.enqueueMany(
-    trx,
-    'purge',
-    distinct.map((sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
-  )
 }
 
 /** Returns the audit entry for destroyed versions of a document. The title is hashed: the log must not keep what was destroyed. */

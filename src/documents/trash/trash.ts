@@ -12,6 +12,7 @@ import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import * as jobs from '../../jobs/queue.ts'
 import { requireDocument, requireDocumentName } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
+import { cancelPending } from '../renditions/renditions.ts'
 import { enqueueIndex } from '../revisions.ts'
 import { type Document, excerptLength, selectAllDocuments } from '../view.ts'
 import { destroyDocuments } from './destroy.ts'
@@ -29,6 +30,10 @@ export async function moveToTrash(app: App, trx: Trx, actorId: string | null, id
       from locked where documents.id = locked.id returning documents.id, owner_id`.execute(trx)
     moved.push(...(await finish(trx, 'document_trashed', rows)))
     await jobs.cancelByDocument(trx, ...rows.map(({ id }) => id))
+    await cancelPending(
+      trx,
+      rows.map(({ id }) => id),
+    )
   }
   return moved
 }

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { cancelPending } from '../renditions/renditions.ts'
 
 /** Columns that `document_pages` and `version_pages` share. */
 const pageColumns = ['text', 'source', 'confidence', 'width', 'height', 'duration', 'language', 'error_code', 'error_message']
@@ -33,6 +34,7 @@ export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<
     from document_pages page join documents document on document.id = page.document_id
     where document_id = any(${ids}::uuid[]) and document.status in ('completed', 'failed')`.execute(trx)
   await trx.deleteFrom('document_pages').where('document_id', 'in', ids).execute()
+  await cancelPending(trx, ids)
 }
 
 /** A version to make current. */
@@ -71,6 +73,11 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
     select words.document_id, target.number, page, words, angle
     from ${target} join page_words words on words.document_id = target.id and words.number = target."textOf"
     where target.number <> target."textOf"`.execute(trx)
+  await sql`
+    insert into renditions (document_id, number, kind, state, sha256, size, created_at, finished_at)
+    select rendition.document_id, target.number, kind, state, sha256, size, created_at, finished_at
+    from ${target} join renditions rendition on rendition.document_id = target.id and rendition.number = target."textOf"
+    where target.number <> target."textOf" and state = 'completed'`.execute(trx)
   const unfinished = rows.filter(({ status }) => status === 'pending').sort((a, b) => (a.id < b.id ? -1 : 1))
   await jobs.enqueueAll(
     trx,

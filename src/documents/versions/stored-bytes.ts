@@ -9,6 +9,8 @@ export interface StoredBytes {
   oldVersions: number
   /** files that only documents in the trash have */
   trash: number
+  /** files that only renditions have */
+  renditions: number
   /** number of versions of documents that are not in the trash */
   versionCount: number
   /** number of old ones among them */
@@ -33,6 +35,8 @@ export async function loadStoredBytes(db: Db): Promise<StoredBytes> {
     select (select coalesce(sum(size), 0) from stored_files)::float8 as total,
       (select coalesce(sum(size) filter (where "isOld"), 0) from unused)::float8 as "oldVersions",
       (select coalesce(sum(size) filter (where not "isOld"), 0) from unused)::float8 as trash,
+      (select coalesce(sum(size), 0) from (select distinct sha256, size from renditions where sha256 is not null
+        and not exists (select from used where used.sha256 = renditions.sha256)) made)::float8 as renditions,
       (select count(*) from used where not "isTrashed") as "versionCount",
       (select count(*) from used where "isOld" and not "isTrashed") as "oldVersionCount",
       (select count(*) from trash) as "trashedCount"`.execute(db)

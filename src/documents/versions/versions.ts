@@ -11,10 +11,10 @@ import { matchesEtag } from '../../http/files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { requireDocument } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
+import { enqueuePurge, renditionSums } from '../purge.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex, publishUpdates } from '../revisions.ts'
 import { ensureBytes, isOwned, lockOrCreate } from '../stored-files.ts'
-import { enqueuePurge } from '../trash/destroy.ts'
 import { type Document, etag } from '../view.ts'
 import { archiveCurrent, clearArchived, makeCurrent } from './current-version.ts'
 
@@ -159,8 +159,9 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
       await clearArchived(trx, id, newest.number)
       await enqueueIndex(trx, [id])
     }
+    const sums = await renditionSums(trx, [{ document_id: id, number }])
     await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
-    await enqueuePurge(trx, [sha256])
+    await enqueuePurge(trx, [sha256, ...sums])
     await publish(trx, 'document_updated', owner_id, { document_id: id, changes: ['versions'] })
   })
 }

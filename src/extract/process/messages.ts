@@ -1,5 +1,5 @@
 /** Messages between the server and its reader processes. */
-import type { FileToRead, Outline, PageMark, ReadFailureCode, ReadPage } from '../../ports/document-reader.ts'
+import type { FileToRead, Outline, PageMark, ReadFailureCode, ReadPage, RenditionInfo } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 import type { Box, Limits } from '../opened-document.ts'
 
@@ -12,6 +12,8 @@ export interface Setup {
 export type Work =
   | { readonly kind: 'outline'; readonly file: FileToRead }
   | { readonly kind: 'page'; readonly file: FileToRead; readonly page: number; readonly language: string }
+  /** `texts`: file of JSON lines, a PageText each. The process writes the PDF to `outputName` in its folder; it is moved to `output`. */
+  | { readonly kind: 'pdfa'; readonly file: FileToRead; readonly texts: string; readonly info: RenditionInfo; readonly output: string }
   | { readonly kind: 'thumbnail'; readonly file: FileToRead; readonly box: Box; readonly type: 'image/webp' | 'image/jpeg' }
   | { readonly kind: 'marks'; readonly file: FileToRead; readonly pages: readonly number[]; readonly withBarcodes: boolean }
   | { readonly kind: 'part'; readonly file: FileToRead; readonly pages: readonly number[] }
@@ -22,6 +24,9 @@ export interface WorkMessage {
   readonly timeoutMs: number
 }
 
+/** Name of the file that a process writes in its own folder. */
+export const outputName = 'output'
+
 /** Lines that the watchdog writes to standard error before it kills the process. */
 export const memoryNotice = 'reader process: out of memory\n'
 export const timeoutNotice = 'reader process: the work took too long\n'
@@ -29,6 +34,7 @@ export const timeoutNotice = 'reader process: the work took too long\n'
 export type Answer =
   | { readonly outline: Outline }
   | { readonly page: ReadPage }
+  | { readonly pdfa: { readonly size: number } }
   | { readonly thumbnail: Uint8Array | null }
   | { readonly marks: readonly PageMark[] }
   | { readonly part: Uint8Array }

@@ -1,12 +1,14 @@
 /** Pool of reader processes. A bad file costs one of them, never the server. */
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 import type { Limits } from '../opened-document.ts'
 import type { Answer, Work } from './messages.ts'
-import { removeStaleFolders } from './reader-folders.ts'
+import { openOutput, writeTexts } from './pdfa-files.ts'
+import { makeReaderFolder, removeReaderFolder, removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'
 import { withoutNetwork } from './sandbox.ts'
 
@@ -167,6 +169,17 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
       const missing = language.split('+').filter((code) => !ocr.languages.has(code))
       if (missing.length > 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${missing.join(', ')} is not installed.`)
       return request('page', { file, page, language }, pageTimeoutMs, signal)
+    },
+    async pdfa(file, texts, info, use, { signal } = {}) {
+      const folder = makeReaderFolder(tempDir)
+      try {
+        const paths = { texts: join(folder, 'texts'), output: join(folder, 'output') }
+        await writeTexts(paths.texts, texts)
+        await request('pdfa', { file, info, ...paths }, outlineTimeoutMs, signal)
+        return await use(await openOutput(paths.output))
+      } finally {
+        await removeReaderFolder(folder)
+      }
     },
     thumbnail: (file, box, type, { signal } = {}) => request('thumbnail', { file, box, type }, thumbnailTimeoutMs, signal),
     marks: (file, pages, withBarcodes, { signal } = {}) =>

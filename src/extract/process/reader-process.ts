@@ -1,12 +1,12 @@
 /** One reader process: starts it, gives it work, watches its limits, kills it. */
 import type { ChildProcess } from 'node:child_process'
-import { linkSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../../log/log.ts'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import { type Answer, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
+import { type Answer, outputName, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
 import { forkSandboxed, type Rights } from './sandbox.ts'
 
@@ -93,6 +93,14 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
     return link
   }
 
+  /** Links the words of a rendition into the folder of the process. */
+  function linkTexts(path: string): string {
+    const place = join(folder, 'texts')
+    rmSync(place, { force: true })
+    linkSync(path, place)
+    return place
+  }
+
   async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer> {
     works++
     const startMs = performance.now()
@@ -116,9 +124,13 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
     setReferenced(child, true)
     try {
       if (isEnded || !child.connected) throw exitFailure(stderr)
-      const message: WorkMessage = { work: { ...work, file: { ...work.file, path: linkFile(work.file.path) } }, timeoutMs }
+      const linked = { ...work, file: { ...work.file, path: linkFile(work.file.path) } }
+      if (linked.kind === 'pdfa') linked.texts = linkTexts(linked.texts)
+      const message: WorkMessage = { work: linked, timeoutMs }
       child.send(message, (problem) => problem && kill(exitFailure(stderr)))
-      return await promise
+      const answer = await promise
+      if (work.kind === 'pdfa' && 'pdfa' in answer) renameSync(join(folder, 'own', outputName), work.output)
+      return answer
     } finally {
       workedMs += performance.now() - startMs
       clearTimeout(timer)

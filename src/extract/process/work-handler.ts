@@ -1,5 +1,5 @@
 /** Handles the works of a reader process, in its main thread. */
-import { statSync } from 'node:fs'
+import { statSync, writeFileSync } from 'node:fs'
 import sharp from 'sharp'
 import { engines } from '../../ocr/engines/registry.ts'
 import { prepareImage, recognizePage } from '../../ocr/recognize.ts'
@@ -10,7 +10,8 @@ import { fileSource } from '../opened-document.ts'
 import { removeInvalidCharacters } from '../readers/decode.ts'
 import { loadPdfium, type OpenPdfium } from '../readers/pdf/pdfium.ts'
 import { joinTexts } from '../text-layer.ts'
-import type { Answer, Setup, Work } from './messages.ts'
+import { type Answer, outputName, type Setup, type Work } from './messages.ts'
+import { readTexts } from './pdfa-files.ts'
 
 sharp.concurrency(1)
 sharp.cache(false)
@@ -62,6 +63,13 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     return marks
   }
 
+  async function makePdfa(opened: OpenedFile, { texts, info }: Extract<Work, { kind: 'pdfa' }>): Promise<{ size: number }> {
+    if (!opened.pdfa) throw new ReadFailure('NOT_CONVERTIBLE', `Files of the type ${opened.mimeType} have no pages to convert to PDF/A.`)
+    const bytes = await opened.pdfa(await readTexts(texts), info)
+    writeFileSync(outputName, bytes)
+    return { size: bytes.length }
+  }
+
   async function handle(work: Work): Promise<Answer> {
     const opened = await open(work.file)
     switch (work.kind) {
@@ -71,6 +79,8 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
         return { page: await readPage(opened, work.page, work.language) }
       case 'thumbnail':
         return { thumbnail: await opened.thumbnail(work.box, work.type) }
+      case 'pdfa':
+        return { pdfa: await makePdfa(opened, work) }
       case 'marks':
         return { marks: await readMarks(opened, work.pages, work.withBarcodes) }
       case 'part':

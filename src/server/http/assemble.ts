@@ -8,6 +8,7 @@ import { routes as oidc } from '../../auth/oidc-routes.ts'
 import { routes as auth } from '../../auth/routes.ts'
 import { routes as comments } from '../../comments/routes.ts'
 import type { Config } from '../../config/schema.ts'
+import { routes as renditions } from '../../documents/renditions/routes.ts'
 import { routes as documents } from '../../documents/routes.ts'
 import { routes as trash } from '../../documents/trash/routes.ts'
 import { routes as versions } from '../../documents/versions/routes.ts'
@@ -67,6 +68,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
       documents,
       trash,
       versions,
+      renditions,
       search,
       ocr,
       settings,

@@ -12,6 +12,7 @@ const eventTypes = {
   document_restored: 'document_restored',
   document_purged: 'document_purged',
   version_added: 'version_added',
+  rendition_updated: 'rendition_updated',
   notification: 'notification',
   notifications: 'notification',
   ocr_progress: 'ocr_progress',

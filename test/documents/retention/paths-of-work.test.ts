@@ -27,6 +27,7 @@ const payloads: { [K in jobs.Kind]: (target: Target) => jobs.Payloads[K] } = {
   ocr: () => ({ language: 'eng' }),
   extract: () => ({ language: 'eng' }),
   pages: () => ({ language: 'eng' }),
+  rendition: () => ({ number: 1, kind: 'pdfa' }),
   index: ({ id }) => ({ document_id: id }),
   reindex: () => ({ anew: true }),
   verify_email: ({ owner_id }) => ({ user_id: owner_id }),

@@ -152,6 +152,8 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'documents versions': { args: (world) => [nth(1)(world)], prints: 'changing' },
   'documents restore': { args: (world) => [nth(1)(world), '--version', '1'] },
   'documents delete': { args: (world) => [nth(3)(world), '-y'], asks: (world) => [nth(3)(world), '--permanent'] },
+  'renditions make': { args: (world) => [nth(1)(world)], prints: 'changing' },
+  'renditions status': { prints: 'changing' },
   'trash list': {},
   'documents undelete': { args: (world) => [nth(3)(world)] },
   'trash empty': { args: () => ['-y'], asks: () => [] },

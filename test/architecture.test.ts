@@ -138,6 +138,7 @@ describe('the nevers', () => {
       'src/documents/access.ts',
       'src/documents/content.ts',
       'src/documents/documents.ts',
+      'src/documents/renditions/renditions.ts',
       'src/documents/retention.ts',
       'src/documents/source-documents.ts',
       'src/documents/stored-files.ts',

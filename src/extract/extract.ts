@@ -38,8 +38,9 @@ async function openNested(source: ByteSource, tools: Tools, depth: number, budge
     depth < maxDepth && budget.take(part.size) ? openNested(part, tools, depth + 1, budget) : null
   // Programs of the eighties use the same extensions. Their files are not supported.
   const reader = oleTypes.has(mimeType) && !isOle(source.head(8)) ? null : findReader(mimeType)
-  const opened = reader ? await reader(source, { ...tools, openPart }, mimeType) : openTextOnly(async () => ({ text: '' }))
-  return { ...opened, mimeType, hasReader: reader !== null, contents: async () => limitContents(await opened.contents()) }
+  const read = (await reader?.(source, { ...tools, openPart }, mimeType)) ?? null
+  const opened = read ?? openTextOnly(async () => ({ text: '' }))
+  return { ...opened, mimeType, hasReader: read !== null, contents: async () => limitContents(await opened.contents()) }
 }
 
 const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])

@@ -3,9 +3,10 @@ import type { OutlinePage } from '../ports/document-reader.ts'
 import type { ByteSource, Contents, Limits, OpenedDocument } from './opened-document.ts'
 import { createTextSink, normalizeWhitespace } from './readers/decode.ts'
 
-/** Maximum number and bytes of the parts that one call reads, at all depths together. */
+/** Maximum number and bytes of the parts that one call reads, at all depths together, and the time after which it opens no other. */
 const maxParts = 2000
-const maxPartBytes = 512 * 1024 * 1024
+const maxPartBytes = 1024 * 1024 * 1024
+const maxPartMs = 30_000
 
 export interface PartTools {
   readonly limits: Limits
@@ -22,15 +23,17 @@ export interface PartBudget {
 export function createPartBudget(): PartBudget {
   let parts = 0
   let bytes = 0
+  let endMs = performance.now() + maxPartMs
   return {
     take(size) {
       parts++
       bytes += size
-      return parts <= maxParts && bytes <= maxPartBytes
+      return parts <= maxParts && bytes <= maxPartBytes && performance.now() < endMs
     },
     reset() {
       parts = 0
       bytes = 0
+      endMs = performance.now() + maxPartMs
     },
   }
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { openFile } from '../../src/extract/extract.ts'
 import { bytesSource } from '../../src/extract/opened-document.ts'
 import { bmp, claimedPng, eml, image, ole, scan, tiff } from '../support/data/files.ts'
-import { docx, epub, openDocument, packedSpaces, paragraph, pptx, xlsx, zip } from '../support/data/office-files.ts'
+import { docx, epub, openDocument, packedSpaces, paragraph, pptx, xlsx } from '../support/data/office-files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 import { failureOf, readBytes as read, readTools as tools } from '../support/read-bytes.ts'
 
@@ -164,10 +164,6 @@ describe('office documents', () => {
       'FILE_TOO_COMPLEX',
     )
     expect(await failureOf(ole({ EncryptedPackage: Buffer.alloc(10) }), 'a.xlsx')).toBe('FILE_ENCRYPTED')
-  })
-
-  test('a plain ZIP file is no document', async () => {
-    expect(await read(zip({ 'a.txt': 'inside' }), 'a.zip')).toMatchObject({ mimeType: 'application/zip', text: '' })
   })
 })
 

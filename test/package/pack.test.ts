@@ -94,7 +94,7 @@ test('npm install --global of the packed dms installs the build, without sources
   expect(existsSync(join(folder, 'dist/left-over.js'))).toBe(false)
   expect(existsSync(join(folder, 'dist/types/client/remote.d.ts'))).toBe(true)
   expect(await packagesIn(join(folder, 'dist'))).toEqual([
-    ...['@hyzyla/pdfium', 'pdfjs-dist/legacy/build/pdf.mjs', 'sharp', 'tesseract.js'],
+    ...['@hyzyla/pdfium', '@imagemagick/magick-wasm', 'libarchive-wasm', 'pdfjs-dist/legacy/build/pdf.mjs', 'sharp', 'tesseract.js'],
   ])
   const lock = JSON.parse(await readFile(join(root, 'package-lock.json'), 'utf8')) as { packages: Record<string, { dev?: boolean }> }
   const development = Object.entries(lock.packages).flatMap(([path, { dev }]) => (dev ? [path] : []))

@@ -20,7 +20,20 @@ export async function readBytes(bytes: Uint8Array, filename: string) {
   const opened = await openFile(bytesSource(bytes, filename), readTools)
   const contents = await opened.contents()
   opened.close()
-  return { mimeType: opened.mimeType, ...contents, text: contents.pages.map((page) => page.text).join('\n---\n') }
+  const { mimeType, hasReader } = opened
+  return { mimeType, hasReader, ...contents, text: contents.pages.map((page) => page.text).join('\n---\n') }
+}
+
+/** The images of its pages that need OCR. */
+export async function readImages(bytes: Uint8Array, filename: string) {
+  const opened = await openFile(bytesSource(bytes, filename), readTools)
+  try {
+    const images = []
+    for (const { page, needsOcr } of (await opened.contents()).pages) if (needsOcr) images.push(await opened.picture(page))
+    return images
+  } finally {
+    opened.close()
+  }
 }
 
 /** The code of its failure, `none` without one. */

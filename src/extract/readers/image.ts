@@ -4,6 +4,7 @@ import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
 import type { Box, ByteSource, Contents, Limits, OpenedDocument, Picture } from '../opened-document.ts'
 import { decodeBmp } from './bmp.ts'
 import { readExifTime } from './exif.ts'
+import type { DecodedImage } from './magick.ts'
 import { decodeXml, xmlToText } from './markup.ts'
 
 /** Minimum side of an image for OCR. */
@@ -30,14 +31,21 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
 
   /** Reads the header only. Pixels are decoded after their number was checked. */
   async function load() {
-    const bytes = mimeType === 'image/bmp' ? null : source.read()
-    const raw = bytes ? null : decodeBmp(source.read(), limits.maxPixels)
-    const open = (page = 0): Sharp =>
-      raw
-        ? sharp(raw.pixels, { raw: { width: raw.width, height: raw.height, channels: 3 } })
-        : sharp(bytes!, { page, failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true })
-    const metadata = await (bytes ? sharp(bytes, { failOn: 'none', limitInputPixels: false }) : open()).metadata()
-    return { open, metadata }
+    const bytes = source.read()
+    const raw = await decodeOther(bytes)
+    if (raw) {
+      const open = (): Sharp => sharp(raw.pixels, { raw: { width: raw.width, height: raw.height, channels: 3 } })
+      return { open, metadata: { ...(await open().metadata()), ...(raw.exif && { exif: Buffer.from(raw.exif) }) } }
+    }
+    const open = (page = 0): Sharp => sharp(bytes, { page, failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true })
+    return { open, metadata: await sharp(bytes, { failOn: 'none', limitInputPixels: false }).metadata() }
+  }
+
+  /** Decodes a format that sharp does not read. Returns null for the others. */
+  async function decodeOther(bytes: Uint8Array): Promise<DecodedImage | null> {
+    if (mimeType === 'image/bmp') return { ...decodeBmp(bytes, limits.maxPixels), exif: null }
+    // Imported on demand: the module takes 100 MB.
+    return isSharpType(mimeType) ? null : (await import('./magick.ts')).decodeByMagick(bytes, mimeType, limits.maxPixels)
   }
   const getImage = () => {
     image ??= load()
@@ -105,6 +113,9 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
     },
   }
 }
+
+const sharpTypes = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'svg+xml']
+const isSharpType = (mimeType: string): boolean => sharpTypes.includes(mimeType.replace('image/', ''))
 
 /** Opens a drawing. Its letters are text or outlines; OCR is for drawings without text. */
 export function openSvg(source: ByteSource, limits: Limits): OpenedDocument {

@@ -2,6 +2,7 @@
 
 import { typeByExtension } from '../mime-types.ts'
 import { type ByteSource, type OpenedDocument, openTextOnly } from '../opened-document.ts'
+import { openGzip, openOtherArchive, openTar, openZip } from './archive.ts'
 import { decode, maxTextLength } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage, openSvg } from './image.ts'
@@ -12,8 +13,8 @@ import { openDoc, openMsg, openPpt, openXls } from './office/old-office.ts'
 import { readRtf } from './office/rtf.ts'
 import type { PdfTools } from './pdf/pdf.ts'
 
-/** `tools.openPart` opens a file in the file. */
-export type Reader = (source: ByteSource, tools: PdfTools, mimeType: string) => OpenedDocument | Promise<OpenedDocument>
+/** `tools.openPart` opens a file in the file. Returns null for a file of the type that it does not read. */
+export type Reader = (source: ByteSource, tools: PdfTools, mimeType: string) => OpenedDocument | null | Promise<OpenedDocument | null>
 
 /** Maximum bytes of plain text. More would exceed `maxTextLength` in every encoding. */
 const maxTextBytes = maxTextLength * 4
@@ -32,8 +33,23 @@ const readers = new Map<string, Reader>([
   ['application/xml', (source) => openTextOnly(async () => ({ text: xmlToText(decodeXml(source.read())) }))],
   ['image/svg+xml', (source, { limits }) => openSvg(source, limits)],
   ...withReader(
-    ['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/tiff', 'image/bmp', 'image/avif'],
+    [
+      ...['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/tiff', 'image/bmp', 'image/avif'],
+      ...['image/heic', 'image/heic-sequence', 'image/heif', 'image/heif-sequence', 'image/jxl'],
+      ...['image/jp2', 'image/jpx', 'image/jpm', 'image/j2c', 'image/vnd.adobe.photoshop', 'image/x-portable-anymap'],
+    ],
     (source, { limits }, mimeType) => openImage(source, mimeType, limits),
+  ),
+  ['application/zip', openZip],
+  ['application/gzip', openGzip],
+  ['application/x-tar', openTar],
+  ...withReader(
+    [
+      ...['application/x-7z-compressed', 'application/x-rar-compressed', 'application/vnd.ms-cab-compressed'],
+      ...['application/x-cpio', 'application/x-unix-archive', 'application/x-deb', 'application/x-iso9660-image'],
+      ...['application/x-bzip2', 'application/x-xz', 'application/x-compress', 'application/lzip'],
+    ],
+    openOtherArchive,
   ),
   ...withReader(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'], openText),
 ])

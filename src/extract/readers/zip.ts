@@ -1,6 +1,7 @@
 /** Reader of ZIP archives with a limit on the unpacked size. */
 import { constants, inflateRawSync } from 'node:zlib'
 import { ReadFailure } from '../../ports/document-reader.ts'
+import { decodeAs, isUtf8 } from './decode.ts'
 
 const maxEntries = 50_000
 /** Maximum unpacked size of all parts of a file together. */
@@ -10,8 +11,12 @@ const zip64Placeholder = 0xffffffff
 
 export interface Archive {
   readonly names: readonly string[]
+  /** Unpacked sizes by name, as the directory states them. */
+  readonly sizes: ReadonlyMap<string, number>
   /** Returns the unpacked bytes of a part, null if there is none. Throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
   readPart(name: string): Uint8Array | null
+  /** Returns the unpacked bytes of a part, which may have no more than its stated size. Does not count towards the limit of the archive. */
+  readMember(name: string): Uint8Array
 }
 
 interface Entry {
@@ -19,6 +24,7 @@ interface Entry {
   readonly isEncrypted: boolean
   readonly method: number
   readonly packed: number
+  readonly unpacked: number
   /** offsets where it may begin: the stated one moved by as much as the directory has moved, then the stated one */
   readonly offsets: readonly number[]
 }
@@ -31,12 +37,18 @@ export function openArchive(bytes: Uint8Array): Archive {
   let left = maxUnpackedBytes
   return {
     names: [...entries.keys()],
+    sizes: new Map(Array.from(entries.values(), ({ name, unpacked }) => [name, unpacked])),
     readPart(name) {
       const entry = entries.get(name)
       if (!entry) return null
       const content = unpack(bytes, view, entry, left)
       left -= content.length
       return content
+    },
+    readMember(name) {
+      const entry = entries.get(name)
+      if (!entry) throw corruptFailure(`${name} is missing`)
+      return unpack(bytes, view, entry, Math.min(entry.unpacked, maxUnpackedBytes))
     },
   }
 }
@@ -51,13 +63,14 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
     if (at + 46 > bytes.length || view.getUint32(at, true) !== signatures.entry) throw corruptFailure('its directory is damaged')
     const nameLength = view.getUint16(at + 28, true)
     const extraLength = view.getUint16(at + 30, true)
-    const name = Buffer.from(bytes.subarray(at + 46, at + 46 + nameLength)).toString()
+    const name = decodeName(bytes.subarray(at + 46, at + 46 + nameLength))
     const sizes = { unpacked: view.getUint32(at + 24, true), packed: view.getUint32(at + 20, true), offset: view.getUint32(at + 42, true) }
     const extra = at + 46 + nameLength
-    const { packed, offset } = readZip64Sizes(view, extra, Math.min(extra + extraLength, bytes.length), sizes)
+    const { packed, unpacked, offset } = readZip64Sizes(view, extra, Math.min(extra + extraLength, bytes.length), sizes)
     yield {
       name,
       packed,
+      unpacked,
       offsets: shift === 0 ? [offset] : [offset + shift, offset],
       isEncrypted: (view.getUint16(at + 8, true) & 1) === 1,
       method: view.getUint16(at + 10, true),
@@ -65,6 +78,9 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
     at += 46 + nameLength + extraLength + view.getUint16(at + 32, true)
   }
 }
+
+/** Decodes a name as UTF-8, else in the code page that Windows uses for archives in western Europe. */
+const decodeName = (bytes: Uint8Array): string => (isUtf8(bytes) ? Buffer.from(bytes).toString() : (decodeAs(bytes, 'cp850') ?? ''))
 
 /** Finds the directory by its end record, which is in the last 64 KiB, before a comment. */
 function findDirectory(view: DataView): { count: number; start: number; shift: number } {

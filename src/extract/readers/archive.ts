@@ -1,0 +1,176 @@
+/** Readers of archives: the names of their members with their contents, as one document. */
+import { constants, gunzipSync } from 'node:zlib'
+import type { ArchiveReader } from 'libarchive-wasm'
+import { ReadFailure } from '../../ports/document-reader.ts'
+import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
+import { openWithParts, type PartTools } from '../parts.ts'
+import { readTar } from './tar.ts'
+import { openArchive } from './zip.ts'
+
+/** Maximum members of an archive, and bytes that it unpacks to. Further members are not listed. */
+const maxMembers = 50_000
+const maxTotalBytes = 1024 * 1024 * 1024
+/** Maximum bytes of a member. Larger ones are listed only. */
+const maxMemberBytes = 256 * 1024 * 1024
+
+/** Reads the members of an archive, each by its position. */
+interface MemberReader {
+  /** Returns the members in their order. Stops at the limits. */
+  list(): Iterable<{ name: string; size: number; position: number }>
+  read(position: number): Uint8Array
+  /** Whether not even the names are readable without a password. */
+  hasEncryptedList?(): boolean
+}
+
+/** Opens a ZIP archive. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
+export function openZip(source: ByteSource, tools: PartTools): OpenedDocument {
+  const archive = openArchive(source.read())
+  return openMembers(tools, () => ({
+    *list() {
+      for (const [position, name] of archive.names.entries()) yield { name, size: archive.sizes.get(name) ?? 0, position }
+    },
+    read: (position) => archive.readMember(archive.names[position] ?? ''),
+  }))
+}
+
+/** Opens a tar archive that is not compressed. */
+export const openTar = (source: ByteSource, tools: PartTools): OpenedDocument => openUnpackedTar(source.read(), tools)
+
+function openUnpackedTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
+  const found: Uint8Array[] = []
+  return openMembers(tools, () => ({
+    *list() {
+      for (const { name, data } of readTar(bytes)) {
+        if (found.push(data) > maxMembers) return
+        yield { name, size: data.length, position: found.length - 1 }
+      }
+    },
+    read: (position) => found[position] ?? new Uint8Array(),
+  }))
+}
+
+/** Opens an archive of any other format: tar with other compressions than gzip, 7z, rar, cab, cpio, ar. Returns null for a file that is none. */
+export async function openOtherArchive(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
+  // Imported on demand, as few files are archives.
+  const { libarchiveWasm, ArchiveReader } = await import('libarchive-wasm')
+  const library = await libarchiveWasm()
+  const bytes = source.read()
+  const start = () => new ArchiveReader(library, new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length))
+  try {
+    start().free()
+  } catch {
+    return null
+  }
+  return openMembers(tools, () => streamMembers(start))
+}
+
+/** Reads members forwards, and from the start again where an earlier one is asked for: compressed archives have no index. */
+function streamMembers(start: () => ArchiveReader): MemberReader {
+  let reader: ArchiveReader | null = null
+  let next = 0
+  let size = 0
+
+  function advance() {
+    const entry = onFailure(() => reader?.nextEntry() ?? null)
+    if (!entry) return null
+    next++
+    size = entry.getSize()
+    return entry
+  }
+  return {
+    *list() {
+      reader = onFailure(start)
+      next = 0
+      let total = 0
+      for (let entry = advance(); entry; entry = advance()) {
+        const isFile = entry.getFiletype() === 'File'
+        if (isFile) yield { name: entry.getPathname() || `member ${next}`, size, position: next - 1 }
+        total += size
+        if (next >= maxMembers || total > maxTotalBytes) return
+      }
+    },
+    hasEncryptedList: () => reader?.hasEncryptedData() === true,
+    read(position) {
+      if (!reader || next > position + 1) {
+        reader?.free()
+        reader = onFailure(start)
+        next = 0
+      }
+      while (next <= position) if (!advance()) throw new ReadFailure('FILE_CORRUPT', 'A member of the archive is missing.')
+      const data = onFailure(() => reader?.readData(size))
+      return new Uint8Array(data ?? [])
+    },
+  }
+}
+
+/** Converts errors of the library, which have no types. */
+function onFailure<T>(call: () => T): T {
+  try {
+    return call()
+  } catch (problem) {
+    const message = problem instanceof Error ? problem.message : String(problem)
+    throw new ReadFailure(/encrypt|passphrase/i.test(message) ? 'FILE_ENCRYPTED' : 'FILE_CORRUPT', `The archive is damaged: ${message}`)
+  }
+}
+
+/** Opens an archive by its members. A failure after the first member ends the list. */
+function openMembers(tools: PartTools, open: () => MemberReader): OpenedDocument {
+  return openWithParts(tools, async (collector) => {
+    const members = open()
+    let count = 0
+    try {
+      for (const { name, size, position } of members.list()) {
+        count++
+        if (collector.isFull) break
+        if (name.endsWith('/') || isSystemFile(name)) continue
+        if (size > maxMemberBytes) collector.addText(`${name}\n\n`)
+        else await collector.addPart(memberSource(name, size, () => members.read(position)))
+      }
+    } catch (problem) {
+      if (count === 0) throw problem
+    }
+    if (count === 0 && members.hasEncryptedList?.()) throw new ReadFailure('FILE_ENCRYPTED')
+    return { metadata: { member_count: count } }
+  })
+}
+
+/** Files that macOS and Windows add to folders. */
+const isSystemFile = (name: string): boolean => /(^|\/)(__MACOSX\/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)/.test(name)
+
+/** Returns a source that unpacks when it is read. Keeps no bytes, because there may be many members. */
+function memberSource(filename: string, size: number, unpack: () => Uint8Array): ByteSource {
+  let last: WeakRef<Uint8Array> | undefined
+  const bytes = (): Uint8Array => {
+    const unpacked = last?.deref() ?? unpack()
+    last = new WeakRef(unpacked)
+    return unpacked
+  }
+  return { filename, size, read: () => new Uint8Array(bytes()), head: (length) => new Uint8Array(bytes().subarray(0, length)) }
+}
+
+const tarMagicOffset = 257
+const probeBytes = 64 * 1024
+
+/** Opens a gzip file: an archive if it contains one, else the one file in it, with its pages and thumbnail. */
+export async function openGzip(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
+  const start = gunzip(source.head(probeBytes), probeBytes * 1100)
+  const isTar = Buffer.from(start.subarray(tarMagicOffset, tarMagicOffset + 5)).toString('latin1') === 'ustar'
+  const bytes = gunzip(source.read(), maxMemberBytes)
+  if (isTar) return openUnpackedTar(bytes, tools)
+  return tools.openPart(
+    bytesSource(
+      bytes,
+      source.filename.replace(/\.(svg)z$|\.(gz|gzip)$/i, (_, svg) => (svg ? '.svg' : '')),
+    ),
+  )
+}
+
+/** Unpacks as much as is there, also of a truncated file. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
+function gunzip(bytes: Uint8Array, maxBytes: number): Uint8Array {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: maxBytes, finishFlush: constants.Z_SYNC_FLUSH })
+  } catch (problem) {
+    if (problem instanceof RangeError) throw new ReadFailure('FILE_TOO_COMPLEX', `The file unpacks to more than ${maxBytes} bytes.`)
+    throw new ReadFailure('FILE_CORRUPT', 'The compressed file is damaged.')
+  }
+}

@@ -1,0 +1,79 @@
+/** Images that sharp does not read. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ImageMagick, initializeImageMagick, MagickFormat, MagickReadSettings } from '@imagemagick/magick-wasm'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { image, scan } from '../support/data/files.ts'
+import { failureOf, readBytes, readImages } from '../support/read-bytes.ts'
+
+const [width, height] = [300, 60]
+const page = await scan(['hello'], { width, height })
+
+/** Netpbm images of the page: bits, gray, colour, each as numbers or raw. */
+const header = (kind: string, depth = '\n255') => Buffer.from(`${kind}\n# made by hand\n${width} ${height}${depth}\n`)
+const colour = Buffer.from([...page.gray].flatMap((value) => [value, value, value]))
+const bits = Buffer.alloc((Math.ceil(width / 8) * height) as number)
+for (const [i, value] of page.gray.entries()) {
+  const at = Math.floor(i / width) * Math.ceil(width / 8) * 8 + (i % width)
+  if (value < 128) bits[at >> 3] = (bits[at >> 3] ?? 0) | (0x80 >> (at & 7))
+}
+const netpbm: Record<string, Buffer> = {
+  'a.ppm': Buffer.concat([header('P6'), colour]),
+  'a.pgm': Buffer.concat([header('P5'), Buffer.from(page.gray)]),
+  'a.pbm': Buffer.concat([header('P4', ''), bits]),
+  'plain.pgm': Buffer.concat([header('P2'), Buffer.from([...page.gray].join(' '))]),
+}
+
+const files: Record<string, [type: string, bytes: Buffer]> = {}
+beforeAll(async () => {
+  await initializeImageMagick(readFileSync(fileURLToPath(import.meta.resolve('@imagemagick/magick-wasm/magick.wasm'))))
+  const encode = (format: MagickFormat): Buffer =>
+    ImageMagick.read(netpbm['a.ppm'] as Buffer, new MagickReadSettings({ format: MagickFormat.Ppm }), (drawn) =>
+      drawn.write(format, (data) => Buffer.from(data)),
+    )
+  const avif = await image(page).avif().toBuffer()
+  Object.assign(files, {
+    'a.jp2': ['image/jp2', encode(MagickFormat.Jp2)],
+    'a.j2k': ['image/j2c', encode(MagickFormat.J2k)],
+    'a.jxl': ['image/jxl', encode(MagickFormat.Jxl)],
+    'a.psd': ['image/vnd.adobe.photoshop', encode(MagickFormat.Psd)],
+    // No encoder of HEVC is free. The container is the same, and so is its reader.
+    'a.heic': ['image/heic', Buffer.from(avif.toString('latin1').replace('ftypavif', 'ftypheic'), 'latin1')],
+    ...Object.fromEntries(Object.entries(netpbm).map(([name, bytes]) => [name, ['image/x-portable-anymap', bytes]])),
+  })
+})
+
+const names = ['a.jp2', 'a.j2k', 'a.jxl', 'a.psd', 'a.heic', ...Object.keys(netpbm)]
+
+describe.each(names)('%s', (name) => {
+  const load = () => files[name] ?? (['', Buffer.alloc(0)] as const)
+
+  test('is decoded: its letters are where they are', async () => {
+    const [type, bytes] = load()
+    const read = await readBytes(bytes, 'unnamed')
+    expect(read).toMatchObject({ mimeType: type, hasReader: true, metadata: { width, height, page_count: 1 } })
+    const [picture] = await readImages(bytes, 'unnamed')
+    const isDark = (values: Uint8Array) => Array.from(values, (value) => (value < 128 ? 1 : 0) as number)
+    const [found, drawn] = [isDark(picture?.gray ?? new Uint8Array()), isDark(page.gray)]
+    expect(found).toHaveLength(drawn.length)
+    const different = drawn.filter((value, i) => value !== found[i]).length
+    expect(different).toBeLessThan(drawn.length * 0.02)
+    expect(drawn.reduce((sum, value) => sum + value)).toBeGreaterThan(drawn.length * 0.02)
+  })
+
+  test('cut or with flipped bits it fails or is read, and the next file is read', async () => {
+    const [, bytes] = load()
+    const damaged = [0.3, 0.9].map((share) => bytes.subarray(0, Math.floor(bytes.length * share)))
+    for (let seed = 3; damaged.length < 8; seed++) {
+      const flipped = Buffer.from(bytes)
+      for (let at = 12 + seed; at < flipped.length; at += 7 + seed * 41) flipped[at] = (flipped[at] ?? 0) ^ (1 << (seed & 7))
+      damaged.push(flipped)
+    }
+    for (const one of damaged) expect(['none', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX']).toContain(await failureOf(one, name))
+    expect(await failureOf(bytes, name)).toBe('none')
+  })
+})
+
+test('FILE_TOO_COMPLEX for more pixels than allowed, by the header only', async () => {
+  expect(await failureOf(Buffer.from('P6\n60000 60000\n255\nxxxxxx'), 'a.ppm')).toBe('FILE_TOO_COMPLEX')
+})

@@ -57,7 +57,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     const files = await stores[storage.kind]({ ...config, storage })
     closers.push(() => files.close())
     const ocr = config.ocr.enabled
-      ? await findOcr({ engine: config.ocr.engine, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
+      ? await findOcr({ ...config.ocr, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null
     const reader = openReaderFor(config, log, ocr, config.worker.concurrency || availableParallelism(), 'reading')
     const previewer = openReaderFor(config, log, null, 1, 'previews')

@@ -60,6 +60,7 @@ export const schema = {
   ocr: {
     enabled: flag(true, 'DMS_OCR_ENABLED'),
     engine: choice(['auto', 'tesseract-js', 'tesseract-native'], 'auto', 'DMS_OCR_ENGINE'),
+    quality: choice(['fast', 'balanced', 'best'], 'balanced', 'DMS_OCR_QUALITY'),
     default_language: text('eng', 'DMS_OCR_DEFAULT_LANGUAGE', (codes) => languages.test(codes), 'a language such as "eng" or "deu+eng"'),
     languages: list(language, [], 'DMS_OCR_LANGUAGES'),
     data_path: path('', 'DMS_OCR_DATA_PATH'),

@@ -20,6 +20,16 @@ export function rotation(degrees: number): Homography {
   return [cos, -sin, 0, sin, cos, 0, 0, 0, 1]
 }
 
+/** Returns the map of the square from (0, 0) to (1, 1) to a quadrilateral whose corners go clockwise from the upper left one (Heckbert 1989). */
+export function fromUnitSquare([p0, p1, p2, p3]: readonly [Point, Point, Point, Point]): Homography {
+  const [dx1, dx2, dx3] = [p1.x - p2.x, p3.x - p2.x, p0.x - p1.x + p2.x - p3.x]
+  const [dy1, dy2, dy3] = [p1.y - p2.y, p3.y - p2.y, p0.y - p1.y + p2.y - p3.y]
+  const determinant = dx1 * dy2 - dx2 * dy1
+  const g = (dx3 * dy2 - dx2 * dy3) / determinant
+  const h = (dx1 * dy3 - dx3 * dy1) / determinant
+  return [p1.x - p0.x + g * p1.x, p3.x - p0.x + h * p3.x, p0.x, p1.y - p0.y + g * p1.y, p3.y - p0.y + h * p3.y, p0.y, g, h, 1]
+}
+
 /** Returns the homography that applies `second` to the result of `first`. */
 export function chain(first: Homography, second: Homography): Homography {
   const cell = (row: number, column: number): number =>

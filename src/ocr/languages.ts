@@ -3,7 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 import { ConfigError } from '../errors.ts'
-import type { OcrSetup } from '../ports/ocr-engine.ts'
+import type { OcrQuality, OcrSetup } from '../ports/ocr-engine.ts'
 import { findTesseract } from './tesseract-program.ts'
 
 /** Folders in which Linux distributions install models. */
@@ -15,13 +15,14 @@ interface OcrOptions {
   engine: 'auto' | OcrSetup['engine']
   /** folder of `<code>.traineddata` or `<code>.traineddata.gz` files of the administrator; may be missing */
   dataPath: string
+  quality?: OcrQuality
 }
 
 /**
  * Finds the engine and the languages of this machine. `auto` prefers the tesseract program if it is installed.
  * The administrator's folder takes precedence over the system's, and this over npm packages. Throws ConfigError if the engine is not installed.
  */
-export async function findOcr({ engine, dataPath }: OcrOptions): Promise<OcrSetup> {
+export async function findOcr({ engine, dataPath, quality = 'balanced' }: OcrOptions): Promise<OcrSetup> {
   const program = await findTesseract()
   if (engine === 'tesseract-native' && !program) {
     throw new ConfigError(['ocr.engine is "tesseract-native", but there is no tesseract program of version 4 or later on the PATH'])
@@ -33,8 +34,8 @@ export async function findOcr({ engine, dataPath }: OcrOptions): Promise<OcrSetu
       if (code && !nonLanguages.has(code) && !languages.has(code)) languages.set(code, { path: resolve(folder), gzip: gz !== undefined })
     }
   }
-  if (engine === 'tesseract-js' || !program) return { engine: 'tesseract-js', command: null, languages }
-  return { engine: 'tesseract-native', command: program.command, languages }
+  if (engine === 'tesseract-js' || !program) return { engine: 'tesseract-js', command: null, languages, quality }
+  return { engine: 'tesseract-native', command: program.command, languages, quality }
 }
 
 /** Returns the model folders of all installed `@tesseract.js-data` packages. */

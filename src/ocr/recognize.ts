@@ -1,9 +1,25 @@
 /** OCR of one page: prepares its image and corrects its orientation. */
 import sharp from 'sharp'
 import type { ReadPage } from '../ports/document-reader.ts'
-import type { OcrEngine, OcrText, PageImage } from '../ports/ocr-engine.ts'
-import { apply, chain, type Homography, identity, mapBox, rotation, scaling, translation } from './homography.ts'
-import { type GrayImage, invertIfDark, normalizeIllumination } from './illumination.ts'
+import type { OcrEngine, OcrQuality, OcrText, PageImage } from '../ports/ocr-engine.ts'
+import {
+  apply,
+  chain,
+  fromUnitSquare,
+  type Homography,
+  identity,
+  mapBox,
+  type Point,
+  rotation,
+  scaling,
+  translation,
+} from './homography.ts'
+import { type GrayImage, invertIfDark, normalizeIllumination } from './image/illumination.ts'
+import { findSheet, type Quadrilateral } from './image/perspective.ts'
+import { eraseRuledLines } from './image/ruled-lines.ts'
+import { findSkew } from './image/skew.ts'
+import { level, type Warped, warp } from './image/warp.ts'
+import { recognizeUpright } from './opinions.ts'
 import { lineDirection } from './words.ts'
 
 /** Plausible length of the longer side, in inches. For other lengths, the resolution stated in the file is wrong. */
@@ -22,24 +38,58 @@ const maxPixels = 24_000_000
 /** Upside-down text has a confidence of 0.2 to 0.4, upright text rarely below 0.7. */
 const minConfidence = 0.6
 
-/** Prepares gray pixels for OCR: suitable resolution, dark text on light paper, even illumination. `dpi` null: the file states none. */
-export async function prepareImage({ dpi: statedDpi, ...image }: GrayImage & { dpi: number | null }): Promise<PageImage> {
-  const dpi = estimateDpi(image, statedDpi)
+/** Page for recognizePage. */
+export interface PreparedPage extends PageImage {
+  /** Scaled picture that the page was cut out of, and the map of pixels to it. Without: the page is the picture. */
+  readonly picture?: { readonly width: number; readonly height: number; readonly toPicture: Homography }
+}
+
+/**
+ * Prepares gray pixels for OCR: suitable resolution, dark text on light paper, even illumination, without the perspective of a photo.
+ * `dpi` null: the file states none.
+ */
+export async function prepareImage({ dpi: statedDpi, ...image }: GrayImage & { dpi: number | null }): Promise<PreparedPage> {
+  const sheet = findSheet(image)
+  const dpi = sheet ? dpiOfA4(sizeOfSheet(sheet)) : estimateDpi(image, statedDpi)
   const targetDpi = dpi > downscale.aboveDpi ? downscale.toDpi : dpi < upscale.belowDpi ? upscale.toDpi : dpi
   const factor = Math.min(targetDpi / dpi, Math.sqrt(maxPixels / (image.width * image.height)))
   const scaled = factor === 1 ? image : await resize(image, factor)
   const scaledDpi = Math.round(dpi * factor)
-  return { ...normalizeIllumination(invertIfDark(scaled), scaledDpi), dpi: scaledDpi }
+  const flat = sheet ? flattenSheet(scaled, sheet, factor) : { ...scaled, toSource: identity }
+  const { toSource, ...even } = normalizeIllumination(invertIfDark(flat), scaledDpi)
+  return { ...even, dpi: scaledDpi, picture: { width: scaled.width, height: scaled.height, toPicture: toSource } }
+}
+
+/** Returns the sheet alone, as a rectangle. */
+function flattenSheet(image: GrayImage, sheet: Quadrilateral, factor: number): Warped {
+  const corners = sheet.map(({ x, y }) => ({ x: x * factor, y: y * factor })) as unknown as Quadrilateral
+  const { width, height } = sizeOfSheet(corners)
+  return warp(image, chain(scaling(1 / width, 1 / height), fromUnitSquare(corners)), { width, height })
+}
+
+/** Returns the lengths of the longer of opposite sides, in pixels. */
+function sizeOfSheet([p0, p1, p2, p3]: Quadrilateral): { width: number; height: number } {
+  const distance = (a: Point, b: Point): number => Math.hypot(a.x - b.x, a.y - b.y)
+  return {
+    width: Math.round(Math.max(distance(p0, p1), distance(p3, p2))),
+    height: Math.round(Math.max(distance(p0, p3), distance(p1, p2))),
+  }
 }
 
 /** Returns the stated resolution if it is plausible, else that of a photographed A4 page. */
-function estimateDpi({ width, height }: GrayImage, statedDpi: number | null): number {
-  const [short, long] = width < height ? [width, height] : [height, width]
+function estimateDpi(size: { width: number; height: number }, statedDpi: number | null): number {
+  const long = Math.max(size.width, size.height)
   if (statedDpi !== null) {
     const maxInches = statedDpi < lowResolution.belowDpi ? lowResolution.maxInches : plausibleInches.max
     if (long >= statedDpi * plausibleInches.min && long <= statedDpi * maxInches) return statedDpi
   }
-  return Math.max(minDpi, Math.round(Math.min(long / a4Inches.long, short / a4Inches.short) * pageShare))
+  return dpiOfA4(size, pageShare)
+}
+
+/** Returns the resolution at which a sheet of A4 covers `share` of a picture. */
+function dpiOfA4({ width, height }: { width: number; height: number }, share = 1): number {
+  const [short, long] = width < height ? [width, height] : [height, width]
+  return Math.max(minDpi, Math.round(Math.min(long / a4Inches.long, short / a4Inches.short) * share))
 }
 
 async function resize({ gray, width, height }: GrayImage, factor: number): Promise<GrayImage> {
@@ -55,26 +105,57 @@ async function resize({ gray, width, height }: GrayImage, factor: number): Promi
 
 type RecognizedPage = Pick<ReadPage, 'text' | 'confidence' | 'words' | 'angle'>
 
+export interface RecognizeOptions {
+  readonly quality: OcrQuality
+  /** Time limit on the clock of performance.now(). Further passes that may exceed it are left out. */
+  readonly deadline: number
+}
+
 /**
  * Recognizes a page in any orientation. `language` is one or more installed codes joined by `+`. Throws ReadFailure.
  * Tesseract turns pages that lie on their side, but half of them upside down. A low confidence costs a second pass, turned by 180 degrees.
  */
-export async function recognizePage(engine: OcrEngine, page: PageImage, language: string): Promise<RecognizedPage> {
-  const result = await engine.recognize(page, language, { layout: 'auto' })
-  if (result.confidence === null || result.confidence >= minConfidence) return toPage(result, page, identity)
-  const turned = await engine.recognize({ ...page, gray: page.gray.toReversed() }, language, { layout: 'auto' })
-  if ((turned.confidence ?? 0) <= result.confidence) return toPage(result, page, identity)
-  return toPage(turned, page, chain(rotation(180), translation(page.width, page.height)))
+export async function recognizePage(
+  engine: OcrEngine,
+  page: PreparedPage,
+  language: string,
+  { quality, deadline }: RecognizeOptions = { quality: 'balanced', deadline: Number.POSITIVE_INFINITY },
+): Promise<RecognizedPage> {
+  const skew = findSkew(page)
+  const straight = skew === 0 ? { ...page, toSource: identity } : { ...level(page, skew), dpi: page.dpi }
+  const cleaned = eraseRuledLines(straight, page.dpi)
+  const hasTime = measurePasses(deadline)
+  const options = { language, quality, hasTime }
+  const result = await recognizeUpright(engine, cleaned, options)
+  if (result.confidence === null || result.confidence >= minConfidence || !hasTime()) return toResult(result, page, straight.toSource)
+  const turned = await recognizeUpright(engine, { ...cleaned, gray: cleaned.gray.toReversed() }, { ...options, quality: 'fast' })
+  if ((turned.confidence ?? 0) <= result.confidence) return toResult(result, page, straight.toSource)
+  const upright = chain(rotation(180), translation(straight.width, straight.height))
+  return toResult(turned, page, chain(upright, straight.toSource))
 }
 
-/** Maps boxes from the image that was recognized to fractions of the page. `toPixels` maps that image to `size`. */
-function toPage({ text, confidence, words }: OcrText, size: { width: number; height: number }, toPixels: Homography): RecognizedPage {
-  const toFractions = chain(toPixels, scaling(1 / size.width, 1 / size.height))
-  const direction = apply(toPixels, { x: 1, y: 0 })
-  const origin = apply(toPixels, { x: 0, y: 0 })
-  const angle = (Math.atan2(direction.y - origin.y, direction.x - origin.x) * 180) / Math.PI + lineDirection(words)
+/** Returns a function to call between passes: whether another one, twice as long as the longest, ends before `deadline`. */
+function measurePasses(deadline: number): () => boolean {
+  let longestMs = 0
+  let lastMs = performance.now()
+  return () => {
+    const now = performance.now()
+    longestMs = Math.max(longestMs, now - lastMs)
+    lastMs = now
+    return now + longestMs * 2 < deadline
+  }
+}
+
+/** Maps boxes from the image that was recognized to fractions of the picture of the page. `toPage` maps that image to `page`. */
+function toResult({ text, confidence, words }: OcrText, page: PreparedPage, toPage: Homography): RecognizedPage {
+  const { width, height, toPicture } = page.picture ?? { ...page, toPicture: identity }
+  const map = chain(toPage, toPicture)
+  const toFractions = chain(map, scaling(1 / width, 1 / height))
   const pageWords = words.map(({ text: word, confidence: sure, box }) => ({ text: word, confidence: sure, box: mapBox(toFractions, box) }))
-  return { text, confidence, words: pageWords, angle: normalizeAngle(angle) }
+  // The direction of a level line in the middle.
+  const [from, to] = [apply(map, { x: page.width / 2, y: page.height / 2 }), apply(map, { x: page.width / 2 + 1, y: page.height / 2 })]
+  const degrees = (Math.atan2(to.y - from.y, to.x - from.x) * 180) / Math.PI
+  return { text, confidence, words: pageWords, angle: normalizeAngle(degrees + lineDirection(words)) }
 }
 
 /** Returns an angle between -180 (exclusive) and 180 degrees, rounded to a hundredth. */

@@ -41,6 +41,9 @@ export interface OcrText {
  */
 export type OcrLayout = 'auto' | 'block' | 'sparse'
 
+/** `fast` reads a page once, `balanced` again where that was not certain, `best` always again. */
+export type OcrQuality = 'fast' | 'balanced' | 'best'
+
 /** Recognizes text in images of pages. Runs in a reader process, one page at a time, in one thread. */
 export interface OcrEngine {
   readonly name: string
@@ -56,4 +59,5 @@ export interface OcrSetup {
   readonly command: string | null
   /** Folder of `<code>.traineddata` (raw or `.gz`) by language code. */
   readonly languages: ReadonlyMap<string, { readonly path: string; readonly gzip: boolean }>
+  readonly quality: OcrQuality
 }

@@ -23,7 +23,7 @@ process.once('message', async (setup: Setup) => {
   const handle = openWorkHandler(setup)
   process.on('message', async ({ work, timeoutMs }: WorkMessage) => {
     Atomics.store(deadlineNs, 0, process.hrtime.bigint() + BigInt(Math.ceil(timeoutMs)) * 1_000_000n)
-    const answer = await handle(work)
+    const answer = await handle(work, timeoutMs)
     Atomics.store(deadlineNs, 0, 0n)
     process.send?.(answer)
   })

@@ -17,7 +17,7 @@ sharp.concurrency(1)
 sharp.cache(false)
 
 /** Returns a function that does one work at a time and never rejects. Keeps the engines and the last file open between works. */
-export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise<Answer> {
+export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs: number) => Promise<Answer> {
   let pdfium: Promise<OpenPdfium> | undefined
   let engine: Promise<OcrEngine> | undefined
   let last: { key: string; opened: OpenedFile } | undefined
@@ -43,14 +43,14 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     return opened
   }
 
-  async function readPage(opened: OpenedFile, number: number, language: string): Promise<ReadPage> {
+  async function readPage(opened: OpenedFile, number: number, language: string, deadline: number): Promise<ReadPage> {
     const picture = await opened.picture(number)
     if (!picture) return { text: '', confidence: null, words: [], angle: 0, width: null, height: null }
     if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
     engine ??= engines[ocr.engine](ocr, process.cwd())
     const { gray, width, height, dpi } = picture
     const image = await prepareImage({ gray, width, height, dpi })
-    const { text, words, ...rest } = await recognizePage(await engine, image, language)
+    const { text, words, ...rest } = await recognizePage(await engine, image, language, { quality: ocr.quality, deadline })
     const joined = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
     const validWords = words.map((word) => ({ ...word, text: removeInvalidCharacters(word.text) }))
     return { ...rest, text: removeInvalidCharacters(joined), words: validWords, ...picture.page }
@@ -70,13 +70,14 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
     return { size: bytes.length }
   }
 
-  async function handle(work: Work): Promise<Answer> {
+  async function handle(work: Work, timeoutMs: number): Promise<Answer> {
+    const deadline = performance.now() + timeoutMs
     const opened = await open(work.file)
     switch (work.kind) {
       case 'outline':
         return { outline: { mimeType: opened.mimeType, hasReader: opened.hasReader, ...(await opened.contents()) } }
       case 'page':
-        return { page: await readPage(opened, work.page, work.language) }
+        return { page: await readPage(opened, work.page, work.language, deadline) }
       case 'thumbnail':
         return { thumbnail: await opened.thumbnail(work.box, work.type) }
       case 'pdfa':
@@ -88,8 +89,8 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work) => Promise
         return { part: await opened.copyPages(work.pages) }
     }
   }
-  return (work) =>
-    handle(work).catch((problem) => {
+  return (work, timeoutMs) =>
+    handle(work, timeoutMs).catch((problem) => {
       const { code, message, isRetryable: retry } = toReadFailure(problem)
       return { failure: { code, message, retry } }
     })

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { prepareZXingModule, type ReaderOptions, readBarcodes } from 'zxing-wasm/reader'
-import type { GrayImage } from '../../ocr/illumination.ts'
+import type { GrayImage } from '../../ocr/image/illumination.ts'
 
 const options: ReaderOptions = { formats: ['Code128', 'Code39', 'QRCode', 'DataMatrix'], tryHarder: true, maxNumberOfSymbols: 16 }
 

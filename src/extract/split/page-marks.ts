@@ -1,6 +1,6 @@
 /** Marks on pages at which a file is split into documents: blank pages, separator sheets and archive serial numbers. */
 import sharp from 'sharp'
-import type { GrayImage } from '../../ocr/illumination.ts'
+import type { GrayImage } from '../../ocr/image/illumination.ts'
 import type { PageMark } from '../../ports/document-reader.ts'
 import type { OpenedDocument, Picture } from '../opened-document.ts'
 import { readBarcodeTexts } from './barcodes.ts'

@@ -28,10 +28,32 @@ const paperWhite = 245
 
 /** Makes the paper of a photographed page equally bright everywhere. Returns even pages unchanged. The block size depends on `dpi`. */
 export function normalizeIllumination<T extends GrayImage>(image: T, dpi: number): T {
+  return flatten(image, dpi, minEvenRatio)
+}
+
+/** Makes the paper white and ink black, however faint: divides by the paper, then stretches the contrast. */
+export function enhanceContrast<T extends GrayImage>(image: T, dpi: number): T {
+  const { gray } = flatten(image, dpi, 1.01)
+  const histogram = new Uint32Array(256)
+  for (let at = 0; at < gray.length; at += 7) histogram[gray[at]!]!++
+  const ink = findInk(histogram)
+  const table = Uint8Array.from({ length: 256 }, (_, value) => Math.min(255, Math.max(0, ((value - ink) * 255) / (paperWhite - 8 - ink))))
+  return { ...image, gray: gray.map((value) => table[value]!) }
+}
+
+/** Returns the brightness of ink: the darkest 2 % of a page, which are strokes of letters. */
+function findInk(histogram: Uint32Array): number {
+  const count = histogram.reduce((sum, value) => sum + value, 0)
+  let ink = 0
+  for (let below = histogram[0]!; ink < 200 && below < count * 0.02; below += histogram[ink]!) ink++
+  return ink
+}
+
+function flatten<T extends GrayImage>(image: T, dpi: number, evenRatio: number): T {
   const map = measurePaper(image, Math.max(8, Math.round(dpi / 9)))
   const sorted = map.brightness.toSorted()
   const [dark, bright] = [sorted[Math.floor(sorted.length * 0.05)]!, sorted[Math.floor(sorted.length * 0.95)]!]
-  if (dark >= bright * minEvenRatio) return image
+  if (dark >= bright * evenRatio) return image
   return { ...image, gray: divideByPaper(image, smooth(fillBlocksWithoutPaper(map, bright * minPaperRatio))) }
 }
 

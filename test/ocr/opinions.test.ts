@@ -1,0 +1,90 @@
+import { expect, test } from 'vitest'
+import { addMissingWords, mergeWords } from '../../src/ocr/merge-words.ts'
+import { recognizePage } from '../../src/ocr/recognize.ts'
+import { joinWords } from '../../src/ocr/words.ts'
+import type { OcrEngine, OcrLayout, OcrQuality, OcrWord, PageImage } from '../../src/ports/ocr-engine.ts'
+import { pageImage } from '../support/data/page-image.ts'
+
+const page = await pageImage(Array.from({ length: 8 }, () => 'Total amount payable within thirty days of receipt'))
+
+const word = (text: string, confidence: number, left: number, line = 0): OcrWord => ({
+  text,
+  confidence,
+  box: { left, top: 10 + line * 30, width: text.length * 10, height: 20 },
+  line,
+  paragraph: 0,
+})
+
+/** An engine that answers by layout, and tells which layouts it was asked for. */
+function fakeEngine(answers: Partial<Record<OcrLayout, readonly OcrWord[]>>, onPass = () => {}) {
+  const layouts: OcrLayout[] = []
+  const engine: OcrEngine = {
+    name: 'fake',
+    async recognize(_: PageImage, __: string, { layout }) {
+      layouts.push(layout)
+      onPass()
+      return joinWords(answers[layout] ?? [])
+    },
+    close: async () => {},
+  }
+  return { engine, layouts }
+}
+
+const covering = (confidence: number): OcrWord[] => [
+  { text: 'everything', confidence, box: { left: 0, top: 0, width: page.width, height: page.height }, line: 0, paragraph: 0 },
+]
+
+test.each([
+  ['fast', 0.7, ['auto']],
+  ['balanced', 0.95, ['auto']],
+  ['balanced', 0.7, ['auto', 'block']],
+  ['best', 0.95, ['auto', 'block', 'sparse']],
+] as [OcrQuality, number, OcrLayout[]][])('%s reads a page of confidence %d with layouts %j', async (quality, confidence, expected) => {
+  const { engine, layouts } = fakeEngine({ auto: covering(confidence), block: covering(0.5), sparse: [] })
+  await recognizePage(engine, page, 'eng', { quality, deadline: Number.POSITIVE_INFINITY })
+  expect(layouts).toEqual(expected)
+})
+
+test('ink outside of all words is sought again', async () => {
+  const { engine, layouts } = fakeEngine({
+    auto: [word('Total', 0.95, 120)],
+    sparse: [word('payable', 0.9, 600, 3), word('~', 0.9, 900, 3)],
+  })
+  const { text } = await recognizePage(engine, page, 'eng')
+  expect(layouts).toEqual(['auto', 'sparse'])
+  expect(text).toBe('Total\npayable')
+})
+
+test('no further pass once it may exceed the time limit of the page', async () => {
+  const busy = () => {
+    const start = performance.now()
+    while (performance.now() - start < 40);
+  }
+  const { engine, layouts } = fakeEngine({ auto: covering(0.3), block: covering(0.3) }, busy)
+  await recognizePage(engine, page, 'eng', { quality: 'best', deadline: performance.now() + 100 })
+  expect(layouts).toEqual(['auto'])
+})
+
+test('an uncertain word is replaced by a more certain one in its place, a certain one never', () => {
+  const first = joinWords([word('T0ta1', 0.4, 0), word('amount', 0.93, 100), word('due', 0.7, 200)])
+  const second = joinWords([word('Total', 0.8, 2), word('arnount', 0.99, 101), word('dve', 0.5, 200)])
+  expect(mergeWords(first, second).text).toBe('Total amount due')
+})
+
+test('two words that one pass took for one', () => {
+  const first = joinWords([word('grandtotal', 0.4, 0), word('12.00', 0.9, 200)])
+  const second = joinWords([word('grand', 0.8, 0), word('total', 0.9, 52), word('12.00', 0.7, 200)])
+  expect(mergeWords(first, second).text).toBe('grand total 12.00')
+})
+
+test('missing words join the line at their height, or form a line below that above them', () => {
+  const first = joinWords([word('Chairs', 0.9, 0), word('36.00', 0.9, 300), word('Sum', 0.9, 0, 4)])
+  const second = joinWords([
+    word('Chairs', 0.8, 0),
+    word('three', 0.9, 80),
+    word('Tables', 0.9, 0, 2),
+    word('??', 0.9, 400, 2),
+    word('faint', 0.3, 0, 3),
+  ])
+  expect(addMissingWords(first, second).text).toBe('Chairs three 36.00\nTables\nSum')
+})

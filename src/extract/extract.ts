@@ -6,6 +6,7 @@ import { createPartBudget, type PartBudget } from './parts.ts'
 import { maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
 import { detectArchiveType } from './readers/office/office.ts'
 import { detectOleType } from './readers/office/old-office.ts'
+import { isOle } from './readers/office/ole.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
 import { findReader } from './readers/registry.ts'
 
@@ -53,8 +54,6 @@ async function detectFileType(source: ByteSource): Promise<string> {
   if (isOle(bytes)) return detectOleType(source.read()) ?? 'application/x-cfb'
   return type
 }
-
-const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
 
 /** Limits the text of all pages together and removes characters that PostgreSQL cannot store. */
 function limitContents({ metadata, date, pages }: Contents): Contents {

@@ -77,7 +77,8 @@ export const normalizeWhitespace = (text: string): string =>
   removeInvalidCharacters(text)
     .replace(/\r\n?/g, '\n')
     .replace(/[^\S\n\t]+/g, ' ')
-    .replace(/[ \t]+\n/g, '\n')
+    // Without the lookbehind a long run of tabs takes quadratic time.
+    .replace(/(?<![ \t])[ \t]+\n/g, '\n')
     .replace(/\n{3,}/g, '\n\n')
     .trim()
 

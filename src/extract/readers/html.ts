@@ -24,8 +24,11 @@ export function decodeHtml(bytes: Uint8Array): string {
   return decode(bytes, declared)
 }
 
+/** Maximum nesting of documents in frames. */
+const maxFrames = 3
+
 /** Reads HTML of any quality and depth in linear time. */
-export function readHtml(html: string): { text: string; metadata: Record<string, unknown> } {
+export function readHtml(html: string, depth = 0): { text: string; metadata: Record<string, unknown> } {
   const sink = createTextSink()
   const metadata: Record<string, unknown> = {}
   let title = ''
@@ -43,6 +46,8 @@ export function readHtml(html: string): { text: string; metadata: Record<string,
         if (name === 'pre') preDepth++
         if (blockTags.has(name)) sink.add('\n')
         if (hiddenDepth === 0 && (name === 'img' || name === 'area') && attributes.alt) sink.add(` ${attributes.alt} `)
+        if (hiddenDepth === 0 && name === 'iframe' && attributes.srcdoc && depth < maxFrames)
+          sink.add(`\n${readHtml(attributes.srcdoc, depth + 1).text}\n`)
         if (hiddenDepth === 0 && name === 'input' && attributes.value && attributes.type !== 'hidden') sink.add(` ${attributes.value} `)
       },
       ontext(text) {

@@ -67,8 +67,17 @@ function messageText(email: Email): string {
     ['Cc', addressText(email.cc)],
     ['Date', email.date ?? ''],
   ].flatMap(([name, value]) => (value ? [`${name}: ${value}`] : []))
-  const body = email.text?.trim() ? email.text : email.html ? readHtml(email.html).text : ''
-  return [...headers, '', body].join('\n')
+  const html = email.html ? readHtml(email.html).text : ''
+  const plain = email.text?.trim() ? email.text : ''
+  const bodies = plain === '' ? [html] : repeats(html, plain) ? [plain] : [plain, '', html]
+  return [...headers, '', ...bodies].join('\n')
+}
+
+/** Returns whether at least 90 % of the words of a body are in another one. Plain bodies may be a hint to use another program. */
+function repeats(body: string, other: string): boolean {
+  const words = body.match(/[\p{L}\p{N}]+/gu) ?? []
+  const known = new Set(other.match(/[\p{L}\p{N}]+/gu))
+  return words.filter((word) => known.has(word)).length >= words.length * 0.9
 }
 
 /** Returns the date of the header in its own time zone; else in UTC. */

@@ -8,8 +8,10 @@ import { decodeHtml, readHtml } from './html.ts'
 import { openImage, openSvg } from './image.ts'
 import { openMail } from './mail.ts'
 import { decodeXml, xmlToText } from './markup.ts'
+import { openOleObject } from './office/embedded.ts'
+import { openMsg } from './office/msg.ts'
 import { findFamily, openOffice } from './office/office.ts'
-import { openDoc, openMsg, openPpt, openXls } from './office/old-office.ts'
+import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { readRtf } from './office/rtf.ts'
 import type { PdfTools } from './pdf/pdf.ts'
 
@@ -27,6 +29,7 @@ const readers = new Map<string, Reader>([
   [typeByExtension.xls!, openXls],
   [typeByExtension.ppt!, openPpt],
   [typeByExtension.msg!, openMsg],
+  ['application/x-cfb', openOleObject],
   ['message/rfc822', (source, tools) => openMail(source, false, tools)],
   ['application/mbox', (source, tools) => openMail(source, true, tools)],
   ...withReader(['text/html', 'application/xhtml+xml'], (source) => openTextOnly(async () => readHtml(decodeHtml(source.read())))),
@@ -61,7 +64,7 @@ function withReader(mimeTypes: readonly string[], reader: Reader): [string, Read
 /** Returns the reader of a type, null if there is none. */
 export function findReader(mimeType: string): Reader | null {
   const family = findFamily(mimeType)
-  if (family) return (source) => openOffice(source, family)
+  if (family) return (source, tools) => openOffice(source, family, tools)
   return readers.get(mimeType) ?? (mimeType.startsWith('text/') ? openText : null)
 }
 

@@ -101,7 +101,7 @@ export function claimedPng(width: number, height: number): Buffer {
   ])
 }
 
-/** A compound file of streams in its root; each is padded with zeros to 4,096 bytes, so that none is a small one. */
+/** A compound file of streams, with `/` between storages; each is padded with zeros to 4,096 bytes, so that none is a small one. */
 export function ole(streams: Record<string, Uint8Array>): Buffer {
   const size = 512
   const free = 0xffffffff
@@ -116,7 +116,8 @@ export function ole(streams: Record<string, Uint8Array>): Buffer {
     for (let i = 0; i < count; i++) table.push(i === count - 1 ? end : start + i + 1)
     return start
   }
-  const directoryStart = chain(Math.ceil((contents.length + 1) / 4))
+  const paths = [...new Set(contents.flatMap(({ name }) => name.split('/').map((_, i, steps) => steps.slice(0, i + 1).join('/'))))]
+  const directoryStart = chain(Math.ceil((paths.length + 1) / 4))
   const starts = contents.map(({ data }) => chain(data.length / size))
   if (table.length > 128) throw new Error('more than one sector of allocation table')
   const entry = (name: string, kind: number, start: number, length: number, right: number, child: number): Buffer => {
@@ -131,9 +132,19 @@ export function ole(streams: Record<string, Uint8Array>): Buffer {
     buffer.writeUInt32LE(length, 120)
     return buffer
   }
-  const entries = [entry('Root Entry', 5, end, 0, free, contents.length > 0 ? 1 : free)]
-  for (const [i, { name, data }] of contents.entries())
-    entries.push(entry(name, 2, starts[i]!, data.length, i + 2 <= contents.length ? i + 2 : free, free))
+  const folderOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')))
+  /** Position in the directory of the next path in a folder; siblings are a chain. */
+  const position = (folder: string, after = -1): number => {
+    const next = paths.findIndex((path, i) => i > after && folderOf(path) === folder)
+    return next < 0 ? free : next + 1
+  }
+  const entries = [entry('Root Entry', 5, end, 0, free, position(''))]
+  for (const [i, path] of paths.entries()) {
+    const stream = contents.findIndex(({ name }) => name === path)
+    const name = path.slice(path.lastIndexOf('/') + 1)
+    const [start, length] = stream < 0 ? [end, 0] : [starts[stream]!, contents[stream]!.data.length]
+    entries.push(entry(name, stream < 0 ? 1 : 2, start, length, position(folderOf(path), i), stream < 0 ? position(path) : free))
+  }
   while (entries.length % 4 !== 0) entries.push(Buffer.alloc(128))
   const header = Buffer.alloc(size)
   header.write('d0cf11e0a1b11ae1', 'hex')

@@ -1,14 +1,16 @@
 /** Reader of office documents in ZIP archives: chooses the format and reads the metadata. */
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { typeByExtension } from '../../mime-types.ts'
-import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
+import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
 import { normalizeWhitespace } from '../decode.ts'
 import { findPackagePath, readEpub } from '../epub.ts'
 import { decodeXml, walkXml } from '../markup.ts'
 import { type Archive, openArchive } from '../zip.ts'
+import { addEmbeddedFile } from './embedded.ts'
 import { readOpenDocument } from './open-document.ts'
-import { findMainPart, readDocx, readPptx } from './open-xml.ts'
-import { readSpreadsheet } from './spreadsheet.ts'
+import { findMainPart, findRelatedParts, readDocx, readPptx } from './open-xml.ts'
+import { readSpreadsheet } from './sheets/spreadsheet.ts'
 
 type Family = 'word' | 'sheet' | 'slides' | 'open-document' | 'epub'
 
@@ -54,11 +56,23 @@ function readOptionalPart(archive: Archive, name: string): Uint8Array {
 }
 
 /** Opens an office document. Its contents() throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
-export const openOffice = (source: ByteSource, family: Family): OpenedDocument =>
-  openTextOnly(async () => {
+export const openOffice = (source: ByteSource, family: Family, tools: PartTools): OpenedDocument =>
+  openWithParts(tools, async (collector) => {
     const archive = openArchive(source.read())
-    return { text: readText(archive, family), ...readProperties(archive, family) }
+    collector.addText(`${readText(archive, family)}\n\n`)
+    for (const name of listEmbedded(archive)) {
+      if (collector.isFull) break
+      const bytes = readOptionalPart(archive, name)
+      if (bytes.length > 0) await addEmbeddedFile(collector, bytesSource(bytes, name.split('/').at(-1)!))
+    }
+    return readProperties(archive, family)
   })
+
+/** Lists embedded files: objects and alternate chunks of Open XML, objects of OpenDocument. */
+function listEmbedded(archive: Archive): string[] {
+  const chunks = findRelatedParts(archive, findMainPart(archive) ?? '', ['aFChunk'], 1)
+  return [...chunks, ...archive.names.filter((name) => /^(word|xl|ppt)\/embeddings\/[^/]+$|^(Object|OLE)[ -]\d+$/i.test(name))]
+}
 
 function readText(archive: Archive, family: Family): string {
   if (family === 'open-document') return readOpenDocument(archive)

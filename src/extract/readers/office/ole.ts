@@ -11,6 +11,8 @@ export interface Ole {
   readonly names: readonly string[]
   /** Returns the content of a stream, truncated at damage; null if there is none. Case does not matter. */
   stream(name: string): Uint8Array | null
+  /** Returns the storage at a path that ends with `/`. */
+  storage(path: string): Ole
 }
 
 interface Entry {
@@ -22,6 +24,9 @@ interface Entry {
   start: number
   size: number
 }
+
+/** Returns whether the bytes begin as a compound file. */
+export const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
 
 /** Opens a compound file. Throws ReadFailure FILE_CORRUPT. */
 export function openOle(bytes: Uint8Array): Ole {
@@ -44,16 +49,24 @@ export function openOle(bytes: Uint8Array): Ole {
   }
   const streams = listStreams(entries)
   const byLowerCase = new Map([...streams.keys()].map((name) => [name.toLowerCase(), name]))
-  return {
-    names: [...streams.keys()],
-    stream(name) {
-      const entry = streams.get(name) ?? streams.get(byLowerCase.get(name.toLowerCase()) ?? '')
-      if (!entry) return null
-      const content = entry.size < cutoff ? join(followChain(entry.start, miniTable).map(miniSector)) : chain(entry.start)
-      return content.subarray(0, entry.size)
-    },
+  const stream = (name: string): Uint8Array | null => {
+    const entry = streams.get(name) ?? streams.get(byLowerCase.get(name.toLowerCase()) ?? '')
+    if (!entry) return null
+    const content = entry.size < cutoff ? join(followChain(entry.start, miniTable).map(miniSector)) : chain(entry.start)
+    return content.subarray(0, entry.size)
   }
+  return createStorage([...streams.keys()], stream)
 }
+
+const createStorage = (names: readonly string[], stream: (name: string) => Uint8Array | null): Ole => ({
+  names,
+  stream,
+  storage: (path) =>
+    createStorage(
+      names.flatMap((name) => (name.startsWith(path) ? [name.slice(path.length)] : [])),
+      (name) => stream(path + name),
+    ),
+})
 
 const join = (parts: Uint8Array[]): Uint8Array => new Uint8Array(Buffer.concat(parts))
 

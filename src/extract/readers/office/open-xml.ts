@@ -54,7 +54,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       // Tabs in the properties are tab stops.
       if (paragraphs.isInProperties && name === 'w:tab') return
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth++
-      else if (name === 'w:t' || name === 'a:t' || (name === 'c:v' && inChartText)) inText = true
+      else if (name === 'w:t' || name === 'a:t' || name === 'p:text' || (name === 'c:v' && inChartText)) inText = true
       else if (name === 'c:strCache') inChartText = true
       else if (name === 'w:tab' || name === 'a:tab') sink.add('\t')
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
@@ -70,7 +70,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
     close(name) {
       paragraphs.close(name)
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth--
-      else if (name === 'w:t' || name === 'a:t') inText = false
+      else if (name === 'w:t' || name === 'a:t' || name === 'p:text') inText = false
       else if (name === 'c:strCache') inChartText = false
       else if (name === 'c:v') {
         inText = false
@@ -78,7 +78,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       } else if (name === 'w:tc' || name === 'a:tc') {
         inCell--
         sink.add('\t')
-      } else if (name === 'w:p' || name === 'a:p') sink.add(inCell > 0 ? ' ' : '\n')
+      } else if (name === 'w:p' || name === 'a:p' || name === 'p:cm') sink.add(inCell > 0 ? ' ' : '\n')
       else if (name === 'w:tr' || name === 'a:tr') sink.add('\n')
     },
   }
@@ -107,21 +107,37 @@ export function readDocx(archive: Archive): string {
   return normalizeWhitespace(sink.text())
 }
 
-/** Reads the slides in order, each with its notes and comments. */
+/** Reads the slides in order, each with its notes and comments; then what masters and handouts add. */
 export function readPptx(archive: Archive): string {
   const main = findMainPart(archive) ?? 'ppt/presentation.xml'
-  const targets = new Map(readRelations(archive, main).map(({ id, target }) => [id, target]))
+  const related = readRelations(archive, main)
+  const targets = new Map(related.map(({ id, target }) => [id, target]))
+  const xmlOf = (name: string | undefined): string => decodeXml(archive.readPart(name ?? '') ?? new Uint8Array())
   const slides: string[] = []
-  walkXml(decodeXml(archive.readPart(main) ?? new Uint8Array()), {
+  walkXml(xmlOf(main), {
     open(name, attributes) {
       const target = name === 'p:sldId' ? targets.get(attributes['r:id'] ?? '') : undefined
       if (target) slides.push(target)
     },
   })
   const sink = createTextSink()
-  for (const slide of slides) {
-    const related = readRelations(archive, slide).filter(({ type }) => /^(notesSlide|comments|diagramData|chart)$/.test(type))
-    addParts(sink, archive, [slide, ...related.map(({ target }) => target)])
-  }
+  for (const slide of slides) addParts(sink, archive, [slide, ...findRelatedParts(archive, slide, slideParts)])
+  const masters = related.flatMap(({ type, target }) => (/^(slide|notes|handout)Master$/.test(type) ? [target] : []))
+  for (const master of masters)
+    for (const part of [master, ...findRelatedParts(archive, master, ['slideLayout'], 1)]) addRuns(sink, withoutPrompts(xmlOf(part)))
+  walkXml(xmlOf(related.find(({ type }) => type === 'commentAuthors')?.target), {
+    open(name, attributes) {
+      if (name === 'p:cmAuthor') sink.add(`${attributes.name ?? ''} (${attributes.initials ?? ''})\n`)
+    },
+  })
   return normalizeWhitespace(sink.text())
 }
+
+const slideParts = ['notesSlide', 'comments', 'diagramData', 'chart']
+
+/** Removes placeholders, which show prompts such as "Click to edit", except headers, footers and dates. */
+const withoutPrompts = (xml: string): string =>
+  xml
+    .split(/<p:sp(?=[ >])/)
+    .filter((shape) => !/<p:ph[ />]/.test(shape) || /<p:ph [^<>]{0,300}type="(hdr|ftr|dt)"/.test(shape))
+    .join('<p:sp')

@@ -1,5 +1,5 @@
 /** Interface of the parts of Open XML workbooks. */
-import type { TextSink } from '../decode.ts'
+import type { TextSink } from '../../decode.ts'
 import type { CellFormatter, CellStyles } from './cell-format.ts'
 
 export interface Workbook {

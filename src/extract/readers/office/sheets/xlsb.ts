@@ -1,5 +1,5 @@
 /** Parts of .xlsb workbooks, which are records ([MS-XLSB]). */
-import { decodeAs, type TextSink } from '../decode.ts'
+import { decodeAs, type TextSink } from '../../decode.ts'
 import { type CellFormatter, pageHeaderText } from './cell-format.ts'
 import type { SheetEncoding } from './sheet-encoding.ts'
 import { decodeRk } from './xls.ts'

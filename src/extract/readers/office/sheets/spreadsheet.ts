@@ -1,8 +1,8 @@
 /** Reader of Open XML spreadsheets: one line per row, tabs between cells. */
-import { createTextSink, removeInvalidCharacters } from '../decode.ts'
-import type { Archive } from '../zip.ts'
+import { createTextSink, removeInvalidCharacters } from '../../decode.ts'
+import type { Archive } from '../../zip.ts'
+import { addParts, findMainPart, findRelatedParts, readRelations } from '../open-xml.ts'
 import { createCellFormatter } from './cell-format.ts'
-import { addParts, findMainPart, findRelatedParts, readRelations } from './open-xml.ts'
 import { xlsb } from './xlsb.ts'
 import { xlsx } from './xlsx.ts'
 

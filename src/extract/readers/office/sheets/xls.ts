@@ -1,9 +1,9 @@
 /** Reader of Excel workbooks from before 2007 (BIFF5 to BIFF8, [MS-XLS]). */
-import { ReadFailure } from '../../../ports/document-reader.ts'
-import { decodeCodePage } from '../code-pages.ts'
-import { createTextSink, decodeAs, removeInvalidCharacters, type TextSink } from '../decode.ts'
+import { ReadFailure } from '../../../../ports/document-reader.ts'
+import { decodeCodePage } from '../../code-pages.ts'
+import { createTextSink, decodeAs, removeInvalidCharacters, type TextSink } from '../../decode.ts'
+import type { Ole } from '../ole.ts'
 import { type CellFormatter, createCellFormatter, pageHeaderText } from './cell-format.ts'
-import type { Ole } from './ole.ts'
 
 const recordTypes = {
   formula: 0x06,

@@ -1,6 +1,6 @@
 /** Parts of .xlsx workbooks, which are XML (ECMA-376 part 1, 18). */
-import type { TextSink } from '../decode.ts'
-import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
+import type { TextSink } from '../../decode.ts'
+import { decodeXml, walkXml, type XmlEvents } from '../../markup.ts'
 import { type CellFormatter, type CellStyles, pageHeaderText } from './cell-format.ts'
 import type { SheetEncoding, Workbook } from './sheet-encoding.ts'
 

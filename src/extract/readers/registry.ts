@@ -14,6 +14,8 @@ import { findFamily, openOffice } from './office/office.ts'
 import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { readRtf } from './office/rtf.ts'
 import type { PdfTools } from './pdf/pdf.ts'
+import { openSignedData } from './signed-data.ts'
+import { openTnef } from './tnef.ts'
 
 /** `tools.openPart` opens a file in the file. Returns null for a file of the type that it does not read. */
 export type Reader = (source: ByteSource, tools: PdfTools, mimeType: string) => OpenedDocument | null | Promise<OpenedDocument | null>
@@ -43,6 +45,8 @@ const readers = new Map<string, Reader>([
     ],
     (source, { limits }, mimeType) => openImage(source, mimeType, limits),
   ),
+  ['application/vnd.ms-tnef', openTnef],
+  ['application/pkcs7-mime', openSignedData],
   ['application/zip', openZip],
   ['application/gzip', openGzip],
   ['application/x-tar', openTar],

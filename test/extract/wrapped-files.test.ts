@@ -1,0 +1,123 @@
+/** Mail of Outlook in winmail.dat, and signed files. */
+import { describe, expect, test } from 'vitest'
+import { docx, paragraph } from '../support/data/office-files.ts'
+import { failureOf, readBytes } from '../support/read-bytes.ts'
+
+const u16 = (value: number): Buffer => Buffer.from([value & 0xff, value >> 8])
+const u32 = (value: number): Buffer => Buffer.concat([u16(value & 0xffff), u16(value >>> 16)])
+const wide = (text: string): Buffer => Buffer.from(`${text}\0`, 'utf16le')
+const padded = (bytes: Buffer): Buffer => Buffer.concat([bytes, Buffer.alloc(-bytes.length & 3)])
+
+/** MAPI properties: values of variable size, behind one of fixed size and a named one. */
+function mapi(values: readonly [id: number, type: number, value: Buffer][]): Buffer {
+  const fixed = Buffer.concat([u16(3), u16(0x0017), u32(1)])
+  const named = Buffer.concat([u16(3), u16(0x8001), Buffer.alloc(16), u32(1), u32(8), wide('own'), u32(2)])
+  const others = values.map(([id, type, value]) => Buffer.concat([u16(type), u16(id), u32(1), u32(value.length), padded(value)]))
+  return Buffer.concat([u32(values.length + 2), fixed, named, ...others])
+}
+
+const attribute = (level: number, id: number, data: Buffer): Buffer =>
+  Buffer.concat([Buffer.from([level]), u16(id), u16(6), u32(data.length), data, u16(0)])
+
+const tnef = (...all: Buffer[]): Buffer => Buffer.concat([u32(0x223e9f78), u16(1), ...all])
+
+const body = (id: number, value: Buffer): Buffer => attribute(1, 0x9003, mapi([[id, id === 0x1009 ? 0x102 : 0x1f, value]]))
+const storedRtf = (rtf: string): Buffer => Buffer.concat([u32(rtf.length + 12), u32(rtf.length), u32(0x414c454d), u32(0), Buffer.from(rtf)])
+/** `{\rtf1\ansi\ansicpg1252\pard hello world}`, the example of the specification. */
+const packedRtf = Buffer.from('2d0000002b0000004c5a4675f1c5c7a703000a007263706731323542320af32068656c090020627705b06c647d0a800fa0', 'hex')
+const winmail = tnef(
+  attribute(1, 0x8004, Buffer.from('Offer\0')),
+  attribute(
+    1,
+    0x9003,
+    mapi([
+      [0x0037, 0x1f, wide('Größe')],
+      [0x1000, 0x1f, wide('See the letter.')],
+    ]),
+  ),
+  attribute(2, 0x9002, Buffer.alloc(14)),
+  attribute(2, 0x8010, Buffer.from('LETTER~1.DOC\0')),
+  attribute(2, 0x800f, docx(paragraph('harbour fees'))),
+  attribute(2, 0x9005, mapi([[0x3707, 0x1f, wide('letter 1.docx')]])),
+  attribute(2, 0x9002, Buffer.alloc(14)),
+  attribute(2, 0x8010, Buffer.from('a.txt\0')),
+  attribute(2, 0x800f, Buffer.from('second file')),
+)
+
+describe('winmail.dat', () => {
+  test('subject, body and attachments with their long names', async () => {
+    const { mimeType, text, metadata } = await readBytes(winmail, 'winmail.dat')
+    expect([mimeType, metadata]).toEqual(['application/vnd.ms-tnef', { title: 'Größe', subject: 'Größe', attachment_count: 2 }])
+    expect(text.split(/\n+/)).toEqual(['Größe', 'See the letter.', 'letter 1.docx', 'harbour fees', 'a.txt', 'second file'])
+  })
+
+  test('a body in HTML, or in RTF, stored and packed', async () => {
+    const html = attribute(1, 0x9003, mapi([[0x1013, 0x102, Buffer.from('<html><body><p>in tags</p></body></html>')]]))
+    expect((await readBytes(tnef(html), 'winmail.dat')).text).toBe('in tags')
+    expect((await readBytes(tnef(body(0x1009, storedRtf('{\\rtf1 in braces}'))), 'winmail.dat')).text).toBe('in braces')
+    expect((await readBytes(tnef(body(0x1009, packedRtf)), 'winmail.dat')).text).toContain('hello world')
+  })
+})
+
+const element = (tag: number, ...content: Buffer[]): Buffer => {
+  const all = Buffer.concat(content)
+  const length = all.length < 128 ? Buffer.from([all.length]) : Buffer.from([0x82, all.length >> 8, all.length & 0xff])
+  return Buffer.concat([Buffer.from([tag]), length, all])
+}
+/** An element that ends with two zeros. */
+const open = (tag: number, ...content: Buffer[]): Buffer => Buffer.concat([Buffer.from([tag, 0x80]), ...content, Buffer.alloc(2)])
+const signedOid = Buffer.from('06092a864886f70d010702', 'hex')
+const dataOid = Buffer.from('06092a864886f70d010701', 'hex')
+const [version, algorithms, signers] = [Buffer.from([2, 1, 1]), element(0x31), element(0x31)]
+
+const signed = (content: Buffer): Buffer =>
+  element(0x30, signedOid, element(0xa0, element(0x30, version, algorithms, element(0x30, dataOid, content), signers)))
+const letter = docx(paragraph('signed words'))
+
+describe('a signed file is its content', () => {
+  test.each<[what: string, bytes: Buffer, name: string]>([
+    ['in DER', signed(element(0xa0, element(4, letter))), 'letter.docx.p7m'],
+    [
+      'in BER, in pieces',
+      open(
+        0x30,
+        signedOid,
+        open(
+          0xa0,
+          open(
+            0x30,
+            version,
+            algorithms,
+            open(0x30, dataOid, open(0xa0, open(0x24, element(4, letter.subarray(0, 300)), element(4, letter.subarray(300))))),
+          ),
+        ),
+      ),
+      'unnamed',
+    ],
+    [
+      'in PEM',
+      Buffer.from(`-----BEGIN PKCS7-----\n${signed(element(0xa0, element(4, letter))).toString('base64')}\n-----END PKCS7-----\n`),
+      'a.p7m',
+    ],
+  ])('%s', async (_, bytes, name) => {
+    expect(await readBytes(bytes, name)).toMatchObject({ mimeType: 'application/pkcs7-mime', hasReader: true, text: 'signed words' })
+  })
+
+  test('a signature without content has no reader', async () => {
+    expect(await readBytes(signed(Buffer.alloc(0)), 'a.p7s')).toMatchObject({ hasReader: false, text: '' })
+  })
+})
+
+test.each([
+  ['winmail.dat', winmail],
+  ['packed RTF', tnef(body(0x1009, packedRtf))],
+  ['p7m', signed(element(0xa0, element(4, letter)))],
+])('%s, cut anywhere or with flipped bits, ends', async (_, bytes) => {
+  for (let length = 0; length < bytes.length; length += 17)
+    expect(['none', 'FILE_CORRUPT']).toContain(await failureOf(bytes.subarray(0, length), 'a'))
+  for (let at = 6; at < bytes.length; at += 13) {
+    const flipped = Buffer.from(bytes)
+    flipped[at] = (flipped[at] ?? 0) ^ 0xff
+    expect(['none', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX', 'FILE_ENCRYPTED']).toContain(await failureOf(flipped, 'a'))
+  }
+})

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { openReader } from '../src/extract/process/reader-pool.ts'
 import { openLog } from '../src/log/log.ts'
-import type { OcrSetup } from '../src/ports/ocr-engine.ts'
+import type { InstalledOcr } from '../src/ports/ocr-engine.ts'
 import { scannedPdf } from '../test/support/data/page-image.ts'
 import type { Scan } from './scans.ts'
 
@@ -58,7 +58,7 @@ export async function layDown(scans: readonly Scan[], name: string, folder: stri
 
 /** Our reader with all its slots. Its processes are warm, as they are in a server that is running. */
 export const ours =
-  (setup: OcrSetup, folder: string): Program =>
+  (setup: InstalledOcr, folder: string): Program =>
   async ({ pdf, truths }) => {
     const minute = 60_000
     const limits = { outlineTimeoutMs: minute, pageTimeoutMs: minute, thumbnailTimeoutMs: minute, maxPages: 500, maxPixels: 60e6, dpi: 200 }

@@ -6,7 +6,7 @@ import type { DocumentReader } from './ports/document-reader.ts'
 import type { FileStore } from './ports/file-store.ts'
 import type { EncryptedTokens, IdentityProvider, PasswordHasher, Tokens } from './ports/identity-provider.ts'
 import type { Mailer } from './ports/mailer.ts'
-import type { OcrSetup } from './ports/ocr-engine.ts'
+import type { InstalledOcr } from './ports/ocr-engine.ts'
 import type { SearchEngine } from './ports/search-engine.ts'
 
 export interface App {
@@ -20,7 +20,7 @@ export interface App {
   readonly files: FileStore
   readonly search: SearchEngine
   /** null: OCR is disabled */
-  readonly ocr: OcrSetup | null
+  readonly ocr: InstalledOcr | null
   /** reader for jobs, one file per core */
   readonly reader: DocumentReader
   /** reader for interactive requests */

@@ -19,7 +19,7 @@ import type { Log } from './log/log.ts'
 import { findOcr } from './ocr/languages.ts'
 import type { DocumentReader } from './ports/document-reader.ts'
 import type { FileStore } from './ports/file-store.ts'
-import type { OcrSetup } from './ports/ocr-engine.ts'
+import type { InstalledOcr } from './ports/ocr-engine.ts'
 import { engines } from './search/engines/registry.ts'
 import { openPasswords } from './users/passwords.ts'
 
@@ -212,12 +212,12 @@ async function migrateSchema(database: OpenedDatabase, config: Config, log: Log,
   await database.asOwner((owner) => migrate(owner, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated')))
 }
 
-function openReaderFor({ ocr, data_dir }: Config, log: Log, setup: OcrSetup | null, slots: number, name: string): DocumentReader {
+function openReaderFor({ ocr, data_dir }: Config, log: Log, installed: InstalledOcr | null, slots: number, name: string): DocumentReader {
   return openReader({
     slots,
     tempDir: join(data_dir, 'tmp', name),
     log,
-    ocr: setup,
+    ocr: installed,
     limits: {
       outlineTimeoutMs: ocr.timeout,
       pageTimeoutMs: ocr.page_timeout,

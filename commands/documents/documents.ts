@@ -74,7 +74,7 @@ const retryOcr = (cli: Cli) =>
     exits:
       '0 queued · 2 language not installed · 3 some could not be queued · 6 no such document · 7 OCR is running · 69 server unreachable',
   })
-    .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
+    .option('--language <codes>', 'languages: auto, eng, deu+eng (default: as before)')
     .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
     .action(async (ids: string[], { language, priority }: { language?: string; priority: Priority }) =>
       runIdBatch(cli, await readIds(ids), {

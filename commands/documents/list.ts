@@ -107,8 +107,10 @@ export const list = (cli: Cli) =>
 export const allDocumentColumns: Column<DocumentView>[] = [
   ...columnsOf(['id', 'title', 'filename', 'status']),
   { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },
+  { name: 'warnings', value: ({ warnings }) => warnings.map(({ code, message }) => `${code}: ${message}`).join(' ') || null },
   { name: 'mime_type', title: 'MIME' },
   ...columnsOf(['size', 'sha256', 'version', 'owner', 'labels', 'language']),
+  { name: 'detected_languages', title: 'DETECTED' },
   { name: 'page_count', title: 'PAGES' },
   { name: 'ocr_confidence', title: 'CONF' },
   { name: 'text_source', title: 'TEXT' },

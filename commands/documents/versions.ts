@@ -42,7 +42,7 @@ export const replace = (cli: Cli) =>
     notes: ['Title, labels, comments and links stay. A file with the same bytes as the current version changes nothing.'],
   })
     .option('--stdin-name <name>', 'file name for the content of standard input')
-    .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
+    .option('--language <codes>', 'languages: auto, eng, deu+eng (default: as before)')
     .option('--no-ocr', 'extract only text that the file contains')
     .action(async (documentId: string, path: string, flags: { stdinName?: string; language?: string; ocr: boolean }) => {
       const id = parseId(documentId, 'document')

@@ -46,7 +46,7 @@ export const retry = (cli: Cli) =>
   })
     .option('--failed', 'all failed documents')
     .option('--document <id>', 'this document; repeatable', collectValues, [])
-    .option('--language <codes>', 'languages of the text, e.g. eng or deu+eng (default: as before)')
+    .option('--language <codes>', 'languages: auto, eng, deu+eng (default: as before)')
     .addOption(new Option('--priority <priority>', 'priority of the jobs').choices(['low', 'normal', 'high', 'urgent']).default('normal'))
     .option('-y, --yes', 'queue without asking')
     .option('-n, --dry-run', 'list what would be queued')

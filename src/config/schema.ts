@@ -61,7 +61,12 @@ export const schema = {
     enabled: flag(true, 'DMS_OCR_ENABLED'),
     engine: choice(['auto', 'tesseract-js', 'tesseract-native'], 'auto', 'DMS_OCR_ENGINE'),
     quality: choice(['fast', 'balanced', 'best'], 'balanced', 'DMS_OCR_QUALITY'),
-    default_language: text('eng', 'DMS_OCR_DEFAULT_LANGUAGE', (codes) => languages.test(codes), 'a language such as "eng" or "deu+eng"'),
+    default_language: text(
+      'auto',
+      'DMS_OCR_DEFAULT_LANGUAGE',
+      (codes) => languages.test(codes),
+      '"auto", or a language such as "eng" or "deu+eng"',
+    ),
     languages: list(language, [], 'DMS_OCR_LANGUAGES'),
     data_path: path('', 'DMS_OCR_DATA_PATH'),
     split: choice(['none', 'blank', 'barcode'], 'none', 'DMS_OCR_SPLIT'),

@@ -11,6 +11,12 @@ export type TextSource = 'text_layer' | 'ocr' | 'mixed' | 'empty' | 'none'
 export interface DocumentWarning {
   code: string
   message: string
+  /** numbers of the affected pages */
+  pages?: number[]
+  /** Tesseract code */
+  language?: string
+  /** ISO 15924 */
+  script?: string
 }
 
 type Dated = { document_date: string | null; date_source: 'user' | 'metadata' | 'text' | null; date_confidence: number | null }

@@ -6,6 +6,8 @@ import { Readable } from 'node:stream'
 import sharp from 'sharp'
 import { markerName, storeFolder } from '../files/store-marker.ts'
 import { findOcr } from '../ocr/languages.ts'
+import { describeMissing, installCommand, listMissing, type MissingLanguage } from '../ocr/missing-languages.ts'
+import { autoLanguage, type OcrSetup } from '../ports/ocr-engine.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
 
@@ -49,7 +51,8 @@ async function checkOcr(installation: LazyInstallation): Promise<CheckResult> {
   if (!ocr.enabled) throw new SkippedCheck('OCR is disabled')
   const dataPath = ocr.data_path || join(data_dir, 'tessdata')
   const { engine, languages } = await findOcr({ engine: ocr.engine, dataPath })
-  const missing = [...new Set([...ocr.languages, ...ocr.default_language.split('+')])].filter((language) => !languages.has(language))
+  const required = [...ocr.languages, ...ocr.default_language.split('+')].filter((language) => language !== autoLanguage)
+  const missing = [...new Set(required)].filter((language) => !languages.has(language))
   if (missing.length > 0) return fail(`no OCR model for ${missing.join(', ')}`, `copy ${missing[0]}.traineddata to ${dataPath}`)
   const app = await installation.app()
   const folder = await mkdtemp(join(tmpdir(), 'dms-doctor-'))
@@ -62,5 +65,16 @@ async function checkOcr(installation: LazyInstallation): Promise<CheckResult> {
   } finally {
     await rm(folder, { recursive: true, force: true })
   }
-  return ok(`${engine}: ${[...languages.keys()].sort().join(' ')}`)
+  const installed = `${engine}: ${[...languages.keys()].sort().join(' ')}`
+  return findUnreadable(await listMissing(app), engine, languages) ?? ok(installed)
+}
+
+/** Warns of documents in languages without a model, or read before it was installed; null without such documents. */
+function findUnreadable(all: readonly MissingLanguage[], engine: OcrSetup['engine'], languages: OcrSetup['languages']): CheckResult | null {
+  const [first] = all
+  if (!first) return null
+  const missing = all.filter(({ language }) => language === null || !languages.has(language))
+  const retry = 'dms documents list --warning language_missing --all -o id | xargs -r dms documents retry-ocr --language auto'
+  if (missing[0]) return warn(`no OCR model for ${describeMissing(missing)}`, `${installCommand(missing[0], engine)}, then ${retry}`)
+  return warn(`read before their OCR model was installed: ${describeMissing(all)}`, retry)
 }

@@ -84,6 +84,10 @@ const PageAnswer = z.object({
   width: z.number().nullable(),
   height: z.number().nullable(),
   duration: z.number().nullable(),
+  language: z
+    .string()
+    .nullable()
+    .describe('OCR codes joined by `+`; `und`: letters that no OCR model reads, perhaps with `-` and their script.'),
   angle: z.number().optional().describe('Degrees by which the lines are turned clockwise. With `boxes`.'),
   words: z.array(WordAnswer).optional().describe('In reading order. With `boxes`; empty without OCR.'),
 })
@@ -93,7 +97,7 @@ export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 const pageBatchSize = 50
 const boxesBatchSize = 10
 
-type PageRow = Pick<Row<'document_pages'>, 'page' | 'text' | 'source' | 'confidence' | 'width' | 'height' | 'duration'>
+type PageRow = Pick<Row<'document_pages'>, 'page' | 'text' | 'source' | 'confidence' | 'width' | 'height' | 'duration' | 'language'>
 
 /** Returns the response body with the pages of a document from page `from` on, in order. Long pages and boxes are streamed. */
 export async function pagesResponse(app: App, id: string, { from, limit = Number.MAX_SAFE_INTEGER, boxes }: PageRange): Promise<object> {
@@ -132,7 +136,7 @@ async function fetchPages(app: App, id: string, after: number, { last, boxes, si
         on words.document_id = page.document_id and words.number = document.current_version and words.page = page.page`
     : sql``
   const { rows } = await sql<PageRow & { is_longer: boolean; row_version: string; words?: WordRow[]; angle?: number }>`
-    select page.page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration,
+    select page.page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration, page.language,
       substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, page.xmin::text as row_version ${columns}
     from document_pages page ${joined}
     where page.document_id = ${id} and page.page > ${after} and page.page <= ${last}::bigint order by page.page limit ${size}`.execute(

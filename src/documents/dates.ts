@@ -41,7 +41,7 @@ export function unlessOfUser(date: string | null, source: DateSource) {
 }
 
 /** Returns columns with the date of a text, if neither the user nor the file has given one. Locks the document. */
-export async function dateOfText(app: App, trx: Trx, id: string, content: string) {
+export async function dateOfText(app: App, trx: Trx, id: string, content: string, detectedLanguages: readonly string[]) {
   const document = await trx
     .selectFrom('live_documents')
     .select(['language', 'date_source'])
@@ -49,8 +49,11 @@ export async function dateOfText(app: App, trx: Trx, id: string, content: string
     .forNoKeyUpdate()
     .executeTakeFirst()
   const isDated = !document || document.date_source === 'user' || document.date_source === 'metadata'
-  return { date_checked: true, ...(isDated ? {} : textColumns(content, document.language, app.now())) }
+  return { date_checked: true, ...(isDated ? {} : textColumns(content, textLanguage(document.language, detectedLanguages), app.now())) }
 }
+
+/** Returns the languages of a text, joined by `+`: the detected ones, else those asked for; '' if they are unknown. */
+export const textLanguage = (asked: string, detected: readonly string[]): string => detected.join('+') || (asked === 'auto' ? '' : asked)
 
 /** Returns the columns of the date that a text has. */
 export function textColumns(content: string, language: string, now: Date) {

@@ -35,6 +35,8 @@ export interface Filter {
   date_from?: Date | undefined
   date_to?: Date | undefined
   min_confidence?: number | undefined
+  /** code of a warning */
+  warning?: string | undefined
   /** YYYY-MM-DD, inclusive */
   document_date_from?: string | undefined
   document_date_to?: string | undefined
@@ -115,7 +117,7 @@ const fetchDefaultTotal = compileStatement((db: Db, owner: string | null) => sel
 
 function applyFilter(db: Db, actor: Actor, filter: Filter) {
   const { status, source_id, text_source, split_from, label_ids, date_from, date_to, document_date_from, document_date_to } = filter
-  const { min_confidence, owner } = filter
+  const { min_confidence, warning, owner } = filter
   let query = db.selectFrom('live_documents as documents')
   if (!isAdmin(actor)) query = query.where('documents.owner_id', '=', actor.id)
   if (status?.length) query = query.where('documents.status', 'in', status)
@@ -126,6 +128,7 @@ function applyFilter(db: Db, actor: Actor, filter: Filter) {
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   const confidence = lowestConfidence(min_confidence)
   if (confidence !== null) query = query.where(sql<boolean>`documents.ocr_confidence >= ${confidence}::real`)
+  if (warning) query = query.where(sql<boolean>`documents.warnings @> ${JSON.stringify([{ code: warning }])}::jsonb`)
   if (document_date_from) query = query.where('documents.document_date', '>=', document_date_from)
   if (document_date_to) query = query.where('documents.document_date', '<=', document_date_to)
   if (owner) {

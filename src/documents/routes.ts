@@ -50,6 +50,7 @@ export const listQuery = (app: App) =>
     date_from: moment.optional(),
     date_to: endTimestampText.optional(),
     min_confidence: numberText(0, 1).optional(),
+    warning: z.string().max(100).optional().describe('Code of a warning.'),
     document_date_from: calendarDate.optional(),
     document_date_to: calendarDate.optional(),
     owner: z.string().max(200).optional(),

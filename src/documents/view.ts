@@ -84,7 +84,7 @@ export const DocumentAnswer = z.object({
   size: z.int(),
   sha256: z.string(),
   version: z.int().describe('Number of the current version of the file.'),
-  language: z.string(),
+  language: z.string().describe('OCR languages that were asked for: `auto`, or codes joined by `+`.'),
   ocr_confidence: z.number().min(0).max(1).nullable(),
   page_count: z.int().nullable(),
   labels: z.array(z.string()),
@@ -99,7 +99,15 @@ export const DocumentAnswer = z.object({
     '`empty`: no text was found. `none`: there is no reader for this type. null: not read yet, or read by an earlier release.',
   ),
   warnings: z
-    .array(z.object({ code: z.string(), message: z.string() }))
+    .array(
+      z.object({
+        code: z.string(),
+        message: z.string(),
+        pages: z.array(z.int()).optional(),
+        language: z.string().optional(),
+        script: z.string().optional().describe('ISO 15924 code.'),
+      }),
+    )
     .describe('What could not be done although the status is `completed`.'),
   detected_languages: z.array(z.string()).describe('OCR codes of the languages of the text, most frequent first.'),
   split_from: z.uuid().nullable().describe('Document that this one was a part of.'),

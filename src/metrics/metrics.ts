@@ -59,7 +59,7 @@ export async function ocr(app: App, actor: Actor) {
   const total_processed = succeeded + sum((group) => group.failed)
   const languages_used: Record<string, number> = {}
   for (const group of groups)
-    for (const code of group.succeeded > 0 ? group.language.split('+') : [])
+    for (const code of group.succeeded > 0 && group.language ? group.language.split('+') : [])
       languages_used[code] = (languages_used[code] ?? 0) + group.succeeded
   return {
     total_processed,
@@ -71,7 +71,8 @@ export async function ocr(app: App, actor: Actor) {
 }
 
 interface Group {
-  language: string
+  /** detected codes, else those asked for; null: unknown */
+  language: string | null
   succeeded: number
   failed: number
   /** Total duration of successful jobs. */
@@ -80,11 +81,11 @@ interface Group {
 
 async function countByLanguage(app: App, actor: Actor): Promise<Group[]> {
   const { rows } = await sql<Group>`
-    select j.payload ->> 'language' as language,
+    select coalesce(nullif(array_to_string(d.detected_languages, '+'), ''), nullif(j.payload ->> 'language', 'auto')) as language,
       count(*) filter (where j.status = 'completed') as succeeded,
       count(*) filter (where j.status = 'failed') as failed,
       coalesce(sum(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'), 0)::float8 as seconds
-    from jobs j
+    from jobs j left join live_documents d on d.id = j.document_id
     where j.kind = 'ocr' and j.status in ('completed', 'failed') and ${isVisible(actor)}
     group by 1`.execute(app.db)
   return rows

@@ -153,6 +153,9 @@ async function tableTotals(app: App): Promise<Family[]> {
   const { db } = app
   const documents = await sql<{ status: string; text_source: string | null; documents: number }>`
     select status, text_source, count(*) as documents from live_documents group by 1, 2`.execute(db)
+  const warnings = await sql<{ code: string; documents: number }>`
+    select warning ->> 'code' as code, count(distinct id) as documents
+    from live_documents, jsonb_array_elements(warnings) warning where warnings <> '[]' group by 1 order by 1`.execute(db)
   const stored = await sql<{ bytes: number }>`select coalesce(sum(size), 0)::float8 as bytes from stored_files`.execute(db)
   const failed = await sql<{ code: string; jobs: number }>`
     select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
@@ -167,6 +170,7 @@ async function tableTotals(app: App): Promise<Family[]> {
     })
   const statuses = countBy('status', ['pending', 'processing', 'completed', 'failed'])
   const textSources = countBy('text_source', ['text_layer', 'ocr', 'mixed', 'empty', 'none'])
+  const warned = warnings.rows.map(({ code, documents }) => ({ labels: { code }, value: documents }))
   const failedJobs = failed.rows.map(({ code, jobs }) => ({ labels: { code }, value: jobs }))
   const index = indexed && [
     gauge('dms_search_index_documents', 'Documents in the search index.', indexed.documents),
@@ -179,6 +183,7 @@ async function tableTotals(app: App): Promise<Family[]> {
   return [
     family('dms_documents', 'gauge', 'Documents.', statuses),
     family('dms_documents_by_text_source', 'gauge', 'Documents by the source of their text; none: dms cannot read the type.', textSources),
+    family('dms_documents_with_warnings', 'gauge', 'Documents with a warning by its code.', warned),
     gauge('dms_storage_bytes', 'Total size of stored files without duplicates.', stored.rows[0]?.bytes ?? 0),
     gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free),
     family('dms_jobs_failed', 'gauge', 'Failed extraction jobs by error code.', failedJobs),

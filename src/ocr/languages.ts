@@ -2,14 +2,18 @@
 import { readdir } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import { ConfigError } from '../errors.ts'
-import type { OcrQuality, OcrSetup } from '../ports/ocr-engine.ts'
+import type { InstalledOcr, ModelFile, OcrQuality, OcrSetup } from '../ports/ocr-engine.ts'
+import { osdCode } from './engines/models.ts'
 import { findTesseract } from './tesseract-program.ts'
 
 /** Folders in which Linux distributions install models. */
 const systemFolders = ['/usr/share/tesseract-ocr/5/tessdata', '/usr/share/tesseract-ocr/4.00/tessdata', '/usr/share/tessdata']
 /** Models that detect orientation or equations instead of text. */
-const nonLanguages = new Set(['osd', 'equ'])
+const nonLanguages = new Set([osdCode, 'equ'])
+/** Time for which the models that were found are valid. A search takes half a millisecond. */
+const refreshIntervalMs = 1000
 
 interface OcrOptions {
   engine: 'auto' | OcrSetup['engine']
@@ -22,20 +26,49 @@ interface OcrOptions {
  * Finds the engine and the languages of this machine. `auto` prefers the tesseract program if it is installed.
  * The administrator's folder takes precedence over the system's, and this over npm packages. Throws ConfigError if the engine is not installed.
  */
-export async function findOcr({ engine, dataPath, quality = 'balanced' }: OcrOptions): Promise<OcrSetup> {
+export async function findOcr({ engine, dataPath, quality = 'balanced' }: OcrOptions): Promise<InstalledOcr> {
   const program = await findTesseract()
   if (engine === 'tesseract-native' && !program) {
     throw new ConfigError(['ocr.engine is "tesseract-native", but there is no tesseract program of version 4 or later on the PATH'])
   }
-  const languages: Map<string, { path: string; gzip: boolean }> = new Map()
-  for (const folder of [dataPath, ...(program?.folders ?? []), ...systemFolders, ...(await npmFolders())]) {
+  const isNative = engine !== 'tesseract-js' && program !== null
+  const find = () => findModels([dataPath, ...(program?.folders ?? []), ...systemFolders])
+  let models = await find()
+  let languages = withoutNonLanguages(models)
+  let foundMs = performance.now()
+  return {
+    engine: isNative ? 'tesseract-native' : 'tesseract-js',
+    command: isNative ? program.command : null,
+    quality,
+    get languages() {
+      return languages
+    },
+    get osd() {
+      return models.get(osdCode) ?? null
+    },
+    async refresh() {
+      if (performance.now() - foundMs < refreshIntervalMs) return
+      const found = await find()
+      foundMs = performance.now()
+      if (isDeepStrictEqual(found, models)) return
+      models = found
+      languages = withoutNonLanguages(found)
+    },
+  }
+}
+
+const withoutNonLanguages = (models: ReadonlyMap<string, ModelFile>) => new Map([...models].filter(([code]) => !nonLanguages.has(code)))
+
+/** Returns the models in the folders, and in npm packages. */
+async function findModels(folders: readonly string[]): Promise<Map<string, ModelFile>> {
+  const models = new Map<string, ModelFile>()
+  for (const folder of [...folders, ...(await npmFolders())]) {
     for (const name of await listNames(folder)) {
       const [, code, gz] = /^(\w+)\.traineddata(\.gz)?$/.exec(name) ?? []
-      if (code && !nonLanguages.has(code) && !languages.has(code)) languages.set(code, { path: resolve(folder), gzip: gz !== undefined })
+      if (code && !models.has(code)) models.set(code, { path: resolve(folder), gzip: gz !== undefined })
     }
   }
-  if (engine === 'tesseract-js' || !program) return { engine: 'tesseract-js', command: null, languages, quality }
-  return { engine: 'tesseract-native', command: program.command, languages, quality }
+  return models
 }
 
 /** Returns the model folders of all installed `@tesseract.js-data` packages. */

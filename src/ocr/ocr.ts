@@ -187,7 +187,7 @@ export async function retry(
   const document = await requireDocument(app.db, actor, documentId)
   checkPriority(actor, priority)
   const code = language ?? document.language
-  checkLanguage(app, code)
+  await checkLanguage(app, code)
   if (!app.ocr) throw new AppError('CONFLICT', {}, 'OCR is switched off on this server.')
   return app.db.transaction().execute((trx) => requeueDocument(app, trx, documentId, code, priority))
 }

@@ -5,13 +5,12 @@ import { commaList, listOf } from '../http/input.ts'
 import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs/queue.ts'
-import { resolvePage } from '../settings/settings.ts'
+import { OcrLanguage, resolvePage } from '../settings/settings.ts'
 import { languageName } from './languages.ts'
 import * as ocr from './ocr.ts'
 
 const Priority = z.enum(Object.keys(jobs.priorities) as [jobs.Priority])
 const JobStatus = z.enum(['pending', 'processing', 'completed', 'failed', 'cancelled'])
-const Language = z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
 
 export const ItemAnswer = z.object({
   id: z.uuid(),
@@ -55,7 +54,7 @@ export const listQuery = (app: App) =>
       .default('next')
       .describe('`next` is the order of execution, which changes during pagination. `created_at` is stable.'),
   })
-export const Retry = z.object({ language: Language.optional(), priority: Priority.default('normal') })
+export const Retry = z.object({ language: OcrLanguage.optional(), priority: Priority.default('normal') })
 export const RetryMany = z.union(
   [z.object({ ids: listOf(z.uuid(), 10_000, 1) }), z.object({ status: z.literal('failed') })],
   'either {"status":"failed"} or {"ids":[…]}',
@@ -147,10 +146,13 @@ export const routes = (app: App): Route[] => {
     user('DELETE /api/ocr/queue/:id', { summary: 'Cancel an OCR job', ids, errors: ['CONFLICT'] }, async ({ actor, event, param }) => {
       event.context.documentIds = [await ocr.cancel(app, actor, param('id'))]
     }),
-    user('GET /api/ocr/languages', { summary: 'List the installed OCR languages', answer: LanguagesAnswer }, () => ({
-      languages: [...(app.ocr?.languages.keys() ?? [])].sort().map((code) => ({ code, name: languageName(code) })),
-      default: app.config.ocr.default_language,
-    })),
+    user('GET /api/ocr/languages', { summary: 'List the installed OCR languages', answer: LanguagesAnswer }, async () => {
+      await app.ocr?.refresh()
+      return {
+        languages: [...(app.ocr?.languages.keys() ?? [])].sort().map((code) => ({ code, name: languageName(code) })),
+        default: app.config.ocr.default_language,
+      }
+    }),
   ]
 }
 

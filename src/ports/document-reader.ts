@@ -13,6 +13,8 @@ export interface OutlinePage {
   readonly page: number
   /** Text layer of the page; '' without one. */
   readonly text: string
+  /** Languages of the text, as Tesseract codes joined by `+`; null or missing: unknown. */
+  readonly language?: string | null | undefined
   /** The page has an image whose words OCR adds to `text`. */
   readonly needsOcr: boolean
   /** Size in points (1/72 inch) for PDFs, in pixels for images, null for flowing text. */
@@ -47,6 +49,11 @@ export interface ReadPage {
   readonly confidence: number | null
   /** words that OCR found, in reading order */
   readonly words: readonly PageWord[]
+  /**
+   * Languages of the text, as Tesseract codes joined by `+`, even of those without a model; null: unknown. `und`, or `und-` and an ISO 15924 code:
+   * letters that no installed model reads.
+   */
+  readonly language: string | null
   /** Degrees, -180 to 180, by which lines of text on the displayed page are turned clockwise; 0 if they are level. */
   readonly angle: number
   readonly width: number | null
@@ -95,7 +102,7 @@ export interface ReadOptions {
 /** Reads files of users in separate processes. A malicious file causes ReadFailure, never a crash of the caller. */
 export interface DocumentReader {
   outline(file: FileToRead, options?: ReadOptions): Promise<Outline>
-  /** Runs OCR on a page with `needsOcr`. Returns its words together with the text layer. */
+  /** Runs OCR on a page with `needsOcr`. `language`: codes joined by `+`, or `auto`. Returns its words together with the text layer. */
   page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
   /** Returns an image of the first page within width × height pixels; null for types without images. */
   thumbnail(

@@ -1,5 +1,8 @@
 /** Interface of OCR engines. */
 
+/** Language of documents whose languages are detected. */
+export const autoLanguage = 'auto'
+
 /** Page for OCR engines: 8-bit gray, row by row, without padding. */
 export interface PageImage {
   readonly gray: Uint8Array
@@ -49,15 +52,31 @@ export interface OcrEngine {
   readonly name: string
   /** `language` is one or more installed codes joined by `+`. Throws ReadFailure. */
   recognize(page: PageImage, language: string, options: { readonly layout: OcrLayout }): Promise<OcrText>
+  /** Returns the ISO 15924 code of the script of a page, such as Cyrl; null if it is not certain, or without the model `osd`. */
+  detectScript(page: PageImage): Promise<string | null>
   close(): Promise<void>
 }
 
-/** OCR engine and languages of this machine, detected at start. */
+/** Folder of `<code>.traineddata`, or of `<code>.traineddata.gz`. */
+export interface ModelFile {
+  readonly path: string
+  readonly gzip: boolean
+}
+
+/** OCR engine and languages of this machine. */
 export interface OcrSetup {
   readonly engine: 'tesseract-js' | 'tesseract-native'
   /** Program of the native engine. */
   readonly command: string | null
-  /** Folder of `<code>.traineddata` (raw or `.gz`) by language code. */
-  readonly languages: ReadonlyMap<string, { readonly path: string; readonly gzip: boolean }>
+  /** by language code */
+  readonly languages: ReadonlyMap<string, ModelFile>
+  /** model that detects scripts; null: not installed */
+  readonly osd: ModelFile | null
   readonly quality: OcrQuality
+}
+
+/** OCR of this machine, with languages that can be installed and removed while it runs. */
+export interface InstalledOcr extends OcrSetup {
+  /** Searches for models again. `languages` stays the same object if nothing has changed. */
+  refresh(): Promise<void>
 }

@@ -11,6 +11,7 @@ export interface IndexedDocument {
   content: string
   mime_type: string
   status: string
+  /** Tesseract codes of its text, joined by `+`; '' if unknown */
   language: string
   source_id: string | null
   ocr_confidence: number | null
@@ -24,7 +25,8 @@ export interface IndexedDocument {
 /** Returns the documents that exist, ordered by id. */
 export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<IndexedDocument[]> {
   const { rows } = await sql<IndexedDocument>`
-    select id, owner_id, title, filename, content, mime_type, status, language, source_id, ocr_confidence, created_at, document_date,
+    select id, owner_id, title, filename, content, mime_type, status, source_id,
+      coalesce(nullif(array_to_string(detected_languages, '+'), ''), nullif(language, 'auto'), '') as language, ocr_confidence, created_at, document_date,
       coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
     from live_documents documents left join lateral (
       select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names

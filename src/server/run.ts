@@ -137,7 +137,7 @@ async function serve(
 
 async function summary({ db, search, ocr }: App): Promise<string> {
   const schema = (await loadStates(db)).at(-1)?.name.slice(0, 4) ?? 'none'
-  const languages = [...(ocr?.languages.keys() ?? [])].filter((code) => code !== 'osd').sort()
+  const languages = [...(ocr?.languages.keys() ?? [])].sort()
   return `schema ${schema}, search ${search.name}, ocr ${ocr ? `${ocr.engine} ${languages.join('+')}` : 'off'}`
 }
 

@@ -7,13 +7,14 @@ import type { Row } from '../db/schema.ts'
 import { compileStatement } from '../db/statements.ts'
 import { AppError, invalid } from '../errors.ts'
 import type { PageInput, PageRequest } from '../http/pages.ts'
+import { autoLanguage } from '../ports/ocr-engine.ts'
 
 export interface Settings {
   theme: 'light' | 'dark' | 'system'
   /** a BCP 47 tag */
   language: string
   notifications_enabled: boolean
-  /** OCR language of uploads that name none: an installed code, or several joined by `+` */
+  /** OCR language of uploads that name none: `auto`, an installed code, or several joined by `+` */
   ocr_default_language: string
   /** page size of lists without `per_page` */
   items_per_page: number
@@ -30,7 +31,7 @@ const selectSettings = compileStatement((db: Db, id: string | null) => db.select
 /** Updates settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a missing OCR language. */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
   if (actor.id === null) throw new AppError('USER_NOT_FOUND')
-  if (changes.ocr_default_language !== undefined) checkLanguage(app, changes.ocr_default_language, 'ocr_default_language')
+  if (changes.ocr_default_language !== undefined) await checkLanguage(app, changes.ocr_default_language, 'ocr_default_language')
   const row = await app.db
     .insertInto('user_settings')
     .values({ user_id: actor.id, ...changes })
@@ -56,13 +57,17 @@ function withDefaults({ config: { limits, ocr } }: App, row: Row<'user_settings'
   }
 }
 
-/** OCR language of a request, such as `eng` or `deu+eng`. checkLanguage() checks that it is installed. */
-export const OcrLanguage = z.string().regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, 'a language code such as "eng", or several joined by "+"')
+/** OCR language of a request: `auto`, `eng`, `deu+eng`. checkLanguage() checks that it is installed. */
+export const OcrLanguage = z
+  .string()
+  .regex(/^\w{2,20}(\+\w{2,20}){0,9}$/, '"auto", a language code such as "eng", or several joined by "+"')
+  .describe('`auto`, or Tesseract codes joined by `+`. `auto` detects the languages of each page.')
 
 /** Throws VALIDATION_ERROR with the installed languages if one in `language` (codes joined by +) is not installed. */
-export function checkLanguage(app: App, language: string, field = 'language'): void {
-  if (!app.ocr) return
-  const installed = [...app.ocr.languages.keys()].filter((code) => code !== 'osd').sort()
+export async function checkLanguage(app: App, language: string, field = 'language'): Promise<void> {
+  if (!app.ocr || language === autoLanguage) return
+  await app.ocr.refresh()
+  const installed = [...app.ocr.languages.keys()].sort()
   const missing = language.split('+').filter((code) => !installed.includes(code))
   if (missing.length > 0) throw invalid(field, `not installed: ${missing.join(', ')}; installed are ${installed.join(', ')}`)
 }

@@ -1,6 +1,7 @@
 import type { Client } from '../client/client.ts'
 import { canShowInline } from '../http/files.ts'
 import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
+import { languageName } from '../ocr/languages.ts'
 import { readAtMost } from './answers.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
 import { labelLink } from './search-page.ts'
@@ -39,6 +40,7 @@ ${isTrashed ? nothing : deleteForm(id, app.config.documents.trash_days > 0)}
 <section aria-labelledby="text">
 <h2 id="text">Text</h2>
 ${document.error ? notice('bad', `This document could not be read: ${document.error.message}`) : nothing}
+${document.warnings.map(({ message }) => notice('quiet', message))}
 ${await text(client, document, part)}
 ${pager(part, totalParts, (page) => withParameters(path, { page }))}
 </section>
@@ -73,7 +75,7 @@ function facts(document: Document, now: Date): Markup {
     size,
     page_count,
     ocr_confidence,
-    language,
+    detected_languages,
     owner,
     document_date,
     created_at,
@@ -89,11 +91,14 @@ function facts(document: Document, now: Date): Markup {
     ['Owner', owner],
     ['Kept until', retain_until !== null && Date.parse(retain_until) > now.getTime() ? dayElement(retain_until) : null],
     ['Source', source_path],
-    ['OCR', ocr_confidence === null ? null : `${Math.round(ocr_confidence * 100)} % sure, ${language}`],
+    ['Language', languageNames(detected_languages)],
+    ['OCR', ocr_confidence === null ? null : `${Math.round(ocr_confidence * 100)} % sure`],
     ['SHA-256', html`<code>${sha256}</code>`],
   ]
   return html`<dl>${rows.flatMap(([name, value]) => (value === null ? [] : [html`<div><dt>${name}</dt><dd>${value}</dd></div>`]))}</dl>`
 }
+
+const languageNames = (codes: readonly string[]): string | null => codes.map(languageName).join(', ') || null
 
 async function text(client: Client, { id, status }: Document, part: number): Promise<Markup> {
   const from = (part - 1) * pagesAtOnce + 1

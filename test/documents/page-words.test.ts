@@ -20,7 +20,7 @@ const box = { left: 0.1, top: 0.2, width: 0.25, height: 0.02 }
 /** Reads pages with one word each, `word` and the number of the page. */
 async function read(app: App, word: string, pages = 2) {
   const page = async (_file: unknown, number: number): Promise<ReadPage> => ({
-    ...{ text: `${word}${number}`, confidence: 0.91, angle: 1.5, width: 100, height: 200 },
+    ...{ text: `${word}${number}`, confidence: 0.91, angle: 1.5, language: null, width: 100, height: 200 },
     words: word === '' ? [] : [{ text: `${word}${number}`, confidence: 0.914, box }],
   })
   const worker = await startWorker({ ...app, reader: { ...fakeReader(pages), page } }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })

@@ -65,7 +65,7 @@ test('201 with the document, once the file is durable and the job is queued', as
     mime_type: 'text/plain',
     size: 5,
     sha256: sha('hello'),
-    language: 'eng',
+    language: 'auto',
     ocr_confidence: null,
     page_count: null,
     labels: [],

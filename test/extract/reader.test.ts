@@ -9,7 +9,7 @@ import { openReader, type ReaderSettings } from '../../src/extract/process/reade
 import { openLog } from '../../src/log/log.ts'
 import { findOcr } from '../../src/ocr/languages.ts'
 import type { DocumentReader } from '../../src/ports/document-reader.ts'
-import type { OcrSetup } from '../../src/ports/ocr-engine.ts'
+import type { InstalledOcr } from '../../src/ports/ocr-engine.ts'
 import { image, scan } from '../support/data/files.ts'
 import { endlessPdf, pdf } from '../support/data/pdf-file.ts'
 import { childrenOf, commandOf, isRunning, until } from '../support/processes/processes.ts'
@@ -18,7 +18,7 @@ import type { ReaderParentSettings } from '../support/processes/reader-parent.ts
 const folder = mkdtempSync(join(tmpdir(), 'dms-reader-'))
 const tempDir = join(folder, 'tmp')
 const open: DocumentReader[] = []
-let ocr: OcrSetup
+let ocr: InstalledOcr
 let before: number[]
 
 beforeAll(async () => {

@@ -82,7 +82,13 @@ test('a worker that comes back late changes nothing: its job, its pages and its 
   await expect(inTransaction((trx) => claims.releaseLease(trx, late))).rejects.toThrow(claims.LeaseLost)
   await expect(inTransaction((trx) => claims.lockLease(trx, late, minute))).rejects.toThrow(claims.LeaseLost)
   await expect(claims.setProgress(app.db, late, 1, 2)).rejects.toThrow(claims.LeaseLost)
-  if (latePage) await reading.recordPage(app.db, latePage, { text: 'stale', confidence: 1, words: [], angle: 0, width: 1, height: 1 }, 1)
+  if (latePage)
+    await reading.recordPage(
+      app.db,
+      latePage,
+      { text: 'stale', confidence: 1, words: [], language: null, angle: 0, width: 1, height: 1 },
+      1,
+    )
   expect(await asAda.documents.get(id)).toEqual(after)
   const pages = await app.db.selectFrom('document_pages').select('text').where('document_id', '=', id).orderBy('page').execute()
   expect(pages.map(({ text }) => text)).toEqual(['text of page 1', 'text of page 2'])

@@ -141,7 +141,7 @@ describe('tesseract-native with a program that misbehaves', () => {
     const command = join(folder, 'tesseract')
     await writeFile(command, script)
     await chmod(command, 0o755)
-    return { engine: 'tesseract-native', command, languages, quality: 'balanced' }
+    return { engine: 'tesseract-native', command, languages, osd: null, quality: 'balanced' }
   }
 })
 

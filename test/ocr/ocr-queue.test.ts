@@ -199,8 +199,8 @@ test('recover: what waits for a job that is not there gets one, once', async () 
   expect((await queue(asAda)).map(({ document_id, language, status }) => [document_id, language, status]).sort()).toEqual(
     [
       [lost.id, 'deu', 'pending'],
-      [left.id, 'eng', 'pending'],
-      [waiting.id, 'eng', 'pending'],
+      [left.id, 'auto', 'pending'],
+      [waiting.id, 'auto', 'pending'],
     ].sort(),
   )
 })
@@ -319,7 +319,7 @@ test('the installed languages, by name', async () => {
     'GET',
     '/api/ocr/languages',
   )
-  expect(fallback).toBe('eng')
+  expect(fallback).toBe('auto')
   expect(languages).toEqual(
     expect.arrayContaining([
       { code: 'eng', name: 'English' },

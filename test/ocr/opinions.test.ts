@@ -25,6 +25,7 @@ function fakeEngine(answers: Partial<Record<OcrLayout, readonly OcrWord[]>>, onP
       onPass()
       return joinWords(answers[layout] ?? [])
     },
+    detectScript: async () => null,
     close: async () => {},
   }
   return { engine, layouts }

@@ -27,7 +27,7 @@ function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline |
       asked.push(file.filename)
       return outline(file, signal)
     },
-    page: async () => ({ text: 'from the picture', confidence: 0.5, words: [], angle: 0, width: 1, height: 1 }),
+    page: async () => ({ text: 'from the picture', confidence: 0.5, words: [], language: null, angle: 0, width: 1, height: 1 }),
     thumbnail: async () => null,
     marks: async () => [],
     copyPages: async () => new Uint8Array(),

@@ -14,7 +14,7 @@ interface Settings {
 describe('settings', () => {
   test('200 with what the configuration says, until something is changed; then the whole object, also for the next one who asks', async () => {
     const { asAda, asBob } = await startApp({ 'limits.per_page_default': 30 })
-    const defaults = { theme: 'system', language: 'en', notifications_enabled: true, ocr_default_language: 'eng', items_per_page: 30 }
+    const defaults = { theme: 'system', language: 'en', notifications_enabled: true, ocr_default_language: 'auto', items_per_page: 30 }
     expect(await asAda.call('GET', '/api/settings')).toEqual(defaults)
     expect(await asAda.call('PUT', '/api/settings', {})).toEqual(defaults)
     const changed = { ...defaults, theme: 'dark', language: 'de-AT', ocr_default_language: 'eng+deu' }
@@ -91,7 +91,7 @@ describe('what settings do', () => {
     await asAda.call('PUT', '/api/settings', { ocr_default_language: 'deu' })
     expect((await upload(asAda, 'a.txt', 'eins')).language).toBe('deu')
     expect((await upload(asAda, 'b.txt', 'deux', { language: 'fra' })).language).toBe('fra')
-    expect((await upload(asBob, 'c.txt', 'three')).language).toBe('eng')
+    expect((await upload(asBob, 'c.txt', 'three')).language).toBe('auto')
     const buffer = Buffer.from('vier')
     await asAda.documents.bulkUpload([{ filename: 'd.txt', size: buffer.length, open: () => [buffer] }])
     expect(await asAda.call('GET', '/api/documents?per_page=1')).toMatchObject({ data: [{ filename: 'd.txt', language: 'deu' }] })

@@ -25,7 +25,14 @@ export function fakeReader(
     },
     async page(_file, page, _language, options = {}) {
       calls.push(page)
-      return { text: (await onPage(page, options)) ?? `text of page ${page}`, confidence: 0.5, words: [], angle: 0, ...size }
+      return {
+        text: (await onPage(page, options)) ?? `text of page ${page}`,
+        confidence: 0.5,
+        words: [],
+        language: null,
+        angle: 0,
+        ...size,
+      }
     },
     thumbnail: async () => null,
     marks: async () => [],

@@ -17,6 +17,7 @@ export interface FilterFlags extends TimeSpanFlags {
   owner?: string
   /** false: only documents without text */
   text?: boolean
+  warning?: string
   /** period of the document date */
   date?: string
 }
@@ -31,12 +32,13 @@ export const addFilterFlags = (command: Command, options: { hasTo?: boolean } = 
     .option('--label <labels>', 'only with all these labels (names or ids, separated by commas)')
     .option('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03')
     .option('--no-text', 'only without text: none was found, or dms cannot read the type')
+    .option('--warning <code>', 'only with this warning, such as language_missing')
     .option('--owner <user>', 'only of this user (name or id); for admins')
 
 /** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */
 export async function buildDocumentQuery(
   client: Client,
-  { status, source, label, date, owner, text, ...span }: FilterFlags,
+  { status, source, label, date, owner, text, warning, ...span }: FilterFlags,
 ): Promise<Query> {
   const { from, to } = timeSpanOf(span)
   const period = date === undefined ? null : parsePeriodFlag('--date', date)
@@ -44,6 +46,7 @@ export async function buildDocumentQuery(
     status,
     source_id: source === undefined ? undefined : await findSourceId(client, source),
     text_source: text === false ? 'none,empty' : undefined,
+    warning,
     date_from: from,
     date_to: to,
     document_date_from: period?.from ?? undefined,

@@ -5,9 +5,10 @@ import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { publishMany } from '../../events.ts'
 import type { Outline } from '../../ports/document-reader.ts'
-import { fileDate, textColumns } from '../dates.ts'
+import { fileDate, textColumns, textLanguage } from '../dates.ts'
 import { requestAfterExtraction } from '../renditions/renditions.ts'
 import { enqueueIndex, indexJob } from '../revisions.ts'
+import { languageColumns } from './languages.ts'
 import { pageRows } from './result.ts'
 
 /** Maximum bytes of a small text. It is read in milliseconds. */
@@ -78,9 +79,9 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
   const pages = texts.flatMap(({ document: { id }, outline }) => pageRows(id, outline, false))
   // The text of the statement does not depend on the number of rows.
   await sql`
-    insert into document_pages (document_id, page, text, source, width, height)
+    insert into document_pages (document_id, page, text, source, width, height, language)
     select * from jsonb_to_recordset(${JSON.stringify(pages)}::jsonb)
-      as (document_id uuid, page integer, text text, source text, width real, height real)`.execute(trx)
+      as (document_id uuid, page integer, text text, source text, width real, height real, language text)`.execute(trx)
   const results = texts.map(({ document: { id, ...document }, outline }) => {
     const content = outline.pages
       .map(({ text }) => text)
@@ -88,24 +89,19 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
       .join('\n\n')
     const { mimeType: mime_type, metadata } = outline
     const text_source = outline.hasReader ? (content.trim() === '' ? 'empty' : 'text_layer') : 'none'
-    return {
-      id,
-      mime_type,
-      text_source,
-      page_count: outline.pages.length,
-      metadata,
-      content,
-      ...dateColumns(document, outline, content, now),
-    }
+    const groups = outline.pages.map(({ language = null, text }) => ({ language, characters: text.length, ocrPages: [] }))
+    const { detected_languages } = languageColumns(app, groups)
+    const date = dateColumns({ ...document, language: textLanguage(document.language, detected_languages) }, outline, content, now)
+    return { id, mime_type, text_source, page_count: outline.pages.length, metadata, content, detected_languages, ...date }
   })
   // Metadata of the user takes precedence over metadata of the file.
   await sql`
     update documents set mime_type = result.mime_type, page_count = result.page_count, metadata = result.metadata || documents.metadata,
       content = result.content, text_source = result.text_source, ocr_confidence = null, status = 'completed', error_code = null, error_message = null, processed_at = ${now},
-      date_checked = true, revision = revision + 1, updated_at = ${now},
+      date_checked = true, revision = revision + 1, updated_at = ${now}, warnings = '[]', detected_languages = result.detected_languages,
       document_date = result.document_date, date_source = result.date_source, date_confidence = result.date_confidence
     from jsonb_to_recordset(${JSON.stringify(results)}::jsonb) result (id uuid, mime_type text, page_count integer, metadata jsonb,
-      content text, text_source text, document_date date, date_source text, date_confidence real)
+      content text, text_source text, detected_languages text[], document_date date, date_source text, date_confidence real)
     where documents.id = result.id`.execute(trx)
   await enqueueIndex(
     trx,

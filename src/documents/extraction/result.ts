@@ -7,9 +7,10 @@ import type { Row, Schema } from '../../db/schema.ts'
 import type { TextSource } from '../../db/schema-documents.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
-import { dateOfText, fileDate, unlessOfUser } from '../dates.ts'
+import { fileDate, unlessOfUser } from '../dates.ts'
 import * as renditions from '../renditions/renditions.ts'
 import { writeRevision } from '../revisions.ts'
+import { languageAndDate } from './languages.ts'
 import { toRow } from './page-words.ts'
 
 const readableColumns = ['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled'] as const
@@ -105,9 +106,9 @@ async function deletePages(trx: Trx, id: string): Promise<void> {
 
 /** Returns the rows of the pages of an outline. With `ocr`, pages that need OCR are unfinished. */
 export const pageRows = (id: string, { pages }: Outline, ocr: boolean) =>
-  pages.map(({ page, text, needsOcr, width, height }) => {
+  pages.map(({ page, text, needsOcr, width, height, language = null }) => {
     const finished = text.trim() === '' ? ('empty' as const) : ('text_layer' as const)
-    return { document_id: id, page, text, source: needsOcr && ocr ? null : finished, width, height }
+    return { document_id: id, page, text, source: needsOcr && ocr ? null : finished, width, height, language }
   })
 
 /** Claims the first free page for `leaseMs`. Returns null if there is none. */
@@ -126,12 +127,12 @@ export async function claimPage(db: Db, id: string, leaseMs: number): Promise<Pa
 
 /** Records the text and the words of a page. Does nothing if the claim has been lost. `duration` is in seconds. */
 export async function recordPage(db: Db, { document_id, page, claim }: PageClaim, read: ReadPage, duration: number): Promise<void> {
-  const { text, confidence, width, height, words, angle } = read
+  const { text, confidence, width, height, language, words, angle } = read
   // The lock comes first, as in all transactions that delete documents.
   await sql`
     with document as materialized (select id, current_version from live_documents where id = ${document_id} for key share),
     recorded as (
-      update document_pages set text = ${text}, confidence = ${confidence}, width = ${width}, height = ${height}, duration = ${duration},
+      update document_pages set text = ${text}, confidence = ${confidence}, width = ${width}, height = ${height}, language = ${language}, duration = ${duration},
         source = ${text.trim() === '' ? 'empty' : 'ocr'}, claim = null, claimed_until = null
       from document where document_id = document.id and page = ${page} and claim = ${claim}
       returning current_version as number
@@ -208,15 +209,10 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
   const status = problem ? 'failed' : 'completed'
   // An attempt without any text does not replace the text of an earlier one.
   const keepsOldText = problem !== null && content === null
+  const text = { content: content ?? '', ocr_confidence: confidence, text_source: unlessUnread(text_source) as never }
+  const columns = keepsOldText ? {} : { ...text, ...(await languageAndDate(app, trx, id, text.content)) }
   await writeRevision(app, trx, id, {
-    ...(keepsOldText
-      ? {}
-      : {
-          content: content ?? '',
-          ocr_confidence: confidence,
-          text_source: unlessUnread(text_source) as never,
-          ...(await dateOfText(app, trx, id, content ?? '')),
-        }),
+    ...columns,
     status,
     error_code: problem?.code ?? null,
     error_message: problem?.message ?? null,

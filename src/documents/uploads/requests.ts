@@ -234,7 +234,7 @@ type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | '
 
 async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, split, on_duplicate, document_date }: OptionFields) {
   const code = language ?? (await settings.get(app, actor)).ocr_default_language
-  if (language || ocr_enabled) settings.checkLanguage(app, code)
+  if (language || ocr_enabled) await settings.checkLanguage(app, code)
   const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
   const reading = { ocr: ocr_enabled && app.ocr !== null, language: code, split: split ?? app.config.ocr.split }
   return { ...reading, onDuplicate, date: document_date, createdBy: actor.id }

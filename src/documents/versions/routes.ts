@@ -122,7 +122,7 @@ const replace =
     const stored = await withStagedFiles(app, 'file', read, async ([file], fields) => {
       if (!file || file.staged.size === 0) throw invalid('file', 'the file is empty')
       const { ocr_enabled, language } = parseInput(ReplaceForm, fields)
-      if (language) settings.checkLanguage(app, language)
+      if (language) await settings.checkLanguage(app, language)
       await compareLargeFiles(app, owner_id, [file.staged])
       const result = await app.db.transaction().execute(async (trx) => {
         const options = { ...file, ocr: ocr_enabled && app.ocr !== null, language }

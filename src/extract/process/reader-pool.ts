@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrSetup } from '../../ports/ocr-engine.ts'
+import { autoLanguage, type InstalledOcr } from '../../ports/ocr-engine.ts'
 import type { Limits } from '../opened-document.ts'
 import type { Answer, Work } from './messages.ts'
 import { openOutput, writeTexts } from './pdfa-files.ts'
@@ -19,7 +19,7 @@ export interface ReaderSettings {
   tempDir: string
   log: Log
   /** null: no OCR */
-  ocr: OcrSetup | null
+  ocr: InstalledOcr | null
   limits: Limits & {
     /** maximum for large files; smaller ones get less */
     outlineTimeoutMs: number
@@ -166,7 +166,9 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
     },
     async page(file, page, language, { signal } = {}) {
       if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR on this machine.')
-      const missing = language.split('+').filter((code) => !ocr.languages.has(code))
+      await ocr.refresh()
+      if (ocr.languages.size === 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', 'No OCR language is installed.')
+      const missing = language === autoLanguage ? [] : language.split('+').filter((code) => !ocr.languages.has(code))
       if (missing.length > 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${missing.join(', ')} is not installed.`)
       return request('page', { file, page, language }, pageTimeoutMs, signal)
     },

@@ -6,6 +6,7 @@ import { extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../../log/log.ts'
 import { ReadFailure } from '../../ports/document-reader.ts'
+import type { InstalledOcr } from '../../ports/ocr-engine.ts'
 import { type Answer, outputName, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
 import { forkSandboxed, type Rights } from './sandbox.ts'
@@ -18,7 +19,9 @@ const maxWorkMs = 15 * 60_000
 const maxStderrLength = 4000
 const program = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.meta.url))}`, import.meta.url))
 
-export interface ProcessSettings extends Setup {
+export interface ProcessSettings {
+  readonly limits: Setup['limits']
+  readonly ocr: InstalledOcr | null
   readonly tempDir: string
   readonly log: Log
   /** resident memory that the process and its children may hold together */
@@ -43,7 +46,23 @@ export interface ReaderProcess {
 }
 
 /** Starts a process in a sandbox and a folder of its own. */
-export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolation, ...setup }: ProcessSettings): ReaderProcess {
+export function startProcess({
+  tempDir,
+  log,
+  memoryBytes,
+  maxTimeoutMs,
+  isolation,
+  limits,
+  ocr: installed,
+}: ProcessSettings): ReaderProcess {
+  const ocr = installed && {
+    engine: installed.engine,
+    command: installed.command,
+    languages: installed.languages,
+    osd: installed.osd,
+    quality: installed.quality,
+  }
+  const setup = { limits, ocr }
   const folder = makeReaderFolder(tempDir)
   // Twice the working time: garbage collection and compilation run in other threads.
   const cpuSeconds = (2 * (maxWorkMs + maxTimeoutMs)) / 1000
@@ -150,7 +169,8 @@ export function startProcess({ tempDir, log, memoryBytes, maxTimeoutMs, isolatio
     hasReadOtherThan: (path) => files > (path === lastPath ? 1 : 0),
     get isWorn() {
       const isTooLarge = () => residentMemory(child.pid ?? 0) > (memoryBytes * 2) / 3
-      return isEnded || !child.connected || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge()
+      const hasOldModels = ocr?.languages !== installed?.languages
+      return isEnded || !child.connected || hasOldModels || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge()
     },
     run,
     stop,
@@ -171,7 +191,7 @@ function exitOf(child: ChildProcess): Promise<void> {
 function rightsFor({ ocr }: Setup, folder: string): Rights {
   const writable = join(folder, 'own')
   mkdirSync(writable)
-  const models = [...(ocr?.languages.values() ?? [])].map((language) => language.path)
+  const models = [...(ocr?.languages.values() ?? []), ...(ocr?.osd ? [ocr.osd] : [])].map((model) => model.path)
   return { writable, readable: [folder, ...new Set(models)], startsPrograms: ocr?.engine === 'tesseract-native' }
 }
 

@@ -1,10 +1,12 @@
 /** Handles the works of a reader process, in its main thread. */
 import { statSync, writeFileSync } from 'node:fs'
 import sharp from 'sharp'
+import type { LanguageChooser } from '../../ocr/auto-language/choose.ts'
+import { withLanguages } from '../../ocr/auto-language/text-layers.ts'
 import { engines } from '../../ocr/engines/registry.ts'
-import { prepareImage, recognizePage } from '../../ocr/recognize.ts'
+import { type PreparedPage, prepareImage, type RecognizeOptions, recognizePage } from '../../ocr/recognize.ts'
 import { type FileToRead, type PageMark, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
-import type { OcrEngine } from '../../ports/ocr-engine.ts'
+import { autoLanguage, type OcrEngine } from '../../ports/ocr-engine.ts'
 import { type OpenedFile, openFile, toReadFailure } from '../extract.ts'
 import { fileSource } from '../opened-document.ts'
 import { removeInvalidCharacters } from '../readers/decode.ts'
@@ -20,6 +22,7 @@ sharp.cache(false)
 export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs: number) => Promise<Answer> {
   let pdfium: Promise<OpenPdfium> | undefined
   let engine: Promise<OcrEngine> | undefined
+  let chooser: LanguageChooser | undefined
   let last: { key: string; opened: OpenedFile } | undefined
   const tools = {
     limits,
@@ -45,12 +48,12 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs:
 
   async function readPage(opened: OpenedFile, number: number, language: string, deadline: number): Promise<ReadPage> {
     const picture = await opened.picture(number)
-    if (!picture) return { text: '', confidence: null, words: [], angle: 0, width: null, height: null }
+    if (!picture) return { text: '', confidence: null, words: [], language: null, angle: 0, width: null, height: null }
     if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
     engine ??= engines[ocr.engine](ocr, process.cwd())
     const { gray, width, height, dpi } = picture
     const image = await prepareImage({ gray, width, height, dpi })
-    const { text, words, ...rest } = await recognizePage(await engine, image, language, { quality: ocr.quality, deadline })
+    const { text, words, ...rest } = await recognizeIn(language, await engine, image, { quality: ocr.quality, deadline })
     const joined = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
     const validWords = words.map((word) => ({ ...word, text: removeInvalidCharacters(word.text) }))
     return { ...rest, text: removeInvalidCharacters(joined), words: validWords, ...picture.page }
@@ -70,12 +73,25 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs:
     return { size: bytes.length }
   }
 
+  async function recognizeIn(language: string, engine: OcrEngine, image: PreparedPage, options: RecognizeOptions) {
+    const recognize = async (codes: string) => ({ ...(await recognizePage(engine, image, codes, options)), language: codes })
+    if (language !== autoLanguage) return recognize(language)
+    chooser ??= (await import('../../ocr/auto-language/choose.ts')).openLanguageChooser(engine, ocr?.languages ?? new Map())
+    return chooser.recognize(image, recognize, options.deadline)
+  }
+
+  async function readOutline(opened: OpenedFile) {
+    const { pages, ...rest } = await opened.contents()
+    const languages = ocr?.languages ?? new Map()
+    return { mimeType: opened.mimeType, hasReader: opened.hasReader, ...rest, pages: await withLanguages(pages, languages) }
+  }
+
   async function handle(work: Work, timeoutMs: number): Promise<Answer> {
     const deadline = performance.now() + timeoutMs
     const opened = await open(work.file)
     switch (work.kind) {
       case 'outline':
-        return { outline: { mimeType: opened.mimeType, hasReader: opened.hasReader, ...(await opened.contents()) } }
+        return { outline: await readOutline(opened) }
       case 'page':
         return { page: await readPage(opened, work.page, work.language, deadline) }
       case 'thumbnail':

@@ -9,6 +9,9 @@ import type { OcrSetup } from '../../ports/ocr-engine.ts'
 /** Maximum size of an unpacked model. The largest existing ones have about 70 MB. */
 const maxModelBytes = 256 * 1024 * 1024
 
+/** Name of the model that detects orientation and script. It has no network. */
+export const osdCode = 'osd'
+
 export interface Models {
   /** Folder with the unpacked `<code>.traineddata` of every provided language. */
   readonly folder: string
@@ -18,7 +21,7 @@ export interface Models {
 }
 
 /** Opens a private folder of models below `parent`, because Tesseract takes all languages of a page from one folder. */
-export async function openModels(languages: OcrSetup['languages'], parent: string): Promise<Models> {
+export async function openModels({ languages, osd }: OcrSetup, parent: string): Promise<Models> {
   const folder = await mkdtemp(join(parent, 'tessdata-'))
   const provided = new Set<string>()
   return {
@@ -26,10 +29,10 @@ export async function openModels(languages: OcrSetup['languages'], parent: strin
     async provide(language) {
       for (const code of language.split('+')) {
         if (provided.has(code)) continue
-        const location = languages.get(code)
+        const location = code === osdCode ? osd : languages.get(code)
         if (!location) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${code} is not installed.`)
         const source = join(location.path, `${code}.traineddata${location.gzip ? '.gz' : ''}`)
-        const model = await readModel(source, location.gzip).catch((error: Error) => {
+        const model = await readModel(source, location.gzip, code === osdCode).catch((error: Error) => {
           throw new ReadFailure('OCR_FAILED', `The model ${source} cannot be read: ${error.message}`)
         })
         await writeFile(join(folder, `${code}.traineddata`), model)
@@ -40,10 +43,10 @@ export async function openModels(languages: OcrSetup['languages'], parent: strin
   }
 }
 
-async function readModel(path: string, isGzip: boolean): Promise<Buffer> {
+async function readModel(path: string, isGzip: boolean, isOsd: boolean): Promise<Buffer> {
   const file = await readFile(path)
   const model = isGzip ? await promisify(gunzip)(file, { maxOutputLength: maxModelBytes }) : file
-  if (!hasNetwork(model)) throw new Error('it is damaged, or has no LSTM network')
+  if (!isOsd && !hasNetwork(model)) throw new Error('it is damaged, or has no LSTM network')
   return model
 }
 

@@ -1,4 +1,4 @@
-/** Input that both Tesseract engines share: variables and the page as a file. */
+/** Input and output that both Tesseract engines share: variables, the page as a file, names of scripts. */
 import type { OcrLayout, PageImage } from '../../ports/ocr-engine.ts'
 
 /** Tesseract variables. Disables the search for fixed pitch, which the LSTM networks do not use. */
@@ -38,3 +38,20 @@ export function toTiff({ gray, width, height }: PageImage): Buffer {
   }
   return Buffer.concat([header, gray])
 }
+
+/** Confidence of a script that is probably right. A wrong one rarely has more than 1. */
+const minScriptConfidence = 1
+/** ISO 15924 codes of the scripts that the model `osd` detects. */
+const scriptCodes: Readonly<Record<string, string>> = Object.fromEntries(
+  (
+    'Arabic:Arab Armenian:Armn Bengali:Beng Cyrillic:Cyrl Devanagari:Deva Ethiopic:Ethi Georgian:Geor Greek:Grek Gujarati:Gujr Gurmukhi:Guru ' +
+    'Han:Hani HanS:Hani HanT:Hani Hangul:Kore Hebrew:Hebr Japanese:Jpan Kannada:Knda Khmer:Khmr Korean:Kore Lao:Laoo Latin:Latn Malayalam:Mlym ' +
+    'Myanmar:Mymr Oriya:Orya Sinhala:Sinh Tamil:Taml Telugu:Telu Thai:Thai Tibetan:Tibt'
+  )
+    .split(' ')
+    .map((pair) => pair.split(':') as [string, string]),
+)
+
+/** Returns the ISO 15924 code of a script that the model `osd` names; null if it is not certain. */
+export const scriptCode = (name: string | undefined, confidence: number): string | null =>
+  confidence >= minScriptConfidence ? (scriptCodes[name ?? ''] ?? null) : null

@@ -3,16 +3,16 @@ import type { Worker as Thread } from 'node:worker_threads'
 import { createWorker, OEM, type PSM } from 'tesseract.js'
 import { ReadFailure } from '../../ports/document-reader.ts'
 import type { OcrEngine, OcrLayout, OcrSetup, OcrText } from '../../ports/ocr-engine.ts'
-import { openModels } from './models.ts'
-import { segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
+import { openModels, osdCode } from './models.ts'
+import { scriptCode, segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
 import { parseTsv } from './tsv.ts'
 
 /** Maximum time to load a model, which usually takes 250 ms. */
 const loadTimeoutMs = 30_000
 
 /** Opens the engine. Its thread stays loaded between pages. Private files go below `folder`. */
-export async function openTesseractJs({ languages }: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
-  const models = await openModels(languages, folder)
+export async function openTesseractJs(setup: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
+  const models = await openModels(setup, folder)
   let worker: TesseractWorker | null = null
   let loadedLanguage = ''
 
@@ -36,6 +36,13 @@ export async function openTesseractJs({ languages }: OcrSetup, folder = process.
       const ready = await workerFor(language).catch(dropWorker)
       return ready.recognize(toTiff(page), page.dpi, layout).catch(dropWorker)
     },
+    async detectScript(page) {
+      if (setup.osd === null) return null
+      await models.provide(osdCode)
+      // Its network-free model needs another build of Tesseract, which takes 100 MB. It is rarely needed.
+      const detector = await startWorker(osdCode, models.folder, OEM.TESSERACT_ONLY)
+      return detector.detectScript(toTiff(page)).finally(() => detector.stop())
+    },
     async close() {
       await worker?.stop()
       await models.close()
@@ -47,6 +54,7 @@ interface TesseractWorker {
   /** Loads another language. Its model must be in the folder. */
   loadLanguage(language: string): Promise<void>
   recognize(image: Buffer, dpi: number, layout: OcrLayout): Promise<OcrText>
+  detectScript(image: Buffer): Promise<string | null>
   stop(): Promise<void>
 }
 
@@ -54,7 +62,7 @@ interface TesseractWorker {
  * Starts a thread of tesseract.js on the models in `folder`. Calls throw ReadFailure OCR_FAILED when the thread fails or ends.
  * The library itself leaves promises pending when a model is damaged or the thread dies, and throws in its own message handler.
  */
-async function startWorker(language: string, folder: string): Promise<TesseractWorker> {
+async function startWorker(language: string, folder: string, mode = OEM.LSTM_ONLY): Promise<TesseractWorker> {
   const failure = Promise.withResolvers<never>()
   failure.promise.catch(() => {})
   const orFailure = <T>(work: Promise<T>): Promise<T> => Promise.race([work, failure.promise])
@@ -78,7 +86,7 @@ async function startWorker(language: string, folder: string): Promise<TesseractW
     return orFailure(work).finally(() => clearTimeout(timer))
   }
   const options = { langPath: folder, gzip: false, cacheMethod: 'none', errorHandler: fail }
-  const worker = await withLoadTimeout(createWorker(language, OEM.LSTM_ONLY, options))
+  const worker = await withLoadTimeout(createWorker(language, mode, options))
   await orFailure(worker.setParameters(tesseractVariables))
 
   return {
@@ -91,6 +99,11 @@ async function startWorker(language: string, folder: string): Promise<TesseractW
       await orFailure(worker.setParameters({ user_defined_dpi: String(dpi), tessedit_pageseg_mode: mode }))
       const { data } = await orFailure(worker.recognize(image, {}, { text: false, tsv: true }))
       return parseTsv(data.tsv ?? '')
+    },
+    async detectScript(image) {
+      // The library rejects pages with too little text.
+      const result = await orFailure(worker.detect(image)).catch(() => null)
+      return scriptCode(result?.data.script ?? undefined, result?.data.script_confidence ?? 0)
     },
     stop,
   }

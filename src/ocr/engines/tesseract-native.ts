@@ -4,9 +4,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrEngine, OcrLayout, OcrSetup, PageImage } from '../../ports/ocr-engine.ts'
-import { openModels } from './models.ts'
-import { segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
+import type { OcrEngine, OcrSetup, PageImage } from '../../ports/ocr-engine.ts'
+import { openModels, osdCode } from './models.ts'
+import { scriptCode, segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
 import { parseTsv, tsvHeader } from './tsv.ts'
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
@@ -21,9 +21,9 @@ const maxOutputBytes = 32 * 1024 * 1024
 const env = { OMP_THREAD_LIMIT: '1', LC_ALL: 'C', MALLOC_TRIM_THRESHOLD_: '1000000000', MALLOC_MMAP_THRESHOLD_: '1000000000' }
 
 /** Opens the engine. Private files go below `folder`. */
-export async function openTesseractNative({ command, languages }: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
-  const program = command ?? 'tesseract'
-  const models = await openModels(languages, folder)
+export async function openTesseractNative(setup: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
+  const program = setup.command ?? 'tesseract'
+  const models = await openModels(setup, folder)
   // A file, because the program reads a pipe byte by byte.
   const image = join(models.folder, 'page.tif')
   const variables = Object.entries({ ...tesseractVariables, tessedit_create_tsv: '1' }).flatMap(([name, value]) => [
@@ -32,13 +32,10 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
   ])
   let running: Child | null = null
 
-  async function run(page: PageImage, language: string, layout: OcrLayout): Promise<string> {
+  async function run(page: PageImage, language: string, options: readonly string[]): Promise<string> {
     await writeFile(image, toTiff(page))
-    const model = ['--tessdata-dir', models.folder, '-l', language, '--oem', '1']
-    const child = spawn(program, [image, '-', ...model, '--psm', segmentationModes[layout], '--dpi', String(page.dpi), ...variables], {
-      env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    })
+    const model = ['--tessdata-dir', models.folder, '-l', language]
+    const child = spawn(program, [image, '-', ...model, '--dpi', String(page.dpi), ...options], { env, stdio: ['ignore', 'pipe', 'pipe'] })
     running = child
     return readOutput(child).finally(() => {
       running = null
@@ -49,9 +46,17 @@ export async function openTesseractNative({ command, languages }: OcrSetup, fold
     name: 'tesseract-native',
     async recognize(page, language, { layout }) {
       await models.provide(language)
-      const tsv = await run(page, language, layout)
+      const tsv = await run(page, language, ['--oem', '1', '--psm', segmentationModes[layout], ...variables])
       if (!tsv.startsWith(tsvHeader)) throw new ReadFailure('OCR_FAILED', `OCR failed: ${program} gave no result.`)
       return parseTsv(tsv.slice(tsvHeader.length))
+    },
+    async detectScript(page) {
+      if (setup.osd === null) return null
+      await models.provide(osdCode)
+      // The program fails on pages with too little text.
+      const output = await run(page, osdCode, ['--psm', '0']).catch(() => '')
+      const confidence = Number(/^Script confidence: ([\d.]+)$/m.exec(output)?.[1] ?? 0)
+      return scriptCode(/^Script: (\w+)$/m.exec(output)?.[1], confidence)
     },
     async close() {
       running?.kill('SIGKILL')

@@ -32,9 +32,9 @@ export class Vocabulary {
     else if ((form === 'word' || form === 'joined') && text.length <= maxListedLength && this.codes.size < maxCodes) this.codes.add(text)
   }
 
-  /** Adds the language of a document: codes joined by `+`. */
+  /** Adds the languages of a document: codes joined by `+`; '' if unknown. */
   addLanguage(language: string): void {
-    for (const code of language.split('+')) this.languages.add(code)
+    for (const code of language.split('+')) if (code !== '') this.languages.add(code)
   }
 }
 

@@ -24,5 +24,12 @@ const isoByCode = new Map(Object.entries(tesseractCodes).flatMap(([iso, codes]) 
 /** Returns the ISO 15924 code of the script of a Tesseract language, such as Cyrl for `rus`; null for languages that no detector knows. */
 export function scriptOf(code: string): string | null {
   const iso = isoByCode.get(code)
-  return iso === undefined ? null : (new Intl.Locale(iso).maximize().script ?? null)
+  if (iso === undefined) return null
+  return iso === 'zh' ? 'Hani' : (new Intl.Locale(iso).maximize().script ?? null)
 }
+
+/** Languages that stand for their script. */
+const usualCodes = ['rus', 'ara', 'hin', 'chi_sim']
+
+/** Returns the languages of a script, the most usual one first. */
+export const codesOfScript = (script: string): string[] => [...usualCodes, ...isoByCode.keys()].filter((code) => scriptOf(code) === script)

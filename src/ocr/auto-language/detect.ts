@@ -58,6 +58,8 @@ function splitText(text: string): string[] {
 
 /** Returns at most `count` of the items, evenly distributed. */
 const sample = <T>(items: readonly T[], count: number): readonly T[] =>
-  items.length <= count ? items : Array.from({ length: count }, (_, index) => items[Math.floor((index * items.length) / count)] as T)
+  items.length <= count
+    ? items
+    : Array.from({ length: count }, (_, index) => items[Math.floor(((index + 0.5) * items.length) / count)] as T)
 
 const countLetters = (text: string): number => text.match(/\p{L}/gu)?.length ?? 0

@@ -1,0 +1,68 @@
+/** Languages of a document, and those of its pages that have no OCR model. */
+import { sql } from 'kysely'
+import type { App } from '../../app.ts'
+import type { Trx } from '../../db/pool.ts'
+import type { DocumentWarning } from '../../db/schema-documents.ts'
+import { dateOfText } from '../dates.ts'
+
+/** Pages of a document in one language. */
+interface PagesInLanguage {
+  /** as in `document_pages` */
+  language: string | null
+  /** length of their text */
+  characters: number
+  /** numbers of those that OCR read */
+  ocrPages: readonly number[]
+}
+
+/** Maximum page numbers in a warning. */
+const maxPages = 100
+/** A language with a smaller share of the text is not one of the document: detection errs on pages with few words. */
+const minShare = 0.05
+/** Prefix of the languages of pages whose letters no installed model reads. A script may follow. */
+const undetermined = 'und'
+
+/** Returns the languages of a document, most frequent first, and a warning for each one whose pages OCR could not read for lack of a model. */
+export function languageColumns({ ocr }: App, groups: readonly PagesInLanguage[]) {
+  const characters = new Map<string, number>()
+  const missing = new Map<string, number[]>()
+  for (const { language, characters: count, ocrPages } of groups) {
+    const isUnknown = language?.startsWith(undetermined)
+    for (const code of language?.split('+') ?? []) {
+      if (!isUnknown) characters.set(code, (characters.get(code) ?? 0) + count)
+      if (ocr && !ocr.languages.has(code) && ocrPages.length > 0) missing.set(code, [...(missing.get(code) ?? []), ...ocrPages])
+    }
+  }
+  const total = [...characters.values()].reduce((sum, count) => sum + count, 0)
+  const frequent = [...characters].filter(([, count]) => count >= total * minShare).sort(([, one], [, other]) => other - one)
+  const warnings = [...missing].map(([code, pages]) => missingWarning(code, pages.sort((one, other) => one - other).slice(0, maxPages)))
+  return { detected_languages: frequent.map(([code]) => code), warnings }
+}
+
+/** Returns the columns of the languages of a document, and of the date that its text has. */
+export async function languageAndDate(app: App, trx: Trx, id: string, content: string) {
+  const { rows } = await sql<PagesInLanguage>`
+    select language, sum(length(text))::int as characters,
+      coalesce(array_agg(page order by page) filter (where source <> 'text_layer' and confidence is not null), '{}') as "ocrPages"
+    from document_pages where document_id = ${id} group by language`.execute(trx)
+  const { detected_languages, warnings } = languageColumns(app, rows)
+  const date = await dateOfText(app, trx, id, content, detected_languages)
+  return { detected_languages, warnings: JSON.stringify(warnings), ...date }
+}
+
+function missingWarning(code: string, pages: number[]): DocumentWarning {
+  const [language, script] = code.split('-')
+  const names = new Intl.DisplayNames(['en'], { type: script ? 'script' : 'language' })
+  const subject =
+    script !== undefined
+      ? `${names.of(script)} letters`
+      : language === undetermined
+        ? 'the letters of this text'
+        : `${names.of(code) ?? code} (${code})`
+  return {
+    code: 'language_missing',
+    message: `There is no OCR model for ${subject}.`,
+    pages,
+    ...(script !== undefined ? { script } : language === undetermined ? {} : { language: code }),
+  }
+}

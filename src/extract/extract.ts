@@ -1,6 +1,7 @@
 /** Opens any file: detects its type by all of its bytes and chooses the reader. */
 import { ReadFailure } from '../ports/document-reader.ts'
 import { detectType, headBytes } from './detect.ts'
+import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { type ByteSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
 import { createPartBudget, type PartBudget } from './parts.ts'
 import { maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
@@ -50,7 +51,8 @@ const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'app
 async function detectFileType(source: ByteSource): Promise<string> {
   const bytes = source.head(headBytes)
   const type = await detectType(bytes, source.filename, source.size)
-  if (bytes[0] === 0x50 && bytes[1] === 0x4b) return detectArchiveType(source.read()) ?? type
+  if (bytes[0] === 0x50 && bytes[1] === 0x4b)
+    return detectArchiveType(source.read(), typeByExtension[extensionOf(source.filename)] ?? unknownType) ?? type
   if (isOle(bytes)) return detectOleType(source.read()) ?? 'application/x-cfb'
   return type
 }

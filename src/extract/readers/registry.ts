@@ -9,10 +9,12 @@ import { openImage, openSvg } from './image.ts'
 import { openMail } from './mail.ts'
 import { decodeXml, xmlToText } from './markup.ts'
 import { openOleObject } from './office/embedded.ts'
+import { openIwork } from './office/iwork.ts'
 import { openMsg } from './office/msg.ts'
 import { findFamily, openOffice } from './office/office.ts'
 import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { readRtf } from './office/rtf.ts'
+import { openXps } from './office/xps.ts'
 import type { PdfTools } from './pdf/pdf.ts'
 import { openSignedData } from './signed-data.ts'
 import { openTnef } from './tnef.ts'
@@ -45,6 +47,8 @@ const readers = new Map<string, Reader>([
     ],
     (source, { limits }, mimeType) => openImage(source, mimeType, limits),
   ),
+  ...withReader([typeByExtension.pages!, typeByExtension.numbers!, typeByExtension.key!], openIwork),
+  [typeByExtension.xps!, openXps],
   ['application/vnd.ms-tnef', openTnef],
   ['application/pkcs7-mime', openSignedData],
   ['application/zip', openZip],

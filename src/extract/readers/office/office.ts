@@ -8,16 +8,18 @@ import { findPackagePath, readEpub } from '../epub.ts'
 import { decodeXml, walkXml } from '../markup.ts'
 import { type Archive, openArchive } from '../zip.ts'
 import { addEmbeddedFile } from './embedded.ts'
+import { detectIworkType } from './iwork.ts'
 import { readOpenDocument } from './open-document.ts'
 import { findMainPart, findRelatedParts, readDocx, readPptx } from './open-xml.ts'
 import { readSpreadsheet } from './sheets/spreadsheet.ts'
+import { isXpsPage } from './xps.ts'
 
 type Family = 'word' | 'sheet' | 'slides' | 'open-document' | 'epub'
 
 /** Returns the format family of a type, null for other types. */
 export function findFamily(mimeType: string): Family | null {
   if (mimeType === typeByExtension.epub) return 'epub'
-  if (mimeType.includes('opendocument')) return 'open-document'
+  if (mimeType.includes('opendocument') || mimeType.startsWith('application/vnd.sun.xml.')) return 'open-document'
   if (/wordprocessingml|ms-word\./.test(mimeType)) return 'word'
   if (/spreadsheetml|ms-excel\.sheet/.test(mimeType)) return 'sheet'
   if (/presentationml|ms-powerpoint\.presentation/.test(mimeType)) return 'slides'
@@ -25,10 +27,14 @@ export function findFamily(mimeType: string): Family | null {
 }
 
 /** Detects the type of an office document by all of its entries. Returns null for other ZIP files. */
-export function detectArchiveType(bytes: Uint8Array): string | null {
+export function detectArchiveType(bytes: Uint8Array, byName: string): string | null {
   const archive = openArchive(bytes)
   const declared = declaredType(archive)
   if (declared) return declared
+  const iwork = detectIworkType(archive, byName)
+  if (iwork) return iwork
+  if (archive.names.some(isXpsPage)) return typeByExtension.xps!
+  if (starOffice.has(byName) && archive.names.includes('content.xml')) return byName
   const has = (folder: string): boolean => archive.names.some((name) => name.startsWith(folder))
   if (!archive.names.includes('[Content_Types].xml')) return null
   const extension = archive.names.includes('xl/workbook.bin')
@@ -42,6 +48,9 @@ export function detectArchiveType(bytes: Uint8Array): string | null {
           : null
   return extension && typeByExtension[extension]!
 }
+
+/** Files of StarOffice 6 do not declare their type. */
+const starOffice = new Set(['sxw', 'sxc', 'sxi', 'sxd'].map((extension) => typeByExtension[extension]))
 
 const declaredType = (archive: Archive): string | null =>
   /^application\/[\w.+-]+/.exec(Buffer.from(readOptionalPart(archive, 'mimetype')).toString('latin1'))?.[0] ?? null

@@ -1,0 +1,65 @@
+/** Reader of Pages, Numbers and Keynote. Their own format is not documented: the preview has the pages, of all since 2013 the first only. */
+import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
+import { bytesSource } from '../../opened-document.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
+import { createTextSink } from '../decode.ts'
+import { decodeXml, walkXml } from '../markup.ts'
+import { type Archive, openArchive } from '../zip.ts'
+
+const pdfPreview = /(^|\/)QuickLook\/Preview\.pdf$/
+/** From the largest. */
+const imagePreviews = [/(^|\/)preview\.jpg$/, /(^|\/)QuickLook\/Thumbnail\.jpg$/]
+/** Main part of the versions before 2013. */
+const mainPart = /(^|\/)index\.(xml|apxl)$/
+
+/** Detects the type by the parts. Returns null for other archives. */
+export function detectIworkType({ names }: Archive, byName: string): string | null {
+  const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name))
+  if (/vnd\.apple\./.test(byName) && (has(/\.iwa$/) || has(mainPart) || has(/(^|\/)Index\.zip$/))) return byName
+  if (has(/(^|\/)index\.apxl$/) || has(/(^|\/)Index\/Slide[^/]*\.iwa$/)) return 'application/vnd.apple.keynote'
+  return has(/(^|\/)Index\/Document\.iwa$/) ? 'application/vnd.apple.pages' : null
+}
+
+/** Opens the preview in PDF with its pages and thumbnail, null for a file that only has such a name; else the text of the main part, with the preview as an image for OCR. */
+export async function openIwork(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
+  if (Buffer.from(source.head(2)).toString('latin1') !== 'PK') return null
+  const archive = openArchive(source.read())
+  const find = (pattern: RegExp): string | undefined => archive.names.find((name) => pattern.test(name))
+  const pdf = find(pdfPreview)
+  const preview = pdf && (await tools.openPart(bytesSource(archive.readMember(pdf), 'preview.pdf')))
+  if (preview) return preview
+  return openWithParts(tools, async (collector) => {
+    const main = find(mainPart)
+    const text = main ? readMainPart(decodeXml(archive.readPart(main) ?? new Uint8Array())) : ''
+    collector.addText(text)
+    const image = imagePreviews.map(find).find((name) => name !== undefined)
+    if (text.trim() === '' && image) await collector.addPart(bytesSource(archive.readMember(image), ''))
+    return { metadata: {} }
+  })
+}
+
+/** Returns the paragraphs, and the values of cells, which are attributes. */
+function readMainPart(xml: string): string {
+  const sink = createTextSink()
+  let depth = 0
+  walkXml(
+    xml,
+    {
+      open(name, attributes) {
+        if (name === 'sf:p') depth++
+        else if (name === 'sf:ct' && attributes['sfa:s']) sink.add(`${attributes['sfa:s']}\n`)
+        else if (name === 'sf:n' && attributes['sf:v']) sink.add(`${attributes['sf:v']}\n`)
+        else if (depth > 0 && (name === 'sf:br' || name === 'sf:lnbr' || name === 'sf:crbr')) sink.add('\n')
+        else if (depth > 0 && name === 'sf:tab') sink.add('\t')
+      },
+      text: (text) => depth > 0 && sink.add(text),
+      close(name) {
+        if (name !== 'sf:p') return
+        depth--
+        sink.add('\n')
+      },
+    },
+    () => sink.isFull,
+  )
+  return sink.text()
+}

@@ -1,0 +1,52 @@
+/** Reader of XPS and OpenXPS (ECMA-388). */
+import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
+import { openTextOnly } from '../../opened-document.ts'
+import { createTextSink, normalizeWhitespace } from '../decode.ts'
+import { decodeXml, walkXml } from '../markup.ts'
+import { openArchive } from '../zip.ts'
+
+/** Share of the font size by which the text moves to another line. */
+const lineShare = 0.5
+/** Share of the font size between two runs that is a space. */
+const spaceShare = 0.15
+
+/** Returns whether the part is a page. */
+export const isXpsPage = (name: string): boolean => /\.fpage(\/\[0\](\.last)?\.piece)?$/i.test(name)
+
+/** Reads the runs of glyphs of each page, in their order. */
+export const openXps = (source: ByteSource): OpenedDocument =>
+  openTextOnly(async () => {
+    const archive = openArchive(source.read())
+    const pages = archive.names.filter(isXpsPage).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+    const sink = createTextSink()
+    for (const name of pages) {
+      if (sink.isFull) break
+      readPage(decodeXml(archive.readPart(name) ?? new Uint8Array()), (text) => sink.add(text))
+      sink.add('\n\n')
+    }
+    return { text: normalizeWhitespace(sink.text()), metadata: {} }
+  })
+
+function readPage(xml: string, add: (text: string) => void): void {
+  let last: { x: number; y: number; size: number } | undefined
+  walkXml(xml, {
+    open(name, { UnicodeString: text = '', OriginX = '', OriginY = '', FontRenderingEmSize = '', Indices = '' }) {
+      if (name !== 'Glyphs' || text === '') return
+      const [x, y, size] = [Number(OriginX) || 0, Number(OriginY) || 0, Number(FontRenderingEmSize) || 1]
+      if (last && Math.abs(y - last.y) > lineShare * size) add('\n')
+      else if (last && x - last.x > spaceShare * size) add(' ')
+      // A brace at the start escapes the others.
+      const letters = text.replace(/^\{\}/, '')
+      add(letters)
+      last = { x: x + widthOf(letters, Indices, size), y, size }
+    },
+  })
+}
+
+/** Advances of the glyphs in hundredths of the font size; half the size for those that have none. */
+function widthOf(letters: string, indices: string, size: number): number {
+  const advances = indices.split(';').map((entry) => Number(entry.split(',')[1] || Number.NaN))
+  let width = 0
+  for (let i = 0; i < letters.length; i++) width += Number.isFinite(advances[i]) ? (advances[i] ?? 0) / 100 : 0.5
+  return width * size
+}

@@ -1,0 +1,67 @@
+/** Documents of Apple, XPS and StarOffice in ZIP archives. */
+import { expect, test } from 'vitest'
+import { image, scan } from '../support/data/files.ts'
+import { zip } from '../support/data/office-files.ts'
+import { pdf } from '../support/data/pdf-file.ts'
+import { failureOf, readBytes, readImages } from '../support/read-bytes.ts'
+
+const preview = await image(await scan(['hello'], { width: 300, height: 60 }))
+  .jpeg()
+  .toBuffer()
+const main = '<sf:p>first <sf:span>words</sf:span><sf:br/>next line</sf:p><sf:ct sfa:s="a cell"/><sl:other>hidden</sl:other>'
+const page = (...runs: string[]) =>
+  `\ufeff<FixedPage>${runs.map((run) => `<Glyphs FontRenderingEmSize="10" ${run}/>`).join('')}</FixedPage>`
+const files = {
+  pages09: zip({ 'index.xml': `<sl:document>${main}</sl:document>`, 'QuickLook/Thumbnail.jpg': preview }),
+  pagesPdf: zip({ 'index.xml': main, 'QuickLook/Preview.pdf': pdf({ pages: [{ text: ['one'] }, { text: ['two'] }] }) }),
+  keynote: zip({ 'Index/Document.iwa': 'x', 'Index/Slide-1.iwa': 'x', 'preview.jpg': preview, 'preview-micro.jpg': preview }),
+  xps: zip({
+    '[Content_Types].xml': '<Types/>',
+    'Documents/1/Pages/10.fpage': page('OriginX="0" OriginY="10" UnicodeString="{}{last}"'),
+    'Documents/1/Pages/2.fpage': Buffer.from(
+      page(
+        'OriginX="0" OriginY="10" UnicodeString="Har" Indices="1,50;2,50;3,50"',
+        'OriginX="15" OriginY="10" UnicodeString="bour" Indices=",50;,50;,50;,50"',
+        'OriginX="40" OriginY="10" UnicodeString="fees"',
+        'OriginX="0" OriginY="30" UnicodeString="second line"',
+      ),
+      'utf16le',
+    ),
+  }),
+  sxw: zip({ 'content.xml': '<office:document-content><office:body><text:p>old words</text:p></office:body></office:document-content>' }),
+}
+
+test.each<[what: string, bytes: Buffer, name: string, type: string, lines: string[]]>([
+  ['Pages of 2009', files.pages09, 'a.pages', 'application/vnd.apple.pages', ['first words', 'next line', 'a cell']],
+  ['Pages with a preview of all pages', files.pagesPdf, 'a.pages', 'application/vnd.apple.pages', ['one', '---', 'two']],
+  [
+    'XPS: pages in their order, runs joined to words and lines',
+    files.xps,
+    'a',
+    'application/vnd.ms-xpsdocument',
+    ['Harbour fees', 'second line', '{last}'],
+  ],
+  ['StarOffice 6', files.sxw, 'a.sxw', 'application/vnd.sun.xml.writer', ['old words']],
+])('%s', async (_, bytes, name, type, lines) => {
+  const { mimeType, hasReader, text } = await readBytes(bytes, name)
+  expect([mimeType, hasReader, text.split(/\n+/)]).toEqual([type, true, lines])
+})
+
+test('Keynote since 2013: the largest preview is for OCR', async () => {
+  expect(await readBytes(files.keynote, 'unnamed')).toMatchObject({ mimeType: 'application/vnd.apple.keynote', hasReader: true })
+  expect(await readImages(files.keynote, 'a.key')).toEqual([expect.objectContaining({ width: 300, height: 60 })])
+})
+
+test('a binary file that only has the name is not read', async () => {
+  expect(await readBytes(Buffer.from('00010203fffe9988', 'hex'), 'id.key')).toMatchObject({ hasReader: false, text: '' })
+})
+
+test.each(Object.entries(files))('%s, cut anywhere or with flipped bits, ends', async (_, bytes) => {
+  const ends = ['none', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX', 'FILE_ENCRYPTED']
+  for (let at = 1; at < bytes.length; at += 1 + Math.floor(bytes.length / 25)) {
+    expect(ends).toContain(await failureOf(bytes.subarray(0, at), 'a.pages'))
+    const flipped = Buffer.from(bytes)
+    flipped[at] = (flipped[at] ?? 0) ^ 0x55
+    expect(ends).toContain(await failureOf(flipped, 'a.pages'))
+  }
+})

@@ -33,7 +33,7 @@ export interface Reading {
 export type Program = (stack: Stack) => Promise<Reading>
 
 /** milliseconds of work by all processes that we started, as far as they are not working now */
-async function cpuTime(): Promise<number> {
+export async function cpuTime(): Promise<number> {
   const fields = async (pid: number | string) => {
     const line = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
     return line
@@ -96,8 +96,8 @@ export const ocrmypdf: Program = ({ pdf, truths }) =>
     return []
   })
 
-export async function answers(command: string): Promise<string | null> {
-  const found = await run(command, ['--version']).catch(() => null)
+export async function answers(command: string, option = '--version'): Promise<string | null> {
+  const found = await run(command, [option]).catch(() => null)
   return found && (found.stdout || found.stderr).split('\n')[0]!.trim()
 }
 

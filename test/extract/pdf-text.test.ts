@@ -98,7 +98,7 @@ describe('annotations', () => {
   const objects = {
     900: '<< /Type /Annot /Subtype /Stamp /Rect [50 600 250 620] /AP << /N 901 0 R >> >>',
     901: appearance('PAID stamp'),
-    902: '<< /Type /Annot /Subtype /Text /Rect [50 560 70 580] /Contents (a note of the reader) >>',
+    902: '<< /Type /Annot /Subtype /Text /Rect [50 560 70 580] /T (Igal) /Contents (a note of the reader) >>',
     903: '<< /Type /Annot /Subtype /FreeText /Rect [50 520 250 540] /Contents (typed by hand) /AP << /N 904 0 R >> >>',
     904: appearance('typed by hand'),
     905: '<< /Type /Annot /Subtype /Widget /FT /Tx /T (name) /V (Grace Hopper) /Rect [50 480 250 500] >>',
@@ -107,7 +107,7 @@ describe('annotations', () => {
     908: '<< /Type /Annot /Subtype /Widget /FT /Tx /Ff 8192 /T (password) /V (open sesame) /Rect [50 400 250 420] >>',
   }
   const spec = { pages: [{ text: [sentence], annots }], objects, catalog: '/AcroForm << /Fields [905 0 R 906 0 R 908 0 R] >>' }
-  const words = ['PAID stamp', 'a note of the reader', 'typed by hand', 'Grace Hopper', 'Paris']
+  const words = ['PAID stamp', 'a note of the reader', 'Igal', 'typed by hand', 'Grace Hopper', 'Paris']
 
   test('are read once each, as shown or as stored; passwords are not', async () => {
     const text = await textOf(spec)

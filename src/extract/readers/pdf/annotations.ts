@@ -38,7 +38,10 @@ export function readNotes(pdfium: PdfiumModule, page: number, { form, attach }: 
     if (subtype !== subtypes.link && subtype !== subtypes.popup) {
       isDrawn = true
       const value = subtype === subtypes.widget ? readFieldValue(pdfium, form(), annotation) : ''
-      for (const text of [value, readString(pdfium, annotation, 'Contents')]) {
+      const contents = readString(pdfium, annotation, 'Contents')
+      // T of a note is its author, of a field its internal name.
+      const author = subtype !== subtypes.widget && contents !== '' ? readString(pdfium, annotation, 'T') : ''
+      for (const text of [value, contents, author]) {
         if (text.trim() !== '') texts.push(normalizeWhitespace(text))
         length += text.length
       }

@@ -26,7 +26,7 @@ export interface StoreOptions {
   metadata?: Record<string, unknown>
   ocr: boolean
   language: string
-  /** how to split a PDF when it is read; default: not */
+  /** how to split a PDF or TIFF when it is read; default: not */
   split?: SplitMode | undefined
   /** document that this one was a part of */
   splitFrom?: string
@@ -150,7 +150,7 @@ export type SplitMode = (typeof splitModes)[number]
 
 /** Returns the column `split` of a new document: null for types that cannot be split. */
 export const splitColumn = (mode: SplitMode | undefined, mimeType: string): 'blank' | 'barcode' | null =>
-  mode === undefined || mode === 'none' || mimeType !== 'application/pdf' ? null : mode
+  mode === undefined || mode === 'none' || !['application/pdf', 'image/tiff'].includes(mimeType) ? null : mode
 
 /** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */
 async function lockDuplicate(trx: Trx, ownerId: string, sha256: string): Promise<{ id: string } | undefined> {

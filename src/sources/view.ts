@@ -20,7 +20,7 @@ export const SourceAnswer = z.object({
   document_count: z.int(),
   sync_interval: z.int(),
   recursive: z.boolean(),
-  split: z.enum(splitModes).nullable().describe('How PDFs become several documents. null: as `ocr.split` of the server.'),
+  split: z.enum(splitModes).nullable().describe('How PDFs and TIFFs become several documents. null: as `ocr.split` of the server.'),
   file_patterns: z.array(z.string()),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),

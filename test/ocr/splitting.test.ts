@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import sharp from 'sharp'
 import { expect, test } from 'vitest'
 import { prepareZXingModule, writeBarcode } from 'zxing-wasm/writer'
 import type { Client } from '../../src/client/client.ts'
@@ -7,6 +8,7 @@ import type { DocumentView } from '../../src/documents/view.ts'
 import type { FileStore } from '../../src/ports/file-store.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
+import { tiff } from '../support/data/files.ts'
 import { type PdfPageSpec, pdf } from '../support/data/pdf-file.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
 
@@ -24,6 +26,8 @@ async function sheet(text: string, format: 'QRCode' | 'Code128', more: PdfPageSp
   )
   return { draw: `${squares.filter(Boolean).join(' ')} f `, ...more }
 }
+
+const bytesOf = async (client: Client, id: string) => Buffer.from(await (await client.documents.download(id)).arrayBuffer())
 
 const partsOf = async (client: Client, id: string): Promise<DocumentView[]> => {
   const { data } = await client.documents.page({ sort: 'title', order: 'asc' })
@@ -71,6 +75,29 @@ test('split=blank: blank pages separate documents, also several and those at the
     expect(await partsOf(asAda, other)).toEqual([])
     expect((await asAda.documents.get(other)).metadata).not.toHaveProperty('split_into')
   }
+})
+
+test('split=blank: a TIFF becomes TIFFs with the same pixels', async () => {
+  const { asAda, runJobs } = await startApp()
+  const size = { width: 60, height: 80 }
+  const [first, second] = [30, 45].map((row) => ({ ...size, gray: Buffer.alloc(4800, 255).fill(0, row * 60, (row + 3) * 60) }))
+  const stack = tiff([first!, { ...size, gray: Buffer.alloc(4800, 250) }, second!])
+  const { id } = await upload(asAda, 'fax.tif', stack, { split: 'blank', ocr_enabled: false })
+  await runJobs(['ocr'])
+  const { data } = await asAda.documents.page({ split_from: id, sort: 'title', order: 'asc' })
+  const pixels = await Promise.all(
+    data.map(async (part) =>
+      sharp(await bytesOf(asAda, part.id))
+        .toColourspace('b-w')
+        .raw()
+        .toBuffer(),
+    ),
+  )
+  expect(pixels.map((gray, index) => gray.equals([first!, second!][index]!.gray))).toEqual([true, true])
+  expect(data.map(({ filename, mime_type }) => [filename, mime_type])).toEqual([
+    ['fax-1.tif', 'image/tiff'],
+    ['fax-2.tif', 'image/tiff'],
+  ])
 })
 
 test('split=barcode: one document with a serial number stays whole and gets the number', async () => {

@@ -30,6 +30,7 @@ test('201, 200, 204: made, shown, changed and removed; never with username or pa
     document_count: 0,
     sync_interval: 3600,
     recursive: true,
+    split: null,
     file_patterns: ['*.pdf'],
     created_at: expect.any(String),
     updated_at: expect.any(String),

@@ -91,7 +91,7 @@ export const addSourceFlags = (command: Command): Command =>
     .option('--recursive', 'include subfolders')
     .option('--no-recursive', 'exclude subfolders')
     .option('--pattern <glob>', 'only matching files, e.g. *.pdf or in/**/*.txt; !tmp/** excludes; repeatable', collectValues)
-    .addOption(new Option('--split <mode>', 'split PDFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
+    .addOption(new Option('--split <mode>', 'split PDFs and TIFFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
 
 /** Reads the password if a flag asks for it, else returns undefined. */
 export async function readSourcePassword(

@@ -35,7 +35,7 @@ export const addUploadFlags = (command: Command): Command =>
     .option('--label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
     .option('--create-labels', 'create labels that do not exist')
     .option('--language <codes>', 'OCR languages: auto, eng, deu+eng (default: by settings)')
-    .addOption(new Option('--split <mode>', 'split PDFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
+    .addOption(new Option('--split <mode>', 'split PDFs and TIFFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
     .option('--no-ocr', 'use only the text layer of the file')
     .option('--owner <user>', 'owner: user name, e-mail address or id (for admins)')
     .option('--metadata <key=value>', 'metadata entry; repeatable', collectValues, [])

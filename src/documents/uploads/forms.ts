@@ -9,7 +9,7 @@ import { DocumentAnswer } from '../view.ts'
 const options = {
   ocr_enabled: booleanText.default(true),
   language: settings.OcrLanguage.optional(),
-  split: z.enum(splitModes).optional().describe('How to split a PDF into documents. Default: `ocr.split` of the server.'),
+  split: z.enum(splitModes).optional().describe('How to split a PDF or TIFF into documents. Default: `ocr.split` of the server.'),
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
   metadata: jsonObject.prefault('{}'),

@@ -6,6 +6,7 @@ import { decodeBmp } from './bmp.ts'
 import { readExifTime } from './exif.ts'
 import type { DecodedImage } from './magick.ts'
 import { decodeXml, xmlToText } from './markup.ts'
+import { readTiffPages } from './tiff.ts'
 
 /** Minimum side of an image for OCR. */
 const minSidePixels = 8
@@ -108,6 +109,10 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       return picturesToPdf({ bytes: source.read(), metadata, count, open }, texts, info).catch(throwReadFailure)
     },
 
+    ...(mimeType === 'image/tiff' && {
+      copyPages: async (pages: readonly number[]) => (await import('../split/copy-tiff-pages.ts')).copyTiffPages(source.read(), pages),
+    }),
+
     close() {
       image = undefined
     },
@@ -143,40 +148,4 @@ function throwReadFailure(problem: unknown): never {
   const message = problem instanceof Error ? problem.message : String(problem)
   if (/pixel limit/i.test(message)) throw new ReadFailure('FILE_TOO_COMPLEX', 'The picture has more pixels than allowed.')
   throw new ReadFailure('FILE_CORRUPT', `The picture cannot be decoded: ${message.split('\n')[0]}`)
-}
-
-const tags = { width: 256, height: 257, orientation: 274 } as const
-/** Lowest orientation that swaps width and height. */
-const firstSwapped = 5
-
-/**
- * Reads the sizes of at most `limit` TIFF pages, after rotation, from their directories. Returns null for a BigTIFF.
- * libvips walks through all directories for each page.
- */
-function readTiffPages(bytes: Uint8Array, limit: number): { count: number; sizes: Box[] } | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  const isLittle = bytes[0] === 0x49
-  if (bytes.length < 8 || view.getUint16(2, isLittle) !== 42) return null
-  const offsets = new Set<number>()
-  const sizes: Box[] = []
-  for (let at = view.getUint32(4, isLittle); at > 0 && at + 2 <= bytes.length && !offsets.has(at); ) {
-    offsets.add(at)
-    const entries = view.getUint16(at, isLittle)
-    const end = at + 2 + entries * 12
-    if (end + 4 > bytes.length) break
-    if (sizes.length < limit) sizes.push(readTiffSize(view, at + 2, end, isLittle))
-    at = view.getUint32(end, isLittle)
-  }
-  return { count: offsets.size, sizes }
-}
-
-function readTiffSize(view: DataView, start: number, end: number, isLittle: boolean): Box {
-  const values = new Map<number, number>()
-  for (let at = start; at < end; at += 12) {
-    const isShort = view.getUint16(at + 2, isLittle) === 3
-    values.set(view.getUint16(at, isLittle), isShort ? view.getUint16(at + 8, isLittle) : view.getUint32(at + 8, isLittle))
-  }
-  const width = values.get(tags.width) ?? 0
-  const height = values.get(tags.height) ?? 0
-  return (values.get(tags.orientation) ?? 1) >= firstSwapped ? { width: height, height: width } : { width, height }
 }

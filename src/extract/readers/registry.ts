@@ -7,11 +7,12 @@ import { decode, maxTextLength } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage, openSvg } from './image.ts'
 import { openMail } from './mail.ts'
-import { decodeXml, xmlToText } from './markup.ts'
+import { decodeXml } from './markup.ts'
 import { openOleObject } from './office/embedded.ts'
 import { openIwork } from './office/iwork.ts'
 import { openMsg } from './office/msg.ts'
 import { findFamily, openOffice } from './office/office.ts'
+import { readXmlFile } from './office/office-xml.ts'
 import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { readRtf } from './office/rtf.ts'
 import { openXps } from './office/xps.ts'
@@ -37,7 +38,7 @@ const readers = new Map<string, Reader>([
   ['message/rfc822', (source, tools) => openMail(source, false, tools)],
   ['application/mbox', (source, tools) => openMail(source, true, tools)],
   ...withReader(['text/html', 'application/xhtml+xml'], (source) => openTextOnly(async () => readHtml(decodeHtml(source.read())))),
-  ['application/xml', (source) => openTextOnly(async () => ({ text: xmlToText(decodeXml(source.read())) }))],
+  ['application/xml', (source) => openTextOnly(async () => ({ text: readXmlFile(decodeXml(source.read())) }))],
   ['image/svg+xml', (source, { limits }) => openSvg(source, limits)],
   ...withReader(
     [

@@ -9,12 +9,16 @@ const maxUnpackedBytes = 256 * 1024 * 1024
 const signatures = { entry: 0x02014b50, file: 0x04034b50, end: 0x06054b50, end64: 0x06064b50, locator64: 0x07064b50 } as const
 const zip64Placeholder = 0xffffffff
 
-export interface Archive {
+/** Parts of a document by name. */
+export interface Parts {
   readonly names: readonly string[]
-  /** Unpacked sizes by name, as the directory states them. */
-  readonly sizes: ReadonlyMap<string, number>
   /** Returns the unpacked bytes of a part, null if there is none. Throws ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX. */
   readPart(name: string): Uint8Array | null
+}
+
+export interface Archive extends Parts {
+  /** Unpacked sizes by name, as the directory states them. */
+  readonly sizes: ReadonlyMap<string, number>
   /** Returns the unpacked bytes of a part, which may have no more than its stated size. Does not count towards the limit of the archive. */
   readMember(name: string): Uint8Array
 }

@@ -2,8 +2,8 @@
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { decodeCodePage } from '../code-pages.ts'
 import { createTextSink, decodeAs, maxTextLength, normalizeWhitespace, type TextSink } from '../decode.ts'
-import { readDocListLabels } from './doc-lists.ts'
 import { type ParagraphProperties, readParagraphProperties } from './doc-paragraphs.ts'
+import { readDocListLabels } from './lists/doc-lists.ts'
 import type { Ole } from './ole.ts'
 
 const flags = { isComplex: 0x0004, isEncrypted: 0x0100, usesTable1: 0x0200 } as const

@@ -114,15 +114,21 @@ const propertyNames: Readonly<Record<string, string>> = {
 /** Reads the metadata. Dates become ISO dates. `date` is the unchanged time of creation. */
 function readProperties(archive: Archive, family: Family): { metadata: Record<string, unknown>; date: string | undefined } {
   const parts =
-    family === 'epub' ? [findPackagePath(archive)] : family === 'open-document' ? ['meta.xml'] : ['docProps/core.xml', 'docProps/app.xml']
+    family === 'epub'
+      ? [findPackagePath(archive)]
+      : family === 'open-document'
+        ? ['meta.xml']
+        : ['docProps/core.xml', 'docProps/app.xml', 'docProps/custom.xml']
   const metadata: Record<string, unknown> = {}
   let date: string | undefined
   for (const part of parts) {
     let key: string | undefined
     let value = ''
     walkXml(decodeXml(readOptionalPart(archive, part)), {
-      open(name) {
-        key = propertyNames[name]
+      open(name, attributes) {
+        // The value of a property of the user is in an element of its own.
+        const own = name === 'property' ? attributes.name : name === 'meta:user-defined' ? attributes['meta:name'] : undefined
+        key = own ? `custom.${own}` : (propertyNames[name] ?? (name.startsWith('vt:') ? key : undefined))
         value = ''
       },
       text(text) {

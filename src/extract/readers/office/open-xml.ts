@@ -1,8 +1,8 @@
 /** Reader of Open XML documents and presentations. Also parts that all Open XML formats share. */
 import { createTextSink, normalizeWhitespace, type TextSink } from '../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
-import { type Archive, resolvePart } from '../zip.ts'
-import { followParagraphs, type ListLabels, readListLabels } from './docx-lists.ts'
+import { type Parts, resolvePart } from '../zip.ts'
+import { followParagraphs, type ListLabels, readListLabels } from './lists/docx-lists.ts'
 
 export interface Relation {
   readonly id: string
@@ -11,7 +11,7 @@ export interface Relation {
 }
 
 /** Reads the internal relations of a part, with resolved targets. */
-export function readRelations(archive: Archive, part: string): Relation[] {
+export function readRelations(archive: Parts, part: string): Relation[] {
   const slash = part.lastIndexOf('/') + 1
   const bytes = archive.readPart(`${part.slice(0, slash)}_rels/${part.slice(slash)}.rels`)
   const relations: Relation[] = []
@@ -26,7 +26,7 @@ export function readRelations(archive: Archive, part: string): Relation[] {
 }
 
 /** Returns the parts that a part refers to by relations of these types, directly or through such parts. */
-export function findRelatedParts(archive: Archive, part: string, types: readonly string[], maxDepth = 3): string[] {
+export function findRelatedParts(archive: Parts, part: string, types: readonly string[], maxDepth = 3): string[] {
   const found = new Set<string>()
   let level = [part]
   for (let depth = 0; depth < maxDepth; depth++) {
@@ -38,7 +38,7 @@ export function findRelatedParts(archive: Archive, part: string, types: readonly
 }
 
 /** Returns the main part of the package. */
-export const findMainPart = (archive: Archive): string | null =>
+export const findMainPart = (archive: Parts): string | null =>
   readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
 
 /** Adds the text runs of WordprocessingML and DrawingML. Skips deleted text and fallbacks for old programs. */
@@ -86,7 +86,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
 }
 
 /** Adds the text of XML parts. */
-export const addParts = (sink: TextSink, archive: Archive, names: readonly string[], labels?: ListLabels): void => {
+export const addParts = (sink: TextSink, archive: Parts, names: readonly string[], labels?: ListLabels): void => {
   for (const name of names) {
     const bytes = archive.readPart(name)
     if (!bytes) continue
@@ -96,7 +96,7 @@ export const addParts = (sink: TextSink, archive: Archive, names: readonly strin
 }
 
 /** Reads headers, body with text boxes, notes, comments and footers. */
-export function readDocx(archive: Archive): string {
+export function readDocx(archive: Parts): string {
   const main = findMainPart(archive) ?? 'word/document.xml'
   const related = readRelations(archive, main)
   const of = (...types: string[]): string[] => related.filter(({ type }) => types.includes(type)).map(({ target }) => target)
@@ -108,7 +108,7 @@ export function readDocx(archive: Archive): string {
 }
 
 /** Reads the slides in order, each with its notes and comments; then what masters and handouts add. */
-export function readPptx(archive: Archive): string {
+export function readPptx(archive: Parts): string {
   const main = findMainPart(archive) ?? 'ppt/presentation.xml'
   const related = readRelations(archive, main)
   const targets = new Map(related.map(({ id, target }) => [id, target]))

@@ -1,13 +1,13 @@
 /** Reader of Open XML spreadsheets: one line per row, tabs between cells. */
 import { createTextSink, removeInvalidCharacters } from '../../decode.ts'
-import type { Archive } from '../../zip.ts'
+import type { Parts } from '../../zip.ts'
 import { addParts, findMainPart, findRelatedParts, readRelations } from '../open-xml.ts'
 import { createCellFormatter } from './cell-format.ts'
 import { xlsb } from './xlsb.ts'
 import { xlsx } from './xlsx.ts'
 
 /** Reads all sheets in order, hidden ones too, with their names, comments, text boxes and charts. */
-export function readSpreadsheet(archive: Archive): string {
+export function readSpreadsheet(archive: Parts): string {
   const main = findMainPart(archive) ?? 'xl/workbook.xml'
   const encoding = main.endsWith('.bin') ? xlsb : xlsx
   const related = readRelations(archive, main)

@@ -1,5 +1,5 @@
 /** Lists of Word documents: numbering.xml and the numbering of paragraph styles (ECMA-376 part 1, 17.9). */
-import { walkXml } from '../markup.ts'
+import { walkXml } from '../../markup.ts'
 import { createListCounters, type ListItem, type ListLevel } from './list-labels.ts'
 
 type Levels = Map<number, ListLevel>

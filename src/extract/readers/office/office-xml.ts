@@ -1,0 +1,49 @@
+/** Office documents in one XML file: flat OpenDocument, flat Open XML, Word 2003. */
+import { createTextSink, normalizeWhitespace } from '../decode.ts'
+import { xmlToText } from '../markup.ts'
+import type { Parts } from '../zip.ts'
+import { readFlatOpenDocument } from './open-document.ts'
+import { addRuns, readDocx, readPptx } from './open-xml.ts'
+import { readSpreadsheet } from './sheets/spreadsheet.ts'
+
+const headLength = 2000
+
+/** Reads the text of an XML file by its root element. */
+export function readXmlFile(xml: string): string {
+  const root = /<([A-Za-z][\w:.-]*)/.exec(xml.slice(0, headLength))?.[1]
+  if (root === 'office:document') return readFlatOpenDocument(xml)
+  if (root === 'pkg:package') return readFlatPackage(xml)
+  if (root !== 'w:wordDocument') return xmlToText(xml)
+  const sink = createTextSink()
+  addRuns(sink, xml)
+  return normalizeWhitespace(sink.text())
+}
+
+function readFlatPackage(xml: string): string {
+  const archive = openFlatPackage(xml)
+  const has = (folder: string): boolean => archive.names.some((name) => name.startsWith(folder))
+  if (has('word/')) return readDocx(archive)
+  return has('ppt/') ? readPptx(archive) : readSpreadsheet(archive)
+}
+
+/** Returns the parts of a package in one XML file as those of an archive. */
+function openFlatPackage(xml: string): Parts {
+  const parts = new Map<string, string>()
+  for (const part of xml.split('<pkg:part ').slice(1)) {
+    const name = /^[^<>]{0,1000}?pkg:name="\/([^"]*)"/.exec(part)?.[1]
+    if (name !== undefined) parts.set(name, part)
+  }
+  const contentOf = (part: string, tag: string): string | null => {
+    const start = part.indexOf(`<${tag}`)
+    return start < 0 ? null : part.slice(part.indexOf('>', start) + 1, part.lastIndexOf(`</${tag}>`))
+  }
+  return {
+    names: [...parts.keys()],
+    readPart(name) {
+      const part = parts.get(name)
+      if (part === undefined) return null
+      const content = contentOf(part, 'pkg:xmlData')
+      return content === null ? Buffer.from(contentOf(part, 'pkg:binaryData') ?? '', 'base64') : Buffer.from(content)
+    },
+  }
+}

@@ -1,4 +1,4 @@
-/** Passes of OCR over one page: a first one, and further opinions where it was not certain. docs/ocr.md explains when they pay. */
+/** Further passes of OCR over a page whose first one was not certain. docs/ocr.md explains when they pay. */
 import sharp from 'sharp'
 import type { OcrEngine, OcrQuality, OcrText, PageImage } from '../ports/ocr-engine.ts'
 import { enhanceContrast } from './image/illumination.ts'
@@ -19,10 +19,15 @@ export interface PassOptions {
   readonly hasTime: () => boolean
 }
 
-/** Recognizes an upright page. */
-export async function recognizeUpright(engine: OcrEngine, page: PageImage, { language, quality, hasTime }: PassOptions): Promise<OcrText> {
-  let result = await engine.recognize(page, language, { layout: 'auto' })
-  if (quality === 'fast') return result
+/** Returns what further passes over an upright page make of the `first` one. */
+export async function addOpinions(
+  engine: OcrEngine,
+  page: PageImage,
+  first: OcrText,
+  { language, quality, hasTime }: PassOptions,
+): Promise<OcrText> {
+  if (quality === 'fast') return first
+  let result = first
   if (((result.confidence ?? 0) < weak || quality === 'best') && hasTime()) {
     const enhanced = await blur(enhanceContrast(page, page.dpi))
     const second = await engine.recognize(enhanced, language, { layout: 'block' })

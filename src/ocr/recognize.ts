@@ -19,7 +19,7 @@ import { findSheet, type Quadrilateral } from './image/perspective.ts'
 import { eraseRuledLines } from './image/ruled-lines.ts'
 import { findSkew } from './image/skew.ts'
 import { level, type Warped, warp } from './image/warp.ts'
-import { recognizeUpright } from './opinions.ts'
+import { addOpinions } from './opinions.ts'
 import { lineDirection } from './words.ts'
 
 /** Plausible length of the longer side, in inches. For other lengths, the resolution stated in the file is wrong. */
@@ -125,13 +125,16 @@ export async function recognizePage(
   const straight = skew === 0 ? { ...page, toSource: identity } : { ...level(page, skew), dpi: page.dpi }
   const cleaned = eraseRuledLines(straight, page.dpi)
   const hasTime = measurePasses(deadline)
+  const first = await engine.recognize(cleaned, language, { layout: 'auto' })
   const options = { language, quality, hasTime }
-  const result = await recognizeUpright(engine, cleaned, options)
-  if (result.confidence === null || result.confidence >= minConfidence || !hasTime()) return toResult(result, page, straight.toSource)
-  const turned = await recognizeUpright(engine, { ...cleaned, gray: cleaned.gray.toReversed() }, { ...options, quality: 'fast' })
-  if ((turned.confidence ?? 0) <= result.confidence) return toResult(result, page, straight.toSource)
-  const upright = chain(rotation(180), translation(straight.width, straight.height))
-  return toResult(turned, page, chain(upright, straight.toSource))
+  if (first.confidence !== null && first.confidence < minConfidence && hasTime()) {
+    const upsideDown = { ...cleaned, gray: cleaned.gray.toReversed() }
+    const turned = await engine.recognize(upsideDown, language, { layout: 'auto' })
+    const half = chain(rotation(180), translation(straight.width, straight.height))
+    if ((turned.confidence ?? 0) > first.confidence)
+      return toResult(await addOpinions(engine, upsideDown, turned, options), page, chain(half, straight.toSource))
+  }
+  return toResult(await addOpinions(engine, cleaned, first, options), page, straight.toSource)
 }
 
 /** Returns a function to call between passes: whether another one, twice as long as the longest, ends before `deadline`. */

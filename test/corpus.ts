@@ -3,11 +3,12 @@
  *
  *   npm run test:corpus -- FOLDER [--only NAME]… [--short] [--engine tesseract-js|tesseract-native] [--patience SECONDS]
  *
- * FOLDER holds the collections that test/corpus/folders.ts names. Ends with 1 when a document has no end or fails without a code, when less
+ * FOLDER holds the collections that test/corpus/folders.ts names; without it only those that are made here are read. Ends with 1 when a document has no end or fails without a code, when less
  * is read than there, when a word that was read is not found, or when processes, files or memory remain.
  */
-import { access } from 'node:fs/promises'
-import { basename, resolve } from 'node:path'
+import { access, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
@@ -42,8 +43,13 @@ const isThere = await access(root).then(
   () => true,
   () => false,
 )
-if (isThere) await run()
-else say(`skipped: there is no folder ${root}`)
+if (!isThere) say(`there is no folder ${root}: only the collections that are made here`)
+const madeRoot = await mkdtemp(join(tmpdir(), 'dms-corpus-'))
+try {
+  await run()
+} finally {
+  await rm(madeRoot, { recursive: true, force: true })
+}
 
 async function run(): Promise<void> {
   const chosen = folders.filter(({ name }) => !values.only || values.only.includes(name))
@@ -70,8 +76,14 @@ async function run(): Promise<void> {
   process.exitCode = problems.length === 0 ? 0 : 1
 }
 
+const rootOf = ({ make }: Folder): string => (make ? madeRoot : root)
+
 async function readAndCheck(served: Served, folder: Folder, sample: number): Promise<string[] | null> {
-  const all = await documentsOf(root, folder)
+  if (folder.make) {
+    await mkdir(join(madeRoot, folder.name))
+    await folder.make(join(madeRoot, folder.name))
+  }
+  const all = await documentsOf(rootOf(folder), folder)
   if (all.length === 0) {
     say(`${folder.name}: not there, skipped`)
     return null
@@ -79,7 +91,7 @@ async function readAndCheck(served: Served, folder: Folder, sample: number): Pro
   const truths = await truthsOf(folder, all)
   const paths = values.short ? sampleOf(all, sample, (path) => truths.has(path)) : all
   say(`${folder.name}: reading ${paths.length} files`)
-  const result = await readFolder(served.client, root, folder, paths, Number(values.patience) * 1000)
+  const result = await readFolder(served.client, rootOf(folder), folder, paths, Number(values.patience) * 1000)
   for (const [path, answer] of result.refused) problems.push(`${folder.name}/${path}: refused with ${answer}`)
   for (const path of result.unfinished) problems.push(`${folder.name}/${path}: no end within ${values.patience} s`)
   for (const { path, document } of result.read) {
@@ -118,11 +130,11 @@ function slowest({ read }: FolderRead): string {
 }
 
 /** By path. */
-async function truthsOf({ name, recall }: Folder, paths: readonly string[]): Promise<Map<string, string>> {
+async function truthsOf(folder: Folder, paths: readonly string[]): Promise<Map<string, string>> {
   const truths = new Map<string, string>()
-  if (!recall) return truths
+  if (!folder.recall) return truths
   for (const path of paths) {
-    const truth = await truthOf(resolve(root, name, path))
+    const truth = await truthOf(resolve(rootOf(folder), folder.name, path))
     if (truth !== null) truths.set(path, truth)
   }
   return truths

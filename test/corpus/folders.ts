@@ -1,6 +1,7 @@
 /** The collections: which files of theirs are documents, in which language, and how much of them must be read. */
 import { readdir } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
+import { makePages } from './made-pages.ts'
 
 export interface Folder {
   readonly name: string
@@ -11,11 +12,14 @@ export interface Folder {
   readonly notDocuments?: RegExp
   /** what share of the words of all pages with a truth must be read, and of each page; none: there are no truths */
   readonly recall?: { readonly all: number; readonly each: number }
+  /** makes the collection in an empty folder, where it is none of others */
+  readonly make?: (folder: string) => Promise<void>
   /** pages that may stay below, each with the reason */
   readonly hard?: Readonly<Record<string, string>>
 }
 
 export const folders: readonly Folder[] = [
+  { name: 'made-pages', language: 'eng', notDocuments: /\.txt$/, recall: { all: 0.98, each: 0.9 }, make: makePages },
   {
     name: 'ocr-gold',
     language: 'eng',

@@ -1,6 +1,7 @@
 /** Decoding and cleaning of text. */
 import chardet from 'chardet'
 import iconv from 'iconv-lite'
+import { guessSingleByte } from './single-byte.ts'
 
 const sampleBytes = 64 * 1024
 
@@ -62,9 +63,14 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
   if (isUtf8(bytes) && !bytes.includes(0x1b)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
   const declaredText = declared ? decodeAs(bytes, declared) : null
   if (declaredText !== null) return removeInvalidCharacters(declaredText)
-  const guessed = chardet.detect(bytes.subarray(0, sampleBytes)) ?? 'windows-1252'
-  return removeInvalidCharacters(decodeAs(bytes, guessed) ?? iconv.decode(Buffer.from(bytes), 'windows-1252'))
+  const guessed = chardet.detect(bytes.subarray(0, sampleBytes)) ?? ''
+  const asian = multiByteEncodings.test(guessed) ? decodeAs(bytes, guessed) : null
+  const isAsian = asian !== null && !asian.slice(0, sampleBytes).includes('\ufffd')
+  return removeInvalidCharacters(isAsian ? asian : iconv.decode(Buffer.from(bytes), guessSingleByte(bytes)))
 }
+
+/** Encodings that chardet tells by their pairs of bytes. */
+const multiByteEncodings = /^(shift_jis|euc-|gb|big5|iso-2022)/i
 
 /** Removes characters that PostgreSQL cannot store: NUL and lone surrogates. */
 export function removeInvalidCharacters(text: string): string {

@@ -1,0 +1,71 @@
+/** Texts in encodings with one byte per character, without a declaration. */
+import iconv from 'iconv-lite'
+import { describe, expect, test } from 'vitest'
+import { decode } from '../../src/extract/readers/decode.ts'
+
+const texts: Record<string, [encodings: string[], sentences: string[]]> = {
+  Polish: [
+    ['windows-1250', 'iso-8859-2', 'cp852', 'maccenteuro'],
+    [
+      'Faktura została wystawiona dnia 3 marca, a należność wynosi tysiąc dwieście złotych.',
+      'Prosimy o wpłatę na wskazany rachunek w ciągu czternastu dni. Dziękujemy za współpracę.',
+    ],
+  ],
+  Czech: [
+    ['windows-1250', 'iso-8859-2', 'cp852'],
+    [
+      'Smlouva o nájmu bytu uzavřená mezi pronajímatelem a nájemcem.',
+      'Nájemné je splatné vždy k pátému dni měsíce. Obě strany prohlašují, že si smlouvu přečetly.',
+    ],
+  ],
+  German: [
+    ['windows-1252', 'cp850', 'macintosh'],
+    [
+      'Die Straße nach Köln führt über Brücken; äußerst schön, größer als früher.',
+      'Bitte überweisen Sie den fälligen Betrag. Mit freundlichen Grüßen',
+    ],
+  ],
+  French: [
+    ['windows-1252', 'cp850', 'macintosh'],
+    [
+      'Monsieur, nous vous prions de régler la facture ci-jointe à réception.',
+      'Les garçons étaient déjà arrivés à la forêt où le maître les attendait.',
+    ],
+  ],
+  Spanish: [
+    ['windows-1252', 'cp850', 'macintosh'],
+    ['El año pasado la señora firmó el contrato en Málaga.', '¿Cuándo podrá usted pagar? El niño comió y después durmió.'],
+  ],
+  Russian: [
+    ['windows-1251', 'koi8-r', 'ibm866', 'iso-8859-5', 'maccyrillic'],
+    [
+      'Договор аренды квартиры заключён между арендодателем и арендатором.',
+      'Просим вас оплатить счёт в течение десяти дней. С уважением, Иванов.',
+    ],
+  ],
+  Greek: [
+    ['windows-1253'],
+    ['Το συμβόλαιο ενοικίασης υπογράφηκε στην Αθήνα.', 'Παρακαλούμε να εξοφλήσετε το τιμολόγιο εντός δέκα ημερών.'],
+  ],
+  Turkish: [
+    ['windows-1254'],
+    ['Kira sözleşmesi üç Mart tarihinde imzalandı.', 'Faturayı on gün içinde ödemenizi rica ederiz. Saygılarımızla, Şahin.'],
+  ],
+}
+
+describe.each(Object.entries(texts))('%s', (_, [encodings, sentences]) => {
+  test.each(encodings)('in %s', (encoding) => {
+    for (const text of [...sentences, sentences.join('\r\n').repeat(300)]) expect(decode(iconv.encode(text, encoding))).toBe(text)
+  })
+})
+
+test('any bytes are decoded to something', () => {
+  let seed = 1
+  for (let length = 0; length < 400; length++) {
+    const bytes = Uint8Array.from({ length }, () => {
+      seed = (seed * 48271) % 2147483647
+      return 0x20 + (seed % 0xe0)
+    })
+    expect(decode(bytes).length).toBeGreaterThanOrEqual(length / 4)
+  }
+})

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { prepareZXingModule, writeBarcode } from 'zxing-wasm/writer'
 import type { Client } from '../../src/client/client.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
+import { openLog } from '../../src/log/log.ts'
 import type { FileStore } from '../../src/ports/file-store.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
@@ -133,7 +134,10 @@ test('a failure after the parts are stored: the next attempt adds none, and the 
     },
   }
   const work = async () => {
-    const worker = await startWorker({ ...app, files }, { queues: ['ocr'], concurrency: 1 })
+    const worker = await startWorker(
+      { ...app, files, log: openLog({ level: 'silent', format: 'json' }) },
+      { queues: ['ocr'], concurrency: 1 },
+    )
     await worker.idle()
     await worker.stop(10_000)
   }

@@ -15,6 +15,8 @@ interface PagesInLanguage {
   ocrPages: readonly number[]
 }
 
+/** Code of the warning about pages without a model. */
+const languageMissing = 'language_missing'
 /** Maximum page numbers in a warning. */
 const maxPages = 100
 /** A language with a smaller share of the text is not one of the document: detection errs on pages with few words. */
@@ -47,7 +49,9 @@ export async function languageAndDate(app: App, trx: Trx, id: string, content: s
     from document_pages where document_id = ${id} group by language`.execute(trx)
   const { detected_languages, warnings } = languageColumns(app, rows)
   const date = await dateOfText(app, trx, id, content, detected_languages)
-  return { detected_languages, warnings: JSON.stringify(warnings), ...date }
+  // Warnings about other things stay, such as that of a file that could not be split.
+  const others = sql`(select coalesce(jsonb_agg(other), '[]') from jsonb_array_elements(warnings) other where other ->> 'code' <> ${languageMissing})`
+  return { detected_languages, warnings: sql`${others} || ${JSON.stringify(warnings)}::jsonb` as never, ...date }
 }
 
 function missingWarning(code: string, pages: number[]): DocumentWarning {
@@ -60,7 +64,7 @@ function missingWarning(code: string, pages: number[]): DocumentWarning {
         ? 'the letters of this text'
         : `${names.of(code) ?? code} (${code})`
   return {
-    code: 'language_missing',
+    code: languageMissing,
     message: `There is no OCR model for ${subject}.`,
     pages,
     ...(script !== undefined ? { script } : language === undetermined ? {} : { language: code }),

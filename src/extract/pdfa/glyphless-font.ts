@@ -14,6 +14,9 @@ const maxSection = 100
 /** Characters with codes of two bytes. Code 0 stays unused. */
 const maxCharacters = 0xffff
 
+/** Name of the font in the resources of pages. */
+export const fontName = 'DmsText'
+
 export interface GlyphlessFont {
   /** Returns the codes of a text as hexadecimal digits. Characters beyond 65,535 different ones are left out. */
   encode(text: string): { hex: string; length: number }

@@ -1,6 +1,6 @@
 /** The text of a page as invisible text at the places of its words, for searching and copying. */
 import type { WordRow } from '../../ports/document-reader.ts'
-import { advance, type GlyphlessFont } from './glyphless-font.ts'
+import { advance, fontName, type GlyphlessFont } from './glyphless-font.ts'
 
 const boxUnits = 10_000
 /** Units of the text per point. */
@@ -42,7 +42,7 @@ export function invisibleText(font: GlyphlessFont, words: readonly WordRow[], wi
       at = Math.round(word.x)
       return `${move}${move && '\n'}${stretch} Tz<${hex}>Tj`
     })
-    return `/T ${size} Tf ${matrix} ${x.toFixed(0)} ${y.toFixed(0)} Tm\n${shown.join('\n')}`
+    return `/${fontName} ${size} Tf ${matrix} ${x.toFixed(0)} ${y.toFixed(0)} Tm\n${shown.join('\n')}`
   })
   return `q ${1 / perPoint} 0 0 ${1 / perPoint} 0 0 cm BT 3 Tr\n${lines.join('\n')}\nET Q\n`
 }

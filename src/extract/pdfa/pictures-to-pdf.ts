@@ -2,7 +2,7 @@
 import { PDFContext, type PDFRef, PDFStreamWriter } from '@cantoo/pdf-lib'
 import type { Metadata, Sharp } from 'sharp'
 import type { PageText, RenditionInfo } from '../../ports/document-reader.ts'
-import { createGlyphlessFont, type GlyphlessFont } from './glyphless-font.ts'
+import { createGlyphlessFont, fontName, type GlyphlessFont } from './glyphless-font.ts'
 import { invisibleText } from './invisible-text.ts'
 import { addMetadata } from './metadata.ts'
 import { type EmbeddedPicture, embedPicture } from './picture.ts'
@@ -36,7 +36,7 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
     const content = `q ${pictureMatrix(picture.orientation, size.width, size.height)} cm /P Do Q\n${textOf(texts.get(index + 1), font, size)}`
     const page = context.obj({
       ...{ Type: 'Page', Parent: pagesRef, MediaBox: [0, 0, size.width, size.height] },
-      Resources: { XObject: { P: picture.image }, Font: { T: fontRef } },
+      Resources: { XObject: { P: picture.image }, Font: { [fontName]: fontRef } },
       Contents: context.register(deflated(context, Buffer.from(content))),
     })
     pages.push(context.register(page))

@@ -23,6 +23,8 @@ const maxPages = 20_000
 /** Number of failures of PDFium after which a file is given up. */
 const maxCrashes = 4
 const pointsPerInch = 72
+/** Resolution of pages that become pictures in a PDF/A. */
+const pictureDpi = 300
 /** Minimum longer side of a rendered page, in pixels. Small pages, such as labels, get a higher resolution. */
 const minLongSide = 1000
 
@@ -137,6 +139,25 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       return (await import('../../split/copy-pages.ts')).copyPages(source.read(), pages)
     },
 
+    async pdfa(words, info) {
+      const [{ pdfToPdfa }, { embedPixels, embedPicture }] = await Promise.all([
+        import('../../pdfa/pdf-to-pdfa.ts'),
+        import('../../pdfa/picture.ts'),
+      ])
+      return pdfToPdfa(source.read(), words, info, async (context, number) => {
+        const jpeg = await onPage(number, (page) => page.jpeg())
+        const open = (bytes: Uint8Array) => sharp(bytes, { limitInputPixels: tools.limits.maxPixels, failOn: 'none' })
+        const metadata =
+          jpeg &&
+          (await open(jpeg)
+            .metadata()
+            .catch(() => null))
+        if (metadata) return embedPicture(context, jpeg, { ...metadata, orientation: 1 }, () => open(jpeg))
+        const { pixels, width, height } = await onPage(number, (page) => renderColour(page, tools.limits))
+        return embedPixels(context, sharp(pixels, { raw: { width, height, channels: 4 }, limitInputPixels: false }), { format: 'jpeg' })
+      })
+    },
+
     close() {
       opened?.then((document) => document.close()).catch(() => {})
       opened = undefined
@@ -162,6 +183,12 @@ function renderGray(page: PdfPage, { dpi, maxPixels }: Limits) {
   const height = Math.max(1, Math.floor(page.height * scale))
   if (width * height > maxPixels) throw new ReadFailure('FILE_TOO_COMPLEX', 'The page is too long to be rendered.')
   return { gray: page.render(width, height, 'gray'), width, height, dpi: Math.round(scale * pointsPerInch) }
+}
+
+function renderColour(page: PdfPage, { maxPixels }: Limits) {
+  const scale = Math.min(pictureDpi / pointsPerInch, Math.sqrt(maxPixels / (page.width * page.height)))
+  const [width, height] = [Math.max(1, Math.floor(page.width * scale)), Math.max(1, Math.floor(page.height * scale))]
+  return { pixels: page.render(width, height, 'rgba'), width, height }
 }
 
 /** Returns the largest size in whole pixels that fits the box and keeps the proportions of the page. */

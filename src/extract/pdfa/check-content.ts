@@ -46,12 +46,12 @@ interface TextState {
   mode: number
 }
 
-/** Adds what a content stream shows to `found`. `seen`: streams that were checked before. */
+/** Adds what a content stream shows to `found`. `visited`: streams that were checked before. */
 export function checkContent(
   bytes: Uint8Array,
   resources: PDFDict | undefined,
   found: CheckedContent,
-  seen: Set<unknown>,
+  visited: Set<unknown>,
   depth = 0,
 ): void {
   if (depth > maxDepth) return void found.problems.add('has nested forms')
@@ -89,13 +89,13 @@ export function checkContent(
   }
 
   function checkStream(stream: PDFRawStream): void {
-    if (seen.has(stream)) return
-    seen.add(stream)
+    if (visited.has(stream)) return
+    visited.add(stream)
     if (!stream.dict.has(PDFName.of('Resources')) && resources) stream.dict.set(PDFName.of('Resources'), resources)
     const group = stream.dict.lookupMaybe(PDFName.of('Group'), PDFDict)
     add(checkColourSpace(group?.lookup(PDFName.of('CS')), resources))
     const own = stream.dict.lookupMaybe(PDFName.of('Resources'), PDFDict)
-    checkContent(decodePDFRawStream(stream).decode(), own, found, seen, depth + 1)
+    checkContent(decodePDFRawStream(stream).decode(), own, found, visited, depth + 1)
   }
 
   function checkPattern(pattern: unknown): void {

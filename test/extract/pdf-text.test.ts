@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { openFile, type Tools } from '../../src/extract/extract.ts'
 import { bytesSource } from '../../src/extract/opened-document.ts'
 import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
+import { image, scan } from '../support/data/files.ts'
 import { type PdfSpec, pdf } from '../support/data/pdf-file.ts'
 
 let pdfium: Promise<OpenPdfium> | undefined
@@ -27,6 +28,13 @@ async function pagesOf(bytes: Uint8Array) {
 const textOf = async (spec: PdfSpec): Promise<string> => (await pagesOf(pdf(spec)))[0]!.text
 const drawn = (operators: string): Promise<string> => textOf({ pages: [{ draw: `BT /F1 12 Tf ${operators} ET\n` }] })
 const stream = (entries: string, content: string): string => `<< ${entries} /Length ${content.length} >>\nstream\n${content}\nendstream`
+const scannedPage = async () => ({
+  bytes: await image(await scan(['scanned words'], { width: 600, height: 800 }))
+    .jpeg()
+    .toBuffer(),
+  width: 600,
+  height: 800,
+})
 const sentence = 'The quick brown fox jumps over the lazy dog and runs away from the hunter.'
 
 describe('words', () => {
@@ -134,6 +142,24 @@ describe('annotations', () => {
     }
     const pages = await pagesOf(pdf({ pages: [{ text: [sentence], annots: '900 0 R' }], objects: attaching }))
     expect(pages.map(({ text }) => text)).toEqual([sentence, 'pinned.txt\nwords of a pinned file'])
+  })
+
+  test('attach scans to pages, which get OCR', async () => {
+    const bytes = pdf({ pages: [{ jpeg: await scannedPage() }, { text: [sentence] }] })
+    const attaching = {
+      900: '<< /Type /Annot /Subtype /FileAttachment /Rect [50 600 70 620] /FS 901 0 R >>',
+      901: '<< /Type /Filespec /F (scan.pdf) /EF << /F 902 0 R >> >>',
+      902: stream('/Type /EmbeddedFile', bytes.toString('latin1')),
+    }
+    const file = pdf({ pages: [{ text: [sentence], annots: '900 0 R' }], objects: attaching })
+    expect(await pagesOf(file)).toMatchObject([
+      { page: 1, needsOcr: false },
+      { page: 2, text: `scan.pdf\n${sentence}`, needsOcr: false },
+      { page: 3, text: '', needsOcr: true },
+    ])
+    const opened = await openFile(bytesSource(file, 'a.pdf'), tools)
+    expect(await opened.picture(3)).toMatchObject({ width: 600, height: 800 })
+    opened.close()
   })
 })
 

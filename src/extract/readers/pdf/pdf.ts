@@ -10,7 +10,7 @@ import {
   type OpenedDocument,
   type Picture,
 } from '../../opened-document.ts'
-import type { PartTools } from '../../parts.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
 import { assessTextLayer, joinTexts, requiresOcr } from '../../text-layer.ts'
 import { maxTextLength } from '../decode.ts'
 import { encodeThumbnail, toGray } from '../image.ts'
@@ -22,6 +22,8 @@ import type { OpenPdfium, PdfiumDocument, PdfPage } from './pdfium.ts'
 const maxPages = 20_000
 /** Number of failures of PDFium after which a file is given up. */
 const maxCrashes = 4
+/** Size of the memory of PDFium above which the next file gets a new one. It never shrinks. */
+const maxHeapBytes = 256 * 1024 * 1024
 const pointsPerInch = 72
 /** Resolution of pages that become pictures in a PDF/A. */
 const pictureDpi = 300
@@ -38,6 +40,7 @@ export interface PdfTools extends PartTools {
 export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
   let opened: Promise<PdfiumDocument> | undefined
   let crashCount = 0
+  let arePagesRead = false
 
   /** Calls `work`. Retries once with a new PDFium if the instance fails, because an earlier file may have damaged it. */
   async function withPdfium<T>(work: (document: PdfiumDocument) => T, isRetry = false): Promise<T> {
@@ -89,13 +92,19 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
     return { pages, skipped: Math.max(0, ocrPages - tools.limits.maxPages), damaged }
   }
 
-  async function readAttachments(pageCount: number): Promise<OutlinePage[]> {
-    const parts: OutlinePage[] = []
-    for (const part of await texts.attachments()) {
-      const text = `${part.filename}\n${await readAttachmentText(bytesSource(part.bytes, part.filename), tools).catch(() => '')}`.trim()
-      parts.push({ page: pageCount + parts.length + 1, text, needsOcr: false, width: null, height: null })
-    }
-    return parts
+  const attachments = openWithParts(tools, async ({ addPart }) => {
+    // Pages name the files that are attached to them.
+    if (!arePagesRead) for (let number = 1; number <= (await texts.pageCount()); number++) await texts.page(number)
+    for (const { filename, bytes } of await texts.attachments()) await addPart(bytesSource(bytes, filename))
+    return { metadata: {} }
+  })
+
+  /** Returns the pages of attached files, numbered after those of the document. */
+  async function readAttachments(pageCount: number, maxOcrPages: number): Promise<Contents> {
+    const { pages, ...rest } = await attachments.contents()
+    if (pages.length === 1 && pages[0]!.text === '') return { ...rest, pages: [] }
+    const numbered = pages.map((page, i) => ({ ...page, page: pageCount + page.page, needsOcr: page.needsOcr && i <= maxOcrPages }))
+    return { ...rest, pages: numbered }
   }
 
   return {
@@ -103,6 +112,7 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       const pageCount = await texts.pageCount()
       if (pageCount > maxPages) throw new ReadFailure('FILE_TOO_COMPLEX', `The PDF has ${pageCount} pages; ${maxPages} are allowed.`)
       const { pages, skipped, damaged } = await readPages(pageCount)
+      arePagesRead = true
       if (damaged === pages.length) throw new ReadFailure('FILE_CORRUPT', 'No page of the PDF can be read.')
       const counts = {
         page_count: pageCount,
@@ -113,10 +123,18 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       const [first, ...others] = joinHyphens(pages)
       const form = await texts.formText()
       const text = form === '' ? first!.text : joinTexts(first!.text, form)
-      return { metadata: { ...metadata, ...counts }, date, pages: [{ ...first!, text }, ...others, ...(await readAttachments(pageCount))] }
+      const left = tools.limits.maxPages - pages.filter(({ needsOcr }) => needsOcr).length
+      const attached = await readAttachments(pageCount, left)
+      return {
+        metadata: { ...metadata, ...attached.metadata, ...counts },
+        date,
+        pages: [{ ...first!, text }, ...others, ...attached.pages],
+      }
     },
 
     async picture(number): Promise<Picture | null> {
+      const pageCount = await texts.pageCount()
+      if (number > pageCount) return attachments.picture(number - pageCount)
       const content = await texts.page(number)
       const layer = assessTextLayer(content?.text ?? '', content?.isMapped)
       const { jpeg, ...size } = await onPage(number, (page) => ({ jpeg: page.jpeg(), width: page.width, height: page.height }))
@@ -159,8 +177,13 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
     },
 
     close() {
-      opened?.then((document) => document.close()).catch(() => {})
+      const closing = opened?.then((document) => {
+        document.close()
+        if (document.heapBytes() > maxHeapBytes) tools.dropPdfium()
+      })
+      closing?.catch(() => tools.dropPdfium())
       opened = undefined
+      attachments.close()
       texts.close()
     },
   }
@@ -196,14 +219,4 @@ function fitInside(page: Box, box: Box): Box {
   const scale = Math.min(box.width / page.width, box.height / page.height)
   const side = (length: number, max: number): number => Math.min(max, Math.max(1, Math.round(length * scale) || 1))
   return { width: side(page.width, box.width), height: side(page.height, box.height) }
-}
-
-/** Returns the text of an attached file. Images in it are not recognized. */
-async function readAttachmentText(part: ByteSource, { openPart }: PdfTools): Promise<string> {
-  const opened = await openPart(part)
-  try {
-    return ((await opened?.contents())?.pages ?? []).map(({ text }) => text).join('\n')
-  } finally {
-    opened?.close()
-  }
 }

@@ -37,6 +37,8 @@ export interface PdfiumDocument {
   attachments(): AttachedFile[]
   /** Returns the labels and values of an XFA form, '' without one. */
   formText(): string
+  /** Returns the size of the memory that PDFium has taken. */
+  heapBytes(): number
   /** Opens a page, counted from 0. */
   page(index: number): PdfPage
   close(): void
@@ -131,6 +133,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
       return [...all, ...files]
     },
     formText: () => readXfaForm(pdfium, document),
+    heapBytes: () => pdfium.HEAPU8.length,
     page: openPage,
     close() {
       if (form?.handle) pdfium._FPDFDOC_ExitFormFillEnvironment(form.handle)

@@ -12,7 +12,7 @@ import { basename, join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
-import { expectedWords, missedWords } from './corpus/find-words.ts'
+import { expectedWords, missedWords, notFoundFirst, rareWords } from './corpus/find-words.ts'
 import { documentsOf, type Folder, folders, sampleOf } from './corpus/folders.ts'
 import { type FolderRead, readFolder } from './corpus/read-folder.ts'
 import { type Watch, watch } from './corpus/watch.ts'
@@ -57,7 +57,18 @@ async function run(): Promise<void> {
   try {
     const watching = watch(served)
     const table = new Table({
-      head: ['folder', 'files', 'completed', 'failed', 'word recall', 'found by search', 'pages', 'pages/min', 'slowest'],
+      head: [
+        'folder',
+        'files',
+        'completed',
+        'failed',
+        'word recall',
+        'found by search',
+        'by three rare words',
+        'pages',
+        'pages/min',
+        'slowest',
+      ],
       style: { head: [], border: [] },
     })
     for (const folder of chosen) {
@@ -106,6 +117,7 @@ async function readAndCheck(served: Served, folder: Folder, sample: number): Pro
     failures(result),
     checkRecall(folder, result, truths),
     await checkSearch(served, folder, result, truths),
+    await checkRareWords(served, folder, result, truths),
     String(pagesOf(result)),
     ((pagesOf(result) * 60) / result.seconds).toFixed(0),
     slowest(result),
@@ -140,8 +152,16 @@ async function truthsOf(folder: Folder, paths: readonly string[]): Promise<Map<s
   return truths
 }
 
-function checkRecall({ name, recall: floor, hard }: Folder, { read }: FolderRead, truths: ReadonlyMap<string, string>): string {
-  const known = read.filter(({ path }) => truths.has(path))
+function isUnreadable(withoutModel: readonly string[] = [], { path, document }: FolderRead['read'][number]): boolean {
+  return withoutModel.includes(basename(path)) && document.warnings.some(({ code }) => code === 'language_missing')
+}
+
+function checkRecall(
+  { name, recall: floor, hard, withoutModel }: Folder,
+  { read }: FolderRead,
+  truths: ReadonlyMap<string, string>,
+): string {
+  const known = read.filter((one) => truths.has(one.path) && !isUnreadable(withoutModel, one))
   if (!floor || known.length === 0) return ''
   const total = { found: 0, written: 0 }
   let least = { share: 1, path: '' }
@@ -182,6 +202,29 @@ async function checkSearch(
   }
   const count = expected.reduce((sum, { words }) => sum + words.length, 0)
   return `${count - missed.length} of ${count}`
+}
+
+/** Only for files whose words are wanted at all: what was not read is counted by the recall too. */
+async function checkRareWords(
+  { client }: Served,
+  { name, rareWords: floor, hard, withoutModel }: Folder,
+  { read }: FolderRead,
+  truths: ReadonlyMap<string, string>,
+): Promise<string> {
+  const known = read.filter((one) => truths.has(one.path) && !hard?.[basename(one.path)] && !isUnreadable(withoutModel, one))
+  if (floor === undefined || known.length === 0) return ''
+  const expected = known.map(({ path, document }) => ({
+    documentId: document.id,
+    sameText: new Set(known.filter((other) => truths.get(other.path) === truths.get(path)).map((other) => other.document.id)),
+    words: rareWords(truths.get(path) ?? '', [...truths.values()]),
+  }))
+  const missed = await notFoundFirst(client, expected)
+  for (const { documentId, word } of missed)
+    say(`  ${known.find(({ document }) => document.id === documentId)?.path}: not among the first for ${word}`)
+  const found = known.length - missed.length
+  if (!values.short && found < floor * known.length)
+    problems.push(`${name}: ${share(found, known.length)} of ${known.length} files found by three rare words, wanted ${floor}`)
+  return `${found} of ${known.length}`
 }
 
 async function checkRest(served: Served, watching: Watch): Promise<void> {

@@ -63,3 +63,36 @@ async function documentsWith(client: Client, word: string): Promise<Set<string>>
   }
   return found
 }
+
+const wordsOfQuery = 3
+const firstResults = 3
+/** shorter words are articles and the like in some language */
+const leastLetters = 4
+
+/** The words of a page that the fewest pages of all have, the longest first among equals. Words that a hyphen divides at the end of a line are whole. */
+export function rareWords(truth: string, truths: readonly string[]): string[] {
+  const sets = truths.map(wholeWords)
+  const frequency = (word: string) => sets.filter((set) => set.has(word)).length
+  const ranked = [...wholeWords(truth)].map((word) => ({ word, count: frequency(word) }))
+  ranked.sort((a, b) => a.count - b.count || b.word.length - a.word.length || (a.word < b.word ? -1 : 1))
+  return ranked.slice(0, wordsOfQuery).map(({ word }) => word)
+}
+
+const wholeWords = (text: string): Set<string> =>
+  new Set([...searchable(text.replace(/(\p{L})[-\u00ad\u00ac]\s*\n\s*(?=\p{Ll})/gu, '$1'))].filter((word) => word.length >= leastLetters))
+
+export interface ExpectedFirst extends Expected {
+  /** ids of the documents with the same text */
+  readonly sameText: ReadonlySet<string>
+}
+
+/** The documents that are not among the first results for their words, nor one with the same text. */
+export async function notFoundFirst(client: Client, expected: readonly ExpectedFirst[]): Promise<Missed[]> {
+  const missed: Missed[] = []
+  await inParallel(searchesAtOnce, expected, async ({ documentId, words, sameText }) => {
+    const query = encode({ q: words.join(' '), per_page: firstResults, highlight: false })
+    const { results } = await client.call<{ results: { document_id: string }[] }>('GET', `/api/search?${query}`)
+    if (!results.some(({ document_id }) => sameText.has(document_id))) missed.push({ documentId, word: words.join(' ') })
+  })
+  return missed
+}

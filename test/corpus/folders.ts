@@ -1,6 +1,7 @@
 /** The collections: which files of theirs are documents, in which language, and how much of them must be read. */
 import { readdir } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
+import { makeLanguages, withoutModel } from './made-languages.ts'
 import { makePages } from './made-pages.ts'
 
 export interface Folder {
@@ -14,6 +15,10 @@ export interface Folder {
   readonly recall?: { readonly all: number; readonly each: number }
   /** makes the collection in an empty folder, where it is none of others */
   readonly make?: (folder: string) => Promise<void>
+  /** files that may end with the warning `language_missing`, and then need not be read */
+  readonly withoutModel?: readonly string[]
+  /** share of the files with a truth that three rare words of it find among the first three results */
+  readonly rareWords?: number
   /** pages that may stay below, each with the reason */
   readonly hard?: Readonly<Record<string, string>>
 }
@@ -21,11 +26,21 @@ export interface Folder {
 export const folders: readonly Folder[] = [
   { name: 'made-pages', language: 'eng', notDocuments: /\.txt$/, recall: { all: 0.98, each: 0.9 }, make: makePages },
   {
+    name: 'made-languages',
+    make: makeLanguages,
+    withoutModel,
+    language: 'auto',
+    notDocuments: /\.txt$/,
+    recall: { all: 0.98, each: 0.96 },
+    rareWords: 0.95,
+  },
+  {
     name: 'ocr-gold',
     language: 'eng',
     languages: { 'eurotext.tif': 'eng+deu+fra+ita+spa+por' },
     notDocuments: /\.(txt|uzn)$/,
     recall: { all: 0.96, each: 0.9 },
+    rareWords: 0.95,
   },
   { name: 'ocr-scans', language: 'eng', languages: { 'francais.pdf': 'fra' }, notDocuments: /\.txt$/, recall: { all: 0.95, each: 0.9 } },
   { name: 'pdf-samples', language: 'eng' },
@@ -37,6 +52,7 @@ export const folders: readonly Folder[] = [
     language: 'fra',
     notDocuments: /\.(txt|xml)$/,
     recall: { all: 0.88, each: 0.6 },
+    rareWords: 0.95,
     hard: { '16_7e494_default.jpg': 'a title of six words in letter-spaced capitals' },
   },
 ]

@@ -26,7 +26,7 @@ export interface FolderRead {
 }
 
 const uploadsAtOnce = 4
-const fields = 'id,status,title,filename,content,error,page_count,mime_type,ocr_confidence'
+const fields = 'id,status,title,filename,content,error,page_count,mime_type,ocr_confidence,warnings,detected_languages'
 
 /** `patience`: milliseconds in which at least one document must come to its end. */
 export async function readFolder(

@@ -72,6 +72,7 @@ describe('a reader', () => {
     const { outline, thumbnail } = reader()
     expect(await outline(text())).toEqual({
       mimeType: 'text/plain',
+      hasReader: true,
       metadata: {},
       pages: [{ page: 1, text: 'some words', needsOcr: false, width: null, height: null }],
     })

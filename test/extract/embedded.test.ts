@@ -163,6 +163,37 @@ describe('msg', () => {
   })
 })
 
+describe('RTF', () => {
+  const object = (className: string, data: Uint8Array) =>
+    Buffer.concat([
+      u32(0x501),
+      u32(2),
+      u32(className.length + 1),
+      Buffer.from(`${className}\0`),
+      u32(0),
+      u32(0),
+      u32(data.length),
+      data,
+    ]).toString('hex')
+
+  test('packaged files and compound files are read; links and damaged objects are not', async () => {
+    const files = [
+      object('Package', packaged('C:\\note.txt', Buffer.from('packaged words')).subarray(4)),
+      object('Word.Document.8', doc([{ text: 'old words\r' }])),
+      '010500000100000000',
+      'zz',
+    ]
+    const objects = files.map((hex) => `{\\object\\objemb{\\*\\objdata ${hex.replace(/.{60}/g, '$&\n')}}{\\result shown}}`)
+    const { text } = await readBytes(Buffer.from(`{\\rtf1 outer\\par ${objects.join('')}}`), 'a.rtf')
+    expect(text).toBe('outer\nshownshownshownshown\n\nnote.txt\npackaged words\n\nold words')
+  })
+
+  test('numbers of lists are text', async () => {
+    const item = (label: string, text: string) => `{\\pntext\\f0 ${label}\\tab}${text}\\par `
+    expect((await readBytes(Buffer.from(`{\\rtf1 ${item('1.', 'one')}${item('2.', 'two')}}`), 'a.rtf')).text).toBe('1.\tone\n2.\ttwo')
+  })
+})
+
 test('a body in HTML that says more than the plain one is read too', async () => {
   const part = (type: string, body: string) => `--b\r\nContent-Type: text/${type}\r\n\r\n${body}\r\n`
   const head = 'From: a@example.org\r\nSubject: s\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n'

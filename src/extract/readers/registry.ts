@@ -14,7 +14,7 @@ import { openMsg } from './office/msg.ts'
 import { findFamily, openOffice } from './office/office.ts'
 import { readXmlFile } from './office/office-xml.ts'
 import { openDoc, openPpt, openXls } from './office/old-office.ts'
-import { readRtf } from './office/rtf.ts'
+import { openRtf } from './office/rtf.ts'
 import { openXps } from './office/xps.ts'
 import type { PdfTools } from './pdf/pdf.ts'
 import { openSignedData } from './signed-data.ts'
@@ -29,7 +29,7 @@ const maxTextBytes = maxTextLength * 4
 const readers = new Map<string, Reader>([
   // Imported on demand: PDF.js takes as long to load as everything else together.
   ['application/pdf', async (source, tools) => (await import('./pdf/pdf.ts')).openPdf(source, tools)],
-  ['application/rtf', (source) => openTextOnly(async () => readRtf(source.read()))],
+  ['application/rtf', openRtf],
   [typeByExtension.doc!, openDoc],
   [typeByExtension.xls!, openXls],
   [typeByExtension.ppt!, openPpt],

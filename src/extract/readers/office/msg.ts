@@ -5,8 +5,8 @@ import { codePageEncoding } from '../code-pages.ts'
 import { decode, decodeAs, normalizeWhitespace } from '../decode.ts'
 import { readHtml } from '../html.ts'
 import { mailDate } from '../mail.ts'
-import { decompressRtf } from './compressed-rtf.ts'
 import { type Ole, openOle } from './ole.ts'
+import { unpackRtf } from './packed-rtf.ts'
 import { readRtf } from './rtf.ts'
 import { readFileTime } from './summary.ts'
 
@@ -92,7 +92,7 @@ function readBody(ole: Ole, codePage: number, internetCodePage: number | undefin
   const htmlText = readText(ole, `__substg1.0_${properties.html}`, codePage)
   if (htmlText !== '') return readHtml(htmlText).text
   const rtf = ole.stream(`__substg1.0_${properties.rtf}0102`)
-  return rtf ? readRtf(decompressRtf(rtf)).text : ''
+  return rtf ? readRtf(unpackRtf(rtf)).text : ''
 }
 
 /** Returns the folders whose names begin so. */

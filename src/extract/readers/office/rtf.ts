@@ -1,10 +1,13 @@
 /** Reader of Rich Text Format. */
+import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
 import { codePageEncoding } from '../code-pages.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
+import { addEmbeddedFile, readOle1Object } from './embedded.ts'
 
 /** Destinations without document text. Destinations marked by `\*` are skipped too, except those in `textDestinations`. */
 const skippedDestinations = new Set(
-  'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict object objdata themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr pntext fldinst bkmkstart bkmkend field_type nonshppict'.split(
+  'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr fldinst bkmkstart bkmkend field_type nonshppict'.split(
     ' ',
   ),
 )
@@ -48,31 +51,49 @@ const charsets: Readonly<Record<number, string>> = {
   238: 'windows-1250',
 }
 const maxDepth = 10_000
+const maxObjects = 1000
 
 interface Group {
   isSkipped: boolean
   /** number of fallback characters after `\u`, for readers without Unicode */
   fallback: number
   font: number
+  /** The text is the data of an object in hexadecimal digits. */
+  isObjectData: boolean
 }
 
-/** Reads text and metadata. */
-export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<string, unknown> } {
+/** Opens a document with the files that it embeds. */
+export const openRtf = (source: ByteSource, tools: PartTools): OpenedDocument =>
+  openWithParts(tools, async (collector) => {
+    const { text, metadata, objects } = readRtf(source.read())
+    collector.addText(`${text}\n\n`)
+    for (const object of objects) {
+      const part = readOle1Object(object)
+      if (part && !collector.isFull) await addEmbeddedFile(collector, part)
+    }
+    return { metadata }
+  })
+
+/** Reads text, metadata and embedded objects. */
+export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<string, unknown>; objects: readonly Uint8Array[] } {
   const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
-  return { text: extractText(source), metadata: extractMetadata(source) }
+  const objects: Uint8Array[] = []
+  return { text: extractText(source, objects), metadata: extractMetadata(source), objects }
 }
 
-function extractText(source: string): string {
+/** Returns the text. Adds the objects to `objects`. */
+function extractText(source: string, objects: Uint8Array[] = []): string {
   const sink = createTextSink()
   const token = /\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/gi
   const fonts = new Map<number, string>()
   const stack: Group[] = []
-  let group: Group = { isSkipped: false, fallback: 1, font: -1 }
+  let group: Group = { isSkipped: false, fallback: 1, font: -1, isObjectData: false }
   let codePage = 'windows-1252'
   let pending: number[] = []
   let toSkip = 0
   let isStarred = false
   let definedFont = -1
+  let objectData: string[] = []
 
   const flush = (): void => {
     if (pending.length === 0) return
@@ -99,6 +120,10 @@ function extractText(source: string): string {
     else if (word === 'u' && value !== null) {
       add(String.fromCharCode(value & 0xffff))
       toSkip = group.fallback
+    } else if (word === 'objdata') {
+      group.isSkipped = true
+      group.isObjectData = true
+      objectData = []
     } else if (skippedDestinations.has(word) || (isStarred && !textDestinations.has(word))) group.isSkipped = true
     else if (symbols[word]) add(symbols[word])
     isStarred = false
@@ -114,7 +139,9 @@ function extractText(source: string): string {
       toSkip = 0
     } else if (brace === '}') {
       flush()
+      const { isObjectData } = group
       group = stack.pop() ?? group
+      if (isObjectData && !group.isObjectData && objects.length < maxObjects) objects.push(Buffer.from(objectData.join(''), 'hex'))
       toSkip = 0
     } else if (word) control(word, value === undefined ? null : Number(value))
     else if (hex) {
@@ -125,6 +152,7 @@ function extractText(source: string): string {
     else if (symbol === '_') add('-')
     else if (symbol === '\n' || symbol === '\r') add('\n')
     else if (symbol === '{' || symbol === '}' || symbol === '\\') add(symbol)
+    else if (text && group.isObjectData) objectData.push(text.replace(/\s+/g, ''))
     else if (text) {
       const rest = text.slice(toSkip)
       toSkip = Math.max(0, toSkip - text.length)

@@ -84,7 +84,10 @@ function sanitizeMetadata(metadata: Record<string, unknown>): Record<string, unk
 export function toReadFailure(problem: unknown): ReadFailure {
   if (problem instanceof ReadFailure) return problem
   const message = problem instanceof Error ? problem.message : String(problem)
-  if (problem instanceof RangeError && /Array buffer|allocation|Invalid (typed )?array length|string length/i.test(message))
+  if (
+    problem instanceof RangeError &&
+    /Array buffer|allocation|Invalid (typed )?array length|string length|greater than 2 GiB/i.test(message)
+  )
     return new ReadFailure('FILE_TOO_COMPLEX')
   return new ReadFailure('FILE_CORRUPT', `The file cannot be read: ${message.split('\n')[0]}`)
 }

@@ -103,6 +103,16 @@ describe('a signed file is its content', () => {
     expect(await readBytes(bytes, name)).toMatchObject({ mimeType: 'application/pkcs7-mime', hasReader: true, text: 'signed words' })
   })
 
+  test('signed mail: its parts are read', async () => {
+    const content =
+      'Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>signed <b>mail</b></p>\r\n--b--\r\n'
+    const p7m = signed(element(0xa0, element(4, Buffer.from(content)))).toString('base64')
+    const mail = `From: a@example.org\r\nSubject: offer\r\nMIME-Version: 1.0\r\nContent-Type: application/pkcs7-mime; smime-type=signed-data; name=smime.p7m\r\nContent-Transfer-Encoding: base64\r\n\r\n${p7m}\r\n`
+    const { mimeType, text } = await readBytes(Buffer.from(mail), 'a.eml')
+    expect(mimeType).toBe('message/rfc822')
+    expect(text).toMatch(/offer[\s\S]*signed mail/)
+  })
+
   test('a signature without content has no reader', async () => {
     expect(await readBytes(signed(Buffer.alloc(0)), 'a.p7s')).toMatchObject({ hasReader: false, text: '' })
   })

@@ -22,7 +22,10 @@ interface Element {
 export async function openSignedData(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
   const bytes = unwrapText(source.read())
   const content = findContent(bytes)
-  return content && content.length > 0 ? tools.openPart(bytesSource(content, source.filename.replace(/\.p7[ms]$/i, ''))) : null
+  if (!content || content.length === 0) return null
+  // Signed mail begins with its own headers, of which one may be all.
+  const isMail = /^(content-[a-z-]+|mime-version):/i.test(Buffer.from(content.subarray(0, 100)).toString('latin1'))
+  return tools.openPart(bytesSource(content, isMail ? 'content.eml' : source.filename.replace(/\.p7[ms]$/i, '')))
 }
 
 /** Decodes PEM and bare Base64. */

@@ -87,7 +87,9 @@ async function run(): Promise<void> {
   process.exitCode = problems.length === 0 ? 0 : 1
 }
 
-const rootOf = ({ make }: Folder): string => (make ? madeRoot : root)
+function rootOf({ make }: Folder): string {
+  return make ? madeRoot : root
+}
 
 async function readAndCheck(served: Served, folder: Folder, sample: number): Promise<string[] | null> {
   if (folder.make) {

@@ -332,7 +332,18 @@ test('the text and the pages, once they are read', async () => {
   const text = await asAda.send('GET', `/api/documents/${id}/text`)
   expect([text.headers.get('content-type'), await text.text()]).toEqual(['text/plain; charset=utf-8', 'hello <b>world</b>'])
   expect(await asAda.call('GET', `/api/documents/${id}/pages`)).toEqual({
-    pages: [{ page: 1, text: 'hello <b>world</b>', source: 'text_layer', confidence: null, width: null, height: null, duration: null }],
+    pages: [
+      {
+        page: 1,
+        text: 'hello <b>world</b>',
+        source: 'text_layer',
+        confidence: null,
+        width: null,
+        height: null,
+        duration: null,
+        language: null,
+      },
+    ],
   })
 })
 

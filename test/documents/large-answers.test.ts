@@ -71,7 +71,16 @@ test('pages: all of them, in order and whole, however many and however long', as
     const pages = await asAda.documents.pages(id)
     expect(pages.map(({ page }) => page)).toEqual(texts.slice(0, to).map((_, at) => at + 1))
     expect(pages.every(({ text }, at) => text === texts[at])).toBe(true)
-    expect(pages[0]).toEqual({ page: 1, text: texts[0], source: 'ocr', confidence: null, width: 1, height: 1, duration: null })
+    expect(pages[0]).toEqual({
+      page: 1,
+      text: texts[0],
+      source: 'ocr',
+      confidence: null,
+      width: 1,
+      height: 1,
+      duration: null,
+      language: null,
+    })
   }
   const numbers = async (range: object) => (await asAda.documents.pages(id, range)).map(({ page }) => page)
   expect(await numbers({ from: 61, limit: 2 })).toEqual([61, 62])

@@ -12,9 +12,9 @@ import { drawText } from '../support/data/drawn-text.ts'
 import { texts } from '../support/data/languages.ts'
 import { here } from '../support/places.ts'
 
-const german = texts.deu.slice(0, 330)
+const german = texts.deu.slice(0, 240)
 const english = texts.eng.slice(0, 330)
-const polish = texts.pol.slice(0, 330)
+const polish = texts.pol.slice(0, 240)
 
 test.each(Object.entries(texts))('the language of a text in %s', (code, text) => {
   const iso = { eng: 'en', deu: 'de', fra: 'fr', ita: 'it', nld: 'nl', por: 'pt', spa: 'es', pol: 'pl', rus: 'ru' }[code]

@@ -188,6 +188,10 @@ describe('RTF', () => {
     expect(text).toBe('outer\nshownshownshownshown\n\nnote.txt\npackaged words\n\nold words')
   })
 
+  test('half a surrogate pair is a replacement character', async () => {
+    expect((await readBytes(Buffer.from('{\\rtf1 a\\u-10179 ?b}'), 'a.rtf')).text).toBe('a\ufffdb')
+  })
+
   test('numbers of lists are text', async () => {
     const item = (label: string, text: string) => `{\\pntext\\f0 ${label}\\tab}${text}\\par `
     expect((await readBytes(Buffer.from(`{\\rtf1 ${item('1.', 'one')}${item('2.', 'two')}}`), 'a.rtf')).text).toBe('1.\tone\n2.\ttwo')

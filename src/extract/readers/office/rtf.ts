@@ -160,7 +160,8 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
     }
   }
   flush()
-  return normalizeWhitespace(sink.text())
+  // A half of a surrogate pair becomes U+FFFD.
+  return normalizeWhitespace(sink.text().toWellFormed())
 }
 
 /** Reads title, author and the like from the info group, which is small and flat. */

@@ -49,9 +49,9 @@ export async function splitDocument(
   }
 }
 
-async function readMarks({ app, file, signal }: DocumentToRead, { pages }: Outline, withBarcodes: boolean): Promise<PageMark[]> {
-  // Attached files follow the pages, without a size.
-  const numbers = pages.filter(({ width }) => width !== null).map(({ page }) => page)
+async function readMarks({ app, file, signal }: DocumentToRead, { pages, metadata }: Outline, withBarcodes: boolean): Promise<PageMark[]> {
+  // Attached files follow the pages of the file itself.
+  const numbers = pages.map(({ page }) => page).filter((page) => page <= Number(metadata.page_count))
   const max = app.config.ocr.max_pages
   if (numbers.length > max) throw new ReadFailure('FILE_TOO_COMPLEX', `It has ${numbers.length} pages; ocr.max_pages is ${max}.`)
   const marks: PageMark[] = []

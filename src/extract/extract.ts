@@ -2,9 +2,10 @@
 import { ReadFailure } from '../ports/document-reader.ts'
 import { detectType, headBytes } from './detect.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
-import { type ByteSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
+import { type ByteSource, bytesSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
 import { createPartBudget, type PartBudget } from './parts.ts'
 import { maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
+import { decryptPackage } from './readers/office/encrypted-package.ts'
 import { detectArchiveType } from './readers/office/office.ts'
 import { detectOleType } from './readers/office/old-office.ts'
 import { isOle } from './readers/office/ole.ts'
@@ -34,7 +35,8 @@ export async function openFile(source: ByteSource, tools: Tools): Promise<Opened
 }
 
 /** `depth` is the number of files that contain this one. */
-async function openNested(source: ByteSource, tools: Tools, depth: number, budget: PartBudget): Promise<OpenedFile> {
+async function openNested(given: ByteSource, tools: Tools, depth: number, budget: PartBudget): Promise<OpenedFile> {
+  const source = decryptSource(given)
   const mimeType = await detectFileType(source)
   const openPart = async (part: ByteSource): Promise<OpenedDocument | null> =>
     depth < maxDepth && budget.take(part.size) ? openNested(part, tools, depth + 1, budget) : null
@@ -46,6 +48,12 @@ async function openNested(source: ByteSource, tools: Tools, depth: number, budge
 }
 
 const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])
+
+/** Returns the document in a file that is protected against changes only; other files unchanged. Throws ReadFailure FILE_ENCRYPTED. */
+function decryptSource(source: ByteSource): ByteSource {
+  const content = isOle(source.head(8)) ? decryptPackage(source.read()) : null
+  return content ? bytesSource(content, source.filename) : source
+}
 
 /** Detects the type by the first bytes, and that of containers by their entries. */
 async function detectFileType(source: ByteSource): Promise<string> {

@@ -1,5 +1,4 @@
 /** Readers of office documents from before 2007. */
-import { ReadFailure } from '../../../ports/document-reader.ts'
 import { typeByExtension } from '../../mime-types.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
@@ -10,11 +9,10 @@ import { readPpt, readPptObjects } from './ppt.ts'
 import { readXls } from './sheets/xls.ts'
 import { readSummary } from './summary.ts'
 
-/** Detects the type of a compound file by its streams. Returns null for an unknown type. Throws ReadFailure. */
+/** Detects the type of a compound file by its streams. Returns null for an unknown type. Throws ReadFailure FILE_CORRUPT. */
 export function detectOleType(bytes: Uint8Array): string | null {
   const names = new Set(openOle(bytes).names.map((name) => name.toLowerCase()))
   const has = (...streams: string[]): boolean => streams.some((name) => names.has(name.toLowerCase()))
-  if (has('EncryptedPackage')) throw new ReadFailure('FILE_ENCRYPTED')
   if (has('WordDocument')) return typeByExtension.doc!
   if (has('Workbook', 'Book')) return typeByExtension.xls!
   if (has('PowerPoint Document')) return typeByExtension.ppt!

@@ -41,7 +41,12 @@ export function findRelatedParts(archive: Parts, part: string, types: readonly s
 export const findMainPart = (archive: Parts): string | null =>
   readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
 
-/** Adds the text runs of WordprocessingML and DrawingML. Skips deleted text and fallbacks for old programs. */
+/** Properties of pictures and shapes, whose description is the alternative text. */
+const pictures = new Set(['wp:docPr', 'p:cNvPr'])
+/** Folder of the inserted file, with which programs fill in the alternative text. */
+const filePath = /^(?:[A-Za-z]:|\\)\\.*\\|^file:.*\//
+
+/** Adds the text runs of WordprocessingML and DrawingML, and the alternative texts of pictures. Skips deleted text and fallbacks for old programs. */
 export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => ''): void {
   const paragraphs = followParagraphs(labels)
   let hiddenDepth = 0
@@ -60,6 +65,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
       else if (name === 'w:noBreakHyphen') sink.add('-')
       else if (name === 'w:tc' || name === 'a:tc') inCell++
+      else if (pictures.has(name) && attributes.descr && hiddenDepth === 0) sink.add(` ${attributes.descr.replace(filePath, '')} `)
       else if (name === 'w:comment') sink.add(`${attributes['w:author'] ?? ''}\n`)
     },
     text(text) {

@@ -60,7 +60,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 export const loses =
-  'renditions, positions of words, detected languages, warnings, and the links from parts of split documents to their originals'
+  'text sources, renditions, positions of words, detected languages, warnings, and the links from parts of split documents to their originals'
 
 export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`drop table renditions, page_words`.execute(db)

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
@@ -147,8 +147,11 @@ describe('a reader', () => {
 describe('a file that does not end', () => {
   test('READ_TIMEOUT at the limit; the next file is read', async () => {
     const { outline } = reader({ outlineTimeoutMs: 3000 })
+    // A pipe without a writer stops the main thread of the process.
+    const pipe = join(folder, 'pipe.pdf')
+    execFileSync('mkfifo', [pipe])
     const start = performance.now()
-    expect(await failureOf(outline(endless()))).toEqual(['READ_TIMEOUT', false])
+    expect(await failureOf(outline({ path: pipe, filename: 'pipe.pdf', mimeType: 'application/pdf' }))).toEqual(['READ_TIMEOUT', false])
     expect(performance.now() - start).toBeLessThan(3500)
     expect((await outline(text())).pages[0]!.text).toBe('some words')
   })

@@ -71,7 +71,9 @@ test('down to 0012 and up again: documents stay and are found, and the schema is
 
   expect((await here(place, ['migrate', '-q'])).code).toBe(0)
   expect(await schemaOf(place)).toEqual(before.schema)
-  expect(await rowsOf(place, keptTables)).toEqual(before.rows)
+  // Where the text is from is not known after the return: 0020_reading loses it.
+  const rows = before.rows.map((row) => row.replace('"text_source": "text_layer"', '"text_source": null'))
+  expect(await rowsOf(place, keptTables)).toEqual(rows)
   const versions = await app.db.selectFrom('document_versions').select(['document_id', 'number', 'sha256', 'origin', 'status']).execute()
   expect(versions).toEqual([{ document_id: document.id, number: 1, sha256: document.sha256, origin: 'upload', status: null }])
   const { results } = await asAda.call<{ results: { document_id: string }[] }>('GET', '/api/search?q=harbour')

@@ -32,6 +32,8 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
   const deep = await createSource(caller, { name: 'deep', url: `${share.url}deep/` }, patienceMs)
   const ofDeep = await deep.sync()
   expect(isClean(ofDeep) && ofDeep?.created === size.levels, `deep folders: ${describe(ofDeep)}, and not ${size.levels} created`)
+  // Reader processes, which read one text or many in the same memory, belong to both sides.
+  expect(await deep.until(() => deep.isRead()), 'the texts of the deep folders were not read')
   const before = memory.takePeak()
 
   const entries = size.flat + size.folders * size.entriesPerFolder

@@ -63,6 +63,10 @@ export async function createSource(caller: Caller, fields: object, patienceMs: n
       if (!(await start())) return null
       return (await until(isOver)) ? syncState() : null
     },
+    /** Whether the texts of all its documents are read. */
+    async isRead(): Promise<boolean> {
+      return (await read(`/api/documents?source_id=${id}&status=pending,processing&per_page=1`)).data.length === 0
+    },
     /** The first hundred. */
     documents: async (): Promise<SourceDocument[]> => (await read(`/api/documents?source_id=${id}&per_page=100`)).data,
   }

@@ -111,6 +111,9 @@ describe('ruled lines', () => {
   })
 })
 
+/** Models misread a letter in a thousand, each another one. A page that is not levelled has hardly any of its words. */
+const countOf = (text: string, word: string): number => text.split(word).length - 1
+
 describe('words of distorted pages', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'dms-ocr-'))
   let engine: OcrEngine
@@ -124,7 +127,7 @@ describe('words of distorted pages', async () => {
 
   test('a skewed page is read, and its boxes lie on the words of the page as displayed', async () => {
     const { text, words, angle } = await recognizePage(engine, tilted(8), 'eng')
-    expect(text.match(/furniture/g)).toHaveLength(12)
+    expect(countOf(text, 'furniture')).toBeGreaterThanOrEqual(11)
     expect(angle).toBeCloseTo(8, 0)
     const lefts = words.filter((word) => word.text === 'Invoice').map(({ box }) => box.left)
     // Lines that rise to the left begin further left the further down they are.
@@ -133,7 +136,7 @@ describe('words of distorted pages', async () => {
 
   test('a photographed page is read without its perspective', async () => {
     const { text, words } = await recognizePage(engine, await prepareImage({ ...photograph(), dpi: null }), 'eng')
-    expect(text.match(/furniture/g)).toHaveLength(12)
+    expect(countOf(text, 'furniture')).toBeGreaterThanOrEqual(11)
     for (const { box } of words.filter((word) => word.text === 'Invoice')) {
       expect(isOnSheet(box.left * 1350, box.top * 1900)).toBe(true)
       expect(box.left).toBeLessThan(0.3)

@@ -1,7 +1,7 @@
 /** Splitting of documents: the parts of a file become documents of their own, and the original stays. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import type { Db, Trx } from '../db/pool.ts'
+import type { Trx } from '../db/pool.ts'
 import type { DocumentWarning } from '../db/schema-documents.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import { defaultTitle } from './file-names.ts'
@@ -12,12 +12,6 @@ export interface Part {
   staged: StagedFile
   /** archive serial number on its pages */
   serialNumber: number | null
-}
-
-/** Returns how to split a document when it is read; null: not at all, or it was done before. */
-export async function findSplitMode(db: Db, id: string): Promise<'blank' | 'barcode' | null> {
-  const row = await db.selectFrom('live_documents').select('split').where('id', '=', id).executeTakeFirst()
-  return row?.split ?? null
 }
 
 /**
@@ -55,7 +49,7 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
       labelIds: original.labels,
       metadata: { ...original.metadata, ...asn(serialNumber) },
       ocr: original.ocr_enabled,
-      language: original.language ?? app.config.ocr.default_language,
+      language: original.language,
       date: original.date_source === 'user' ? (original.document_date ?? undefined) : undefined,
       onDuplicate: 'allow',
       createdBy: original.created_by,

@@ -46,9 +46,9 @@ async function run(
   await withOpenFile({ app, job, document, signal }, async (reading) => {
     if (!(await extraction.hasOutline(app.db, document.id))) {
       const outline = await app.reader.outline(reading.file, { signal })
-      await splitDocument(reading, outline, (work) => withLease(app, job, work))
-      const { ocr_enabled } = (await extraction.findReadable(app.db, document.id)) ?? document
-      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, withOcr && ocr_enabled))
+      const isSplit = await splitDocument(reading, outline, (work) => withLease(app, job, work))
+      const needsOcr = withOcr && document.ocr_enabled && !isSplit
+      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, needsOcr))
     }
     await readAllPages(reading, job)
   })

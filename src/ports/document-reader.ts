@@ -113,8 +113,16 @@ export interface DocumentReader {
   ): Promise<Uint8Array | null>
   /** Returns the marks of pages, counted from 1. Pages without a picture have none. */
   marks(file: FileToRead, pages: readonly number[], withBarcodes: boolean, options?: ReadOptions): Promise<readonly PageMark[]>
-  /** Returns a file with these pages, counted from 1. Equal pages give equal bytes. Throws ReadFailure FILE_CORRUPT for types without pages. */
-  copyPages(file: FileToRead, pages: readonly number[], options?: ReadOptions): Promise<Uint8Array>
+  /**
+   * Makes a file with these pages, counted from 1, and returns what `use` makes of its bytes. Equal pages give equal bytes. Throws ReadFailure
+   * FILE_CORRUPT for types without pages.
+   */
+  copyPages<T>(
+    file: FileToRead,
+    pages: readonly number[],
+    use: (bytes: AsyncIterable<Uint8Array>) => Promise<T>,
+    options?: ReadOptions,
+  ): Promise<T>
   /**
    * Makes a PDF/A-2u with these words behind the pages, and returns what `use` makes of its bytes. Throws ReadFailure NOT_CONVERTIBLE with the
    * reason if the file cannot be converted.

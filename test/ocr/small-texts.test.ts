@@ -30,7 +30,7 @@ function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline |
     page: async () => ({ text: 'from the picture', confidence: 0.5, words: [], language: null, angle: 0, width: 1, height: 1 }),
     thumbnail: async () => null,
     marks: async () => [],
-    copyPages: async () => new Uint8Array(),
+    copyPages: (_file, _pages, use) => use(Readable.from([])),
     pdfa: (_file, _texts, _info, use) => use(Readable.from([])),
     close: async () => {},
   }

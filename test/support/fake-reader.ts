@@ -36,7 +36,7 @@ export function fakeReader(
     },
     thumbnail: async () => null,
     marks: async () => [],
-    copyPages: async () => new Uint8Array(),
+    copyPages: (_file, _pages, use) => use(Readable.from([])),
     pdfa: (_file, _texts, _info, use) => use(Readable.from([Buffer.from('%PDF-1.7')])),
     close: async () => {},
   }

@@ -13,7 +13,7 @@ import { writeRevision } from '../revisions.ts'
 import { languageAndDate } from './languages.ts'
 import { toRow } from './page-words.ts'
 
-const readableColumns = ['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled'] as const
+const readableColumns = ['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled', 'split'] as const
 export type ReadableDocument = Pick<Row<'documents'>, (typeof readableColumns)[number]>
 
 /** Pages inserted by one statement. */
@@ -98,8 +98,8 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
 
 /** Deletes the pages of the current version and their words. */
 async function deletePages(trx: Trx, id: string): Promise<void> {
-  await trx.deleteFrom('document_pages').where('document_id', '=', id).execute()
   await sql`
+    with pages as (delete from document_pages where document_id = ${id})
     delete from page_words using documents
     where document_id = ${id} and documents.id = document_id and number = documents.current_version`.execute(trx)
 }

@@ -12,11 +12,12 @@ export interface Setup {
 export type Work =
   | { readonly kind: 'outline'; readonly file: FileToRead }
   | { readonly kind: 'page'; readonly file: FileToRead; readonly page: number; readonly language: string }
-  /** `texts`: file of JSON lines, a PageText each. The process writes the PDF to `outputName` in its folder; it is moved to `output`. */
+  // A work with `output` makes a file: the process writes it to `outputName` in its own folder, and the server moves it to `output`.
+  /** `texts`: file of JSON lines, a PageText each */
   | { readonly kind: 'pdfa'; readonly file: FileToRead; readonly texts: string; readonly info: RenditionInfo; readonly output: string }
   | { readonly kind: 'thumbnail'; readonly file: FileToRead; readonly box: Box; readonly type: 'image/webp' | 'image/jpeg' }
   | { readonly kind: 'marks'; readonly file: FileToRead; readonly pages: readonly number[]; readonly withBarcodes: boolean }
-  | { readonly kind: 'part'; readonly file: FileToRead; readonly pages: readonly number[] }
+  | { readonly kind: 'part'; readonly file: FileToRead; readonly pages: readonly number[]; readonly output: string }
 
 /** Every message after the first. */
 export interface WorkMessage {
@@ -34,8 +35,8 @@ export const timeoutNotice = 'reader process: the work took too long\n'
 export type Answer =
   | { readonly outline: Outline }
   | { readonly page: ReadPage }
-  | { readonly pdfa: { readonly size: number } }
+  | { readonly pdfa: true }
   | { readonly thumbnail: Uint8Array | null }
   | { readonly marks: readonly PageMark[] }
-  | { readonly part: Uint8Array }
+  | { readonly part: true }
   | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

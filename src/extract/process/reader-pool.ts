@@ -6,8 +6,8 @@ import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
 import { autoLanguage, type InstalledOcr } from '../../ports/ocr-engine.ts'
 import type { Limits } from '../opened-document.ts'
+import { openOutput, writeTexts } from './exchanged-files.ts'
 import type { Answer, Work } from './messages.ts'
-import { openOutput, writeTexts } from './pdfa-files.ts'
 import { makeReaderFolder, removeReaderFolder, removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'
 import { withoutNetwork } from './sandbox.ts'
@@ -158,6 +158,21 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
     return (answer as Extract<Answer, Record<K, unknown>>)[kind]
   }
 
+  /** Calls `make` with a folder and a path in it for the output of a work, then returns what `use` makes of the bytes there. */
+  async function withOutput<T>(
+    make: (folder: string, output: string) => Promise<unknown>,
+    use: (bytes: AsyncIterable<Uint8Array>) => Promise<T>,
+  ): Promise<T> {
+    const folder = makeReaderFolder(tempDir)
+    try {
+      const output = join(folder, 'output')
+      await make(folder, output)
+      return await use(await openOutput(output))
+    } finally {
+      await removeReaderFolder(folder)
+    }
+  }
+
   return {
     slots,
     async outline(file, { signal } = {}) {
@@ -172,21 +187,17 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
       if (missing.length > 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${missing.join(', ')} is not installed.`)
       return request('page', { file, page, language }, pageTimeoutMs, signal)
     },
-    async pdfa(file, texts, info, use, { signal } = {}) {
-      const folder = makeReaderFolder(tempDir)
-      try {
-        const paths = { texts: join(folder, 'texts'), output: join(folder, 'output') }
-        await writeTexts(paths.texts, texts)
-        await request('pdfa', { file, info, ...paths }, outlineTimeoutMs, signal)
-        return await use(await openOutput(paths.output))
-      } finally {
-        await removeReaderFolder(folder)
-      }
-    },
+    pdfa: (file, texts, info, use, { signal } = {}) =>
+      withOutput(async (folder, output) => {
+        const path = join(folder, 'texts')
+        await writeTexts(path, texts)
+        await request('pdfa', { file, info, texts: path, output }, outlineTimeoutMs, signal)
+      }, use),
     thumbnail: (file, box, type, { signal } = {}) => request('thumbnail', { file, box, type }, thumbnailTimeoutMs, signal),
     marks: (file, pages, withBarcodes, { signal } = {}) =>
       request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, signal),
-    copyPages: (file, pages, { signal } = {}) => request('part', { file, pages }, outlineTimeoutMs, signal),
+    copyPages: (file, pages, use, { signal } = {}) =>
+      withOutput((_, output) => request('part', { file, pages, output }, outlineTimeoutMs, signal), use),
     async close() {
       isClosed = true
       for (const timer of idle.values()) clearTimeout(timer)

@@ -148,7 +148,7 @@ export function startProcess({
       const message: WorkMessage = { work: linked, timeoutMs }
       child.send(message, (problem) => problem && kill(exitFailure(stderr)))
       const answer = await promise
-      if (work.kind === 'pdfa' && 'pdfa' in answer) renameSync(join(folder, 'own', outputName), work.output)
+      if ('output' in work && !('failure' in answer)) renameSync(join(folder, 'own', outputName), work.output)
       return answer
     } finally {
       workedMs += performance.now() - startMs

@@ -12,8 +12,8 @@ import { fileSource } from '../opened-document.ts'
 import { removeInvalidCharacters } from '../readers/decode.ts'
 import { loadPdfium, type OpenPdfium } from '../readers/pdf/pdfium.ts'
 import { joinTexts } from '../text-layer.ts'
+import { readTexts } from './exchanged-files.ts'
 import { type Answer, outputName, type Setup, type Work } from './messages.ts'
-import { readTexts } from './pdfa-files.ts'
 
 sharp.concurrency(1)
 sharp.cache(false)
@@ -66,11 +66,9 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs:
     return marks
   }
 
-  async function makePdfa(opened: OpenedFile, { texts, info }: Extract<Work, { kind: 'pdfa' }>): Promise<{ size: number }> {
+  async function makePdfa(opened: OpenedFile, { texts, info }: Extract<Work, { kind: 'pdfa' }>): Promise<Uint8Array> {
     if (!opened.pdfa) throw new ReadFailure('NOT_CONVERTIBLE', `Files of the type ${opened.mimeType} have no pages to convert to PDF/A.`)
-    const bytes = await opened.pdfa(await readTexts(texts), info)
-    writeFileSync(outputName, bytes)
-    return { size: bytes.length }
+    return opened.pdfa(await readTexts(texts), info)
   }
 
   async function recognizeIn(language: string, engine: OcrEngine, image: PreparedPage, options: RecognizeOptions) {
@@ -97,12 +95,14 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs:
       case 'thumbnail':
         return { thumbnail: await opened.thumbnail(work.box, work.type) }
       case 'pdfa':
-        return { pdfa: await makePdfa(opened, work) }
+        writeFileSync(outputName, await makePdfa(opened, work))
+        return { pdfa: true }
       case 'marks':
         return { marks: await readMarks(opened, work.pages, work.withBarcodes) }
       case 'part':
         if (!opened.copyPages) throw new ReadFailure('FILE_CORRUPT', `Pages of ${opened.mimeType} cannot be copied.`)
-        return { part: await opened.copyPages(work.pages) }
+        writeFileSync(outputName, await opened.copyPages(work.pages))
+        return { part: true }
     }
   }
   return (work, timeoutMs) =>

@@ -1,7 +1,6 @@
 /** Splits the file of a document into documents when it is read for the first time. */
-import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
-import { findSplitMode, recordParts, recordUnsplit } from '../../documents/splits.ts'
+import { recordParts, recordUnsplit } from '../../documents/splits.ts'
 import { type Outline, type PageMark, ReadFailure } from '../../ports/document-reader.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import type { DocumentToRead } from '../ocr-pages-job.ts'
@@ -13,23 +12,26 @@ const pagesPerRequest = 10
 const maxParts = 500
 
 /**
- * Splits a document if its upload or source asks for it and its pages say where. `commit` runs a transaction under the lease of the job; the
- * parts appear in it together, once. A file that cannot be split stays whole, with a warning.
+ * Splits a document if its upload or source asks for it and its pages say where. Returns whether it was split. `commit` runs a transaction
+ * under the lease of the job, which creates all parts at once. A file that cannot be split stays whole, with a warning.
  */
 export async function splitDocument(
   reading: DocumentToRead,
   outline: Outline,
   commit: (work: (trx: Trx) => Promise<void>) => Promise<void>,
-): Promise<void> {
+): Promise<boolean> {
   const { app, document } = reading
-  const mode = await findSplitMode(app.db, document.id)
-  if (mode === null) return
+  const { split: mode } = document
+  if (mode === null) return false
   const staged: StagedFile[] = []
   try {
     const parts = planParts(await readMarks(reading, outline, mode === 'barcode'), mode)
     if (parts.length > maxParts)
       throw new ReadFailure('FILE_TOO_COMPLEX', `It would become ${parts.length} documents; ${maxParts} are allowed.`)
-    if (parts.length < 2) return await commit((trx) => recordUnsplit(app, trx, document.id, parts[0]?.serialNumber ?? null, null))
+    if (parts.length < 2) {
+      await commit((trx) => recordUnsplit(app, trx, document.id, parts[0]?.serialNumber ?? null, null))
+      return false
+    }
     for (const part of parts) staged.push(await stagePart(reading, part))
     await commit((trx) =>
       recordParts(
@@ -40,10 +42,12 @@ export async function splitDocument(
       ),
     )
     for (const file of staged) await file.confirm()
+    return true
   } catch (error) {
     if (!(error instanceof ReadFailure)) throw error
     const warning = { code: 'not_split', message: `The file was not split: ${error.message}` }
     await commit((trx) => recordUnsplit(app, trx, document.id, null, warning))
+    return false
   } finally {
     for (const file of staged) await file.discard()
   }
@@ -60,14 +64,6 @@ async function readMarks({ app, file, signal }: DocumentToRead, { pages, metadat
   return marks
 }
 
-async function stagePart({ app, file, signal }: DocumentToRead, { pages }: PlannedPart): Promise<StagedFile> {
-  const bytes = await app.reader.copyPages(file, pages, { signal })
-  return stageBytes(app, bytes)
-}
-
-function stageBytes(app: App, bytes: Uint8Array): Promise<StagedFile> {
-  async function* source() {
-    yield bytes
-  }
-  return app.files.stage(source(), bytes.length)
-}
+/** Copies the pages of a part to a staged file. The memory of the reader limits its size. */
+const stagePart = ({ app, file, signal }: DocumentToRead, { pages }: PlannedPart): Promise<StagedFile> =>
+  app.reader.copyPages(file, pages, (bytes) => app.files.stage(bytes, Number.MAX_SAFE_INTEGER), { signal })

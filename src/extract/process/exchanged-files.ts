@@ -1,4 +1,4 @@
-/** Files between the server and a reader process that makes a PDF/A: the words of the pages, and the result. */
+/** Files that the server and a reader process exchange: words of pages for a PDF/A, and the output of a work. */
 import { constants, createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
@@ -24,7 +24,7 @@ export async function readTexts(path: string): Promise<Map<number, PageText>> {
   return texts
 }
 
-/** Opens the result. Refuses links and devices: a file may have taken over the process that wrote it. */
+/** Opens the output of a work. Refuses links and devices: a file may have taken over the process that wrote it. */
 export async function openOutput(path: string): Promise<AsyncIterable<Uint8Array>> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   if ((await file.stat()).isFile()) return file.createReadStream()

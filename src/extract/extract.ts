@@ -8,7 +8,7 @@ import { maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
 import { decryptPackage } from './readers/office/encrypted-package.ts'
 import { detectArchiveType } from './readers/office/office.ts'
 import { detectOleType } from './readers/office/old-office.ts'
-import { isOle } from './readers/office/ole.ts'
+import { isOle, type Ole, openOle } from './readers/office/ole.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
 import { findReader } from './readers/registry.ts'
 
@@ -35,9 +35,8 @@ export async function openFile(source: ByteSource, tools: Tools): Promise<Opened
 }
 
 /** `depth` is the number of files that contain this one. */
-async function openNested(given: ByteSource, tools: Tools, depth: number, budget: PartBudget): Promise<OpenedFile> {
-  const source = decryptSource(given)
-  const mimeType = await detectFileType(source)
+async function openNested(file: ByteSource, tools: Tools, depth: number, budget: PartBudget): Promise<OpenedFile> {
+  const { source, mimeType } = await identify(file)
   const openPart = async (part: ByteSource): Promise<OpenedDocument | null> =>
     depth < maxDepth && budget.take(part.size) ? openNested(part, tools, depth + 1, budget) : null
   // Programs of the eighties use the same extensions. Their files are not supported.
@@ -49,20 +48,32 @@ async function openNested(given: ByteSource, tools: Tools, depth: number, budget
 
 const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])
 
-/** Returns the document in a file that is protected against changes only; other files unchanged. Throws ReadFailure FILE_ENCRYPTED. */
-function decryptSource(source: ByteSource): ByteSource {
-  const content = isOle(source.head(8)) ? decryptPackage(source.read()) : null
-  return content ? bytesSource(content, source.filename) : source
+interface Identified {
+  readonly source: ByteSource
+  readonly mimeType: string
 }
 
-/** Detects the type by the first bytes, and that of containers by their entries. */
+/**
+ * Detects the type by the first bytes, and that of containers by their entries. Returns it with the file, or with the document in a file that is
+ * protected against changes only. Throws ReadFailure FILE_ENCRYPTED.
+ */
+async function identify(source: ByteSource): Promise<Identified> {
+  if (!isOle(source.head(8))) return { source, mimeType: await detectFileType(source) }
+  const ole = openOle(source.read())
+  const document = decryptPackage(ole)
+  if (!document) return { source, mimeType: detectCompoundType(ole) }
+  const decrypted = bytesSource(document, source.filename)
+  return { source: decrypted, mimeType: isOle(document) ? detectCompoundType(openOle(document)) : await detectFileType(decrypted) }
+}
+
+const detectCompoundType = (ole: Ole): string => detectOleType(ole) ?? 'application/x-cfb'
+
+/** Detects the type of a file that is not a compound file. */
 async function detectFileType(source: ByteSource): Promise<string> {
   const bytes = source.head(headBytes)
   const type = await detectType(bytes, source.filename, source.size)
-  if (bytes[0] === 0x50 && bytes[1] === 0x4b)
-    return detectArchiveType(source.read(), typeByExtension[extensionOf(source.filename)] ?? unknownType) ?? type
-  if (isOle(bytes)) return detectOleType(source.read()) ?? 'application/x-cfb'
-  return type
+  if (bytes[0] !== 0x50 || bytes[1] !== 0x4b) return type
+  return detectArchiveType(source.read(), typeByExtension[extensionOf(source.filename)] ?? unknownType) ?? type
 }
 
 /** Limits the text of all pages together and removes characters that PostgreSQL cannot store. */

@@ -5,7 +5,7 @@
 import { createDecipheriv, createHash } from 'node:crypto'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { decodeXml, walkXml } from '../markup.ts'
-import { openOle } from './ole.ts'
+import type { Ole } from './ole.ts'
 
 const password = Buffer.from('VelvetSweatshop', 'utf16le')
 /** Rounds of the key derivation. Programs use 50,000 to 100,000; more would only cost time. */
@@ -19,8 +19,7 @@ const blockKeys = {
 }
 
 /** Returns the package in a compound file, null if there is none. Throws ReadFailure FILE_ENCRYPTED if it has another password. */
-export function decryptPackage(bytes: Uint8Array): Uint8Array<ArrayBuffer> | null {
-  const ole = openOle(bytes)
+export function decryptPackage(ole: Ole): Uint8Array<ArrayBuffer> | null {
   const content = ole.stream('EncryptedPackage')
   if (!content) return null
   const decrypt = readScheme(Buffer.from(ole.stream('EncryptionInfo') ?? []))

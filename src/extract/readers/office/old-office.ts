@@ -9,9 +9,9 @@ import { readPpt, readPptObjects } from './ppt.ts'
 import { readXls } from './sheets/xls.ts'
 import { readSummary } from './summary.ts'
 
-/** Detects the type of a compound file by its streams. Returns null for an unknown type. Throws ReadFailure FILE_CORRUPT. */
-export function detectOleType(bytes: Uint8Array): string | null {
-  const names = new Set(openOle(bytes).names.map((name) => name.toLowerCase()))
+/** Detects the type of a compound file by its streams. Returns null for an unknown type. */
+export function detectOleType(ole: Ole): string | null {
+  const names = new Set(ole.names.map((name) => name.toLowerCase()))
   const has = (...streams: string[]): boolean => streams.some((name) => names.has(name.toLowerCase()))
   if (has('WordDocument')) return typeByExtension.doc!
   if (has('Workbook', 'Book')) return typeByExtension.xls!

@@ -1,15 +1,15 @@
 /** Further passes of OCR over a page whose first one was not certain. docs/ocr.md explains when they pay. */
-import sharp from 'sharp'
 import type { OcrEngine, OcrQuality, OcrText, PageImage } from '../ports/ocr-engine.ts'
 import { enhanceContrast } from './image/illumination.ts'
+import { transformGray } from './image/transform-gray.ts'
 import { eraseWords, shareOfUncoveredInk } from './image/uncovered-ink.ts'
 import { addMissingWords, mergeWords } from './merge-words.ts'
 
 /** Confidence of a page below which a second opinion pays. */
 const weak = 0.88
-/** Share of uncovered ink from which on words are missing. */
+/** Share of uncovered ink above which words are probably missing. */
 const minUncovered = 0.12
-/** Words from which on nothing is expected below them. */
+/** Confidence of words that are painted over before the sparse pass. */
 const readable = 0.6
 
 export interface PassOptions {
@@ -19,7 +19,7 @@ export interface PassOptions {
   readonly hasTime: () => boolean
 }
 
-/** Returns what further passes over an upright page make of the `first` one. */
+/** Improves the result of the `first` pass over an upright page by further passes. */
 export async function addOpinions(
   engine: OcrEngine,
   page: PageImage,
@@ -44,11 +44,8 @@ export async function addOpinions(
   return result
 }
 
-/** Returns how much text a pass gives evidence of. Words of low confidence are noise and count against it. */
+/** Rates a pass by the text that it found. Words of low confidence are noise and count against it. */
 const evidence = ({ words }: OcrText): number => words.reduce((sum, { text, confidence }) => sum + text.length * (confidence - 0.5), 0)
 
 /** Closes gaps of strokes, as those of thermal and dot matrix printers. */
-async function blur(page: PageImage): Promise<PageImage> {
-  const image = sharp(page.gray, { raw: { width: page.width, height: page.height, channels: 1 }, limitInputPixels: false })
-  return { ...page, gray: await image.blur(0.8).toColourspace('b-w').raw().toBuffer() }
-}
+const blur = async (page: PageImage): Promise<PageImage> => ({ ...page, ...(await transformGray(page, (pixels) => pixels.blur(0.8))) })

@@ -1,5 +1,4 @@
 /** OCR of one page: prepares its image and corrects its orientation. */
-import sharp from 'sharp'
 import type { ReadPage } from '../ports/document-reader.ts'
 import type { OcrEngine, OcrQuality, OcrText, PageImage } from '../ports/ocr-engine.ts'
 import {
@@ -18,6 +17,7 @@ import { type GrayImage, invertIfDark, normalizeIllumination } from './image/ill
 import { findSheet, type Quadrilateral } from './image/perspective.ts'
 import { eraseRuledLines } from './image/ruled-lines.ts'
 import { findSkew } from './image/skew.ts'
+import { transformGray } from './image/transform-gray.ts'
 import { level, type Warped, warp } from './image/warp.ts'
 import { addOpinions } from './opinions.ts'
 import { lineDirection } from './words.ts'
@@ -38,7 +38,7 @@ const maxPixels = 24_000_000
 /** Upside-down text has a confidence of 0.2 to 0.4, upright text rarely below 0.7. */
 const minConfidence = 0.6
 
-/** Page for recognizePage. */
+/** Page that prepareImage() has prepared. */
 export interface PreparedPage extends PageImage {
   /** Scaled picture that the page was cut out of, and the map of pixels to it. Without: the page is the picture. */
   readonly picture?: { readonly width: number; readonly height: number; readonly toPicture: Homography }
@@ -92,15 +92,9 @@ function dpiOfA4({ width, height }: { width: number; height: number }, share = 1
   return Math.max(minDpi, Math.round(Math.min(long / a4Inches.long, short / a4Inches.short) * share))
 }
 
-async function resize({ gray, width, height }: GrayImage, factor: number): Promise<GrayImage> {
-  const size = { width: Math.max(1, Math.round(width * factor)), height: Math.max(1, Math.round(height * factor)) }
-  const image = sharp(gray, { raw: { width, height, channels: 1 }, limitInputPixels: false })
-  const pixels = await image
-    .resize({ ...size, fit: 'fill', kernel: 'cubic' })
-    .toColourspace('b-w')
-    .raw()
-    .toBuffer()
-  return { gray: pixels, ...size }
+function resize(image: GrayImage, factor: number): Promise<GrayImage> {
+  const size = { width: Math.max(1, Math.round(image.width * factor)), height: Math.max(1, Math.round(image.height * factor)) }
+  return transformGray(image, (pixels) => pixels.resize({ ...size, fit: 'fill', kernel: 'cubic' }))
 }
 
 type RecognizedPage = Pick<ReadPage, 'text' | 'confidence' | 'words' | 'angle'>
@@ -137,7 +131,7 @@ export async function recognizePage(
   return toResult(await addOpinions(engine, cleaned, first, options), page, straight.toSource)
 }
 
-/** Returns a function to call between passes: whether another one, twice as long as the longest, ends before `deadline`. */
+/** Returns a function to call between passes. It returns whether a pass that takes twice as long as the longest so far would end before `deadline`. */
 function measurePasses(deadline: number): () => boolean {
   let longestMs = 0
   let lastMs = performance.now()

@@ -1,8 +1,8 @@
 /** Marks on pages at which a file is split into documents: blank pages, separator sheets and archive serial numbers. */
-import sharp from 'sharp'
 import type { GrayImage } from '../../ocr/image/illumination.ts'
+import { transformGray } from '../../ocr/image/transform-gray.ts'
 import type { PageMark } from '../../ports/document-reader.ts'
-import type { OpenedDocument, Picture } from '../opened-document.ts'
+import type { OpenedDocument } from '../opened-document.ts'
 import { readBarcodeTexts } from './barcodes.ts'
 
 /** Texts on separator sheets, without spaces and hyphens. */
@@ -37,16 +37,10 @@ export async function markPage(opened: OpenedDocument, page: number, withBarcode
   }
 }
 
-async function shrink({ gray, width, height }: Picture, longSide: number): Promise<GrayImage> {
-  if (Math.max(width, height) <= longSide) return { gray, width, height }
-  const image = sharp(gray, { raw: { width, height, channels: 1 }, limitInputPixels: false })
-  const { data, info } = await image
-    .resize({ width: longSide, height: longSide, fit: 'inside' })
-    .toColourspace('b-w')
-    .raw()
-    .toBuffer({ resolveWithObject: true })
-  return { gray: data, width: info.width, height: info.height }
-}
+const shrink = async (image: GrayImage, longSide: number): Promise<GrayImage> =>
+  Math.max(image.width, image.height) <= longSide
+    ? image
+    : transformGray(image, (pixels) => pixels.resize({ width: longSide, height: longSide, fit: 'inside' }))
 
 /** Returns whether the middle of a page is paper without ink. The paper is the median, so that coloured sheets are blank too. */
 function isBlankPicture({ gray, width, height }: GrayImage): boolean {

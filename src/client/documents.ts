@@ -1,4 +1,5 @@
 import type { z } from 'zod'
+import type { SplitMode } from '../db/schema-documents.ts'
 import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
 import type * as renditionRoutes from '../documents/renditions/routes.ts'
 import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
@@ -14,7 +15,7 @@ export interface UploadOptions {
   title?: string | undefined
   labels?: string | undefined
   language?: string | undefined
-  split?: 'none' | 'blank' | 'barcode' | undefined
+  split?: SplitMode | undefined
   ocr_enabled?: boolean | undefined
   on_duplicate?: 'allow' | 'reject' | 'return' | undefined
   owner?: string | undefined
@@ -131,7 +132,7 @@ const storedVersion = async (response: Response): Promise<StoredVersion> => ({
   created: response.status === 201,
 })
 
-/** Renditions of all documents of the user; for an admin, of all users. */
+/** Renditions of the user's documents; for an admin, of all documents. */
 export const renditions = ({ call }: OpenConnection) => ({
   status: async (): Promise<z.infer<typeof renditionRoutes.StatusAnswer>['renditions']> =>
     (await call<z.infer<typeof renditionRoutes.StatusAnswer>>('GET', pathOf('renditions', 'status'))).renditions,

@@ -7,6 +7,9 @@ export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
 /** Where the text of a document comes from. `empty`: a reader found no text. `none`: there is no reader for the type. */
 export type TextSource = 'text_layer' | 'ocr' | 'mixed' | 'empty' | 'none'
 
+/** How files are split into documents: at blank pages, or at separator sheets and archive serial numbers. */
+export type SplitMode = 'none' | 'blank' | 'barcode'
+
 /** What extraction could not do although it completed. */
 export interface DocumentWarning {
   code: string
@@ -60,7 +63,7 @@ type Documents = Timestamps &
     /** Tesseract codes, most frequent first */
     detected_languages: Generated<string[]>
     /** how to split the file when it is read; null: not at all, or done */
-    split: 'blank' | 'barcode' | null
+    split: Exclude<SplitMode, 'none'> | null
     /** document that this one was a part of */
     split_from: string | null
   }

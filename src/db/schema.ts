@@ -2,7 +2,7 @@
 import type { ColumnType, Generated, Selectable } from 'kysely'
 import type { Scope } from '../actor.ts'
 import type { CreatedAt, Json, Problem, Timestamps, UpdatedAt } from './column-types.ts'
-import type { DocumentTables } from './schema-documents.ts'
+import type { DocumentTables, SplitMode } from './schema-documents.ts'
 
 type Counts<Name extends string> = { [name in Name]: Generated<number> }
 
@@ -174,7 +174,7 @@ export interface Schema extends DocumentTables {
     sync_interval: Generated<number>
     recursive: Generated<boolean>
     /** null: as configured */
-    split: 'none' | 'blank' | 'barcode' | null
+    split: SplitMode | null
     file_patterns: Generated<string[]>
     last_sync: Date | null
     next_sync: Date | null

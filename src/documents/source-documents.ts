@@ -1,7 +1,9 @@
 /** Documents of sources: stored in batches, replaced, renamed and marked like their files. */
+
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
+import type { SplitMode } from '../db/schema-documents.ts'
 import { publish, publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -9,7 +11,7 @@ import type { StagedFile } from '../ports/file-store.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { publishUpdates, writeRevision } from './revisions.ts'
-import { insertRows, type SplitMode, splitColumn } from './store-document.ts'
+import { insertRows, splitColumn } from './store-document.ts'
 import { ensureBytes, lockOrCreateAll } from './stored-files.ts'
 import { addVersion } from './versions/versions.ts'
 

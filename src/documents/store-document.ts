@@ -4,6 +4,7 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import type { SplitMode } from '../db/schema-documents.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
@@ -144,12 +145,10 @@ async function documentRow(app: App, { staged, ...options }: NewUpload): Promise
   }
 }
 
-/** How files are split into documents: at blank pages, or at separator sheets and archive serial numbers. */
-export const splitModes = ['none', 'blank', 'barcode'] as const
-export type SplitMode = (typeof splitModes)[number]
+export const splitModes = ['none', 'blank', 'barcode'] as const satisfies readonly SplitMode[]
 
 /** Returns the column `split` of a new document: null for types that cannot be split. */
-export const splitColumn = (mode: SplitMode | undefined, mimeType: string): 'blank' | 'barcode' | null =>
+export const splitColumn = (mode: SplitMode | undefined, mimeType: string): Row<'documents'>['split'] =>
   mode === undefined || mode === 'none' || !['application/pdf', 'image/tiff'].includes(mimeType) ? null : mode
 
 /** Returns the owner's first document with the same bytes. Locks it, because the new row refers to it. */

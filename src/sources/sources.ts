@@ -1,13 +1,15 @@
 /** Sources: external locations whose files become documents of the owner. */
+
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
+import type { SplitMode } from '../db/schema-documents.ts'
 import * as documents from '../documents/documents.ts'
 import { assertDeletable } from '../documents/retention.ts'
-import { resolveOwner, type SplitMode } from '../documents/store-document.ts'
+import { resolveOwner } from '../documents/store-document.ts'
 import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'

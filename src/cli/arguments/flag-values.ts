@@ -1,6 +1,8 @@
 /** Parsers of flag values. */
+
 import { Option } from 'commander'
 import { parseDuration } from '../../config/values.ts'
+import type { SplitMode } from '../../db/schema-documents.ts'
 import { usage } from '../runtime/exit.ts'
 
 /** Parses a duration such as 90s, 24h or 7d into milliseconds. Throws Failure USAGE with the name of the flag. */
@@ -19,6 +21,11 @@ export function formatAge(time: string, now: Date): string {
   if (seconds < 3600) return `${Math.floor(seconds / 60)}m`
   return seconds < 172_800 ? `${Math.floor(seconds / 3600)}h` : `${Math.floor(seconds / 86_400)}d`
 }
+
+const splitModes = ['none', 'blank', 'barcode'] as const satisfies readonly SplitMode[]
+
+/** Returns the option for how stacks of pages become several documents. */
+export const splitOption = (): Option => new Option('--split <mode>', 'split PDFs and TIFFs at blank pages or barcodes').choices(splitModes)
 
 /** Parses `key=value` pairs into an object of strings. Throws Failure USAGE with the name of the flag. */
 export function parseKeyValues(flag: string, pairs: readonly string[]): Record<string, string> {

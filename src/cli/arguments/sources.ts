@@ -1,13 +1,15 @@
 /** Sources in arguments: look-up, flags and columns. */
-import { type Command, Option } from 'commander'
+
+import type { Command } from 'commander'
 import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
+import type { SplitMode } from '../../db/schema-documents.ts'
 import { isId } from '../../id.ts'
 import type { Column } from '../output/output.ts'
 import { printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
-import { collectValues, parseDurationFlag } from './flag-values.ts'
+import { collectValues, parseDurationFlag, splitOption } from './flag-values.ts'
 import { readSecret } from './secret.ts'
 
 export const sourceColumns: Column<Source>[] = [
@@ -71,7 +73,7 @@ export interface SourceFlags extends AddressFlags {
   interval?: string
   recursive?: boolean
   pattern?: string[]
-  split?: 'none' | 'blank' | 'barcode'
+  split?: SplitMode
 }
 
 /** Adds the flags of address and credentials. */
@@ -91,7 +93,7 @@ export const addSourceFlags = (command: Command): Command =>
     .option('--recursive', 'include subfolders')
     .option('--no-recursive', 'exclude subfolders')
     .option('--pattern <glob>', 'only matching files, e.g. *.pdf or in/**/*.txt; !tmp/** excludes; repeatable', collectValues)
-    .addOption(new Option('--split <mode>', 'split PDFs and TIFFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
+    .addOption(splitOption())
 
 /** Reads the password if a flag asks for it, else returns undefined. */
 export async function readSourcePassword(

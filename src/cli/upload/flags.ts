@@ -1,6 +1,8 @@
 /** Flags of upload commands. */
+
 import { type Command, Option } from 'commander'
-import { collectValues, parseCount, parseDurationFlag, parseKeyValues } from '../arguments/flag-values.ts'
+import type { SplitMode } from '../../db/schema-documents.ts'
+import { collectValues, parseCount, parseDurationFlag, parseKeyValues, splitOption } from '../arguments/flag-values.ts'
 import { parseDayFlag } from '../arguments/time-span.ts'
 import { parseAfterUpload } from './after-upload.ts'
 import { createThrottle } from './send.ts'
@@ -13,7 +15,7 @@ export interface UploadFlags {
   label: string[]
   createLabels?: boolean
   language?: string
-  split?: 'none' | 'blank' | 'barcode'
+  split?: SplitMode
   ocr: boolean
   owner?: string
   metadata: string[]
@@ -35,7 +37,7 @@ export const addUploadFlags = (command: Command): Command =>
     .option('--label <labels>', 'labels to add (names or ids, separated by commas); repeatable', collectValues, [])
     .option('--create-labels', 'create labels that do not exist')
     .option('--language <codes>', 'OCR languages: auto, eng, deu+eng (default: by settings)')
-    .addOption(new Option('--split <mode>', 'split PDFs and TIFFs at blank pages or barcodes').choices(['none', 'blank', 'barcode']))
+    .addOption(splitOption())
     .option('--no-ocr', 'use only the text layer of the file')
     .option('--owner <user>', 'owner: user name, e-mail address or id (for admins)')
     .option('--metadata <key=value>', 'metadata entry; repeatable', collectValues, [])

@@ -12,7 +12,7 @@ import { findTesseract } from './tesseract-program.ts'
 const systemFolders = ['/usr/share/tesseract-ocr/5/tessdata', '/usr/share/tesseract-ocr/4.00/tessdata', '/usr/share/tessdata']
 /** Models that detect orientation or equations instead of text. */
 const nonLanguages = new Set([osdCode, 'equ'])
-/** Time for which the models that were found are valid. A search takes half a millisecond. */
+/** Minimum time between two searches for models. A search takes half a millisecond. */
 const refreshIntervalMs = 1000
 
 interface OcrOptions {

@@ -1,4 +1,4 @@
-/** Merges what several passes of OCR read on the same page. */
+/** Merges the words of several OCR passes over a page. */
 import type { OcrText, OcrWord, WordBox } from '../ports/ocr-engine.ts'
 import { joinWords } from './words.ts'
 
@@ -6,7 +6,7 @@ import { joinWords } from './words.ts'
 const certain = 0.9
 /** Minimum confidence of words where the other pass has none. */
 const minAdded = 0.6
-/** Share of the smaller of two boxes that both cover, from which on they are about the same ink. */
+/** Overlap of two boxes, as a share of the smaller one, above which their words are about the same ink. */
 const minOverlap = 0.4
 /** Advantage in confidence that a replacement needs. */
 const margin = 0.03

@@ -8,7 +8,7 @@ const flags = { invisible: 1, hidden: 2, print: 4, noZoom: 8, noRotate: 16, noVi
 const concealing = flags.invisible | flags.hidden | flags.noView
 const forbidden = new Set(['3D', 'Sound', 'Screen', 'Movie', 'RichMedia', 'FileAttachment'])
 
-/** Returns why an annotation of the page does not conform; null if all do. Form fields keep their appearance and are no fields any more. */
+/** Returns why an annotation of the page does not conform; null if all do. Form fields keep their appearance but can no longer be filled in. */
 export function checkAnnotations(page: PDFDict, content: CheckedContent): string | null {
   const list = page.lookup(PDFName.of('Annots'))
   if (!(list instanceof PDFArray)) {

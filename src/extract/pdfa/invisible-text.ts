@@ -72,7 +72,7 @@ function place(
   return [{ text: rightToLeft.test(text) ? reverse(text) : text, x: x - width / 2, bottom: y + height / 2, width, height }]
 }
 
-/** Reverses characters with their marks: PDFs show text from left to right, and readers turn it round again. */
+/** Reverses a right-to-left word, since a PDF shows text from left to right. Combining marks stay with their letters. */
 const reverse = (text: string): string =>
   Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment)
     .reverse()

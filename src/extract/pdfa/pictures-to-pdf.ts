@@ -57,7 +57,7 @@ interface Size {
 const textOf = (text: PageText | undefined, font: GlyphlessFont, { width, height }: Size): string =>
   text ? invisibleText(font, text.words, width, height, text.angle) : ''
 
-/** Densities that programs write without knowing one. */
+/** Densities that programs write when they do not know the real one. */
 const unknownDensities = new Set([0, 1, 25, 72, 96])
 
 /** Returns the size of the page in points, after the orientation. */

@@ -23,7 +23,7 @@ export async function openSignedData(source: ByteSource, tools: PartTools): Prom
   const bytes = unwrapText(source.read())
   const content = findContent(bytes)
   if (!content || content.length === 0) return null
-  // Signed mail begins with its own headers, of which one may be all.
+  // Signed mail may have a single header.
   const isMail = /^(content-[a-z-]+|mime-version):/i.test(Buffer.from(content.subarray(0, 100)).toString('latin1'))
   return tools.openPart(bytesSource(content, isMail ? 'content.eml' : source.filename.replace(/\.p7[ms]$/i, '')))
 }

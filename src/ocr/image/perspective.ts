@@ -14,7 +14,7 @@ const maxBorderPaper = 0.25
 const minContrast = 40
 /** Minimum share of the picture that the sheet covers. */
 const minArea = 0.2
-/** Minimum share of the convex hull that its quadrilateral covers, and that is paper. Both are 0.9 and more for flat sheets. */
+/** Minimum shares of the convex hull: the part that the quadrilateral covers, and the part that is paper. Flat sheets have 0.9 and more of both. */
 const minFit = 0.94
 const minPaper = 0.7
 /** Cosine of the sharpest corner that perspective explains: 50 degrees. */

@@ -12,11 +12,11 @@ const fine = { stepDegrees: 0.05, binPixels: 1 }
 /** Longer side of the reduced image, at least. */
 const reducedSide = 1000
 const maxPoints = 40_000
-/** Fewer points are no text. */
+/** Pages with fewer points have no text. */
 const minPoints = 300
 /** Minimum ratio of the sharpest profile to the median one. Text has 1.5 to 20, pictures about 1.1. */
 const minSharpness = 1.25
-/** With this one no other direction needs to be tried. */
+/** Sharpness above which the page is not tried on its side. */
 const clearSharpness = 2.5
 /** Maximum share of one bin in a profile. The only straight line of a picture has more. */
 const maxBinShare = 0.5
@@ -95,7 +95,7 @@ function lowerEdges({ gray, width, height }: GrayImage): Points {
   return { along, across }
 }
 
-/** Returns the angle of the sharpest projection profile: first roughly, then finely around the maximum. */
+/** Returns the angle of the sharpest projection profile. Searches in coarse steps, then in fine ones around the maximum. */
 function findAngle(points: Points): { degrees: number; sharpness: number } {
   if (points.along.length < minPoints) return { degrees: 0, sharpness: 0 }
   const angles = range(-maxDegrees, maxDegrees, coarse.stepDegrees)

@@ -1,4 +1,4 @@
-/** Reader of Pages, Numbers and Keynote. Their own format is not documented: the preview has the pages, of all since 2013 the first only. */
+/** Reader of Pages, Numbers and Keynote. Their own format is not documented, so their preview is read. Since 2013 it has only the first page. */
 import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
 import { bytesSource } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
@@ -20,7 +20,10 @@ export function detectIworkType({ names }: Archive, byName: string): string | nu
   return has(/(^|\/)Index\/Document\.iwa$/) ? 'application/vnd.apple.pages' : null
 }
 
-/** Opens the preview in PDF with its pages and thumbnail, null for a file that only has such a name; else the text of the main part, with the preview as an image for OCR. */
+/**
+ * Opens the PDF preview. Without one, opens the text of the main part, or the preview image for OCR if there is no text. Returns null for a file
+ * that only has such a name.
+ */
 export async function openIwork(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
   if (Buffer.from(source.head(2)).toString('latin1') !== 'PK') return null
   const archive = openArchive(source.read())

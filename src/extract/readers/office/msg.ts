@@ -95,7 +95,7 @@ function readBody(ole: Ole, codePage: number, internetCodePage: number | undefin
   return rtf ? readRtf(unpackRtf(rtf)).text : ''
 }
 
-/** Returns the folders whose names begin so. */
+/** Returns the folders whose names begin with a prefix. */
 function foldersOf(ole: Ole, prefix: string, limit: number): string[] {
   const folders = new Set<string>()
   for (const name of ole.names) if (name.startsWith(prefix)) folders.add(name.slice(0, name.indexOf('/') + 1))

@@ -9,7 +9,7 @@ const maxAttachments = 100
 const maxAttachmentBytes = 256 * 1024 * 1024
 const maxFormParts = 100
 const maxFormBytes = 32 * 1024 * 1024
-/** Elements of XFA forms with the labels of fields and with the data. */
+/** Elements of XFA forms that hold labels or data. */
 const formElements: ReadonlySet<string> = new Set(['text', 'exData', 'data'])
 
 export interface AttachedFile {

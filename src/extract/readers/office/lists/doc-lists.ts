@@ -40,7 +40,7 @@ export function readDocListLabels(lists: Uint8Array, overrides: Uint8Array): (ov
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
 
-/** The levels of all lists follow the list of the lists. */
+/** The levels of all lists follow the table of lists. */
 function readLists(bytes: Uint8Array): Map<number, Levels> {
   const view = viewOf(bytes)
   const found = new Map<number, Levels>()

@@ -42,6 +42,7 @@ export const codes = {
   UNSUPPORTED_MEDIA_TYPE: [415, 'The path does not accept this content type.'],
   HEADERS_TOO_LARGE: [431, 'The request line and headers are too large.'],
   UPGRADE_REQUIRED: [426, 'The path accepts WebSocket connections only.'],
+  STORAGE_UNAVAILABLE: [503, 'The document store is out of reach. Retry after retry_after_secs.'],
   RANGE_NOT_SATISFIABLE: [416, 'The requested range is outside of the file.'],
   IDEMPOTENCY_KEY_REUSED: [422, 'The Idempotency-Key was used for a different request. Use a new key.'],
   PRECONDITION_FAILED: [412, 'The resource has changed. Read it again, then retry.'],

@@ -24,11 +24,10 @@ export function findProblems(config: Config, name: (key: string) => string): str
   }
   if (auth.require_email_verification && config.smtp.url === '') require('auth.require_email_verification', 'smtp.url')
   if (config.smtp.url !== '' && config.smtp.from === '') require('smtp.url', 'smtp.from')
-  const unavailable = [
-    ...(storage.kind === 's3' ? ['kind'] : []),
-    ...Object.entries(storage).flatMap(([key, value]) => (key.startsWith('s3_') && value ? [key] : [])),
-  ]
-  problems.push(...unavailable.map((key) => `${name(`storage.${key}`)}: this version stores documents in a folder only, not in S3`))
+  if (storage.kind === 's3') require('storage.kind', ...(storage.s3_bucket === '' ? ['storage.s3_bucket'] : []))
+  for (const [key, needed] of requiredByS3Settings)
+    if (!['', 'none'].includes(storage[key]) && storage[needed] === '') require(`storage.${key}`, `storage.${needed}`)
+  if (storage.s3_sse_kms_key_id !== '' && storage.s3_sse !== 'aws:kms') require('storage.s3_sse_kms_key_id', 'storage.s3_sse = "aws:kms"')
   if (config.metrics.enabled && config.metrics.listen === '') require('metrics.enabled', 'metrics.listen')
   if (server.tls_cert !== '' && server.tls_key === '') require('server.tls_cert', 'server.tls_key')
   if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
@@ -83,6 +82,13 @@ const requiredByAuthMethod = {
   client_secret_basic: ['issuer', 'client_id', 'client_secret'],
   private_key_jwt: ['issuer', 'client_id', 'client_private_key'],
 } as const
+
+/** Settings of the S3 store that need another one. */
+const requiredByS3Settings = [
+  ['s3_bucket', 's3_access_key_id'],
+  ['s3_access_key_id', 's3_secret_access_key'],
+  ['s3_secret_access_key', 's3_access_key_id'],
+] as const
 
 function oidcProblems({ issuer, client_private_key }: Config['oidc']): string[] {
   const problems: string[] = []

@@ -172,3 +172,9 @@ export function parseHostPort(text: string): { host: string; port: number } | nu
 export const isHostPort = (text: string): boolean => parseHostPort(text) !== null
 
 export const isKey32 = (text: string): boolean => Buffer.from(text, 'base64').length === 32 && /^[A-Za-z0-9+/_-]+=*$/.test(text)
+
+export const isBucketName = (text: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(text)
+
+/** Tells if text is a prefix of object keys without empty, `.` and `..` segments. */
+export const isKeyPrefix = (text: string): boolean =>
+  text.length <= 512 && /^[\w.-]+(\/[\w.-]+)*\/?$/.test(text) && !text.split('/').some((segment) => segment === '.' || segment === '..')

@@ -7,6 +7,6 @@ import type { FileStore } from '../../ports/file-store.ts'
 export const stores = {
   disk: async (config: Config): Promise<FileStore> => (await import('./disk.ts')).openDisk(config.storage),
   s3: async (): Promise<FileStore> => {
-    throw new ConfigError(['storage.kind: s3 is not available in this version'])
+    throw new ConfigError(['storage.kind: this version stores documents in a folder only, not in S3'])
   },
 } satisfies Record<Config['storage']['kind'], (config: Config) => Promise<FileStore>>

@@ -54,9 +54,6 @@ test('config check: 78 with every error for an invalid one', async () => {
 
 test('config check: 78 for what this version or this machine cannot do', async () => {
   const check = async (env: Record<string, string>) => (await runHere(['config', 'check'], { env })).stdout.trimEnd().split('\n')
-  expect(await check({ DMS_STORAGE_KIND: 's3', DMS_S3_BUCKET: 'scans' })).toEqual(
-    ['DMS_STORAGE_KIND', 'DMS_S3_BUCKET'].map((name) => `error\t${name}: this version stores documents in a folder only, not in S3`),
-  )
   const missing = join(folder, 'missing.pem')
   const files = { DMS_TLS_CERT: missing, DMS_TLS_KEY: missing, DMS_DATABASE_SSL_CA: missing, DMS_SOURCES_CA_FILE: missing }
   expect(await check({ ...files, DMS_BACKUP_KEY_FILE: missing })).toEqual(

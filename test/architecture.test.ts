@@ -178,6 +178,7 @@ describe('the nevers', () => {
     ['@cantoo/pdf-lib', /^src\/extract\/(pdfa|split)\//],
     ['zxing-wasm', /^src\/extract\/split\//],
     ['meilisearch', /^src\/search\/engines\//],
+    ['@opensearch-project/opensearch', /^src\/search\/engines\/opensearch\//],
     ['saxes', /^src\/sources\/http\//],
     ['aws4fetch', /^src\/sources\/s3\//],
     ['jose', /^src\/auth\//],

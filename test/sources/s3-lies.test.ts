@@ -2,7 +2,8 @@
 import type { ServerResponse } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimits } from '../../src/ports/source-type.ts'
-import { objectUrl, parseBucketUrl } from '../../src/sources/s3/bucket-url.ts'
+import { objectUrl } from '../../src/s3/urls.ts'
+import { parseBucketUrl } from '../../src/sources/s3/bucket-url.ts'
 import { openS3, s3 } from '../../src/sources/s3/s3.ts'
 import { type Handler, startLying } from '../support/servers/lying-server.ts'
 
@@ -71,8 +72,8 @@ describe('addresses', () => {
   test('an object has the name that was listed, encoded as signatures are', () => {
     const key = "a b/é+x/%2e%2e/!'()*;[x]~"
     const encoded = 'a%20b/%C3%A9%2Bx/%252e%252e/%21%27%28%29%2A%3B%5Bx%5D~'
-    expect(objectUrl(parseBucketUrl('http://h/bucket/'), key).href).toBe(`http://h/bucket/${encoded}`)
-    expect(objectUrl(parseBucketUrl('https://b.s3.amazonaws.com/'), key).href).toBe(`https://b.s3.amazonaws.com/${encoded}`)
+    expect(objectUrl(parseBucketUrl('http://h/bucket/').bucket, key).href).toBe(`http://h/bucket/${encoded}`)
+    expect(objectUrl(parseBucketUrl('https://b.s3.amazonaws.com/').bucket, key).href).toBe(`https://b.s3.amazonaws.com/${encoded}`)
   })
 
   test.each([

@@ -1,11 +1,14 @@
 /** Reads header values of responses, and maps statuses and transport errors to SourceFailure. */
 import type { Dispatcher } from 'undici'
 import { SourceFailure } from '../../ports/source-type.ts'
+import { InvalidXml } from '../../xml.ts'
 
 export type RawResponse = Dispatcher.ResponseData
+/** Response without its body. */
+type ResponseHead = Pick<RawResponse, 'statusCode' | 'headers'>
 
 /** Returns a header, the first one of several. */
-export function getHeader({ headers }: RawResponse, name: string): string | undefined {
+export function getHeader({ headers }: ResponseHead, name: string): string | undefined {
   const value = headers[name]
   return Array.isArray(value) ? value[0] : value
 }
@@ -20,6 +23,7 @@ export const isStorableTime = (time: number) => time > -62_135_596_800_000 && ti
 /** Converts any error into a SourceFailure. The message contains nothing sent by the server. */
 export function toSourceFailure(error: unknown): SourceFailure {
   if (error instanceof SourceFailure) return error
+  if (error instanceof InvalidXml) return new SourceFailure('SOURCE_PROTOCOL', error.message)
   const [inner] = error instanceof AggregateError ? error.errors : [error]
   const { code = '', name = '', cause } = (inner ?? {}) as { code?: string; name?: string; cause?: unknown }
   if (cause instanceof SourceFailure) return cause
@@ -47,7 +51,7 @@ export class ResponseFailure extends SourceFailure {
 }
 
 /** Returns the failure for a status. */
-export function toResponseFailure(raw: RawResponse): ResponseFailure {
+export function toResponseFailure(raw: ResponseHead): ResponseFailure {
   const status = raw.statusCode
   if (status === 401) return new ResponseFailure('SOURCE_UNAUTHORIZED', undefined, false)
   if (status === 403) return new ResponseFailure('SOURCE_FORBIDDEN', undefined, false)
@@ -60,7 +64,7 @@ export function toResponseFailure(raw: RawResponse): ResponseFailure {
 }
 
 /** Returns Retry-After in milliseconds: from seconds, or from a date relative to the server's clock. */
-export function parseRetryAfter(raw: RawResponse): number | null {
+export function parseRetryAfter(raw: ResponseHead): number | null {
   const value = getHeader(raw, 'retry-after') ?? ''
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1000
   const wait = Date.parse(value) - Date.parse(getHeader(raw, 'date') ?? '')

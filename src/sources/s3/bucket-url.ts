@@ -35,16 +35,6 @@ export function parseBucketUrl(address: string): BucketLocation {
   return { bucket: new URL(`/${first}`, url), prefix: joinPrefix(rest), region: normalizeRegion(region) }
 }
 
-/** Returns the URL of an object. Also encodes the characters that encodeURIComponent leaves alone and signatures do not. */
-export function objectUrl({ bucket }: BucketLocation, key: string): URL {
-  const encoded = key.split('/').map(encodeKey).join('/')
-  return new URL(`${bucket.origin}${bucket.pathname.replace(/\/$/, '')}/${encoded}`)
-}
-
-/** Percent-encodes text for signed paths and queries. */
-export const encodeKey = (text: string): string =>
-  encodeURIComponent(text).replace(/[!'()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
-
 const joinPrefix = (parts: readonly (string | undefined)[]): string =>
   parts
     .filter((part) => part !== undefined)

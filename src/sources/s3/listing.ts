@@ -1,11 +1,11 @@
 /** Lists a bucket page by page (ListObjectsV2). */
 
 import type { SourceEntry } from '../../ports/source-type.ts'
+import { type ListedObject, listUrl, parseListPage } from '../../s3/list-page.ts'
 import { type HttpClient, readResponse } from '../http/http-client.ts'
 import { isStorableTime, normalizeEtag } from '../http/responses.ts'
 import { isValidName, maxDepth, maxPathBytes, truncateForDisplay } from '../http/urls.ts'
-import { protocolFailure, readXml } from '../http/xml.ts'
-import { type BucketLocation, encodeKey } from './bucket-url.ts'
+import type { BucketLocation } from './bucket-url.ts'
 
 export interface Page {
   readonly entries: readonly SourceEntry[]
@@ -15,68 +15,26 @@ export interface Page {
   readonly nextToken: string | null
 }
 
-/** Keys per page, the maximum of the protocol. */
-const pageSize = 1000
-/** A page of 1,000 percent-encoded keys of 1,024 bytes has 4 MB. */
-const pageFormat = { root: 'ListBucketResult', label: 'an S3 list', maxBodyBytes: 16 << 20, maxChildLength: 64 << 10 }
-
 /** Requests the page of `token` and reads it completely. Throws SourceFailure. */
 export async function listPage(
   http: HttpClient,
   location: BucketLocation,
   { token, recursive, signal, maxAttempts = 3 }: { token: string | null; recursive: boolean; signal: AbortSignal; maxAttempts?: number },
 ): Promise<Page> {
-  const query = Object.entries({
-    'list-type': '2',
-    // Keys may contain control characters, which XML cannot represent.
-    'encoding-type': 'url',
-    'max-keys': String(pageSize),
-    prefix: location.prefix,
-    ...(recursive ? {} : { delimiter: '/' }),
-    ...(token === null ? {} : { 'continuation-token': token }),
-  })
-  const url = new URL(location.bucket)
-  url.search = query.map(([name, value]) => `${name}=${encodeKey(value)}`).join('&')
-  return readResponse(http, { method: 'GET', url, signal, maxAttempts }, ({ body }) => parsePage(body, location.prefix))
-}
-
-type ListedObject = Partial<Record<'Key' | 'Size' | 'ETag' | 'LastModified', string>>
-
-async function parsePage(body: AsyncIterable<Uint8Array>, prefix: string): Promise<Page> {
-  const objects: ListedObject[] = []
-  const summary: Partial<Record<string, string>> = {}
-  let current: Record<string, string> = {}
-  let firstFolder: string | null = null
-  await readXml(body, pageFormat, (path, text) => {
-    const [outer = '', inner] = path.split('/')
-    if (path === 'Contents') {
-      objects.push(current)
-      current = {}
-      if (objects.length > pageSize) throw protocolFailure(`The response has more than the requested ${pageSize} keys.`)
-    } else if (outer === 'Contents' && inner !== undefined) current[inner] ??= text
-    else if (path === 'CommonPrefixes/Prefix') firstFolder ??= text
-    else if (inner === undefined) summary[outer] = text
-  })
-  const isTruncated = summary.IsTruncated?.trim()
-  const next = summary.NextContinuationToken ?? ''
-  // A truncated list taken as complete would make files look removed.
-  if (isTruncated !== 'false' && (isTruncated !== 'true' || next === ''))
-    throw protocolFailure('The list has no valid IsTruncated and NextContinuationToken: does the server support ListObjectsV2?')
-  const isEncoded = summary.EncodingType?.trim() === 'url'
+  const url = listUrl(location.bucket, { prefix: location.prefix, token, ...(recursive ? {} : { delimiter: '/' }) })
+  const page = await readResponse(http, { method: 'GET', url, signal, maxAttempts }, ({ body }) => parseListPage(body))
   return {
-    entries: objects.map((one) => toEntry(one, prefix, isEncoded)).filter((entry) => entry !== null),
-    firstName: objects[0]?.Key ?? firstFolder,
-    nextToken: isTruncated === 'true' ? next : null,
+    entries: page.objects.map((one) => toEntry(one, location.prefix)).filter((entry) => entry !== null),
+    firstName: page.objects[0]?.sentKey ?? page.firstFolder,
+    nextToken: page.nextToken,
   }
 }
 
 /** Converts an object to an entry below the prefix; null for the prefix itself. */
-function toEntry({ Key = '', Size = '', ETag, LastModified = '' }: ListedObject, prefix: string, isEncoded: boolean): SourceEntry | null {
-  const key = isEncoded ? decodeKey(Key) : Key
-  if (key === null) return problem(Key, 'The name is not UTF-8.')
+function toEntry({ key, sentKey, size, etag, modifiedAtMs }: ListedObject, prefix: string): SourceEntry | null {
+  if (key === null) return problem(sentKey, 'The name is not UTF-8.')
   if (!key.startsWith(prefix) || key === '') return problem(key, 'The key is outside of the listed prefix.')
   const path = key.slice(prefix.length)
-  const size = /^\d{1,15}$/.test(Size) ? Number(Size) : null
   if (path === '') return null
   // Buckets have no directories; an empty object with a trailing slash stands for one.
   const isFolder = path.endsWith('/') && size === 0
@@ -86,23 +44,14 @@ function toEntry({ Key = '', Size = '', ETag, LastModified = '' }: ListedObject,
   if (Buffer.byteLength(path) > maxPathBytes) return problem(path, `The path is longer than ${maxPathBytes} bytes.`)
   if (parts.length > maxDepth + 1) return problem(path, `The path is deeper than ${maxDepth} folders.`)
   if (isFolder) return { kind: 'folder', path: parts.join('/'), etag: null, isPruned: false }
-  const time = Date.parse(LastModified)
-  return { kind: 'file', file: { path, size, etag: quoteEtag(ETag), modifiedAt: isStorableTime(time) ? new Date(time) : null } }
+  const modifiedAt = isStorableTime(modifiedAtMs) ? new Date(modifiedAtMs) : null
+  return { kind: 'file', file: { path, size, etag: quoteEtag(etag), modifiedAt } }
 }
 
 /** Quotes an etag as in the ETag header. */
 function quoteEtag(text: string | undefined): string | null {
   const tag = normalizeEtag(text?.trim())
   return tag === null || tag.startsWith('"') ? tag : `"${tag}"`
-}
-
-/** Decodes a key. Servers encode a space as `+` or `%20` and never leave a literal `+`. */
-function decodeKey(text: string): string | null {
-  try {
-    return decodeURIComponent(text.replaceAll('+', '%20'))
-  } catch {
-    return null
-  }
 }
 
 const problem = (path: string, message: string): SourceEntry => ({

@@ -7,11 +7,12 @@ import {
   type SourceLimits,
   type SourceType,
 } from '../../ports/source-type.ts'
+import { objectUrl } from '../../s3/urls.ts'
 import { openHttpClient } from '../http/http-client.ts'
 import { readBody } from '../http/read-body.ts'
 import { assertHostAllowed, type Guard } from '../http/ssrf-guard.ts'
 import { testServer } from '../http/test-server.ts'
-import { objectUrl, parseBucketUrl } from './bucket-url.ts'
+import { parseBucketUrl } from './bucket-url.ts'
 import { listPage } from './listing.ts'
 import { signatureAuth } from './signature-auth.ts'
 
@@ -59,7 +60,7 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
   return {
     walk: (options) => walk(options),
     read: async (file, signal) => {
-      const url = objectUrl(location, location.prefix + file.path)
+      const url = objectUrl(location.bucket, location.prefix + file.path)
       const condition = file.etag === null ? undefined : { 'if-match': file.etag }
       const body = await readBody(http, url, file, limits.maxFileBytes, signal, condition)
       // Listings have milliseconds, headers seconds with varying rounding.

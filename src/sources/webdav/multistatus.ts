@@ -1,6 +1,7 @@
 /** Parses PROPFIND responses (RFC 4918, 13) as a stream. A response may hold 100,000 entries. */
+
+import { InvalidXml, readXml } from '../../xml.ts'
 import { isStorableTime, normalizeEtag } from '../http/responses.ts'
-import { protocolFailure, readXml } from '../http/xml.ts'
 
 export interface DavResource {
   /** as sent */
@@ -30,7 +31,7 @@ const properties = new Map([
 ])
 type Properties = Partial<Record<string, string>>
 
-/** Parses a response to its end. Throws SourceFailure SOURCE_PROTOCOL for anything but a complete multistatus. */
+/** Parses a response to its end. Throws InvalidXml for anything but a complete multistatus. */
 export function readMultistatus(
   body: AsyncIterable<Uint8Array>,
   contentType: string,
@@ -43,7 +44,7 @@ export function readMultistatus(
     else if (path === 'response/status') response.ownStatus = text
     else if (path === 'response/propstat/status') propstat.status = text
     else if (path === 'response/propstat') {
-      if (++response.propstats > maxPropstats) throw protocolFailure('The response has an entry with too many statuses.')
+      if (++response.propstats > maxPropstats) throw new InvalidXml('The response has an entry with too many statuses.')
       const status = parseStatus(propstat.status)
       if (isSuccess(status)) Object.assign(response.properties, propstat.properties)
       response.status = isSuccess(status) ? 200 : response.status || status

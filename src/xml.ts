@@ -1,8 +1,10 @@
 /** Parses XML responses as a stream. The server is untrusted: sizes and depth are limited, and DOCTYPE and entities are refused. */
 import { SaxesParser } from 'saxes'
-import { SourceFailure } from '../../ports/source-type.ts'
 
 const maxDepth = 64
+
+/** A response is not what its format requires. The message contains nothing sent by the server. */
+export class InvalidXml extends Error {}
 
 export interface XmlFormat {
   /** local name of the root element */
@@ -18,7 +20,7 @@ export interface XmlFormat {
 
 /**
  * Reads a body to its end. Calls `onElement` at the end of each element with its path below the root (local names joined with `/`), its text
- * ('' for an element with others inside) and its namespace. Throws SourceFailure SOURCE_PROTOCOL for anything but one complete root element.
+ * ('' for an element with others inside) and its namespace. Throws InvalidXml for anything but one complete root element.
  */
 export async function readXml(
   body: AsyncIterable<Uint8Array>,
@@ -30,7 +32,7 @@ export async function readXml(
   let isComplete = false
   /** parser position at the end of the last child of the root */
   let childStart = 0
-  const wrongFormat = () => protocolFailure(`The response is not ${format.label}.`)
+  const wrongFormat = () => new InvalidXml(`The response is not ${format.label}.`)
   const addText = (text: string) => {
     const current = openElements.at(-1)
     if (current && openElements.length > 1) current.text += text
@@ -39,7 +41,7 @@ export async function readXml(
   parser.on('opentag', ({ local }) => {
     const outer = openElements.at(-1)
     if (!outer && local !== format.root) throw wrongFormat()
-    if (openElements.length === maxDepth) throw protocolFailure('The response is nested too deeply.')
+    if (openElements.length === maxDepth) throw new InvalidXml('The response is nested too deeply.')
     if (outer) outer.hasInner = true
     openElements.push({ path: outer ? (outer.path === '' ? local : `${outer.path}/${local}`) : '', text: '', hasInner: false })
   })
@@ -53,17 +55,17 @@ export async function readXml(
   parser.on('text', addText)
   parser.on('cdata', addText)
   parser.on('doctype', (doctype) => {
-    throw /^\s*html\b/i.test(doctype) ? wrongFormat() : protocolFailure('The response has a DOCTYPE.')
+    throw /^\s*html\b/i.test(doctype) ? wrongFormat() : new InvalidXml('The response has a DOCTYPE.')
   })
   parser.on('error', () => {
-    throw openElements.length === 0 && !isComplete ? wrongFormat() : protocolFailure('The response is not well-formed XML.')
+    throw openElements.length === 0 && !isComplete ? wrongFormat() : new InvalidXml('The response is not well-formed XML.')
   })
   for await (const text of decodeText(body, format)) {
     parser.write(text)
     if (parser.position - childStart > format.maxChildLength)
-      throw protocolFailure(`The response has an entry of more than ${format.maxChildLength >> 10} KiB.`)
+      throw new InvalidXml(`The response has an entry of more than ${format.maxChildLength >> 10} KiB.`)
   }
-  if (!isComplete) throw openElements.length > 0 ? protocolFailure('The response is incomplete.') : wrongFormat()
+  if (!isComplete) throw openElements.length > 0 ? new InvalidXml('The response is incomplete.') : wrongFormat()
   parser.close()
 }
 
@@ -75,7 +77,7 @@ async function* decodeText(body: AsyncIterable<Uint8Array>, { maxBodyBytes, cont
   try {
     for await (const bytes of body) {
       total += bytes.length
-      if (total > maxBodyBytes) throw protocolFailure(`The response is larger than ${maxBodyBytes >> 20} MiB.`)
+      if (total > maxBodyBytes) throw new InvalidXml(`The response is larger than ${maxBodyBytes >> 20} MiB.`)
       decoder ??= new TextDecoder(detectEncoding(bytes, contentType), { fatal: true })
       const text = decoder.decode(bytes, { stream: true })
       // Some scripts send empty lines before the XML declaration, which XML forbids.
@@ -86,7 +88,7 @@ async function* decodeText(body: AsyncIterable<Uint8Array>, { maxBodyBytes, cont
     yield decoder?.decode() ?? ''
   } catch (error) {
     if (error instanceof RangeError || (error as NodeJS.ErrnoException).code === 'ERR_ENCODING_INVALID_ENCODED_DATA')
-      throw protocolFailure('The encoding of the response cannot be read.')
+      throw new InvalidXml('The encoding of the response cannot be read.')
     throw error
   }
 }
@@ -100,5 +102,3 @@ function detectEncoding(start: Uint8Array, contentType: string): string {
   )
   return /;\s*charset\s*=\s*"?([\w-]+)/i.exec(contentType)?.[1] ?? declared?.[1] ?? 'utf-8'
 }
-
-export const protocolFailure = (message: string) => new SourceFailure('SOURCE_PROTOCOL', message)

@@ -15,6 +15,7 @@ import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { report } from './report/figure.ts'
 
 const run = promisify(execFile)
 const kinds = ['dms', 'dms unlimited', 'bare pool', 'bare lane'] as const
@@ -65,6 +66,9 @@ try {
     const cells = [dms, unlimited, pool, lane].flatMap(({ rate, p99, cpu }) => [rate.toFixed(0), p99.toFixed(1), cpu.toFixed(0)])
     const ratios = [dms.rate / pool.rate, dms.rate / lane.rate].map((ratio) => ratio.toFixed(2))
     console.log([request, ...cells, ...ratios, `${(100 * (1 - dms.rate / unlimited.rate)).toFixed(1)} %`].join('\t'))
+    const peers = (of: (figure: Figure) => number) => ({ 'bare handler, pool': of(pool), 'bare handler, same connection': of(lane) })
+    report({ measure: request, unit: 'requests/s', value: dms.rate, peers: peers(({ rate }) => rate), better: 'higher' })
+    report({ measure: request, unit: 'µs of CPU', value: dms.cpu, peers: peers(({ cpu }) => cpu), better: 'lower' })
     console.log(
       `\tCPU of dms: ${(dms.cpu / pool.cpu).toFixed(2)} of pool, ${(dms.cpu / lane.cpu).toFixed(2)} of lane, limiter ${(100 * (1 - unlimited.cpu / dms.cpu)).toFixed(1)} %`,
     )

@@ -17,6 +17,7 @@ import Table from 'cli-table3'
 import { processTree } from '../test/support/processes/process-tree.ts'
 import { bareEnvironment, executable } from '../test/support/processes/run.ts'
 import { startServed } from '../test/support/servers/served.ts'
+import { report } from './report/figure.ts'
 import { makeWords, seeded } from './search-corpus.ts'
 
 const { values } = parseArgs({
@@ -132,6 +133,7 @@ async function addRow(name: string, startMs: number, pid: number | null, work: (
   const seconds = (performance.now() - startMs) / 1000
   const megabytes = (of: number) => (of === 0 ? '' : (of / 1e6).toFixed(0))
   table.push([name, seconds.toFixed(1), (documents / seconds).toFixed(0), megabytes(peaks.command), megabytes(peaks.server)])
+  report({ measure: name, unit: 'documents/s', value: documents / seconds, better: 'higher' })
   console.log(`${name}: ${seconds.toFixed(1)} s`)
 }
 

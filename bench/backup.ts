@@ -17,6 +17,7 @@ import { loadConfig } from '../src/config/load.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
 import { bareEnvironment, executable } from '../test/support/processes/run.ts'
+import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
   options: { documents: { type: 'string', default: '100000' }, folder: { type: 'string', default: tmpdir() } },
@@ -34,6 +35,8 @@ try {
   const table = new Table({ head: [`${documents} documents`, 'seconds', 'MB/s', 'memory until a tenth, MB', 'a half', 'the end'] })
   const row = async (name: string, args: string[], size: () => Promise<number>) => {
     const { seconds, peaks } = await measured(args)
+    report({ measure: name, unit: 'documents/s', value: documents / seconds, better: 'higher' })
+    report({ measure: `${name}, memory`, unit: 'MB', value: (peaks.at(-1) ?? 0) / 1e6, better: 'lower' })
     table.push([name, seconds.toFixed(1), ((await size()) / 1e6 / seconds).toFixed(0), ...peaks.map((bytes) => (bytes / 1e6).toFixed(0))])
   }
   const size = async () => (await stat(archive)).size

@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
   options: {
@@ -66,6 +67,7 @@ try {
     const [ms, cpuMs] = [median(runs.map((one) => one.ms)), median(runs.map((one) => one.cpuMs))]
     const leastMs = Math.min(...runs.map((one) => one.ms))
     const figures = `${format(ms)} ms (least ${format(leastMs)})  CPU ${format(cpuMs)} ms  ${(ms / bareMs).toFixed(2)} of bare Node`
+    if (name !== 'node -e 0') report({ measure: name, unit: 'ms', value: ms, peers: { 'node -e 0': bareMs }, better: 'lower' })
     console.log(`${name.padEnd(26)} ${figures}   ${loaded.join(', ')}`)
     const unwanted = name === 'dms documents list' ? [] : loaded.filter((one) => heavy.includes(one))
     if (unwanted.length > 0) throw new Error(`${name} loads ${unwanted.join(', ')}`)

@@ -14,6 +14,7 @@ import { gunzipSync } from 'node:zlib'
 import { distance } from 'fastest-levenshtein'
 import { findOcr } from '../src/ocr/languages.ts'
 import { answers, cores, layDown, ocrmypdf, ours, type Program, plainTesseract, type Reading, type Stack } from './ocr-programs.ts'
+import { report } from './report/figure.ts'
 import { makeScans, variants } from './scans.ts'
 
 const { values } = parseArgs({ options: { pages: { type: 'string', default: '12' }, rounds: { type: 'string', default: '3' } } })
@@ -82,10 +83,31 @@ async function showRates(programs: Programs): Promise<void> {
   const rows = Object.keys(programs).map((name) => [name, { '300 dpi scans': shown(name, 300), '200 dpi scans': shown(name, 200) }])
   console.log('\nPages a minute, clean scans, each round (and for each minute of one core, median)')
   console.table(Object.fromEntries(rows))
+  reportRates(rates)
   showRatios(rates)
 }
 
 type Rates = Map<string, Reading[]>
+
+function reportRates(rates: Rates): void {
+  for (const dpi of [300, 200]) {
+    const rate = (name: string, of: (reading: Reading) => number) => median((rates.get(`${name}, ${dpi}`) ?? []).map(of))
+    const peers = (names: Readonly<Record<string, string>>, of: (reading: Reading) => number) =>
+      Object.fromEntries(Object.entries(names).flatMap(([name, shown]) => (rates.has(`${name}, ${dpi}`) ? [[shown, rate(name, of)]] : [])))
+    for (const [models, engine] of ['fast', 'best_int'].flatMap((models) =>
+      ['native', 'tesseract.js'].map((engine) => [models, engine] as const),
+    )) {
+      const name = `${engine}, ${models}`
+      if (!rates.has(`${name}, ${dpi}`)) continue
+      const beside = { [`plain, ${models}`]: 'tesseract', 'ocrmypdf --jobs 2': 'ocrmypdf' }
+      const byClock = ({ pagesPerMinute }: Reading) => pagesPerMinute
+      const byCpu = ({ pagesPerCpuMinute }: Reading) => pagesPerCpuMinute
+      const measure = `${name}, ${dpi} dpi`
+      report({ measure, unit: 'pages/min', value: rate(name, byClock), peers: peers(beside, byClock), better: 'higher' })
+      report({ measure, unit: 'pages/CPU min', value: rate(name, byCpu), peers: peers(beside, byCpu), better: 'higher' })
+    }
+  }
+}
 
 /** Medians of the ratios of each round. */
 function showRatios(rates: Rates): void {

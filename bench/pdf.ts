@@ -16,6 +16,7 @@ import { openLog } from '../src/log/log.ts'
 import { recall } from '../test/corpus/words.ts'
 import { pdf } from '../test/support/data/pdf-file.ts'
 import { answers, cpuTime } from './ocr-programs.ts'
+import { report } from './report/figure.ts'
 import { seeded } from './search-corpus.ts'
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { worst: { type: 'string', default: '10' } } })
@@ -67,8 +68,12 @@ async function compare(files: readonly string[]): Promise<void> {
     if (hasPdftotext) rows.push({ path, ...recall(text, own.text) })
   }
   say(`${files.length} files, ${totals.pages} pages, ${totals.ocrPages} for OCR; processor time ${(totals.ours / 1000).toFixed(2)} s`)
+  const msOfPage = totals.ours / totals.pages
+  const peers: Record<string, number> = hasPdftotext ? { pdftotext: totals.pdftotext / totals.pages } : {}
+  report({ measure: 'page', unit: 'ms of CPU', value: msOfPage, peers, better: 'lower' })
   if (!hasPdftotext) return
   const [found, written] = [sum(rows.map((row) => row.found)), sum(rows.map((row) => row.written))]
+  report({ measure: 'words read', unit: 'words', value: found, peers: { pdftotext: written }, better: 'higher' })
   say(`words of pdftotext that are read: ${(found / written).toFixed(4)} of ${written}`)
   say(
     `processor time of pdftotext: ${(totals.pdftotext / 1000).toFixed(2)} s; ours is ${(totals.ours / totals.pdftotext).toFixed(2)} of it`,

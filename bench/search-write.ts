@@ -16,6 +16,7 @@ import { loadConfig } from '../src/config/load.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
 import { cpuOf, database } from './processor.ts'
+import { report } from './report/figure.ts'
 import { makeWords, seeded } from './search-corpus.ts'
 
 const { values } = parseArgs({
@@ -51,6 +52,14 @@ try {
   )
   const wal = (await walBytes(app)) - before
   const index = await indexBytes(app)
+  report({ measure: 'documents indexed', unit: 'documents/s', value: documents / seconds, better: 'higher' })
+  report({ measure: 'WAL, multiple of the text', unit: '×', value: wal / bytes, better: 'lower' })
+  report({ measure: 'index, multiple of the text', unit: '×', value: index / bytes, better: 'lower' })
+  for (const [place, each] of [
+    ['worker', milliseconds[0]],
+    ['PostgreSQL', milliseconds[1]],
+  ] as const)
+    report({ measure: `CPU of a document, ${place}`, unit: 'ms', value: Number(each), better: 'lower' })
   console.log(
     `${documents} documents, ${(bytes / 1e6).toFixed(0)} MB of text: ${(documents / seconds).toFixed(0)} documents/s, ${milliseconds[0]} ms of processors each here and ${milliseconds[1]} ms in the database; ` +
       `WAL ${(wal / 1e6).toFixed(0)} MB, ${(wal / bytes).toFixed(1)} times the text; index ${(index / 1e6).toFixed(0)} MB, ${(index / bytes).toFixed(2)} times`,

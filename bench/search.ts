@@ -23,6 +23,7 @@ import { reindex } from '../src/search/reindex.ts'
 import type { SearchResults } from '../src/search/search.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
 import { listen } from '../src/server/listen.ts'
+import { report } from './report/figure.ts'
 import { labels, makeDocuments, makeWords, owners, seeded } from './search-corpus.ts'
 import { measureMeilisearch } from './search-meilisearch.ts'
 import { type Judged, judge } from './search-quality.ts'
@@ -244,8 +245,11 @@ async function index(app: App): Promise<void> {
     select coalesce(sum(pg_total_relation_size(oid)), 0)::float8 as bytes from pg_class where relkind = 'r' and relname like 'search%'`.execute(
     app.db,
   )
+  const bytes = rows[0]?.bytes ?? 0
+  report({ measure: 'reindex', unit: 'documents/s', value: documents / took, better: 'higher' })
+  report({ measure: 'index of a document', unit: 'kB', value: bytes / 1e3 / documents, better: 'lower' })
   console.log(
-    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(most / 1e6).toFixed(0)} MB of memory, ${(processorTime() - before).toFixed(0)} s of processors; the index has ${((rows[0]?.bytes ?? 0) / 1e6).toFixed(0)} MB`,
+    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(most / 1e6).toFixed(0)} MB of memory, ${(processorTime() - before).toFixed(0)} s of processors; the index has ${(bytes / 1e6).toFixed(0)} MB`,
   )
 }
 
@@ -368,12 +372,11 @@ async function measure(kinds: readonly [string, Request[]][], ask: (request: Req
     }
     const each = (((processorTime() - used) * 1000) / requests.length / bestOf).toFixed(1)
     times.sort((one, other) => one.ms - other.ms)
-    const at = (share: number) => (times[Math.min(times.length - 1, Math.floor(times.length * share))]?.ms ?? Number.NaN).toFixed(1)
+    const at = (share: number) => times[Math.min(times.length - 1, Math.floor(times.length * share))]?.ms ?? Number.NaN
+    report({ measure: name, unit: 'ms', value: at(0.5), p95: at(0.95), better: 'lower' })
     table.push([
       name,
-      at(0.5),
-      at(0.95),
-      at(1),
+      ...[0.5, 0.95, 1].map((share) => at(share).toFixed(1)),
       each,
       (found / requests.length).toFixed(0),
       `${Math.round((100 * capped) / requests.length)} %`,

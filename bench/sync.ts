@@ -30,6 +30,7 @@ import { bareEnvironment, executable, findProgram } from '../test/support/proces
 import { type Served, startServed } from '../test/support/servers/served.ts'
 import { handOver, hasWebdavServer, startWebdav, type WebdavServerName } from '../test/support/servers/webdav-servers.ts'
 import { cpuOf, database } from './processor.ts'
+import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
   options: {
@@ -125,6 +126,16 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
       const own = of(name, value)
       return [shown(own, 3), shown(own / of('bare', value), 2)]
     })
+    if (name === 'dms')
+      for (const [measure, value] of Object.entries(columns)) {
+        const peers = Object.fromEntries(
+          [
+            ['bare loop', of('bare', value)],
+            ['rclone', of('rclone', value)],
+          ].filter(([, seconds]) => !Number.isNaN(seconds)),
+        )
+        report({ measure: `${files} files, ${measure}`, unit: 's', value: of('dms', value), peers, better: 'lower' })
+      }
     table.push([name, ...cells, shown(of(name, ({ again }) => again) / of('rclone', ({ again }) => again), 2)])
   }
   console.log(table.toString())

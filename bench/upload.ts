@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { processTree } from '../test/support/processes/process-tree.ts'
+import { report } from './report/figure.ts'
 import { dd, dms, rawServer, type Way } from './upload-ways.ts'
 
 const { values } = parseArgs({
@@ -62,6 +63,9 @@ async function showLarge(): Promise<void> {
     const memory = before > 0 ? [before, peak, peak - before].map((bytes) => (bytes / 1e6).toFixed(0)) : ['', '', '']
     table.push([name, all.map((put) => rate(put).toFixed(0)).join(' '), median(all.map(rate)).toFixed(0), ratio.toFixed(2), ...memory])
   }
+  const rates = (name: string) => median((puts.get(name) ?? []).map(rate))
+  const peers = { 'bare handler': rates('bare node:http'), dd: rates('dd') }
+  report({ measure: `a file of ${values.size} MB`, unit: 'MB/s', value: rates('dms'), peers, better: 'higher' })
   console.log(table.toString())
   console.log('wanted of dms: at least 0.6 of dd (median of the ratios of each round), and memory that grows by less than 100 MB')
 }
@@ -69,6 +73,7 @@ async function showLarge(): Promise<void> {
 /** For information. */
 async function showMany(): Promise<void> {
   const table = new Table({ head: ['', '10 × 50 MB, MB/s', '400 × 10 kB, 16 at once, files/s'] })
+  const rates = new Map<string, { medium: number; small: number }>()
   for (const [name, way] of Object.entries(ways)) {
     const medium = await measured(way, async () => {
       for (let file = 0; file < 10; file++) await way.put(50e6)
@@ -80,8 +85,13 @@ async function showMany(): Promise<void> {
     }
     const small = await measured(way, () => Promise.all(Array.from({ length: 16 }, () => inARow(25, () => way.put(10_000)))))
     await way.settle()
+    rates.set(name, { medium: 500 / medium.seconds, small: 400 / small.seconds })
     table.push([name, (500 / medium.seconds).toFixed(0), (400 / small.seconds).toFixed(0)])
   }
+  const [ours, bare] = [rates.get('dms')!, rates.get('bare node:http')!]
+  report({ measure: '10 files of 50 MB', unit: 'MB/s', value: ours.medium, peers: { 'bare handler': bare.medium }, better: 'higher' })
+  const small = '400 files of 10 kB, 16 at once'
+  report({ measure: small, unit: 'files/s', value: ours.small, peers: { 'bare handler': bare.small }, better: 'higher' })
   console.log(table.toString())
 }
 

@@ -22,6 +22,7 @@ import { publish } from '../src/events.ts'
 import { openLog } from '../src/log/log.ts'
 import { processTree } from '../test/support/processes/process-tree.ts'
 import { startServed } from '../test/support/servers/served.ts'
+import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
   options: {
@@ -182,9 +183,11 @@ function show(before: number, open: number, phases: readonly Phase[]): void {
   for (const { name, delays, sent, seconds, resident } of phases) {
     const sorted = delays.toSorted((a, b) => a - b)
     const at = (share: number) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN).toFixed(1)
+    report({ measure: `event to ${total} sockets, ${name}`, unit: 'ms', value: Number(at(0.5)), p95: Number(at(0.95)), better: 'lower' })
     table.push([name, (sent / seconds).toFixed(0), (delays.length / seconds).toFixed(0), at(0.5), at(0.99), at(1), megabytes(resident)])
   }
   console.log(table.toString())
+  report({ measure: 'memory of a socket', unit: 'kB', value: (open - before) / total / 1000, better: 'lower' })
   console.log(`a socket costs the server ${((open - before) / total / 1000).toFixed(0)} kB`)
 }
 

@@ -1,8 +1,11 @@
 /** Checks README and docs/: commands parse, links lead to files and headings. */
+import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { readdir, readFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { commandLines, parseWords } from '../support/processes/command-line.ts'
 
@@ -72,4 +75,22 @@ test('every command line of the documentation parses', async () => {
     if (problem !== null) refused.push(`dms ${words.join(' ')}: ${problem}`)
   }
   expect(refused).toEqual([])
+})
+
+test('docs/benchmarks.md and docs/scaling.md show the results in docs/benchmarks.json', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-docs-'))
+  try {
+    const names = ['benchmarks.json', 'benchmarks.md', 'scaling.md']
+    for (const name of names) await copyFile(join(root, 'docs', name), join(folder, name))
+    const run = promisify(execFile)
+    await run(process.execPath, [join(root, 'bench/report.ts'), '--render', '--to', folder])
+    await run(process.execPath, [join(root, 'bench/scaling.ts'), '--docs', folder])
+    for (const name of names)
+      expect(await readFile(join(folder, name), 'utf8'), name).toBe(await readFile(join(root, 'docs', name), 'utf8'))
+    const plots = await readdir(join(folder, 'benchmarks'))
+    expect(await readdir(join(root, 'docs/benchmarks'))).toEqual(plots)
+    expect(plots.length).toBeGreaterThan(0)
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
 })

@@ -3,7 +3,7 @@ import type { Config } from './config/schema.ts'
 import type { Database, Db } from './db/pool.ts'
 import type { Log } from './log/log.ts'
 import type { DocumentReader } from './ports/document-reader.ts'
-import type { FileStore } from './ports/file-store.ts'
+import type { FileStore, Stores } from './ports/file-store.ts'
 import type { EncryptedTokens, IdentityProvider, PasswordHasher, Tokens } from './ports/identity-provider.ts'
 import type { Mailer } from './ports/mailer.ts'
 import type { InstalledOcr } from './ports/ocr-engine.ts'
@@ -17,7 +17,9 @@ export interface App {
   readonly reads: Db
   /** opens single connections, for LISTEN and locks */
   readonly database: Database
+  /** reads from all document stores of this archive, and writes to the primary */
   readonly files: FileStore
+  readonly stores: Stores
   readonly search: SearchEngine
   /** null: OCR is disabled */
   readonly ocr: InstalledOcr | null

@@ -12,9 +12,10 @@ import { type Address, openDatabase } from './db/pool.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError, NoData } from './errors.ts'
 import { openReader } from './extract/process/reader-pool.ts'
+import { openPrimary, openStores } from './files/open-stores.ts'
 import { claimDataFolder, readStoreId, rejectUnfinishedRestore } from './files/restore-marker.ts'
 import { checkStoreMarker, storeFolder } from './files/store-marker.ts'
-import { stores } from './files/stores/registry.ts'
+import { recordUse } from './files/used-stores.ts'
 import type { Log } from './log/log.ts'
 import { findOcr } from './ocr/languages.ts'
 import type { DocumentReader } from './ports/document-reader.ts'
@@ -54,8 +55,9 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     if (!creates) await requireFolder(config.data_dir)
     const storage = { ...config.storage, path: storeFolder(config) }
     if (storage.kind === 'disk') await checkStoreMarker(db, storage.path, creates)
-    const files = await stores[storage.kind]({ ...config, storage })
-    closers.push(() => files.close())
+    await recordUse(db, storage.kind).catch((err) => log.warn({ err }, 'cannot record the use of the document store'))
+    const { files, stores, close: closeStores } = await openStores({ ...config, storage }, db)
+    closers.push(closeStores)
     const ocr = config.ocr.enabled
       ? await findOcr({ ...config.ocr, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null
@@ -76,6 +78,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       reads: database.reads,
       database,
       files,
+      stores,
       search,
       ocr,
       reader,
@@ -116,9 +119,11 @@ export async function openInstallation(
     // Nothing is created while the database is down.
     await sql`select`.execute(database.db)
     if (!access.creates && storage.kind === 'disk') await requireFolder(storage.path)
-    const files = await stores[storage.kind]({ ...config, storage })
-    const close = () => files.close().then(() => database.close())
-    return { config: { ...config, storage }, log, database, files, close }
+    const settings = { ...config, storage }
+    // A restore fills the primary store, and there is no schema yet that the other one could be recorded in.
+    const { files, close: closeStores } = access.creates ? await openPrimary(settings) : await openStores(settings, database.db)
+    const close = () => closeStores().then(() => database.close())
+    return { config: settings, log, database, files, close }
   } catch (error) {
     await database.close()
     throw error

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
 import { ConfigError, NoData } from '../errors.ts'
+import { isUsed } from './used-stores.ts'
 
 /** Returns the folder of a document store of kind `disk`. */
 export const storeFolder = ({ storage, data_dir }: Pick<Config, 'storage' | 'data_dir'>): string => storage.path || join(data_dir, 'files')
@@ -24,10 +25,11 @@ export async function checkStoreMarker(db: Db, folder: string, creates: boolean)
     throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${storeId})`])
   if (!storeId && marker)
     throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, this database is new)`])
-  if (storeId && (await hasStoredFiles(db))) {
+  const isUnused = (await isUsed(db, 's3')) && !(await isUsed(db, 'disk'))
+  if (storeId && !isUnused && (await hasStoredFiles(db))) {
     throw new ConfigError([`storage.path ${folder} has no ${markerName}, but the database has documents: is the folder not mounted?`])
   }
-  if (storeId && !creates) throw new NoData(folder)
+  if (storeId && !isUnused && !creates) throw new NoData(folder)
   const id = storeId ?? (await createStoreId(db))
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const handle = await open(path, 'w', 0o600)

@@ -36,7 +36,7 @@ export interface StagedFile {
 export interface FileStore {
   /**
    * Stages `source` in constant memory. Throws AppError PAYLOAD_TOO_LARGE beyond `maxSize` bytes. A failure leaves nothing behind.
-   * `generation` is part of the address; by default it is random.
+   * `generation` is part of the address; by default it is random, and '' makes an address of the SHA-256 alone.
    */
   stage(source: AsyncIterable<Uint8Array>, maxSize: number, generation?: string): Promise<StagedFile>
   /** Opens a file, or a range with inclusive offsets. Throws FileMissing. */
@@ -49,7 +49,7 @@ export interface FileStore {
   size(address: string): Promise<number | null>
   /** Removes a file. Has no effect on a missing one. */
   remove(address: string): Promise<void>
-  /** Lists all files by address in bounded memory. Concurrent changes may be included or not. A folder that cannot be read is skipped if there is `onUnreadable`, else an error. */
+  /** Lists all files in order of address, in bounded memory. Concurrent changes may be included or not. A folder that cannot be read is skipped if there is `onUnreadable`, else an error. */
   list(
     onUnreadable?: (location: string) => void,
   ): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
@@ -61,6 +61,8 @@ export interface FileStore {
   writeDerived(key: DerivedKey, name: string, bytes: Uint8Array): Promise<void>
   /** Removes the derived files of these bytes for all owners. */
   removeDerived(sha256: string): Promise<void>
+  /** Lists all derived files in bounded memory. */
+  listDerived(): AsyncIterable<DerivedFile>
   /** Lists files whose upload ended between commit() and confirm(). The database may not refer to them. */
   listUncommitted(): Promise<{ readonly address: string; remove(): Promise<void> }[]>
   /** Throws if the store is not writable (not mounted, read-only, full). */
@@ -73,6 +75,28 @@ export interface DerivedKey {
   readonly sha256: string
   /** Id of a user. */
   readonly ownerId: string
+}
+
+export interface DerivedFile {
+  readonly key: DerivedKey
+  readonly name: string
+  readonly size: number
+}
+
+/** Kinds of document stores, as in `storage.kind`. */
+export type StoreKind = 'disk' | 's3'
+
+/** The document stores of an archive: new files go to the primary, and a migration moves files from the other one. */
+export interface Stores {
+  readonly primary: StoreKind
+  /** Opens a store; null if the archive has none of this kind. Throws AppError STORAGE_UNAVAILABLE. */
+  open(kind: StoreKind): Promise<FileStore | null>
+  /** Opens a store for a migration to it, and creates it if necessary. Throws AppError STORAGE_UNAVAILABLE, ConfigError. */
+  create(kind: StoreKind): Promise<FileStore>
+  /** Records that a store has no files any more, so that it need not be available. */
+  retire(kind: StoreKind): Promise<void>
+  /** Returns the location of a store for administrators: a folder or a URL; null if it is not configured. */
+  locate(kind: StoreKind): string | null
 }
 
 /** The store has no file at an address. */

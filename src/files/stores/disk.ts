@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { AppError } from '../../errors.ts'
 import { coalesceFlushes, flushFolder } from '../../flush-folder.ts'
-import { addressPattern, FileMissing, type FileStore } from '../../ports/file-store.ts'
-import { checkAddress, derivedFolder, derivedName, newGeneration, pathOf } from '../address.ts'
+import { addressPattern, type DerivedFile, FileMissing, type FileStore } from '../../ports/file-store.ts'
+import { checkAddress, derivedFolder, derivedName, newGeneration, parseDerivedName, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
 import { type CommitMarker, openStaging, type StagedBytes, type Staging, toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
@@ -96,6 +96,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       }
     },
     removeDerived: (sha256) => rm(derivedFolder(root, sha256), { recursive: true, force: true }),
+    listDerived: () => listDerived(root),
     listUncommitted: () => staging.listAbandoned(),
     check,
     close: async () => {},
@@ -117,6 +118,20 @@ export async function* listFiles(root: string, onUnreadable?: (location: string)
       for (const address of await within(folder, addressPattern)) {
         const stats = await stat(join(folder, address)).catch(undefinedIfMissing)
         if (stats) yield { address, size: stats.size, modifiedAt: stats.mtime }
+      }
+    }
+  }
+}
+
+/** Yields all derived files: `.derived/ab/<sha256>/<owner>_<name>`. */
+async function* listDerived(root: string): AsyncGenerator<DerivedFile> {
+  const folder = join(root, '.derived')
+  for (const first of await readdir(folder).catch(emptyIfNoFolder)) {
+    for (const sha256 of await readdir(join(folder, first)).catch(emptyIfNoFolder)) {
+      for (const file of await readdir(join(folder, first, sha256)).catch(emptyIfNoFolder)) {
+        const derived = parseDerivedName(file)
+        const stats = await stat(join(folder, first, sha256, file)).catch(undefinedIfMissing)
+        if (derived && stats) yield { key: { sha256, ownerId: derived.ownerId }, name: derived.name, size: stats.size }
       }
     }
   }
@@ -159,7 +174,7 @@ const throwMissing =
   }
 
 function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext): Awaited<ReturnType<FileStore['stage']>> {
-  const address = checkAddress(`${staged.sha256}.${generation}`)
+  const address = checkAddress(generation === '' ? staged.sha256 : `${staged.sha256}.${generation}`)
   const comparisons = new Map<string, Promise<boolean>>()
   let marker: CommitMarker | null = null
   let isNamed = false

@@ -1,0 +1,84 @@
+/** The document stores of this archive. A store that once received files stays recorded in the database until it is retired. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Config } from '../config/schema.ts'
+import type { Db } from '../db/pool.ts'
+import { AppError, ConfigError } from '../errors.ts'
+import type { FileStore, StoreKind, Stores } from '../ports/file-store.ts'
+import { checkStoreMarker, loadStoreId, markerName } from './store-marker.ts'
+import { stores as openers } from './stores/registry.ts'
+import { withSecondary } from './stores/secondary.ts'
+import { forgetUse, isUsed, recordUse } from './used-stores.ts'
+
+export interface OpenedStores {
+  /** reads from all stores, and writes to the primary */
+  readonly files: FileStore
+  readonly stores: Stores
+  close(): Promise<void>
+}
+
+const otherKind = { disk: 's3', s3: 'disk' } as const satisfies Record<StoreKind, StoreKind>
+
+/** Opens the primary store alone. Throws ConfigError. */
+export async function openPrimary(config: Config): Promise<Omit<OpenedStores, 'stores'>> {
+  const files = await openers[config.storage.kind](config)
+  return { files, close: () => files.close() }
+}
+
+/** Opens the primary store now, and the other one when a file is missing. `config` has a resolved `storage.path`. Throws ConfigError. */
+export async function openStores(config: Config, db: Db): Promise<OpenedStores> {
+  const primary = config.storage.kind
+  const opened = new Map<StoreKind, Promise<FileStore>>()
+  const openOnce = (kind: StoreKind): Promise<FileStore> => {
+    const store = opened.get(kind) ?? openers[kind](config)
+    opened.set(kind, store)
+    store.catch(() => opened.delete(kind))
+    return store
+  }
+  const stores: Stores = {
+    primary,
+    async open(kind) {
+      if (kind !== primary && !(await isAvailable(config, db, kind))) return null
+      return openOnce(kind)
+    },
+    async create(kind) {
+      if (kind === 's3' && config.storage.s3_bucket === '')
+        throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
+      if (kind === 'disk' && kind !== primary && !(await isAvailable(config, db, kind)))
+        await checkStoreMarker(db, config.storage.path, true)
+      await recordUse(db, kind)
+      return openOnce(kind)
+    },
+    retire: (kind) => forgetUse(db, kind),
+    locate: (kind) => locationOf(config, kind),
+  }
+  const first = await openOnce(primary)
+  return {
+    files: withSecondary(first, () => stores.open(otherKind[primary])),
+    stores,
+    async close() {
+      for (const store of opened.values()) await (await store).close()
+    },
+  }
+}
+
+/** Returns whether the archive has a store of this kind besides the primary. Throws STORAGE_UNAVAILABLE if it has one that is out of reach. */
+async function isAvailable(config: Config, db: Db, kind: StoreKind): Promise<boolean> {
+  const { path, s3_bucket } = config.storage
+  if (kind === 's3') {
+    if (!(await isUsed(db, kind))) return false
+    if (s3_bucket === '') throw unavailable('The document store in S3 has files, but storage.s3_bucket is not set.')
+    return true
+  }
+  const marker = await readFile(join(path, markerName), 'utf8').catch(() => '')
+  if (marker !== '' && marker.trim() === (await loadStoreId(db))) return true
+  if (await isUsed(db, kind)) throw unavailable(`The document store ${path} has files, but is not mounted.`)
+  return false
+}
+
+const unavailable = (message: string): AppError => new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: 300 }, message)
+
+function locationOf({ storage }: Config, kind: StoreKind): string | null {
+  if (kind === 'disk') return storage.path
+  return storage.s3_bucket === '' ? null : `s3://${storage.s3_bucket}/${storage.s3_prefix}`
+}

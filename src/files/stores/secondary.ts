@@ -1,0 +1,180 @@
+/**
+ * Two document stores as one. New files go to the primary store. A file that it lacks is looked for in the secondary store, from which a
+ * migration moves files one by one, in either direction: see src/files/migration.ts.
+ */
+import { createHash } from 'node:crypto'
+import { AppError } from '../../errors.ts'
+import { FileMissing, type FileStore, type StagedFile } from '../../ports/file-store.ts'
+
+/** Opens the secondary store; null if there is none. Throws AppError STORAGE_UNAVAILABLE. */
+export type SecondaryOpener = () => Promise<FileStore | null>
+
+/** Returns a store of both. While the secondary is unavailable, files of the primary can be read, and a file in neither is STORAGE_UNAVAILABLE instead of missing. */
+export function withSecondary(primary: FileStore, openSecondary: SecondaryOpener): FileStore {
+  const secondary: SecondaryOpener = () => openSecondary().catch(throwUnavailable)
+
+  /** Returns the answer of the first store that has the file. Throws FileMissing and STORAGE_UNAVAILABLE. */
+  const find = async <T>(ask: (store: FileStore) => Promise<T>): Promise<T> => {
+    const first = await attempt(() => ask(primary))
+    if ('answer' in first) return first.answer
+    const second = await attempt(async () => {
+      const store = await secondary()
+      if (store === null) throw first.error
+      return ask(store).catch(throwUnavailable)
+    })
+    if ('answer' in second) return second.answer
+    if (second.error === first.error || isOutage(first.error)) throw first.error
+    if (isOutage(second.error)) throw second.error
+    // A migration may have moved the file to the primary between the two questions.
+    return ask(primary)
+  }
+
+  /**
+   * Changes both stores, the primary twice: a migration may copy the file there meanwhile. In the other direction the migration finds
+   * the original gone, and removes its copy.
+   */
+  const changeBoth = async (change: (store: FileStore) => Promise<void>): Promise<void> => {
+    const failures: unknown[] = []
+    const other = await secondary().catch((error) => void failures.push(error))
+    for (const store of other ? [primary, other, primary] : [primary]) await change(store).catch((error) => failures.push(error))
+    if (failures.length > 0) throw failures[0]
+  }
+
+  return {
+    async stage(source, maxSize, generation) {
+      const staged = await primary.stage(source, maxSize, generation)
+      const comparisons = new Map<string, Promise<boolean>>()
+      return {
+        sha256: staged.sha256,
+        address: staged.address,
+        size: staged.size,
+        head: staged.head,
+        equals(address) {
+          const isEqual = comparisons.get(address) ?? compare(staged, address, primary, secondary)
+          comparisons.set(address, isEqual)
+          return isEqual
+        },
+        commit: () => staged.commit(),
+        confirm: () => staged.confirm(),
+        discard: () => staged.discard(),
+      }
+    },
+    read: (address, range) => find((store) => store.read(address, range)),
+    openLocal: (address) => find((store) => store.openLocal(address)),
+    describeLocation: (address) => primary.describeLocation(address),
+    size: (address) =>
+      find(async (store) => (await store.size(address)) ?? throwMissing(address)).catch((error) => {
+        if (error instanceof FileMissing) return null
+        throw error
+      }),
+    remove: (address) => changeBoth((store) => store.remove(address)),
+    list: (onUnreadable) => listBoth(primary, secondary, onUnreadable),
+    async quarantine(address) {
+      const locations: string[] = []
+      await changeBoth(async (store) => {
+        const location = await store.quarantine(address).catch(nullIfMissing)
+        if (location !== null) locations.push(location)
+      })
+      return locations[0] ?? throwMissing(address)
+    },
+    // A derived file that cannot be read is made again.
+    readDerived: async (key, name) =>
+      (await primary.readDerived(key, name)) ??
+      (await secondary()
+        .then((store) => store?.readDerived(key, name))
+        .catch(() => null)) ??
+      null,
+    writeDerived: (key, name, bytes) => primary.writeDerived(key, name, bytes),
+    removeDerived: (sha256) => changeBoth((store) => store.removeDerived(sha256)),
+    listDerived: () => primary.listDerived(),
+    async listUncommitted() {
+      const other = await secondary()
+        .then((store) => store?.listUncommitted())
+        .catch(() => [])
+      return [...(await primary.listUncommitted()), ...(other ?? [])]
+    },
+    check: () => primary.check(),
+    close: () => primary.close(),
+  }
+}
+
+type Attempt<T> = { answer: T } | { error: unknown }
+
+/** Returns the answer, or the error if another store may have the file. */
+async function attempt<T>(ask: () => Promise<T>): Promise<Attempt<T>> {
+  try {
+    return { answer: await ask() }
+  } catch (error) {
+    if (error instanceof FileMissing || isOutage(error)) return { error }
+    throw error
+  }
+}
+
+/** Returns whether a store was unavailable, so that an answer may exist. */
+export const isOutage = (error: unknown): boolean => error instanceof AppError && error.status === 503
+
+/** Compares staged bytes with a file of either store. A file of the secondary is hashed, and counts as different while that is unavailable. */
+async function compare(staged: StagedFile, address: string, primary: FileStore, openSecondary: SecondaryOpener): Promise<boolean> {
+  if ((await primary.size(address)) === null) {
+    const isEqual = await openSecondary()
+      .then((store) => store && hasSum(store, address, staged))
+      .catch((error) => (isOutage(error) ? false : nullIfMissing(error)))
+    if (isEqual !== null) return isEqual
+  }
+  return staged.equals(address)
+}
+
+/** Returns whether a stored file has this size and SHA-256. Throws FileMissing. */
+export async function hasSum(store: FileStore, address: string, { sha256, size }: { sha256: string; size: number }): Promise<boolean> {
+  const actual = (await store.size(address)) ?? throwMissing(address)
+  if (actual !== size) return false
+  const hash = createHash('sha256')
+  for await (const chunk of await store.read(address, wholeFile(size))) hash.update(chunk)
+  return hash.digest('hex') === sha256
+}
+
+/** Returns the range of a whole file; undefined for an empty one. A stream without an end allocates a large buffer for each small file. */
+export const wholeFile = (size: number): { start: number; end: number } | undefined => (size > 0 ? { start: 0, end: size - 1 } : undefined)
+
+/** Yields the files of both stores, each once, from two lists in order of address. */
+async function* listBoth(
+  primary: FileStore,
+  openSecondary: SecondaryOpener,
+  onUnreadable?: (location: string) => void,
+): ReturnType<FileStore['list']> {
+  const other = await openSecondary().catch((error) => {
+    if (!onUnreadable || !isOutage(error)) throw error
+    onUnreadable('of the secondary document store')
+    return null
+  })
+  if (other === null) return yield* primary.list(onUnreadable)
+  const [ours, theirs] = [primary.list(onUnreadable), other.list(onUnreadable)].map((list) => list[Symbol.asyncIterator]()) as [
+    Files,
+    Files,
+  ]
+  let [one, two] = [await ours.next(), await theirs.next()]
+  while (!one.done || !two.done) {
+    const isOurs = !one.done && (two.done || one.value.address <= two.value.address)
+    const isTheirs = !two.done && (one.done || two.value.address <= one.value.address)
+    yield isOurs ? one.value : two.value
+    if (isOurs) one = await ours.next()
+    if (isTheirs) two = await theirs.next()
+  }
+}
+
+type Files = ReturnType<FileStore['list']> extends AsyncIterable<infer T> ? AsyncIterator<T> : never
+
+function throwMissing(address: string): never {
+  throw new FileMissing(address)
+}
+
+function nullIfMissing(error: unknown): null {
+  if (!(error instanceof FileMissing)) throw error
+  return null
+}
+
+/** Reports an outage of the secondary store as STORAGE_UNAVAILABLE, because the primary works. */
+function throwUnavailable(error: unknown): never {
+  if (!isOutage(error) || (error as AppError).code === 'STORAGE_UNAVAILABLE') throw error
+  throw Object.assign(new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: 60 }), { cause: error })
+}

@@ -1,0 +1,25 @@
+/** Records of the document stores that may have files, so that one that is not mounted or not configured is never taken for empty. */
+import type { Db } from '../db/pool.ts'
+import type { StoreKind } from '../ports/file-store.ts'
+
+const keyOf = (kind: StoreKind): string => `store_used:${kind}`
+
+/** Returns whether a store may have files. */
+export const isUsed = async (db: Db, kind: StoreKind): Promise<boolean> =>
+  (await db.selectFrom('instance').select('key').where('key', '=', keyOf(kind)).executeTakeFirst()) !== undefined
+
+/** Records that a store receives files from now on. */
+export async function recordUse(db: Db, kind: StoreKind): Promise<void> {
+  if (await isUsed(db, kind)) return
+  const row = { key: keyOf(kind), value: 'used' }
+  await db
+    .insertInto('instance')
+    .values(row)
+    .onConflict((conflict) => conflict.doNothing())
+    .execute()
+}
+
+/** Records that a store has no files any more. */
+export async function forgetUse(db: Db, kind: StoreKind): Promise<void> {
+  await db.deleteFrom('instance').where('key', '=', keyOf(kind)).execute()
+}

@@ -2,8 +2,9 @@
 import { Kysely, type KyselyConfig, PostgresDialect, type PostgresDialectConfig, PostgresDriver, type PostgresPoolClient } from 'kysely'
 import type pg from 'pg'
 import type { Log } from '../log/log.ts'
+import type { Hosts } from './hosts.ts'
 import type { Schema } from './schema.ts'
-import { destroyWhenStalled, TrackingClient } from './stalled-connection.ts'
+import { destroyWhenStalled } from './stalled-connection.ts'
 
 /** Maximum number of prepared statements. Further statements are sent unprepared, which bounds the memory for plans in PostgreSQL. */
 const maxPrepared = 500
@@ -12,6 +13,7 @@ interface PipelineOptions {
   /** application_name in pg_stat_activity */
   name: string
   settings: pg.ClientConfig
+  hosts: Hosts
   log: Log
   logQuery: Pick<KyselyConfig, 'log'>
   stallTimeoutMs: number
@@ -38,7 +40,7 @@ class PipelineDialect extends PostgresDialect {
 }
 
 /** Opens a pipelined connection. It connects at the first query, and again after a loss. It has no transactions and no cursors. */
-export function openPipeline({ name, settings, log, logQuery, stallTimeoutMs }: PipelineOptions): Kysely<Schema> {
+export function openPipeline({ name, settings, hosts, log, logQuery, stallTimeoutMs }: PipelineOptions): Kysely<Schema> {
   const statementNames = new Map<string, string>()
   let opening: Promise<{ client: pg.Client; shared: PostgresPoolClient }> | null = null
 
@@ -48,7 +50,7 @@ export function openPipeline({ name, settings, log, logQuery, stallTimeoutMs }: 
   }
 
   const open = async () => {
-    const client = new TrackingClient({ ...settings, application_name: name, pipeline: true })
+    const client = new hosts.Client({ ...settings, application_name: name, pipeline: true })
     const onLost = () => {
       opening = null
     }
@@ -66,7 +68,7 @@ export function openPipeline({ name, settings, log, logQuery, stallTimeoutMs }: 
   const pool = {
     options: settings,
     async connect() {
-      opening ??= open()
+      opening ??= hosts.retry(open)
       const { shared } = await opening.catch((error) => {
         opening = null
         throw error

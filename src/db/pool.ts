@@ -1,12 +1,13 @@
 /** Connections to PostgreSQL: a pool under kysely, pipelined connections for short reads, and single connections. */
-import { Kysely, type KyselyConfig, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, type KyselyConfig, PostgresDialect, type PostgresPool, type PostgresPoolClient, type Transaction } from 'kysely'
 import pg from 'pg'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log/log.ts'
+import { type Hosts, openHosts, ReadOnlyHost } from './hosts.ts'
 import { openPipeline } from './pipeline.ts'
 import { openPrepared } from './prepared.ts'
 import type { Schema } from './schema.ts'
-import { destroyWhenStalled, TrackingClient } from './stalled-connection.ts'
+import { destroyWhenStalled, type TrackingClient } from './stalled-connection.ts'
 
 export type Db = Kysely<Schema>
 /** A transaction. Functions take it where their work commits or rolls back with the caller's. */
@@ -70,10 +71,11 @@ export const typeParsers = {
 
 /** Opens the pool. It connects at the first query. */
 export function openDatabase({ address, poolMax, connectTimeoutMs, statementTimeoutMs, log }: DatabaseOptions): Database {
+  const hosts = openHosts(address.connectionString)
   const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true }
   const pool = new pg.Pool({
     ...common,
-    Client: TrackingClient,
+    Client: hosts.Client as typeof TrackingClient,
     max: poolMax,
     application_name: 'dms',
     statement_timeout: statementTimeoutMs || undefined,
@@ -82,7 +84,7 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
   // Emitted when a connection is lost between two queries of a transaction. Without a listener the process would end.
   const watch = (client: pg.PoolClient) => {
     client.on('error', () => {})
-    if (statementTimeoutMs > 0) watchPooled(client as unknown as TrackingClient, statementTimeoutMs + stallGraceMs, common)
+    if (statementTimeoutMs > 0) watchPooled(client as unknown as TrackingClient, statementTimeoutMs + stallGraceMs, hosts, common)
   }
   pool.on('connect', watch)
   let isClosing = false
@@ -94,18 +96,21 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
   const statement_timeout = Math.min(readTimeoutMs, statementTimeoutMs || readTimeoutMs)
   const logQuery = traceQueries(log)
   const settings = { ...common, statement_timeout }
-  const pipeline = (name: string) => openPipeline({ name, settings, log, logQuery, stallTimeoutMs: statement_timeout + stallGraceMs })
+  const pipeline = (name: string) =>
+    openPipeline({ name, settings, hosts, log, logQuery, stallTimeoutMs: statement_timeout + stallGraceMs })
   const pipelines = { reads: pipeline('dms reads'), auth: pipeline('dms auth'), lists: pipeline('dms lists'), texts: pipeline('dms texts') }
-  const prepared = openPrepared({ ...common, statement_timeout: statementTimeoutMs || undefined }, watch, onLost)
+  const prepared = openPrepared({ ...common, statement_timeout: statementTimeoutMs || undefined }, hosts, watch, onLost)
   return {
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool }), ...logQuery }),
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: retryingPool(pool, hosts) }), ...logQuery }),
     ...pipelines,
     prepared: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: prepared }), ...logQuery }),
     async connect(name) {
-      const client = new pg.Client({ ...common, application_name: name })
-      client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
-      await client.connect()
-      return client
+      return hosts.retry(async () => {
+        const client = new hosts.Client({ ...common, application_name: name })
+        client.on('error', (error) => log.warn({ err: error.message, connection: name }, 'a database connection was lost'))
+        await client.connect()
+        return client
+      })
     },
     close: async () => {
       isClosing = true
@@ -115,6 +120,12 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
   }
 }
 
+const retryingPool = (pool: pg.Pool, { retry }: Hosts): PostgresPool => ({
+  options: pool.options,
+  connect: () => retry(() => pool.connect()) as Promise<PostgresPoolClient>,
+  end: () => pool.end(),
+})
+
 /** Logs statements at level trace, without their values, which may be secret. */
 function traceQueries(log: Log): Pick<KyselyConfig, 'log'> {
   if (!log.isLevelEnabled('trace')) return {}
@@ -122,17 +133,17 @@ function traceQueries(log: Log): Pick<KyselyConfig, 'log'> {
 }
 
 /** Destroys a pooled connection when it stalls. A query without statement timeout, as of a migration, may take longer. */
-function watchPooled(client: TrackingClient, timeoutMs: number, settings: pg.ClientConfig): void {
+function watchPooled(client: TrackingClient, timeoutMs: number, hosts: Hosts, settings: pg.ClientConfig): void {
   const backend = client.query<{ pid: number }>('select pg_backend_pid() as pid').catch(() => null)
   destroyWhenStalled(client, timeoutMs, async () => {
     const pid = (await backend)?.rows[0]?.pid
-    return pid !== undefined && isBusy(settings, pid)
+    return pid !== undefined && isBusy(hosts, settings, pid)
   })
 }
 
 /** Returns whether PostgreSQL is executing a query of the backend `pid`. Throws where PostgreSQL does not answer. */
-async function isBusy(settings: pg.ClientConfig, pid: number): Promise<boolean> {
-  const other = new pg.Client({ ...settings, application_name: 'dms', query_timeout: settings.connectionTimeoutMillis })
+async function isBusy({ Client }: Hosts, settings: pg.ClientConfig, pid: number): Promise<boolean> {
+  const other = new Client({ ...settings, application_name: 'dms', query_timeout: settings.connectionTimeoutMillis })
   other.on('error', () => {})
   try {
     await other.connect()
@@ -168,9 +179,10 @@ const networkErrors = ['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EPIPE', 'ETIMEDO
 const lostConnection =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error/
 
-/** Returns whether the database is unavailable: SQLSTATE classes 08, 40, 53 and 57, 25006 (read-only), or a network error. */
+/** Returns whether the database is unavailable: SQLSTATE classes 08, 40, 53 and 57, 25006 (read-only), a read-only host, or a network error. */
 export function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || error.code === '25006'
+  if (error instanceof ReadOnlyHost) return true
   const { code = '', message, syscall } = error as NodeJS.ErrnoException
   return (networkErrors.includes(code) && syscall !== 'open') || lostConnection.test(message ?? '')
 }

@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto'
 import type { PostgresPool, PostgresPoolClient } from 'kysely'
 import pg from 'pg'
-import { TrackingClient } from './stalled-connection.ts'
+import type { Hosts } from './hosts.ts'
+import type { TrackingClient } from './stalled-connection.ts'
 
 /** Concurrent searches. Each occupies a core. */
 const maxConnections = 4
@@ -12,12 +13,13 @@ const maxStatements = 64
 /** Opens the pool. It connects at the first query. `watch` is called with every new connection. */
 export function openPrepared(
   settings: pg.ClientConfig,
+  { Client, retry }: Hosts,
   watch: (client: pg.PoolClient) => void,
   onLost: (error: Error) => void,
 ): PostgresPool {
   const pool = new pg.Pool({
     ...settings,
-    Client: TrackingClient,
+    Client: Client as typeof TrackingClient,
     application_name: 'dms search',
     options: '-c plan_cache_mode=force_generic_plan',
     max: maxConnections,
@@ -32,7 +34,7 @@ export function openPrepared(
     options: settings,
     end: () => pool.end(),
     async connect() {
-      const client = await pool.connect()
+      const client = await retry(() => pool.connect())
       const names = statementNames.get(client)!
       const query = (text: string, values: unknown[]) => {
         const name = createHash('sha1').update(text).digest('base64url')

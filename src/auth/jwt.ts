@@ -1,5 +1,5 @@
 /** JSON Web Tokens: session tokens signed with HS256, and encrypted values that clients carry for some minutes. */
-import { hash, hkdf } from 'node:crypto'
+import { hash, hkdf, hkdfSync } from 'node:crypto'
 import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -28,6 +28,7 @@ export function openTokens(secret: Uint8Array): Tokens {
     (imported ??= crypto.subtle.importKey('raw', Uint8Array.from(secret), { name: 'HMAC', hash: 'SHA-256' }, false, ['sign', 'verify']))
   const verified = new LRUCache<string, Claims>({ max: 10_000 })
   return {
+    fingerprint: () => Buffer.from(hkdfSync('sha256', secret, '', 'dms secret fingerprint', 16)).toString('hex'),
     async sign(claims) {
       const { CompactSign } = await import('jose')
       return new CompactSign(new TextEncoder().encode(JSON.stringify(claims))).setProtectedHeader(header).sign(await key())

@@ -21,8 +21,7 @@ export const purgeHandler: jobs.Handler<'purge'> = {
     const { isWaiting } = await removeFiles(app, sha256)
     if (!isWaiting) return undefined
     return async (trx) => {
-      const runAt = new Date(app.now().getTime() + retryMs)
-      await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}`, runAt })
+      await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}`, delayMs: retryMs })
     }
   },
 }

@@ -104,7 +104,10 @@ interface EnqueueOptions {
   ownerId?: string
   /** Key; at most one job with it is pending. */
   dedupeKey?: string
+  /** Earliest start; default: the start of the transaction. */
   runAt?: Date
+  /** Delay of the start by the database clock. */
+  delayMs?: number
   maxAttempts?: number
 }
 
@@ -139,16 +142,17 @@ export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJ
     dedupe_key: options.dedupeKey ?? null,
     max_attempts: options.maxAttempts ?? kinds[kind].maxAttempts,
     run_at: options.runAt ?? null,
+    delay_ms: options.delayMs ?? 0,
   }))
   // DO UPDATE and not DO NOTHING: it locks the pending row, so that no worker starts the job before this transaction commits. Rows are inserted
   // in the given order, which prevents deadlocks between transactions with the same keys.
   const { rows } = await sql<{ id: string }>`
     insert into jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
     select kind, queue, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
-      dedupe_key, max_attempts, coalesce(run_at, now())
+      dedupe_key, max_attempts, coalesce(run_at, now() + delay_ms * interval '1 ms')
     from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (kind text, queue text, payload jsonb, priority smallint,
-      document_id uuid, about_id uuid, parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz)) with ordinality as
-      w (kind, queue, payload, priority, document_id, about_id, parent_id, owner_id, dedupe_key, max_attempts, run_at, nth)
+      document_id uuid, about_id uuid, parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz, delay_ms float8)) with ordinality as
+      w (kind, queue, payload, priority, document_id, about_id, parent_id, owner_id, dedupe_key, max_attempts, run_at, delay_ms, nth)
     left join lateral (select owner_id from documents where id = w.about_id limit 1) d on true
     order by nth
     on conflict (dedupe_key) where status = 'pending' do update set run_at = least(jobs.run_at, excluded.run_at)

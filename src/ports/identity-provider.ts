@@ -16,6 +16,8 @@ export interface Claims {
 
 /** Signs and verifies tokens. */
 export interface Tokens {
+  /** Returns a one-way hash of the secret. Servers with equal fingerprints accept each other's tokens. */
+  fingerprint(): string
   sign(claims: Claims): Promise<string>
   /** Returns the claims of a token with a valid signature, even if it has expired; else null. */
   read(token: string): Promise<Claims | null>

@@ -43,9 +43,8 @@ export const reindex: Handler<'reindex'> = {
       return undefined
     } catch (error) {
       if (!(error instanceof Busy)) throw error
-      const runAt = new Date(app.now().getTime() + retryMs)
       return async (trx) => {
-        await enqueueReindex(trx, { anew }, runAt)
+        await enqueueReindex(trx, { anew }, retryMs)
       }
     }
   },

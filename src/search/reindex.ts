@@ -97,8 +97,8 @@ export function queueReindex(app: App, ifNeeded: boolean): Promise<string> {
 }
 
 /** Enqueues a rebuild, unless one is pending. */
-export const enqueueReindex = (trx: Trx, payload: jobs.Payloads['reindex'], runAt?: Date): Promise<string> =>
-  jobs.enqueue(trx, 'reindex', payload, { dedupeKey: payload.anew ? 'reindex anew' : 'reindex', ...(runAt ? { runAt } : {}) })
+export const enqueueReindex = (trx: Trx, payload: jobs.Payloads['reindex'], delayMs = 0): Promise<string> =>
+  jobs.enqueue(trx, 'reindex', payload, { dedupeKey: payload.anew ? 'reindex anew' : 'reindex', delayMs })
 
 async function refreshDocuments(
   app: App,

@@ -2,10 +2,14 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import type { Db, Trx } from '../db/pool.ts'
+import { ConfigError } from '../errors.ts'
 
 const heartbeatIntervalMs = 20_000
 /** Time without a heartbeat after which a server counts as dead. */
 export const heartbeatTimeoutMs = 50_000
+/** Key in `instance` of the fingerprint of the JWT secret. */
+const fingerprintKey = 'jwt_secret_fingerprint'
 /** Maximum time until changed numbers of connections are reported. */
 const changeIntervalMs = 1000
 
@@ -23,28 +27,43 @@ export interface ServerHeartbeat {
   close(): Promise<void>
 }
 
-/** Sends the first heartbeat and starts the timer. `onHeartbeat` runs after each later one. Throws if the database is unavailable. */
+/**
+ * Sends the first heartbeat and starts the timer. `onHeartbeat` runs after each later one. Throws ConfigError if a live server has another
+ * JWT secret, and if the database is unavailable.
+ */
 export async function startServerHeartbeat(
-  { db, log }: App,
+  { db, log, tokens }: App,
   count: () => Promise<OpenConnections>,
   onHeartbeat: (heartbeat: ServerHeartbeat, wasLost: boolean) => Promise<void>,
 ): Promise<ServerHeartbeat> {
   const id = randomUUID()
   let isRegistered = false
   let reported: OpenConnections = { http: 0, ws: 0 }
+  const upsert = async (executor: Db | Trx): Promise<boolean> => {
+    const { http, ws } = await count()
+    await sql`delete from servers where seen_at < now() - ${heartbeatTimeoutMs} * interval '1 ms' and id <> ${id}`.execute(executor)
+    const { rows } = await sql<{ is_new: boolean }>`
+      insert into servers (id, http_connections, ws_connections, started_at)
+        values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
+      on conflict (id) do update set http_connections = ${http}, ws_connections = ${ws}, seen_at = now()
+      returning xmax = 0 as is_new`.execute(executor)
+    reported = { http, ws }
+    return rows[0]?.is_new === true
+  }
+  /** Sends the first heartbeat. The lock makes the second of two servers with different secrets see the first. */
+  const register = (): Promise<boolean> =>
+    db.transaction().execute(async (trx) => {
+      await sql`select pg_advisory_xact_lock(hashtextextended('servers', 0))`.execute(trx)
+      const isNew = await upsert(trx)
+      await checkSecret(trx, id, tokens.fingerprint())
+      return isNew
+    })
   const heartbeat: ServerHeartbeat = {
     id,
     async sendHeartbeat() {
-      const { http, ws } = await count()
-      await sql`delete from servers where seen_at < now() - ${heartbeatTimeoutMs} * interval '1 ms' and id <> ${id}`.execute(db)
-      const { rows } = await sql<{ is_new: boolean }>`
-        insert into servers (id, http_connections, ws_connections, started_at)
-          values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
-        on conflict (id) do update set http_connections = ${http}, ws_connections = ${ws}, seen_at = now()
-        returning xmax = 0 as is_new`.execute(db)
-      const wasLost = isRegistered && rows[0]?.is_new === true
+      const isNew = await (isRegistered ? upsert(db) : register())
+      const wasLost = isRegistered && isNew
       isRegistered = true
-      reported = { http, ws }
       return wasLost
     },
     async close() {
@@ -75,4 +94,20 @@ export async function startServerHeartbeat(
     throw error
   }
   return heartbeat
+}
+
+/** Stores the fingerprint of the JWT secret. Throws ConfigError if live servers have another one: each would refuse the sessions of the others. */
+async function checkSecret(trx: Trx, ownId: string, fingerprint: string): Promise<void> {
+  const stored = await trx.selectFrom('instance').select('value').where('key', '=', fingerprintKey).executeTakeFirst()
+  if (stored?.value === fingerprint) return
+  const other = await trx.selectFrom('servers').select('id').where('id', '<>', ownId).limit(1).executeTakeFirst()
+  if (stored && other)
+    throw new ConfigError([
+      `auth.jwt_secret differs from that of a server that runs on this database. Set JWT_SECRET to one value on all servers. To change it, stop all of them; a killed one counts as running for ${heartbeatTimeoutMs / 1000} s`,
+    ])
+  await trx
+    .insertInto('instance')
+    .values({ key: fingerprintKey, value: fingerprint })
+    .onConflict((conflict) => conflict.column('key').doUpdateSet({ value: fingerprint }))
+    .execute()
 }

@@ -3,6 +3,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import { databaseNow } from '../db/clock.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
@@ -69,7 +70,7 @@ export async function create(app: App, actor: Actor, { owner, username, password
     await validateAddress(app, { ...fields, username, password }, ownerRole)
     validatePatterns(fields.file_patterns)
     const sync_interval = fields.sync_interval ?? Math.round(app.config.sources.default_interval / 1000)
-    const at = app.now()
+    const at = await databaseNow(trx)
     const { id } = await trx
       .insertInto('sources')
       .values({
@@ -120,7 +121,7 @@ export async function update(
     const grant = isUrlChanged || changes.status === 'active' ? folderGrant(actor, source.type, await readRole(trx, source.owner_id)) : {}
     // The change may have fixed the last error, so the source is synced at once.
     const isDue = isUrlChanged || hasNewCredentials || changes.status === 'active'
-    const at = app.now()
+    const at = await databaseNow(trx)
     const next = isDue ? at : changes.sync_interval === undefined ? source.next_sync : addSeconds(source.last_sync ?? at, sync_interval)
     await trx
       .updateTable('sources')

@@ -1,7 +1,13 @@
 /** Limits and expiries when the clock of a server process, or that of the database, is set. */
 import { createHash, randomBytes } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { databaseNow } from '../../src/db/clock.ts'
+import { enqueueReindex } from '../../src/search/reindex.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
+import { enqueueDueSyncs } from '../../src/sources/sync/run-records.ts'
 import { createToken } from '../../src/users/email-verification.ts'
 import { startApp, upload } from '../support/app.ts'
 import { openBrowser, startProvider } from '../support/servers/oidc.ts'
@@ -122,4 +128,28 @@ test.each([-2 * day, 2 * day])('an OIDC sign-in that began before the process cl
   const code = end.url.searchParams.get('code') ?? ''
   setProcessClock(-step)
   expect((await asStranger.send('POST', '/api/auth/oidc/exchange', { code, verifier })).status).toBe(200)
+})
+
+test('a worker with a clock two hours ahead runs a sync of each hour once, and its jobs wait as long as those of others', async () => {
+  const { app, asAdmin, setProcessClock, runJobs, later } = await startApp({ 'sources.local_roots': '/' })
+  const folder = await mkdtemp(join(tmpdir(), 'dms-clock-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const { id } = await asAdmin.sources.create({ name: 'here', type: 'local_folder', url: folder, sync_interval: 3600 })
+  const schedule = async () => {
+    await enqueueDueSyncs(app)
+    await runJobs(['sync'])
+  }
+  const syncs = async () => (await app.db.selectFrom('source_syncs').select('id').where('source_id', '=', id).execute()).length
+  await schedule()
+  setProcessClock(2 * 3_600_000)
+  await schedule()
+  expect(await syncs()).toBe(1)
+  await later(3_600_000)
+  await schedule()
+  await schedule()
+  expect(await syncs()).toBe(2)
+
+  const job = await app.db.transaction().execute((trx) => enqueueReindex(trx, {}, 60_000))
+  const { run_at } = await app.db.selectFrom('jobs').select('run_at').where('id', '=', job).executeTakeFirstOrThrow()
+  expect(Math.round((run_at.getTime() - (await databaseNow(app.db)).getTime()) / 60_000)).toBe(1)
 })

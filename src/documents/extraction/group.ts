@@ -34,11 +34,11 @@ export function newDocumentJobs(
   { ocr, language, ownerId }: ExtractionChoice,
 ) {
   const isSmall = mime_type.startsWith('text/') && size <= maxSmallBytes
-  const runAt = isSmall ? { runAt: new Date(app.now().getTime() + indexDelayMs) } : {}
+  const delayMs = isSmall ? indexDelayMs : 0
   const kind = ocr ? ('ocr' as const) : ('extract' as const)
   return [
     { kind, payload: { language }, documentId: id, ownerId, maxAttempts: app.config.ocr.max_attempts },
-    { ...indexJob(id), ownerId, ...runAt },
+    { ...indexJob(id), ownerId, delayMs },
   ]
 }
 

@@ -2,6 +2,7 @@
 import { buffer } from 'node:stream/consumers'
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
+import { clock } from '../../db/clock.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { markSourceRemoved, renameDocument, storeBatch } from '../../documents/source-documents.ts'
@@ -130,16 +131,15 @@ export async function completeRun(app: App, run: runs.Run, total: number, pendin
     await runs.addCounts(trx, run, pendingCounts)
     const ended = await endRun(app, trx, run.id, 'completed', null)
     if (!ended || ended.holder !== run.holder) throw new runs.RunLost()
-    const at = app.now()
     const source = await trx
       .updateTable('sources')
       .set({
         status: sql<'active'>`case status when 'disabled' then status else 'active' end`,
-        last_sync: at,
+        last_sync: clock,
         last_error: null,
         failures: 0,
       })
-      .set({ next_sync: nextSyncTime(at) })
+      .set({ next_sync: nextSyncTime })
       .where('id', '=', run.source_id)
       .returning(['owner_id', 'name'])
       .executeTakeFirst()
@@ -180,7 +180,7 @@ export async function failRun(
       ...(final
         ? {
             failures: eb('failures', '+', 1),
-            next_sync: problem.code === 'SOURCE_OWNER_DISABLED' ? nextSyncTime(app.now()) : backoffTime(app.now()),
+            next_sync: problem.code === 'SOURCE_OWNER_DISABLED' ? nextSyncTime : backoffTime,
           }
         : {}),
     }))
@@ -197,13 +197,12 @@ export async function failRun(
   })
 }
 
-/** SQL: one interval from now; null for manual sources. */
-export const nextSyncTime = (now: Date) =>
-  sql<Date>`case when sync_interval = 0 then null else ${now}::timestamptz + sync_interval * interval '1 s' end`
+/** SQL: one interval from now by the database clock; null for manual sources. */
+export const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${clock} + sync_interval * interval '1 s' end`
 
 /** SQL: the interval, doubled with each failure, at most six hours (or the interval, if longer). */
-const backoffTime = (now: Date) => sql<Date>`case when sync_interval = 0 then null else
-  ${now}::timestamptz + least(sync_interval * power(2, least(failures, 20)), greatest(sync_interval, 21600)) * interval '1 s' end`
+const backoffTime = sql<Date>`case when sync_interval = 0 then null else
+  ${clock} + least(sync_interval * power(2, least(failures, 20)), greatest(sync_interval, 21600)) * interval '1 s' end`
 
 /** Cancels running syncs. Their processes notice within a second. The schedule continues. Returns the number of runs. */
 export async function cancelRuns(app: App, trx: Trx, sourceId: string): Promise<number> {
@@ -212,7 +211,7 @@ export async function cancelRuns(app: App, trx: Trx, sourceId: string): Promise<
   for (const { id } of live) if (await endRun(app, trx, id, 'cancelled', null)) count++
   await trx
     .updateTable('sources')
-    .set({ next_sync: nextSyncTime(app.now()) })
+    .set({ next_sync: nextSyncTime })
     .where('id', '=', sourceId)
     .execute()
   return count

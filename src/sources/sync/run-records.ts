@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
+import { clock } from '../../db/clock.ts'
 import { isLocked } from '../../db/lock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
@@ -154,22 +155,22 @@ const updateHeld = (db: Db, run: Run) =>
 
 /** Enqueues a sync for every source that is due. */
 export async function enqueueDueSyncs(app: App): Promise<void> {
-  for (const { id } of await selectDue(app.db, app.now()).execute()) {
+  for (const { id } of await selectDue(app.db).execute()) {
     await app.db.transaction().execute(async (trx) => {
       // Workers on other hosts do this at the same time.
-      const source = await selectDue(trx, app.now()).where('id', '=', id).forUpdate().skipLocked().executeTakeFirst()
+      const source = await selectDue(trx).where('id', '=', id).forUpdate().skipLocked().executeTakeFirst()
       if (source && (await listActiveJobs(trx, id)).length === 0) await enqueueSync(trx, source, { full: false })
     })
   }
 }
 
 /** Selects sources that are due and not being synced. */
-export const selectDue = (db: Db, now: Date) =>
+export const selectDue = (db: Db) =>
   db
     .selectFrom('sources')
     .select(['id', 'owner_id'])
     .where('status', 'in', ['active', 'error'])
-    .where('next_sync', '<=', now)
+    .where('next_sync', '<=', clock)
     .where((eb) => eb.not(isSyncing('sources.id')))
     .orderBy('next_sync')
 

@@ -3,6 +3,7 @@ import { chmod, readFile, stat, unlink } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { type AddressInfo, connect } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { type ListenOptions, listen as listenOnPort } from 'listhen'
@@ -17,6 +18,8 @@ export interface RunningServer {
   readonly server: Server
   /** Loads the certificate again for new connections. Rejects, and keeps the old one, if it is invalid. */
   renewCertificate(): Promise<void>
+  /** From now on, every answer closes its connection. */
+  drain(): void
   /** Closes the port, waits up to `timeoutMs` for requests in flight, then closes all connections. */
   close(timeoutMs: number): Promise<void>
 }
@@ -25,12 +28,12 @@ export interface RunningServer {
 export async function listen(h3: H3, config: Config, passedFd: number | null = null): Promise<RunningServer> {
   const handler = toNodeHandler(h3) as unknown as RequestListener
   const { server, url } = await openServer(handler, config, passedFd)
-  tuneConnections(server, handler, config.server.request_timeout)
+  const drain = tuneConnections(server, handler, config.server.request_timeout)
   const renewCertificate = async () => {
     const tls = await loadTls(config)
     if (tls) (server as unknown as SecureServer).setSecureContext(tls)
   }
-  return { url, server, renewCertificate, close: (timeoutMs) => close(server, timeoutMs) }
+  return { url, server, renewCertificate, drain, close: (timeoutMs) => close(server, timeoutMs) }
 }
 
 /** Checks that listen() would succeed. Throws like listen(). */
@@ -154,6 +157,8 @@ async function removeStaleSocket(path: string): Promise<void> {
 
 async function close(server: Server, timeoutMs: number): Promise<void> {
   const timer = setTimeout(() => server.closeAllConnections(), timeoutMs)
+  // After the poll phase, in which Node accepts connections: closing the port resets those that are not accepted yet.
+  await setImmediate()
   // Repeats, because a keep-alive connection becomes idle when its request ends.
   const closeIdle = setInterval(() => server.closeIdleConnections(), 50)
   await new Promise<void>((resolve) => {

@@ -16,6 +16,7 @@ import { type AuthCache, openAuthCache } from './http/auth-cache.ts'
 import { openRecorder } from './http/request-metrics.ts'
 import { listen, tryListening } from './listen.ts'
 import { openMetricsPort } from './metrics-port.ts'
+import { checkSecret } from './server-heartbeat.ts'
 import { passedSocketFd, serviceManager } from './systemd.ts'
 import { openWebSockets } from './websocket/websocket.ts'
 
@@ -90,6 +91,7 @@ async function serve(
   const eventLoop = watchEventLoop(log, { warnMs: config.server.event_loop_warn })
   const recorder = openRecorder(eventLoop.families)
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
+  await checkSecret(app)
   const h3 = buildServer(app, { isDraining: () => signal.aborted, authCache, recorder, eventLoop })
   const listening = await listen(h3, config, fd)
   const live = await openWebSockets(app, listening.server)
@@ -127,6 +129,7 @@ async function serve(
   log.info('stopping')
   process.off('SIGHUP', reload)
   stopWatchdog()
+  listening.drain()
   const { drain_delay, shutdown_timeout } = config.server
   // The worker stops while answers are sent.
   const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])

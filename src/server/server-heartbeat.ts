@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
+import { nilId } from '../id.ts'
 
 const heartbeatIntervalMs = 20_000
 /** Time without a heartbeat after which a server counts as dead. */
@@ -50,13 +51,11 @@ export async function startServerHeartbeat(
     reported = { http, ws }
     return rows[0]?.is_new === true
   }
-  /** Sends the first heartbeat. The lock makes the second of two servers with different secrets see the first. */
+  /** Sends the first heartbeat. */
   const register = (): Promise<boolean> =>
     db.transaction().execute(async (trx) => {
-      await sql`select pg_advisory_xact_lock(hashtextextended('servers', 0))`.execute(trx)
-      const isNew = await upsert(trx)
-      await checkSecret(trx, id, tokens.fingerprint())
-      return isNew
+      await claimSecret(trx, id, tokens.fingerprint())
+      return upsert(trx)
     })
   const heartbeat: ServerHeartbeat = {
     id,
@@ -96,12 +95,18 @@ export async function startServerHeartbeat(
   return heartbeat
 }
 
-/** Stores the fingerprint of the JWT secret. Throws ConfigError if live servers have another one: each would refuse the sessions of the others. */
-async function checkSecret(trx: Trx, ownId: string, fingerprint: string): Promise<void> {
+/** Throws ConfigError if a live server has another JWT secret: each would refuse the sessions of the other. */
+export const checkSecret = ({ db, tokens }: App): Promise<void> =>
+  db.transaction().execute((trx) => claimSecret(trx, nilId, tokens.fingerprint()))
+
+/** Stores the fingerprint of the JWT secret. The lock makes the second of two servers with different secrets see the first. */
+async function claimSecret(trx: Trx, ownId: string, fingerprint: string): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended('servers', 0))`.execute(trx)
   const stored = await trx.selectFrom('instance').select('value').where('key', '=', fingerprintKey).executeTakeFirst()
   if (stored?.value === fingerprint) return
-  const other = await trx.selectFrom('servers').select('id').where('id', '<>', ownId).limit(1).executeTakeFirst()
-  if (stored && other)
+  const { rows: others } = await sql`
+    select from servers where id <> ${ownId} and seen_at > now() - ${heartbeatTimeoutMs} * interval '1 ms' limit 1`.execute(trx)
+  if (stored && others.length > 0)
     throw new ConfigError([
       `auth.jwt_secret differs from that of a server that runs on this database. Set JWT_SECRET to one value on all servers. To change it, stop all of them; a killed one counts as running for ${heartbeatTimeoutMs / 1000} s`,
     ])

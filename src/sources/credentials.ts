@@ -103,7 +103,10 @@ function decrypt(keys: readonly Buffer[], sourceId: string, bytes: Buffer): Cred
     const decipher = createDecipheriv('aes-256-gcm', key, iv).setAAD(Buffer.from(sourceId)).setAuthTag(tag)
     return JSON.parse(Buffer.concat([decipher.update(secret), decipher.final()]).toString())
   } catch {
-    throw new SourceFailure('SOURCE_UNAUTHORIZED', 'The stored password was encrypted with another key. Set it again.')
+    throw new SourceFailure(
+      'SOURCE_UNAUTHORIZED',
+      'The stored password was encrypted with another key. Set it again, and sources.encryption_key to one value on all machines.',
+    )
   }
 }
 

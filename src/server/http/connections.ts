@@ -12,9 +12,9 @@ const malformedTimeoutMs = 1000
 
 /**
  * Configures the connections of a server. Uploads and handlers may take any time. A connection is closed if its client neither sends nor reads for
- * `idleTimeoutMs`.
+ * `idleTimeoutMs`. Returns a function after which every answer closes its connection, so that a proxy opens the next one elsewhere.
  */
-export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): void {
+export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): () => void {
   server.requestTimeout = 0
   server.headersTimeout = 20_000
   server.keepAliveTimeout = 65_000
@@ -26,6 +26,22 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
     void handler(request, response)
   })
   server.on('clientError', answerMalformed)
+  return openDrain(server)
+}
+
+function openDrain(server: Server): () => void {
+  const unanswered = new Set<ServerResponse>()
+  let isDraining = false
+  const track = (_request: IncomingMessage, response: ServerResponse): void => {
+    if (isDraining) return void response.setHeader('connection', 'close')
+    unanswered.add(response)
+    response.once('close', () => unanswered.delete(response))
+  }
+  server.prependListener('request', track).prependListener('checkContinue', track)
+  return () => {
+    isDraining = true
+    for (const response of unanswered) if (!response.headersSent) response.setHeader('connection', 'close')
+  }
 }
 
 /** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */

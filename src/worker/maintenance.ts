@@ -30,25 +30,25 @@ const dailySeconds = 86_400
 
 /** Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it. */
 export async function maintain(app: App, chosen: readonly Step[] = allSteps, isDryRun = false): Promise<RemovedCounts> {
-  const work = async (): Promise<RemovedCounts> => {
-    const removed: RemovedCounts = {}
-    for (const step of chosen) removed[step] = await steps[step](app, isDryRun)
-    return removed
-  }
-  if (isDryRun) return work()
-  return withLock(app.database, 'maintenance', 0, async () => {
-    const removed = await work()
-    if (chosen === allSteps) await recordSuccess(app.db, 'maintenance')
-    return removed
-  })
+  return isDryRun ? runSteps(app, chosen, true) : withLock(app.database, 'maintenance', 0, () => runSteps(app, chosen, false))
+}
+
+async function runSteps(app: App, chosen: readonly Step[], isDryRun: boolean): Promise<RemovedCounts> {
+  const removed: RemovedCounts = {}
+  for (const step of chosen) removed[step] = await steps[step](app, isDryRun)
+  if (chosen === allSteps && !isDryRun) await recordSuccess(app.db, 'maintenance')
+  return removed
 }
 
 /** Runs maintenance if no worker has done it within a day. */
 export async function maintainDaily(app: App): Promise<void> {
-  if (!(await isDue(app.db, 'maintenance', dailySeconds))) return
+  const isTime = () => isDue(app.db, 'maintenance', dailySeconds)
+  if (!(await isTime())) return
   try {
-    const removed = await maintain(app)
-    app.log.info(removed, 'maintenance done')
+    // Another worker may have done it between the check and the lock.
+    await withLock(app.database, 'maintenance', 0, async () => {
+      if (await isTime()) app.log.info(await runSteps(app, allSteps, false), 'maintenance done')
+    })
   } catch (error) {
     if (!(error instanceof Busy)) throw error
   }

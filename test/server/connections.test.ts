@@ -1,21 +1,21 @@
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http'
+import { Agent, createServer, type IncomingMessage, type RequestListener, request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { tuneConnections } from '../../src/server/http/connections.ts'
 
-async function start(handler: (server: Server) => RequestListener): Promise<{ server: Server; port: number }> {
+async function start(handler: (server: Server) => RequestListener, idleTimeoutMs = 50) {
   const server = createServer()
   const listener = handler(server)
   server.on('request', listener)
-  tuneConnections(server, listener, 50)
+  const drain = tuneConnections(server, listener, idleTimeoutMs)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => {
     server.closeAllConnections()
     server.close()
   })
-  return { server, port: (server.address() as AddressInfo).port }
+  return { server, drain, port: (server.address() as AddressInfo).port }
 }
 
 async function timeouts(server: Server, count: number): Promise<void> {
@@ -56,4 +56,25 @@ test('a client that does not read its answer is disconnected', async () => {
   const [onServer] = await once(server, 'connection')
   await once(onServer, 'close')
   expect(onServer.destroyed).toBe(true)
+})
+
+test('a draining server closes connections after their answers, also of requests that it had already', async () => {
+  const { server, drain, port } = await start(
+    () => (request, response) => {
+      if (request.url !== '/drain') return void response.end()
+      drain()
+      response.end()
+    },
+    5000,
+  )
+  const agent = new Agent({ keepAlive: true })
+  onTestFinished(() => agent.destroy())
+  const get = async (path: string) => {
+    const [answer] = (await once(request({ port, path, agent }).end(), 'response')) as [IncomingMessage]
+    answer.resume()
+    await once(answer, 'end')
+    return answer.headers.connection
+  }
+  expect([await get('/'), await get('/drain'), await get('/')]).toEqual(['keep-alive', 'close', 'close'])
+  expect(server.listening).toBe(true)
 })

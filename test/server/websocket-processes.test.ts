@@ -1,46 +1,20 @@
 /** /ws with real processes: `dms serve` twice and `dms worker` on one database, stopped well and badly. */
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import { sql } from 'kysely'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
 import { openWebSocket } from '../support/processes/live.ts'
-import { bareEnvironment, executable } from '../support/processes/run.ts'
+import { startProcess, startServe } from '../support/processes/service.ts'
 import { tokenFor } from '../support/servers/server.ts'
-
-type Dms = Awaited<ReturnType<typeof startApp>>
-
-function startProcess(dms: Dms, args: readonly string[]): ChildProcess {
-  const env = bareEnvironment({
-    DATABASE_URL: dms.databaseUrl,
-    DMS_STORAGE_MIN_FREE: '0',
-    DMS_WORKER_EMBEDDED: 'false',
-    DMS_LOG_LEVEL: 'error',
-  })
-  const child = spawn(process.execPath, [executable, ...args, '--data-dir', dms.dataDir], { env, stdio: ['ignore', 'ignore', 'pipe'] })
-  onTestFinished(async () => {
-    if (child.exitCode === null && child.signalCode === null && child.kill('SIGKILL')) await once(child, 'exit')
-  })
-  return child
-}
-
-async function startServer(dms: Dms): Promise<{ child: ChildProcess; url: string }> {
-  const child = startProcess(dms, ['serve', '--port', '0'])
-  for await (const line of createInterface(child.stderr as NodeJS.ReadableStream)) {
-    const url = /^listening on http(\S+)/.exec(line)?.[1]
-    if (url) return { child, url: `ws${url}/ws` }
-  }
-  throw new Error('the server did not start')
-}
 
 test('events of a worker process arrive; a stopped server says 1001 and is gone; a killed one frees its places', async () => {
   const dms = await startApp()
-  const servers = await Promise.all([startServer(dms), startServer(dms)])
+  const servers = await Promise.all([startServe(dms), startServe(dms)])
   const token = await tokenFor(dms.app, dms.ada)
   // Each signs in at once: a socket without a session is closed after ten seconds.
   const subscribe = async (server: number) => {
-    const socket = await openWebSocket(servers[server]?.url ?? '')
+    const socket = await openWebSocket(`${servers[server]?.url}/ws`)
     expect((await socket.join(token, ['ocr_progress'])).type).toBe('subscribed')
     return socket
   }
@@ -49,7 +23,7 @@ test('events of a worker process arrive; a stopped server says 1001 and is gone;
   expect(await places()).toHaveLength(5)
 
   const { id } = await upload(dms.asAda, 'a.txt', 'words', { ocr_enabled: false })
-  expect(await once(startProcess(dms, ['worker', '--once']), 'exit')).toEqual([0, null])
+  expect(await once(startProcess(dms, ['worker', '--once']).child, 'exit')).toEqual([0, null])
   for (const socket of sockets) {
     expect(await socket.next('ocr_progress')).toMatchObject({ document_id: id, progress: 0, status: 'processing' })
     expect(await socket.next(({ progress }) => progress === 100)).toMatchObject({ document_id: id, status: 'completed' })
@@ -70,9 +44,9 @@ test('events of a worker process arrive; a stopped server says 1001 and is gone;
   await once(killed?.child as ChildProcess, 'exit')
   // However long the next server takes to start, the killed one counts as alive first and as dead later.
   await setSilence(0)
-  const last = await startServer(dms)
+  const last = await startServe(dms)
   await setSilence(0)
-  const join = async () => (await (await openWebSocket(last.url)).join(token)).type
+  const join = async () => (await (await openWebSocket(`${last.url}/ws`)).join(token)).type
   expect([await join(), await join(), await join(), await join()]).toEqual(['auth_success', 'auth_success', 'auth_success', 'error'])
   await setSilence(51)
   expect([await join(), await join(), await join()]).toEqual(['auth_success', 'auth_success', 'error'])

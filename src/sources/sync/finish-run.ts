@@ -209,11 +209,7 @@ export async function cancelRuns(app: App, trx: Trx, sourceId: string): Promise<
   const live = await trx.selectFrom('source_syncs').select('id').where('source_id', '=', sourceId).where('state', '=', 'running').execute()
   let count = 0
   for (const { id } of live) if (await endRun(app, trx, id, 'cancelled', null)) count++
-  await trx
-    .updateTable('sources')
-    .set({ next_sync: nextSyncTime })
-    .where('id', '=', sourceId)
-    .execute()
+  await trx.updateTable('sources').set({ next_sync: nextSyncTime }).where('id', '=', sourceId).execute()
   return count
 }
 

@@ -17,6 +17,7 @@ export async function detectType(head: Uint8Array, filename: string, size?: numb
   if (isPdf(start)) return pdfType
   if (start.startsWith('{\\rtf')) return 'application/rtf'
   const certain = detectByStart(start)
+  if (certain === 'image/tiff' && isCameraRaw(typeFromName)) return typeFromName
   if (certain) return certain
   if (typeFromName === pdfType && /%PDF| obj\s/.test(start.slice(0, 1024))) return pdfType
   const isHead = size === undefined ? head.length >= headBytes : size > head.length
@@ -35,6 +36,9 @@ export async function detectType(head: Uint8Array, filename: string, size?: numb
 }
 
 const pdfType = 'application/pdf'
+
+/** Raw files of most cameras are TIFFs, and are told apart by their names only. */
+const isCameraRaw = (mimeType: string): boolean => /^image\/x-(canon|nikon|adobe|sony|pentax|samsung)-/.test(mimeType)
 
 /** Decodes the head by its byte order mark, as UTF-8 or in one byte per character. Returns null if it is not text in any of them. */
 function decodeHead(head: Uint8Array, isHead: boolean): string | null {

@@ -7,6 +7,7 @@ const startingTypes: readonly (readonly [start: string, type: string])[] = [
   ['\xff\xd8\xff', 'image/jpeg'],
   // Animated ones too: the first frame is the image.
   ['\x89PNG\r\n\x1a\n', 'image/png'],
+  ['II*\0\x10\0\0\0CR', 'image/x-canon-cr2'],
   ['II*\0', 'image/tiff'],
   ['MM\0*', 'image/tiff'],
   ['II+\0', 'image/tiff'],

@@ -68,6 +68,12 @@ export const typeByExtension: Readonly<Record<string, string>> = {
   avif: 'image/avif',
   heic: 'image/heic',
   svg: 'image/svg+xml',
+  cr2: 'image/x-canon-cr2',
+  nef: 'image/x-nikon-nef',
+  dng: 'image/x-adobe-dng',
+  arw: 'image/x-sony-arw',
+  pef: 'image/x-pentax-pef',
+  srw: 'image/x-samsung-srw',
 }
 
 export const unknownType = 'application/octet-stream'

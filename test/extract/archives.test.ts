@@ -54,12 +54,17 @@ describe('an archive is one document', () => {
     expect(await readImages(bytes, 'a.zip')).toEqual([expect.objectContaining({ width: 300, height: 60 })])
   })
 
-  test('names in the code page of DOS; files of the system are left out', async () => {
-    const named = Buffer.from(
-      zip({ 'K?se.txt': 'words', '__MACOSX/x': 'no', 'a/.DS_Store': 'no' }).toString('latin1').replaceAll('K?se', 'K\x84se'),
-      'latin1',
-    )
-    expect((await readBytes(named, 'a.zip')).text).toBe('Käse.txt\nwords')
+  test.each([
+    ['DOS', 'K\x84se', 'Käse'],
+    ['DOS of Central Europe', '\x88\xa2d\xab', 'łódź'],
+    ['Windows', 'K\xe4se', 'Käse'],
+    ['Windows of Central Europe', '\x9e\xe1dost', 'žádost'],
+    ['Russian Windows', '\xd1\xf7\xb8\xf2 \xe7\xe0 \xec\xe0\xf0\xf2', 'Счёт за март'],
+  ])('names in the code page of %s; files of the system are left out', async (_, bytes, name) => {
+    const placeholder = '?'.repeat(bytes.length)
+    const named = zip({ [`${placeholder}.txt`]: 'words', '__MACOSX/x': 'no', 'a/.DS_Store': 'no' })
+    const renamed = Buffer.from(named.toString('latin1').replaceAll(placeholder, bytes), 'latin1')
+    expect((await readBytes(renamed, 'a.zip')).text).toBe(`${name}.txt\nwords`)
   })
 
   test('tar and tar.gz: long names of pax and GNU; what is cut is read as far as it goes', async () => {

@@ -77,3 +77,48 @@ describe.each(names)('%s', (name) => {
 test('FILE_TOO_COMPLEX for more pixels than allowed, by the header only', async () => {
   expect(await failureOf(Buffer.from('P6\n60000 60000\n255\nxxxxxx'), 'a.ppm')).toBe('FILE_TOO_COMPLEX')
 })
+
+/** A TIFF directory of entries [tag, value] with 32-bit values. */
+function directory(entries: readonly (readonly [number, number])[], next = 0): Buffer {
+  const bytes = Buffer.alloc(2 + entries.length * 12 + 4)
+  bytes.writeUInt16LE(entries.length, 0)
+  for (const [i, [tag, value]] of entries.entries()) {
+    bytes.writeUInt16LE(tag, 2 + i * 12)
+    bytes.writeUInt16LE(4, 4 + i * 12)
+    bytes.writeUInt32LE(1, 6 + i * 12)
+    bytes.writeUInt32LE(value, 10 + i * 12)
+  }
+  bytes.writeUInt32LE(next, bytes.length - 4)
+  return bytes
+}
+
+/** A raw file: raw pixels, of which the first bytes are those of a lossless JPEG, and a preview in a directory below. */
+function cameraRaw(preview: Buffer, previewSize = preview.length): Buffer {
+  const lossless = Buffer.concat([Buffer.from('ffd8ffc3000b080000000001011100', 'hex'), Buffer.alloc(100_000)])
+  const head = Buffer.from('49492a0008000000', 'hex')
+  const sizes = [3, 2].map((count) => 2 + count * 12 + 4) as [number, number]
+  const start = 8 + sizes[0] + sizes[1]
+  const first = directory([
+    [273, start],
+    [279, lossless.length],
+    [330, 8 + sizes[0]],
+  ])
+  const below = directory([
+    [513, start + lossless.length],
+    [514, previewSize],
+  ])
+  return Buffer.concat([head, first, below, lossless, preview])
+}
+
+test('of a raw file of a camera the preview is read; hasReader is false without one', async () => {
+  const preview = await image(page).jpeg().toBuffer()
+  expect(await readBytes(cameraRaw(preview), 'a.nef')).toMatchObject({
+    mimeType: 'image/x-nikon-nef',
+    hasReader: true,
+    pages: [{ needsOcr: true, width, height }],
+  })
+  expect(await readImages(cameraRaw(preview), 'a.dng')).toEqual([expect.objectContaining({ width, height })])
+  expect(await readBytes(cameraRaw(Buffer.alloc(9)), 'a.arw')).toMatchObject({ mimeType: 'image/x-sony-arw', hasReader: false, text: '' })
+  expect(await readBytes(cameraRaw(preview, 0xffffffff), 'a.pef')).toMatchObject({ hasReader: true, pages: [{ width }] })
+  expect(await readBytes(cameraRaw(preview).subarray(0, 50), 'a.cr2')).toMatchObject({ hasReader: false })
+})

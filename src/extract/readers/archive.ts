@@ -1,8 +1,7 @@
 /** Readers of archives: the names of their members with their contents, as one document. */
-import { constants, gunzipSync } from 'node:zlib'
 import type { ArchiveReader } from 'libarchive-wasm'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
+import type { ByteSource, OpenedDocument } from '../opened-document.ts'
 import { openWithParts, type PartTools } from '../parts.ts'
 import { readTar } from './tar.ts'
 import { openArchive } from './zip.ts'
@@ -11,7 +10,7 @@ import { openArchive } from './zip.ts'
 const maxMembers = 50_000
 const maxTotalBytes = 1024 * 1024 * 1024
 /** Maximum bytes of a member. Larger ones are listed only. */
-const maxMemberBytes = 256 * 1024 * 1024
+export const maxMemberBytes = 256 * 1024 * 1024
 
 /** Reads the members of an archive, each by its position. */
 interface MemberReader {
@@ -36,7 +35,7 @@ export function openZip(source: ByteSource, tools: PartTools): OpenedDocument {
 /** Opens a tar archive that is not compressed. */
 export const openTar = (source: ByteSource, tools: PartTools): OpenedDocument => openUnpackedTar(source.read(), tools)
 
-function openUnpackedTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
+export function openUnpackedTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
   const found: Uint8Array[] = []
   return openMembers(tools, () => ({
     *list() {
@@ -146,31 +145,4 @@ function memberSource(filename: string, size: number, unpack: () => Uint8Array):
     return unpacked
   }
   return { filename, size, read: () => new Uint8Array(bytes()), head: (length) => new Uint8Array(bytes().subarray(0, length)) }
-}
-
-const tarMagicOffset = 257
-const probeBytes = 64 * 1024
-
-/** Opens a gzip file: an archive if it contains one, else the one file in it, with its pages and thumbnail. */
-export async function openGzip(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
-  const start = gunzip(source.head(probeBytes), probeBytes * 1100)
-  const isTar = Buffer.from(start.subarray(tarMagicOffset, tarMagicOffset + 5)).toString('latin1') === 'ustar'
-  const bytes = gunzip(source.read(), maxMemberBytes)
-  if (isTar) return openUnpackedTar(bytes, tools)
-  return tools.openPart(
-    bytesSource(
-      bytes,
-      source.filename.replace(/\.(svg)z$|\.(gz|gzip)$/i, (_, svg) => (svg ? '.svg' : '')),
-    ),
-  )
-}
-
-/** Unpacks as much as is there, also of a truncated file. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
-function gunzip(bytes: Uint8Array, maxBytes: number): Uint8Array {
-  try {
-    return gunzipSync(bytes, { maxOutputLength: maxBytes, finishFlush: constants.Z_SYNC_FLUSH })
-  } catch (problem) {
-    if (problem instanceof RangeError) throw new ReadFailure('FILE_TOO_COMPLEX', `The file unpacks to more than ${maxBytes} bytes.`)
-    throw new ReadFailure('FILE_CORRUPT', 'The compressed file is damaged.')
-  }
 }

@@ -63,10 +63,14 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
   if (isUtf8(bytes) && !bytes.includes(0x1b)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
   const declaredText = declared ? decodeAs(bytes, declared) : null
   if (declaredText !== null) return removeInvalidCharacters(declaredText)
+  return removeInvalidCharacters(decodeAs(bytes, guessEncoding(bytes)) ?? '')
+}
+
+/** Guesses the encoding of a text that is not Unicode. */
+export function guessEncoding(bytes: Uint8Array): string {
   const guessed = chardet.detect(bytes.subarray(0, sampleBytes)) ?? ''
   const asian = multiByteEncodings.test(guessed) ? decodeAs(bytes, guessed) : null
-  const isAsian = asian !== null && !asian.slice(0, sampleBytes).includes('\ufffd')
-  return removeInvalidCharacters(isAsian ? asian : iconv.decode(Buffer.from(bytes), guessSingleByte(bytes)))
+  return asian !== null && !asian.slice(0, sampleBytes).includes('\ufffd') ? guessed : guessSingleByte(bytes)
 }
 
 /** Encodings that chardet tells by their pairs of bytes. */

@@ -1,8 +1,10 @@
 /** Readers by MIME type. */
 
 import { typeByExtension } from '../mime-types.ts'
-import { type ByteSource, type OpenedDocument, openTextOnly } from '../opened-document.ts'
-import { openGzip, openOtherArchive, openTar, openZip } from './archive.ts'
+import { type ByteSource, bytesSource, type OpenedDocument, openTextOnly } from '../opened-document.ts'
+import { openOtherArchive, openTar, openZip } from './archive.ts'
+import { findPreview } from './camera-raw.ts'
+import { openBzip2OrXz, openGzip, openZstd } from './compressed.ts'
 import { decode, maxTextLength } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage, openSvg } from './image.ts'
@@ -48,18 +50,24 @@ const readers = new Map<string, Reader>([
     ],
     (source, { limits }, mimeType) => openImage(source, mimeType, limits),
   ),
+  ...withReader(
+    ['cr2', 'nef', 'dng', 'arw', 'pef', 'srw'].map((extension) => typeByExtension[extension]!),
+    openCameraRaw,
+  ),
   ...withReader([typeByExtension.pages!, typeByExtension.numbers!, typeByExtension.key!], openIwork),
   [typeByExtension.xps!, openXps],
   ['application/vnd.ms-tnef', openTnef],
   ['application/pkcs7-mime', openSignedData],
   ['application/zip', openZip],
   ['application/gzip', openGzip],
+  ['application/zstd', openZstd],
+  ...withReader(['application/x-bzip2', 'application/x-xz'], openBzip2OrXz),
   ['application/x-tar', openTar],
   ...withReader(
     [
       ...['application/x-7z-compressed', 'application/x-rar-compressed', 'application/vnd.ms-cab-compressed'],
       ...['application/x-cpio', 'application/x-unix-archive', 'application/x-deb', 'application/x-iso9660-image'],
-      ...['application/x-bzip2', 'application/x-xz', 'application/x-compress', 'application/lzip'],
+      ...['application/x-compress', 'application/lzip'],
     ],
     openOtherArchive,
   ),
@@ -79,4 +87,10 @@ export function findReader(mimeType: string): Reader | null {
 
 function openText(source: ByteSource): OpenedDocument {
   return openTextOnly(async () => ({ text: decode(source.head(maxTextBytes)) }))
+}
+
+/** Opens the preview in a raw file of a camera. */
+async function openCameraRaw({ read, filename }: ByteSource, { limits }: PdfTools): Promise<OpenedDocument | null> {
+  const preview = findPreview(read())
+  return preview && openImage(bytesSource(preview, filename), 'image/jpeg', limits)
 }

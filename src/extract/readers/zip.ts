@@ -1,7 +1,7 @@
 /** Reader of ZIP archives with a limit on the unpacked size. */
 import { constants, inflateRawSync } from 'node:zlib'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import { decodeAs, isUtf8 } from './decode.ts'
+import { decodeAs, guessEncoding, isUtf8 } from './decode.ts'
 
 const maxEntries = 50_000
 /** Maximum unpacked size of all parts of a file together. */
@@ -37,7 +37,12 @@ interface Entry {
 export function openArchive(bytes: Uint8Array): Archive {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   const entries = new Map<string, Entry>()
-  for (const entry of readDirectory(bytes, view)) if (!entries.has(entry.name)) entries.set(entry.name, entry)
+  const directory = [...readDirectory(bytes, view)]
+  const decodeName = chooseNameDecoder(directory.map(({ rawName }) => rawName))
+  for (const { rawName, ...rest } of directory) {
+    const name = decodeName(rawName)
+    if (!entries.has(name)) entries.set(name, { name, ...rest })
+  }
   let left = maxUnpackedBytes
   return {
     names: [...entries.keys()],
@@ -59,7 +64,7 @@ export function openArchive(bytes: Uint8Array): Archive {
 
 const corruptFailure = (reason: string): ReadFailure => new ReadFailure('FILE_CORRUPT', `The file cannot be unpacked: ${reason}.`)
 
-function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
+function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Omit<Entry, 'name'> & { rawName: Uint8Array }> {
   const { count, start, shift } = findDirectory(view)
   if (count > maxEntries) throw new ReadFailure('FILE_TOO_COMPLEX', `The file has ${count} parts; ${maxEntries} are allowed.`)
   let at = start
@@ -67,12 +72,12 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
     if (at + 46 > bytes.length || view.getUint32(at, true) !== signatures.entry) throw corruptFailure('its directory is damaged')
     const nameLength = view.getUint16(at + 28, true)
     const extraLength = view.getUint16(at + 30, true)
-    const name = decodeName(bytes.subarray(at + 46, at + 46 + nameLength))
+    const rawName = bytes.subarray(at + 46, at + 46 + nameLength)
     const sizes = { unpacked: view.getUint32(at + 24, true), packed: view.getUint32(at + 20, true), offset: view.getUint32(at + 42, true) }
     const extra = at + 46 + nameLength
     const { packed, unpacked, offset } = readZip64Sizes(view, extra, Math.min(extra + extraLength, bytes.length), sizes)
     yield {
-      name,
+      rawName,
       packed,
       unpacked,
       offsets: shift === 0 ? [offset] : [offset + shift, offset],
@@ -83,8 +88,12 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Entry> {
   }
 }
 
-/** Decodes a name as UTF-8, else in the code page that Windows uses for archives in western Europe. */
-const decodeName = (bytes: Uint8Array): string => (isUtf8(bytes) ? Buffer.from(bytes).toString() : (decodeAs(bytes, 'cp850') ?? ''))
+/** Returns a function that decodes a name as UTF-8, else in the encoding that fits all names that are not UTF-8: the archive does not tell it. */
+function chooseNameDecoder(names: readonly Uint8Array[]): (name: Uint8Array) => string {
+  const others = Buffer.concat(names.filter((name) => !isUtf8(name)).flatMap((name) => [name, Buffer.from('\n')]))
+  const encoding = others.length === 0 ? 'utf-8' : guessEncoding(others)
+  return (name) => (isUtf8(name) ? Buffer.from(name).toString() : (decodeAs(name, encoding) ?? ''))
+}
 
 /** Finds the directory by its end record, which is in the last 64 KiB, before a comment. */
 function findDirectory(view: DataView): { count: number; start: number; shift: number } {

@@ -119,7 +119,7 @@ function overridesOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, st
   return {
     ...signingKeySettings(keys),
     ...(toDatabase === undefined ? {} : { 'database.url': toDatabase, 'database.migration_url': '' }),
-    ...(filesTo === undefined ? {} : { 'storage.path': filesTo }),
+    ...(filesTo === undefined ? {} : { 'storage.kind': 'disk', 'storage.path': filesTo }),
   }
 }
 

@@ -15,6 +15,7 @@ import { openReader } from './extract/process/reader-pool.ts'
 import { openPrimary, openStores } from './files/open-stores.ts'
 import { claimDataFolder, readStoreId, rejectUnfinishedRestore } from './files/restore-marker.ts'
 import { checkStoreMarker, storeFolder } from './files/store-marker.ts'
+import { storeMarkers } from './files/stores/registry.ts'
 import { recordUse } from './files/used-stores.ts'
 import type { Log } from './log/log.ts'
 import { findOcr } from './ocr/languages.ts'
@@ -54,7 +55,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     await migrateSchema(database, config, log, options.migrate)
     if (!creates) await requireFolder(config.data_dir)
     const storage = { ...config.storage, path: storeFolder(config) }
-    if (storage.kind === 'disk') await checkStoreMarker(db, storage.path, creates)
+    await checkStoreMarker(db, await storeMarkers(config), creates)
     await recordUse(db, storage.kind).catch((err) => log.warn({ err }, 'cannot record the use of the document store'))
     const { files, stores, close: closeStores } = await openStores({ ...config, storage }, db)
     closers.push(closeStores)
@@ -202,10 +203,10 @@ async function closeOnFailure<T>(opening: Promise<T>, close: () => Promise<void>
 
 /** Throws ConfigError if a document store is there, whose database is missing. */
 async function rejectForeignStore(config: Config): Promise<void> {
-  const folder = storeFolder(config)
-  if ((await readStoreId(folder)) !== '')
+  const markers = await storeMarkers(config)
+  if ((await readStoreId(markers)) !== '')
     throw new ConfigError([
-      `storage.path ${folder} belongs to a database, and there is none in ${config.data_dir}: is DATABASE_URL missing?`,
+      `the document store ${markers.location} belongs to a database, and there is none in ${config.data_dir}: is DATABASE_URL missing?`,
     ])
 }
 

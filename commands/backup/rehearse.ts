@@ -128,7 +128,7 @@ async function withScratch<T>(
     ...config,
     data_dir: folder,
     // Temporary data needs no durability.
-    storage: { ...config.storage, path: join(folder, 'files'), tmp_path: '', fsync: false },
+    storage: { ...config.storage, kind: 'disk' as const, path: join(folder, 'files'), tmp_path: '', fsync: false },
     database: { ...config.database, url: url ?? '', migration_url: '' },
   }
   await removeScratch(folder, log)

@@ -1,14 +1,13 @@
 /** The document stores of this archive. A store that once received files stays recorded in the database until it is retired. */
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
 import { AppError, ConfigError } from '../errors.ts'
 import type { FileStore, StoreKind, Stores } from '../ports/file-store.ts'
+import { folderMarkers } from './folder-markers.ts'
 import { checkStoreMarker, loadStoreId, markerName } from './store-marker.ts'
 import { stores as openers } from './stores/registry.ts'
 import { withSecondary } from './stores/secondary.ts'
-import { forgetUse, isUsed, recordUse } from './used-stores.ts'
+import { forgetUse, isUsed, otherKind, recordUse } from './used-stores.ts'
 
 export interface OpenedStores {
   /** reads from all stores, and writes to the primary */
@@ -17,11 +16,9 @@ export interface OpenedStores {
   close(): Promise<void>
 }
 
-const otherKind = { disk: 's3', s3: 'disk' } as const satisfies Record<StoreKind, StoreKind>
-
 /** Opens the primary store alone. Throws ConfigError. */
 export async function openPrimary(config: Config): Promise<Omit<OpenedStores, 'stores'>> {
-  const files = await openers[config.storage.kind](config)
+  const files = await openers[config.storage.kind].open(config)
   return { files, close: () => files.close() }
 }
 
@@ -30,7 +27,7 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
   const primary = config.storage.kind
   const opened = new Map<StoreKind, Promise<FileStore>>()
   const openOnce = (kind: StoreKind): Promise<FileStore> => {
-    const store = opened.get(kind) ?? openers[kind](config)
+    const store = opened.get(kind) ?? openers[kind].open(config)
     opened.set(kind, store)
     store.catch(() => opened.delete(kind))
     return store
@@ -44,8 +41,7 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
     async create(kind) {
       if (kind === 's3' && config.storage.s3_bucket === '')
         throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
-      if (kind === 'disk' && kind !== primary && !(await isAvailable(config, db, kind)))
-        await checkStoreMarker(db, config.storage.path, true)
+      if (kind !== primary && !(await isAvailable(config, db, kind))) await checkStoreMarker(db, await openers[kind].markers(config), true)
       await recordUse(db, kind)
       return openOnce(kind)
     },
@@ -70,8 +66,10 @@ async function isAvailable(config: Config, db: Db, kind: StoreKind): Promise<boo
     if (s3_bucket === '') throw unavailable('The document store in S3 has files, but storage.s3_bucket is not set.')
     return true
   }
-  const marker = await readFile(join(path, markerName), 'utf8').catch(() => '')
-  if (marker !== '' && marker.trim() === (await loadStoreId(db))) return true
+  const marker = await folderMarkers(path)
+    .read(markerName)
+    .catch(() => '')
+  if (marker !== '' && marker === (await loadStoreId(db))) return true
   if (await isUsed(db, kind)) throw unavailable(`The document store ${path} has files, but is not mounted.`)
   return false
 }

@@ -1,41 +1,44 @@
-/**
- * Store markers: a file that ties a store folder to its database. A folder that is not mounted, or belongs to another database, is refused.
- */
+/** Store markers: each ties a document store to its database. A store that is not mounted, or belongs to another database, is refused. */
 import { randomUUID } from 'node:crypto'
-import { mkdir, open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
 import { ConfigError, NoData } from '../errors.ts'
-import { isUsed } from './used-stores.ts'
+import type { Markers } from '../ports/file-store.ts'
+import { isUsed, otherKind } from './used-stores.ts'
 
 /** Returns the folder of a document store of kind `disk`. */
 export const storeFolder = ({ storage, data_dir }: Pick<Config, 'storage' | 'data_dir'>): string => storage.path || join(data_dir, 'files')
 
-/** Name of the marker file. It contains the store id. */
+/** Name of the marker that contains the store id. */
 export const markerName = '.dms-store'
 
 /** Compares the marker with the store id in the database. Creates both on the first start, and a lost marker of an empty store if `creates`. Throws ConfigError, NoData. */
-export async function checkStoreMarker(db: Db, folder: string, creates: boolean): Promise<void> {
-  const path = join(folder, markerName)
-  const marker = (await readFile(path, 'utf8').catch(() => '')).trim()
+export async function checkStoreMarker(db: Db, markers: Markers, creates: boolean): Promise<void> {
+  const { location } = markers
+  const marker = await markers.read(markerName).catch(emptyIfUnreadable)
   const storeId = await loadStoreId(db)
   if (storeId && marker === storeId) return
-  if (storeId && marker)
-    throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, ours is ${storeId})`])
-  if (!storeId && marker)
-    throw new ConfigError([`storage.path ${folder} belongs to another database (its ${markerName} says ${marker}, this database is new)`])
-  const isUnused = (await isUsed(db, 's3')) && !(await isUsed(db, 'disk'))
+  const belongsElsewhere = (own: string) =>
+    new ConfigError([`the document store ${location} belongs to another database (its ${markerName} says ${marker}, ${own})`])
+  if (marker) throw belongsElsewhere(storeId ? `ours is ${storeId}` : 'this database is new')
+  const kind = location.includes('://') ? 's3' : 'disk'
+  const isUnused = (await isUsed(db, otherKind[kind])) && !(await isUsed(db, kind))
   if (storeId && !isUnused && (await hasStoredFiles(db))) {
-    throw new ConfigError([`storage.path ${folder} has no ${markerName}, but the database has documents: is the folder not mounted?`])
+    const question = kind === 's3' ? 'is it the right bucket and prefix?' : 'is the folder not mounted?'
+    throw new ConfigError([`the document store ${location} has no ${markerName}, but the database has documents: ${question}`])
   }
-  if (storeId && !isUnused && !creates) throw new NoData(folder)
+  if (storeId && !isUnused && !creates) throw new NoData(location)
   const id = storeId ?? (await createStoreId(db))
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  const handle = await open(path, 'w', 0o600)
-  await handle.writeFile(`${id}\n`)
-  await handle.sync()
-  await handle.close()
+  await markers.write(markerName, id, true)
+  // Of two databases that take the same store at once, one has lost.
+  if ((await markers.read(markerName)) !== id) throw belongsElsewhere(`ours is ${id}`)
+}
+
+/** Returns '' for a file that cannot be read. */
+function emptyIfUnreadable(error: NodeJS.ErrnoException): string {
+  if (error.syscall === undefined) throw error
+  return ''
 }
 
 /** Returns the store id in the database; undefined before the first start. */

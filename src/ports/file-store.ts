@@ -70,6 +70,18 @@ export interface FileStore {
   close(): Promise<void>
 }
 
+/** Small text files at the root of a store or data folder, which tell to whom it belongs. */
+export interface Markers {
+  /** folder or URL, for messages */
+  readonly location: string
+  /** Returns the text of a marker, '' for a missing one. */
+  read(name: string): Promise<string>
+  /** Replaces a marker atomically and durably. With `isNew`, an existing one may stay. */
+  write(name: string, text: string, isNew?: boolean): Promise<void>
+  /** Removes a marker. Has no effect on a missing one. */
+  remove(name: string): Promise<void>
+}
+
 /** Owner and source of derived files. Without the owner, response times would reveal that another user has the same file. */
 export interface DerivedKey {
   readonly sha256: string

@@ -5,6 +5,7 @@ import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
+import { folderMarkers } from '../../src/files/folder-markers.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
 import { type DerivedKey, FileMissing, type FileStore, InvalidAddress } from '../../src/ports/file-store.ts'
@@ -265,13 +266,14 @@ test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any
 test('a folder that belongs to another database, or is not mounted, is refused at start', async () => {
   const [one, other] = [await startApp(), await startApp()]
   const folder = (dms: typeof one) => join(dms.dataDir, 'files')
-  await checkStoreMarker(one.app.db, folder(one), true)
-  await expect(checkStoreMarker(one.app.db, folder(other), true)).rejects.toThrow('belongs to another database')
+  const check = (dms: typeof one, path: string) => checkStoreMarker(dms.app.db, folderMarkers(path), true)
+  await check(one, folder(one))
+  await expect(check(one, folder(other))).rejects.toThrow('belongs to another database')
   await upload(one.asAda, 'a.txt', 'hello')
   const empty = await mkdtemp(join(tmpdir(), 'dms-files-'))
   onTestFinished(() => rm(empty, { recursive: true, force: true }))
-  await expect(checkStoreMarker(one.app.db, empty, true)).rejects.toThrow('is the folder not mounted?')
-  await checkStoreMarker(other.app.db, empty, true)
+  await expect(check(one, empty)).rejects.toThrow('is the folder not mounted?')
+  await check(other, empty)
   expect(await readFile(join(empty, '.dms-store'), 'utf8')).toBe(await readFile(join(folder(other), '.dms-store'), 'utf8'))
 })
 

@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises'
 import { fileRemovalLock, withLock } from '../../db/lock.ts'
 import { openCollector } from '../../files/free-buffers.ts'
 import { checkStoreMarker } from '../../files/store-marker.ts'
+import { storeMarkers } from '../../files/stores/registry.ts'
 import { recordSuccess } from '../../jobs/last-success.ts'
 import type { Installation } from '../../open-app.ts'
 import { readVersion } from '../../version.ts'
@@ -72,9 +73,8 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
 
 /** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
 async function writeBackup(installation: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
-  const { storage } = installation.config
   // With the store not mounted, every file would be missing from the backup.
-  if (storage.kind === 'disk') await checkStoreMarker(installation.database.db, storage.path, false)
+  await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), false)
   const snapshot = await openSnapshot(installation.database)
   const checksums: string[] = []
   let head: at.Head

@@ -5,7 +5,7 @@ import type { Trx } from '../../db/pool.ts'
 import type { Schema } from '../../db/schema.ts'
 import { type Commit, writeClaim } from '../../files/restore-marker.ts'
 import type { Installation } from '../../open-app.ts'
-import type { FileStore } from '../../ports/file-store.ts'
+import type { FileStore, Markers } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type Bytes, drain } from '../byte-streams.ts'
 import { BackupDamaged, type Head, type Manifest, parseEntryPath } from '../manifest.ts'
@@ -69,12 +69,12 @@ export class CommitUnanswered extends Error {
 /** Returns the generation in the addresses of all files that this restore writes, which identifies them. */
 export const toGeneration = (storeId: string): string => storeId.replaceAll('-', '')
 
-/** Throws CommitUnanswered if the commit may have happened. After any other error nothing was committed. `folder`: directory of the store, or null. */
+/** Throws CommitUnanswered if the commit may have happened. After any other error nothing was committed. `markers`: of the store; null for a rehearsal. */
 export async function loadBackup(
   installation: Installation,
   source: BackupSource,
   storeId: string,
-  folder: string | null,
+  markers: Markers | null,
   options: LoadOptions,
 ): Promise<RestoreResult> {
   const client = (await installation.database.connect('dms restore')) as unknown as PoolClient
@@ -86,7 +86,7 @@ export async function loadBackup(
       const restored = await loadEntries(installation, trx, client, source, storeId, options, secrets)
       if (options.inspector) throw new RollbackWithResult(restored)
       const commit = await readCommitId(client)
-      if (folder) await writeClaim(folder, { store_id: storeId, commit })
+      if (markers) await writeClaim(markers, { store_id: storeId, commit })
       options.signal.throwIfAborted()
       sentCommit = { commit, restored }
       return restored

@@ -3,6 +3,7 @@ import type { Config } from '../../config/schema.ts'
 import { NoData } from '../../errors.ts'
 import { storeFolder } from '../../files/store-marker.ts'
 import { listFiles } from '../../files/stores/disk.ts'
+import { stores } from '../../files/stores/registry.ts'
 import type { Log } from '../../log/log.ts'
 import { type Installation, type OpenedDatabase, openConfiguredDatabase } from '../../open-app.ts'
 import type { FileStore } from '../../ports/file-store.ts'
@@ -20,5 +21,11 @@ export async function openRestoreTarget(config: Config, log: Log): Promise<Resto
     if (error instanceof NoData) return null
     throw error
   })
-  return { config: { ...config, storage }, database, files: { list: () => listFiles(storage.path) }, close: async () => database?.close() }
+  // Opening a disk store would create its folder.
+  const store = storage.kind === 'disk' ? null : await stores[storage.kind].open(config)
+  const close = async () => {
+    await store?.close()
+    await database?.close()
+  }
+  return { config: { ...config, storage }, database, files: store ?? { list: () => listFiles(storage.path) }, close }
 }

@@ -5,8 +5,11 @@ import { database as embeddedDatabase } from '../../db/embedded/roles.ts'
 import { withLock } from '../../db/lock.ts'
 import * as migrations from '../../db/migrate.ts'
 import { AppError } from '../../errors.ts'
+import { folderMarkers } from '../../files/folder-markers.ts'
 import * as restoreMarker from '../../files/restore-marker.ts'
+import { storeMarkers } from '../../files/stores/registry.ts'
 import type { Installation } from '../../open-app.ts'
+import type { Markers } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
 import { removeGeneration } from './file-writer.ts'
@@ -37,54 +40,53 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
   const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
   return withLock(database, 'restore', options.lockTimeoutMs, () =>
     withLock(database, migrations.migrateLock, options.lockTimeoutMs, async () => {
-      const folder = getStoreFolder(installation)
-      if (folder) await resolveInterruptedRestore(installation, folder, timeoutMs)
+      const markers = await storeMarkers(installation.config)
+      await resolveInterruptedRestore(installation, markers, timeoutMs)
       await assertEmpty(installation)
       const storeId = randomUUID()
-      if (folder) await restoreMarker.beginRestore(folder, { store_id: storeId, commit: null })
-      const restored = await loadBackup(installation, source, storeId, folder, options).catch(async (error: unknown) => {
+      await restoreMarker.beginRestore(markers, { store_id: storeId, commit: null })
+      const restored = await loadBackup(installation, source, storeId, markers, options).catch(async (error: unknown) => {
         const outcome =
           error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
         if (outcome === 'committed') return (error as CommitUnanswered).restored
-        if (outcome === 'unknown') throw unknownOutcomeError(installation, error)
-        await undoRestore(installation, folder, storeId)
+        if (outcome === 'unknown') throw unknownOutcomeError(markers, error)
+        await undoRestore(installation, markers, storeId)
         if (!(error instanceof CommitUnanswered)) throw error
         await error.removeSecrets()
         throw error.cause
       })
-      await endClaims(installation, folder)
+      await endClaims(installation, markers)
       return restored
     }),
   )
 }
 
 /** Removes the files of this restore. Its claim stays, so that no server takes the folder for a new one. */
-async function undoRestore(installation: Installation, folder: string | null, storeId: string): Promise<void> {
+async function undoRestore(installation: Installation, markers: Markers, storeId: string): Promise<void> {
   await removeGeneration(installation.files, toGeneration(storeId))
-  if (folder) await restoreMarker.writeClaim(folder, { store_id: storeId, commit: null })
+  await restoreMarker.writeClaim(markers, { store_id: storeId, commit: null })
 }
 
-async function endClaims({ config }: Installation, folder: string | null): Promise<void> {
-  for (const claimed of [config.data_dir, ...(folder ? [folder] : [])]) await restoreMarker.endRestore(claimed)
+async function endClaims({ config }: Installation, markers: Markers): Promise<void> {
+  for (const claimed of [folderMarkers(config.data_dir), markers]) await restoreMarker.endRestore(claimed)
 }
 
 /** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
-async function resolveInterruptedRestore(installation: Installation, folder: string, timeoutMs: number): Promise<void> {
-  const interrupted = await restoreMarker.readClaim(folder)
+async function resolveInterruptedRestore(installation: Installation, markers: Markers, timeoutMs: number): Promise<void> {
+  const interrupted = await restoreMarker.readClaim(markers)
   if (!interrupted) return
   const outcome: CommitOutcome = interrupted.commit
     ? await waitForCommitOutcome(installation.database, interrupted.store_id, interrupted.commit, timeoutMs)
     : 'rolled back'
-  if (outcome === 'unknown') throw unknownOutcomeError(installation, null)
-  if (outcome === 'rolled back') return undoRestore(installation, folder, interrupted.store_id)
-  await endClaims(installation, folder)
-  throw Object.assign(new AppError('CONFLICT', { path: folder }, 'the interrupted restore had been committed: it is complete'), {
+  if (outcome === 'unknown') throw unknownOutcomeError(markers, null)
+  if (outcome === 'rolled back') return undoRestore(installation, markers, interrupted.store_id)
+  await endClaims(installation, markers)
+  throw Object.assign(new AppError('CONFLICT', { path: markers.location }, 'the interrupted restore had been committed: it is complete'), {
     fix: 'dms search reindex, then dms check',
   })
 }
 
-function unknownOutcomeError({ config }: Installation, cause: unknown): Error {
-  const path = getStoreFolder({ config }) ?? ''
+function unknownOutcomeError({ location: path }: Markers, cause: unknown): Error {
   const message = `whether the rows of the restore were committed is not known: the database ${cause ? 'stopped answering at that moment' : 'says nothing of it'}. The files in ${path} stay: they are needed if the rows are there`
   return Object.assign(new AppError('SERVICE_UNAVAILABLE', { path }, message), {
     cause,
@@ -117,13 +119,13 @@ export async function assertEmpty(target: RestoreTarget): Promise<void> {
         )
     }
   }
-  const folder = getStoreFolder(target)
-  const claim = folder && (await restoreMarker.readClaim(folder))
+  const markers = await storeMarkers(target.config)
+  const claim = await restoreMarker.readClaim(markers)
   for await (const { address } of target.files.list())
     if (!claim || !address.endsWith(`.${toGeneration(claim.store_id)}`))
       throw notEmptyError('the document store holds files', 'empty it, or pass --files-to')
-  if (folder && !claim && (await restoreMarker.readStoreId(folder)) !== '' && (await readCurrentStoreId(target)) === null)
-    throw notEmptyError(`${folder} belongs to another database`, 'pass --files-to')
+  if (!claim && (await restoreMarker.readStoreId(markers)) !== '' && (await readCurrentStoreId(target)) === null)
+    throw notEmptyError(`${markers.location} belongs to another database`, 'pass --files-to')
 }
 
 async function readCurrentStoreId({ database }: RestoreTarget): Promise<string | null> {
@@ -131,7 +133,3 @@ async function readCurrentStoreId({ database }: RestoreTarget): Promise<string |
   const client = await database.connect('dms restore')
   return readStoreId(client).finally(() => client.end())
 }
-
-/** Returns the directory of a disk store, or null for other stores. */
-const getStoreFolder = ({ config }: Pick<Installation, 'config'>): string | null =>
-  config.storage.kind === 'disk' ? config.storage.path : null

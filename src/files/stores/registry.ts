@@ -1,12 +1,31 @@
 /** Registry of document stores. */
 import type { Config } from '../../config/schema.ts'
 import { ConfigError } from '../../errors.ts'
-import type { FileStore } from '../../ports/file-store.ts'
+import type { FileStore, Markers } from '../../ports/file-store.ts'
+import { folderMarkers } from '../folder-markers.ts'
+import { storeFolder } from '../store-marker.ts'
 
-/** Opens the configured store. Throws ConfigError. */
-export const stores = {
-  disk: async (config: Config): Promise<FileStore> => (await import('./disk.ts')).openDisk(config.storage),
-  s3: async (): Promise<FileStore> => {
-    throw new ConfigError(['storage.kind: this version stores documents in a folder only, not in S3'])
+interface StoreType {
+  /** Opens the configured store. Throws ConfigError. */
+  open(config: Config): Promise<FileStore>
+  /** Returns the markers of the store without opening or creating it. */
+  markers(config: Config): Promise<Markers>
+}
+
+export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
+  disk: {
+    open: async (config) => (await import('./disk.ts')).openDisk({ ...config.storage, path: storeFolder(config) }),
+    markers: async (config) => folderMarkers(storeFolder(config)),
   },
-} satisfies Record<Config['storage']['kind'], (config: Config) => Promise<FileStore>>
+  s3: {
+    open: unavailable,
+    markers: unavailable,
+  },
+}
+
+/** Returns the markers of the configured store. */
+export const storeMarkers = (config: Config): Promise<Markers> => stores[config.storage.kind].markers(config)
+
+async function unavailable(): Promise<never> {
+  throw new ConfigError(['storage.kind: this version stores documents in a folder only, not in S3'])
+}

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { openSource } from '../../../src/backup/backup-source.ts'
 import { restoreBackup } from '../../../src/backup/restore/restore.ts'
 import { loadConfig } from '../../../src/config/load.ts'
+import { folderMarkers } from '../../../src/files/folder-markers.ts'
 import { readClaim } from '../../../src/files/restore-marker.ts'
 import { openLog } from '../../../src/log/log.ts'
 import { openInstallation } from '../../../src/open-app.ts'
@@ -80,7 +81,7 @@ test('answer of COMMIT lost, database unreachable: nothing is removed, exit 69; 
   expect((await here(place, ['check', '--sample', '100%', '--checks', 'files,checksums'])).code).toBe(0)
   const again = await here(place, ['restore', archive])
   expect([again.code, again.stderr]).toEqual([7, expect.stringContaining('had been committed: it is complete')])
-  expect(await readClaim(join(place.dataDir, 'files'))).toBe(null)
+  expect(await readClaim(folderMarkers(join(place.dataDir, 'files')))).toBe(null)
   expect((await storeFiles(place.dataDir)).named).toHaveLength(2)
 })
 

@@ -9,7 +9,7 @@ const guessablePattern =
 
 /** Returns problems that prevent a start. `name` returns the name of a setting as the administrator wrote it. */
 export function findProblems(config: Config, name: (key: string) => string): string[] {
-  const { auth, oidc, server, storage, limits } = config
+  const { auth, oidc, server, storage, search, limits } = config
   const problems: string[] = []
   const require = (key: string, ...missing: string[]): void => {
     if (missing.length > 0) problems.push(`${name(key)} needs ${missing.join(' and ')}`)
@@ -28,6 +28,9 @@ export function findProblems(config: Config, name: (key: string) => string): str
   for (const [key, needed] of requiredByS3Settings)
     if (!['', 'none'].includes(storage[key]) && storage[needed] === '') require(`storage.${key}`, `storage.${needed}`)
   if (storage.s3_sse_kms_key_id !== '' && storage.s3_sse !== 'aws:kms') require('storage.s3_sse_kms_key_id', 'storage.s3_sse = "aws:kms"')
+  if (search.engine === 'opensearch' && search.opensearch_urls.length === 0) require('search.engine', 'search.opensearch_urls')
+  if (search.engine !== 'opensearch' && !search.keep_embedded)
+    problems.push(`${name('search.keep_embedded')}: only OpenSearch works without the embedded index`)
   if (config.metrics.enabled && config.metrics.listen === '') require('metrics.enabled', 'metrics.listen')
   if (server.tls_cert !== '' && server.tls_key === '') require('server.tls_cert', 'server.tls_key')
   if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
@@ -39,11 +42,12 @@ export function findProblems(config: Config, name: (key: string) => string): str
 }
 
 /** Returns problems with the files that settings name. */
-export function findFileProblems({ server, database, sources, backup }: Config, name: (key: string) => string): string[] {
+export function findFileProblems({ server, database, search, sources, backup }: Config, name: (key: string) => string): string[] {
   const paths = {
     'server.tls_cert': server.tls_cert,
     'server.tls_key': server.tls_key,
     'database.ssl_ca': database.ssl_ca,
+    'search.opensearch_ca_file': search.opensearch_ca_file,
     'sources.ca_file': sources.ca_file,
     'backup.key_file': backup.key_file,
   }

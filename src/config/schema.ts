@@ -1,4 +1,6 @@
 /** All settings: name in config.toml, variable, type and default. A test compares them with config.example.toml. */
+
+import { search } from './schema-search.ts'
 import { choice, duration, flag, integer, list, path, type Setting, secret, setting, size, text } from './setting.ts'
 import * as kinds from './values.ts'
 
@@ -54,14 +56,7 @@ export const schema = {
     min_free: size('1GB', 'DMS_STORAGE_MIN_FREE'),
     fsync: flag(true, 'DMS_STORAGE_FSYNC'),
   },
-  search: {
-    engine: choice(['postgres', 'meilisearch'], 'postgres', 'DMS_SEARCH_ENGINE'),
-    url: text('http://127.0.0.1:7700', 'DMS_MEILI_URL', kinds.isUrl('http', 'https'), 'an http(s) URL'),
-    api_key: secret(text('', 'DMS_MEILI_API_KEY')),
-    index: text('documents', 'DMS_MEILI_INDEX', (name) => /^[\w-]{1,400}$/.test(name), 'an index name (letters, digits, - and _)'),
-    batch_size: integer(500, 'DMS_MEILI_BATCH_SIZE', 1, 100_000),
-    timeout: duration('10s', 'DMS_MEILI_TIMEOUT', '100ms'),
-  },
+  search,
   ocr: {
     enabled: flag(true, 'DMS_OCR_ENABLED'),
     engine: choice(['auto', 'tesseract-js', 'tesseract-native'], 'auto', 'DMS_OCR_ENGINE'),

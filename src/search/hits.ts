@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 import type { SearchHit } from '../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
+import type { Expansions } from './vocabulary/expansions.ts'
 
 /** Time of highlighting after which the event loop gets a turn, in ms. */
 const maxTurnMs = 10
@@ -22,6 +23,8 @@ export interface Highlighting {
   readonly markers: Readonly<Partial<Record<MarkedField, Marker>>>
   /** Tsqueries that choose the passage of a long document: it meets `all` and ranks best by `any`. Null: the first passage. */
   readonly passage: { readonly all: string; readonly any: string } | null
+  /** Returns the words of these texts that also match a word of the query, by that word. Default: only those of the markers. */
+  readonly expand?: (texts: readonly string[]) => Promise<Expansions>
 }
 
 interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
@@ -33,7 +36,10 @@ interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
 export async function hits(db: Db, page: readonly Scored[], highlighting: Highlighting): Promise<SearchHit[]> {
   const rows = page.length === 0 ? [] : await documents(db, page, highlighting)
   const byId = new Map(rows.map((document) => [document.document_id, document]))
-  const highlighters = highlightersOf(highlighting.markers)
+  const expansions = await highlighting.expand?.(
+    rows.flatMap(({ title, filename, labels, content }) => [title, filename, ...labels, content]),
+  )
+  const highlighters = highlightersOf(highlighting.markers, expansions)
   const answer: SearchHit[] = []
   let since = performance.now()
   for (const { document_id, score } of page) {
@@ -87,13 +93,10 @@ const excerpt = { size: 200, max: 3 }
 
 type Highlighters = Readonly<Partial<Record<MarkedField, Highlighter>>>
 
-function highlightersOf({ title, content, filename, labels }: Highlighting['markers']): Highlighters {
-  return {
-    ...(title && { title: highlighter(title) }),
-    ...(content && { content: highlighter(content) }),
-    ...(filename && { filename: highlighter(filename) }),
-    ...(labels && { labels: highlighter(labels) }),
-  }
+function highlightersOf(markers: Highlighting['markers'], expansions?: Expansions): Highlighters {
+  return Object.fromEntries(
+    Object.entries(markers).map(([field, marker]) => [field, highlighter(expansions ? { ...marker, expansions } : marker)]),
+  )
 }
 
 function highlights({ title, filename, labels, content }: Found, highlighters: Highlighters): SearchHit['highlights'] {

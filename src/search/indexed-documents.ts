@@ -16,6 +16,9 @@ export interface IndexedDocument {
   source_id: string | null
   ocr_confidence: number | null
   created_at: Date
+  updated_at: Date
+  size: number
+  metadata: Record<string, unknown>
   /** YYYY-MM-DD */
   document_date: string | null
   label_ids: string[]
@@ -26,7 +29,7 @@ export interface IndexedDocument {
 export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<IndexedDocument[]> {
   const { rows } = await sql<IndexedDocument>`
     select id, owner_id, title, filename, content, mime_type, status, source_id,
-      coalesce(nullif(array_to_string(detected_languages, '+'), ''), nullif(language, 'auto'), '') as language, ocr_confidence, created_at, document_date,
+      coalesce(nullif(array_to_string(detected_languages, '+'), ''), nullif(language, 'auto'), '') as language, ocr_confidence, created_at, updated_at, size, metadata, document_date,
       coalesce(label_ids, '{}') as label_ids, coalesce(label_names, '{}') as label_names
     from live_documents documents left join lateral (
       select array_agg(labels.id order by labels.id) as label_ids, array_agg(name order by labels.id) as label_names

@@ -3,6 +3,7 @@ import type { Config } from '../../config/schema.ts'
 import type { Database, Db } from '../../db/pool.ts'
 import type { Log } from '../../log/log.ts'
 import type { SearchEngine } from '../../ports/search-engine.ts'
+import { withEmbedded, withoutEmbedded } from './embedded.ts'
 import { openPostgres } from './postgres/engine.ts'
 
 /** What engines are opened with. */
@@ -21,5 +22,25 @@ export const engines = {
     const maxResults = config.limits.search_max_results
     const postgres = openPostgres(db, undefined, database.prepared)
     return openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
+  },
+  opensearch: async ({ config, db, database, log }: EngineContext): Promise<SearchEngine> => {
+    const { openOpenSearch } = await import('./opensearch/engine.ts')
+    const { batch_size: batchSize, keep_embedded } = config.search
+    const own = openOpenSearch({
+      urls: config.search.opensearch_urls,
+      username: config.search.opensearch_username,
+      password: config.search.opensearch_password,
+      caFile: config.search.opensearch_ca_file,
+      timeout: config.search.opensearch_timeout,
+      index: config.search.opensearch_index,
+      shards: config.search.opensearch_shards,
+      replicas: config.search.opensearch_replicas,
+      refreshInterval: config.search.opensearch_refresh_interval,
+      batchSize,
+      db,
+      log,
+    })
+    const postgres = openPostgres(db, undefined, database.prepared)
+    return keep_embedded ? withEmbedded(own, postgres) : withoutEmbedded(own, postgres, db)
   },
 } satisfies Record<Config['search']['engine'], (ground: EngineContext) => Promise<SearchEngine>>

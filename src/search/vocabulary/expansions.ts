@@ -18,7 +18,7 @@ const maxStemsOfQuery = 300
 const lastCharacter = 0x10ffff
 
 /** Returns the words that may be expanded: single words and joined parts of terms that are neither quoted nor negated. */
-const expandable = (terms: readonly Term[]): string[] => [
+export const expandable = (terms: readonly Term[]): string[] => [
   ...new Set(
     terms
       .filter(({ quoted, negated }) => !quoted && !negated)

@@ -7,6 +7,7 @@ import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../..
 import { type Highlighting, hits } from '../../hits.ts'
 import { parse, type Term } from '../../query/parser.ts'
 import { typoExpansions } from '../../vocabulary/expansions.ts'
+import { type Counted, facetsOf, sortCounts } from '../facets.ts'
 import { compileQuery } from '../postgres/compile/query.ts'
 import { indexVersion } from './document.ts'
 import { send } from './index-documents.ts'
@@ -194,26 +195,3 @@ async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, 
     passage: { all: compiled.all, any: compiled.any },
   }
 }
-
-interface Counted {
-  readonly mime_type: string
-  readonly labels: readonly string[]
-  readonly document_year?: number | null
-}
-
-function facetsOf(documents: readonly Counted[]): SearchAnswer['facets'] {
-  const count = (values: readonly string[]) => {
-    const counts = new Map<string, number>()
-    for (const value of values) counts.set(value, (counts.get(value) ?? 0) + 1)
-    return sortCounts(Object.fromEntries(counts))
-  }
-  return {
-    mime_types: count(documents.map(({ mime_type }) => mime_type)),
-    labels: count(documents.flatMap(({ labels }) => labels)),
-    years: count(documents.flatMap(({ document_year }) => (document_year ? [String(document_year)] : []))),
-  }
-}
-
-/** Sorts counts, the largest first. */
-const sortCounts = (counts: Readonly<Record<string, number>> = {}): Record<string, number> =>
-  Object.fromEntries(Object.entries(counts).sort(([one, many], [other, more]) => more - many || (one < other ? -1 : 1)))

@@ -12,20 +12,23 @@ const maxContent = 100_000
 const beginning = sql`case when octet_length(documents.content) <= ${sql.lit(maxContent)} then documents.content else left(documents.content, ${sql.lit(maxContent)}) end`
 const textFields = ['title', 'filename', 'labels', 'content'] as const
 
-/** Tests a field for a clause; never NULL. `inContent`: test of the content. Default: its beginning. */
-export function test(clause: SearchClause, inContent: Test = answers(beginning, clause)): Test {
+/** Tests a field for a clause; never NULL. `ofContent`: test of the content. Default: its beginning. */
+export function test(clause: SearchClause, ofContent: Test = answers(beginning, clause)): Test {
   const { field } = clause
   if (field === 'any') {
-    const each = textFields.map((one) => test({ ...clause, field: one }, inContent))
+    const each = textFields.map((one) => test({ ...clause, field: one }, ofContent))
     return sql`(${sql.join(each, sql` or `)})`
   }
-  if (field === 'content') return inContent
+  if (field === 'content') return ofContent
   if (field === 'labels')
     return sql`exists (select from document_labels join labels on labels.id = label_id
       where document_labels.document_id = documents.id and ${answers(sql`labels.name`, clause)})`
   if (isMetadata(field)) return inMetadata(field.slice('metadata.'.length), clause)
   return sql`coalesce(${answers(columns[field], clause)}, false)`
 }
+
+/** Tests the whole content for a clause. */
+export const inContent = (clause: SearchClause): Test => answers(sql`documents.content`, clause)
 
 /** Tests the content for a clause. Of a long document, only passages that meet the tsquery are read. */
 export const inPassages = (clause: SearchClause, query: string): Test => sql`

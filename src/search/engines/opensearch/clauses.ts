@@ -1,0 +1,85 @@
+/** Converts conditions on fields to OpenSearch queries. */
+import type { SearchClause } from '../../../ports/search-engine.ts'
+import { phraseOf, type Term, termsOf } from '../../query/parser.ts'
+import { normalizeText, tokenize } from '../../query/tokenizer.ts'
+import { foldExact, foldSpaces, valueTerm, valueWords } from './entry.ts'
+import { allOf, anyOf, matchNone, type Query } from './filter.ts'
+import { type TextField, textFields } from './mapping.ts'
+import { type MatchOptions, matchTerm, scoreOf, type WordField } from './terms.ts'
+
+export interface CompiledClause {
+  readonly clause: SearchClause
+  readonly query: Query
+  /** The query also matches other documents: whose text has the words, but not side by side. */
+  readonly isSuperset: boolean
+  readonly score: readonly Query[]
+  /** Terms and parts of texts to highlight. */
+  readonly terms: readonly Term[]
+  readonly substrings: readonly string[]
+}
+
+export const isWordField = (field: SearchClause['field']): field is WordField =>
+  field === 'any' || (textFields as readonly string[]).includes(field)
+
+export function compileClause(clause: SearchClause, options: MatchOptions): CompiledClause {
+  const { field, type, value } = clause
+  const base = { clause, isSuperset: false, score: [], terms: [], substrings: [] }
+  if (!isWordField(field)) return { ...base, query: onValue(field, clause) }
+  const highlighted = field === 'any' || field === 'content' ? phraseOf(value) : null
+  if (type === 'contains') {
+    const parts = (field === 'any' ? textFields : [field]).map((one) => containing(one, value))
+    return {
+      ...base,
+      query: anyOf(parts.map(({ query }) => query)),
+      isSuperset: parts.some(({ isSuperset }) => isSuperset),
+      substrings: [value],
+    }
+  }
+  if (type === 'exact' && field !== 'any' && field !== 'content') {
+    const term = phraseOf(value)
+    return { ...base, query: onValue(field, clause), terms: term ? [term] : [] }
+  }
+  const terms = type === 'exact' ? (highlighted ? [highlighted] : []) : termsOf(value)
+  if (terms.length === 0) return { ...base, query: matchNone }
+  const query = allOf(terms.map((term) => matchTerm(term, field, options)))
+  return { ...base, query, score: scoreOf(terms, () => field), terms }
+}
+
+/** Compares values of a field without words, or whole values. */
+function onValue(field: string, { type, value }: Pick<SearchClause, 'type' | 'value'>): Query {
+  if (type === 'exact') return { term: { exact_values: valueTerm(field, foldExact(value)) } }
+  if (type === 'contains') return foldSpaces(value) === '' ? matchNone : partOfValue(field, value)
+  const words = valueWords(value)
+  return words.length === 0 ? matchNone : allOf(words.map((word) => ({ term: { value_words: valueTerm(field, word) } })))
+}
+
+const partOfValue = (field: string, value: string): Query =>
+  wildcard('values', `${valueTerm(field, '')}*${escapeWildcard(foldSpaces(value))}*`)
+
+const wildcard = (field: string, value: string): Query => ({ wildcard: { [field]: { value } } })
+
+const escapeWildcard = (text: string): string => text.replace(/[\\*?]/g, '\\$&')
+
+interface Part {
+  readonly query: Query
+  readonly isSuperset: boolean
+}
+
+/** Returns a query for documents whose field contains a text, or of those that have its words. */
+function containing(field: TextField, value: string): Part {
+  if (foldSpaces(value) === '') return { query: matchNone, isSuperset: false }
+  if (field !== 'content') return { query: partOfValue(field, value), isSuperset: false }
+  const tokens = [...tokenize(value)]
+  const parts = tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))
+  const [first, last] = [parts[0], parts.at(-1)]
+  // Without a word, every document may match.
+  if (!first || !last) return { query: { match_all: {} }, isSuperset: true }
+  const isOpenLeft = first.form === 'word' && normalizeText(value.slice(0, first.start)) === ''
+  const isOpenRight = last.form === 'last' || (last.form === 'word' && normalizeText(value.slice(last.end)) === '')
+  const queries = parts.map((part) => {
+    const [left, right] = [part === first && isOpenLeft ? '*' : '', part === last && isOpenRight ? '*' : '']
+    return left + right === '' ? { term: { content: part.text } } : wildcard('content', left + part.text + right)
+  })
+  const isOneWord = parts.length === 1 && /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value))
+  return { query: allOf(queries), isSuperset: !isOneWord }
+}

@@ -1,0 +1,103 @@
+/** Client of an OpenSearch cluster. Refusals and outages become SERVICE_UNAVAILABLE. */
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, errors } from '@opensearch-project/opensearch'
+import { AppError, invalid } from '../../../errors.ts'
+import type { Log } from '../../../log/log.ts'
+import { SearchFailure } from '../../../ports/search-engine.ts'
+
+export interface ClusterOptions {
+  readonly urls: readonly string[]
+  readonly username: string
+  readonly password: string
+  /** file with certificates of authorities; '' for those of Node */
+  readonly caFile: string
+  /** milliseconds per request */
+  readonly timeout: number
+  readonly log: Log
+}
+
+type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
+type Query = Readonly<Record<string, string | number | boolean>>
+
+export interface Cluster {
+  /** Sends a request and returns the body of the response. A body that is a list is sent as NDJSON. Throws SERVICE_UNAVAILABLE. */
+  request<T>(method: Method, path: string, body?: object, query?: Query): Promise<T>
+  /** Sends a request; null for the statuses in `absent`, by default 404. Throws SERVICE_UNAVAILABLE. */
+  requestExisting<T>(method: Method, path: string, body?: object, query?: Query, absent?: readonly number[]): Promise<T | null>
+  /** Throws SERVICE_UNAVAILABLE if no node answers, or if it is not OpenSearch 2 or newer. */
+  check(): Promise<void>
+}
+
+const minMajor = 2
+/** Delays between attempts of a request that a busy cluster, or one that elects a manager, refuses. */
+const retryDelaysMs = [100, 300, 1000, 2000]
+const retriedStatus = [429, 502, 503, 504]
+
+export function openCluster({ urls, username, password, caFile, timeout, log }: ClusterOptions): Cluster {
+  const client = new Client({
+    nodes: [...urls],
+    requestTimeout: timeout,
+    // One attempt per node. The loop below waits between attempts.
+    maxRetries: urls.length - 1,
+    ...(username === '' ? {} : { auth: { username, password } }),
+    ...(caFile === '' ? {} : { ssl: { ca: readFileSync(caFile, 'utf8') } }),
+  })
+  let isVersionChecked = false
+
+  const attempt = async <T>(send: () => Promise<T>, absent: readonly number[]): Promise<T | null> => {
+    for (let nth = 0; ; nth++) {
+      try {
+        return await send()
+      } catch (error) {
+        if (!(error instanceof errors.OpenSearchClientError)) throw error
+        if (absent.includes(statusOf(error))) return null
+        const delayMs = retryDelaysMs[nth]
+        if (delayMs === undefined || !isRetried(error)) throw failure(error, log)
+        await sleep(delayMs)
+      }
+    }
+  }
+
+  const send = async <T>(method: Method, path: string, body?: object, query?: Query): Promise<T> => {
+    const content = body === undefined ? {} : Array.isArray(body) ? { bulkBody: body } : { body: body as Record<string, unknown> }
+    const response = await client.transport.request({ method, path, ...content, ...(query ? { querystring: { ...query } } : {}) })
+    return response.body as T
+  }
+
+  return {
+    request: async (method, path, body, query) => (await attempt(() => send(method, path, body, query), []))!,
+    requestExisting: (method, path, body, query, absent = [404]) => attempt(() => send(method, path, body, query), absent),
+    async check() {
+      if (isVersionChecked) return
+      const info = await attempt(() => send<{ version?: { distribution?: string; number?: string } }>('GET', '/'), [])
+      const { distribution, number = '' } = info?.version ?? {}
+      if (distribution !== 'opensearch' || Number.parseInt(number, 10) < minMajor)
+        throw new AppError('SERVICE_UNAVAILABLE', {}, `${distribution ?? 'The server'} ${number} is not OpenSearch ${minMajor} or newer.`)
+      isVersionChecked = true
+    },
+  }
+}
+
+const statusOf = (error: Error): number => (error instanceof errors.ResponseError ? (error.statusCode ?? 0) : 0)
+
+/** Whether another attempt may succeed soon. A request that has timed out may still run, and would take as long again. */
+const isRetried = (error: Error): boolean =>
+  error instanceof errors.TimeoutError ? false : error instanceof errors.ConnectionError || retriedStatus.includes(statusOf(error))
+
+interface ErrorBody {
+  readonly error?: { readonly type?: string; readonly reason?: string; readonly root_cause?: readonly { readonly reason?: string }[] }
+}
+
+function failure(error: InstanceType<typeof errors.OpenSearchClientError>, log: Log): AppError {
+  const status = statusOf(error)
+  const { type, reason, root_cause: causes } = (error as { body?: ErrorBody }).body?.error ?? {}
+  const text = causes?.[0]?.reason ?? reason ?? error.message
+  log.warn({ err: text, status }, 'a request to OpenSearch failed')
+  if (JSON.stringify([type, text]).match(/too_many_(nested_)?clauses|maxClauseCount/))
+    return invalid('query', 'has more words than the search engine accepts')
+  if (status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status)) return new SearchFailure(text)
+  const unavailable = new AppError('SERVICE_UNAVAILABLE', {}, 'The search engine is out of reach.')
+  unavailable.cause = new Error(text, { cause: error })
+  return unavailable
+}

@@ -1,0 +1,142 @@
+/** Search by an OpenSearch cluster. */
+import { sql } from 'kysely'
+import type { Db } from '../../../db/pool.ts'
+import { AppError } from '../../../errors.ts'
+import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
+import { hits } from '../../hits.ts'
+import { parse } from '../../query/parser.ts'
+import { matchAdvanced } from './advanced.ts'
+import { type ClusterOptions, openCluster } from './cluster.ts'
+import { filterOf } from './filter.ts'
+import { highlightingOf, noHighlighting } from './highlight.ts'
+import { indexDocuments, MissingIndex } from './index-documents.ts'
+import { type IndexSettings, indexVersion } from './mapping.ts'
+import { findHits, match, orderOf } from './matches.ts'
+import { toQuery } from './query.ts'
+import { createIndex, indexesOf, startRebuild } from './rebuild.ts'
+import { similarTo } from './similar.ts'
+import { contents } from './verify.ts'
+
+export interface OpenSearchOptions extends ClusterOptions, IndexSettings {
+  readonly db: Db
+  /** alias of the index */
+  readonly index: string
+  /** documents per request */
+  readonly batchSize: number
+}
+
+const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
+const byScore = [{ field: 'score', order: 'desc' }] as const
+
+/** Opens the engine. It sends no request before it is used. */
+export function openOpenSearch({ db, index, batchSize, ...options }: OpenSearchOptions): SearchEngine {
+  const cluster = openCluster(options)
+  const target = { db, cluster, batchSize }
+
+  const search = async (query: SearchQuery): Promise<SearchAnswer> => {
+    const terms = parse(query.text)
+    if (terms.length === 0) return noHits
+    const matches = await match(cluster, index, toQuery(terms, query, await languages()), byScore, query)
+    if (matches === null) return answerWithoutIndex()
+    const { page, ...rest } = matches
+    const highlighting = query.highlight
+      ? highlightingOf(db, query.fuzzy, (name) => ({ terms: terms.filter(({ field }) => field === null || field === name) }))
+      : noHighlighting
+    return { ...rest, hits: await hits(db, page, highlighting) }
+  }
+
+  const languages = async (): Promise<string[]> => {
+    const { rows } = await sql<{ language: string }>`select language from search_languages order by language`.execute(db)
+    return rows.map(({ language }) => language)
+  }
+
+  /** Returns no hits if there are no documents. Throws SERVICE_UNAVAILABLE otherwise. */
+  const answerWithoutIndex = async (): Promise<SearchAnswer> => {
+    if ((await documentCount(db, 1)) === 0) return noHits
+    throw missingIndex()
+  }
+
+  const status = async (): Promise<IndexStatus> => {
+    const [found, expected, [name]] = await Promise.all([
+      cluster.requestExisting<{ count: number }>('GET', `/${index}/_count`),
+      documentCount(db),
+      indexesOf(target, index),
+    ])
+    const all = found?.count ?? 0
+    const query = { query: { term: { version: indexVersion } } }
+    const documents = all === 0 ? 0 : (await cluster.request<{ count: number }>('POST', `/${index}/_count`, query)).count
+    return {
+      index: name ?? index,
+      documents,
+      outdated: all - documents,
+      version: indexVersion,
+      updatedAt: found === null ? null : await lastChange(),
+      missing: Math.max(0, expected - all),
+      extra: Math.max(0, all - expected),
+    }
+  }
+
+  const lastChange = async (): Promise<Date | null> => {
+    const newest = { query: { match_all: {} }, sort: orderOf([{ field: 'updated_at', order: 'desc' }]) }
+    const found = await findHits(cluster, index, newest, 1)
+    const [at] = found?.hits[0]?.sort ?? []
+    return typeof at === 'number' ? new Date(at) : null
+  }
+
+  return {
+    name: 'opensearch',
+    async refresh(ids) {
+      try {
+        await indexDocuments(target, index, ids, true)
+      } catch (error) {
+        if (!(error instanceof MissingIndex)) throw error
+        await cluster.check()
+        const initial = await loadInitialDocuments(db)
+        await createIndex(target, index, options)
+        await indexDocuments(target, index, [...ids, ...initial], true)
+      }
+    },
+    search,
+    async advanced(query) {
+      const found = await matchAdvanced(db, cluster, index, query, await languages())
+      if (found === null) return answerWithoutIndex()
+      const { page, ...rest } = found.matches
+      return { ...rest, hits: await hits(db, page, found.highlighting) }
+    },
+    async similar({ documentId, filter, limit }) {
+      const { filter: required, mustNot } = filterOf(filter)
+      const query = { bool: { filter: required, must_not: mustNot, must: [similarTo(index, documentId)] } }
+      const matches = await match(cluster, index, query, byScore, { offset: 0, limit, maxResults: limit })
+      return matches === null ? [] : hits(db, matches.page, noHighlighting)
+    },
+    count: async () => (await status()).documents,
+    status,
+    contents: () => [contents(db, cluster, index)],
+    async rebuild() {
+      await cluster.check()
+      return startRebuild(target, index, options)
+    },
+    async check() {
+      await cluster.check()
+      if ((await cluster.requestExisting('GET', `/${index}/_count`)) === null) await answerWithoutIndex()
+    },
+  }
+}
+
+const missingIndex = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index does not exist. Fix: dms search reindex')
+
+/** Maximum number of documents that refresh() puts into a missing index. */
+const maxInitialDocuments = 1000
+
+/** Returns all documents for a new index. Throws if there are too many: only a reindex may create their index, since an incomplete one hides documents. */
+async function loadInitialDocuments(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`select id from live_documents limit ${maxInitialDocuments + 1}`.execute(db)
+  if (rows.length > maxInitialDocuments) throw missingIndex()
+  return rows.map(({ id }) => id)
+}
+
+async function documentCount(db: Db, max: number | null = null): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::integer as count from (select from live_documents limit ${max}) live`.execute(db)
+  return rows[0]!.count
+}

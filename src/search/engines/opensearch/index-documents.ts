@@ -1,0 +1,99 @@
+/** Writes documents to an index in bulk requests. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Db } from '../../../db/pool.ts'
+import { AppError } from '../../../errors.ts'
+import { SearchFailure } from '../../../ports/search-engine.ts'
+import { batchesOf, loadDocuments } from '../../indexed-documents.ts'
+import type { Cluster } from './cluster.ts'
+import { type Entry, entryOf } from './entry.ts'
+import { hasStemmer } from './mapping.ts'
+
+export interface Target {
+  readonly db: Db
+  readonly cluster: Cluster
+  /** documents per request */
+  readonly batchSize: number
+}
+
+/** Maximum size of the texts of a request. Entries are about twice as large; OpenSearch accepts 100 MB. */
+const maxBytes = 5_000_000
+/** Delays before a request, or its rejected part, is sent again to a cluster that is too busy. */
+const backoffMs = [100, 200, 400, 800, 1600, 3200, 6400]
+/** Maximum number of failed documents that an error names. */
+const maxNamed = 5
+
+type Action = readonly [operation: object, entry?: Entry]
+
+interface BulkResponse {
+  readonly errors: boolean
+  readonly items: readonly Record<string, { _id: string; status: number; error?: { type: string; reason: string } }>[]
+}
+
+/** Whether the alias of an index is missing. */
+export class MissingIndex extends Error {}
+
+/**
+ * Updates the entries of these documents, and removes those of deleted ones. With `isSearchable`, resolves when searches reflect it.
+ * Throws MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the documents that were rejected, when all others are written.
+ */
+export async function indexDocuments(target: Target, index: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
+  const ids = [...new Set(documentIds)].sort()
+  for (const batch of await batchesOf(target.db, ids, { documents: target.batchSize, bytes: maxBytes }))
+    await send(target.cluster, index, await actionsOf(target.db, batch), isSearchable)
+}
+
+/**
+ * Returns the actions for a batch. Their version is the time of the database before the documents were read: whichever of two writers has the
+ * higher version has read every change that the other one has. OpenSearch rejects the lower one, also after the deletion of a document.
+ */
+async function actionsOf(db: Db, ids: readonly string[]): Promise<Action[]> {
+  const [version, documents] = await db.transaction().execute(async (trx) => {
+    const { rows } = await sql<{ version: string }>`select (extract(epoch from clock_timestamp()) * 1e6)::bigint::text as version`.execute(
+      trx,
+    )
+    return [Number(rows[0]!.version), await loadDocuments(trx, ids)] as const
+  })
+  await addLanguages(db, [...new Set(documents.flatMap(({ language }) => language.split('+')))].filter(hasStemmer))
+  const entries = new Map<string, Entry>()
+  for (const document of documents) entries.set(document.id, await entryOf(document))
+  return ids.map((_id) => {
+    const entry = entries.get(_id)
+    const how = { _id, version, version_type: 'external' }
+    return entry ? [{ index: how }, entry] : [{ delete: how }]
+  })
+}
+
+/** Records the languages whose stems searches compare. */
+async function addLanguages(db: Db, languages: readonly string[]): Promise<void> {
+  if (languages.length === 0) return
+  await sql`
+    insert into search_languages (language) select language from unnest(${languages.toSorted()}::text[]) language
+    where language not in (select language from search_languages) on conflict do nothing`.execute(db)
+}
+
+async function send(cluster: Cluster, index: string, actions: readonly Action[], isSearchable: boolean): Promise<void> {
+  const query = { require_alias: isSearchable, ...(isSearchable ? { refresh: 'wait_for' } : {}) }
+  const failed: string[] = []
+  let left = actions
+  for (let attempt = 0; left.length > 0; attempt++) {
+    const { errors, items } = await cluster.request<BulkResponse>('POST', `/${index}/_bulk`, left.flat(), query)
+    if (!errors) return
+    const results = items.map((item) => Object.values(item)[0]!)
+    if (results.some(({ error }) => error?.type === 'index_not_found_exception')) throw new MissingIndex()
+    const busy = left.filter((_, nth) => isBusy(results[nth]!.status))
+    // 409: a newer version is there already. 404: a deleted document had no entry.
+    for (const { _id, status, error } of results)
+      if (error && ![404, 409].includes(status) && !isBusy(status)) failed.push(`${_id}: ${error.type}: ${error.reason}`)
+    left = busy
+    if (busy.length === 0) break
+    const delayMs = backoffMs[attempt]
+    if (delayMs === undefined) throw new AppError('SERVICE_UNAVAILABLE', {}, 'The search engine is too busy to index documents.')
+    await sleep(delayMs)
+  }
+  if (failed.length === 0) return
+  const more = failed.length > maxNamed ? `; ${failed.length - maxNamed} more` : ''
+  throw new SearchFailure(`it rejected ${failed.length} of ${actions.length} documents: ${failed.slice(0, maxNamed).join('; ')}${more}`)
+}
+
+const isBusy = (status: number): boolean => status === 429 || status === 503

@@ -1,0 +1,85 @@
+/** Converts terms of a query to OpenSearch queries. */
+import type { Part, Term } from '../../query/parser.ts'
+import { maxTypos } from '../../query/typos.ts'
+import { isMistypable } from '../../vocabulary/vocabulary.ts'
+import { anyOf, type Query } from './filter.ts'
+import { gap, type TextField, textFields, weights } from './mapping.ts'
+
+/** A field with words, or any of them. */
+export type WordField = TextField | 'any'
+
+export interface MatchOptions {
+  readonly fuzzy: boolean
+  /** languages whose stems are compared */
+  readonly languages: readonly string[]
+}
+
+/** Maximum number of words that an incomplete word at the end of a phrase, and a word with typos, stands for. */
+const maxPrefixWords = 1000
+const maxTypoWords = 200
+/** Maximum number of clauses for the stems, and for the score, of a query. OpenSearch accepts 1,024 clauses in all. */
+const maxStemClauses = 300
+const maxScoreClauses = 200
+
+const fieldsOf = (field: WordField): readonly TextField[] => (field === 'any' ? textFields : [field])
+
+/** Returns options that leave out the stems of a query with too many words. */
+export const withinLimits = (options: MatchOptions, termCount: number): MatchOptions =>
+  termCount * options.languages.length * textFields.length <= maxStemClauses ? options : { ...options, languages: [] }
+
+/** Returns a query for documents that match a term in a field. */
+export function matchTerm(term: Term, field: WordField, { fuzzy, languages }: MatchOptions): Query {
+  const { parts, joined, quoted, negated } = term
+  const first = parts[0]!
+  const isWord = parts.length === 1
+  const words = [...(isWord ? [first] : []), ...(joined === null ? [] : [{ text: joined, prefix: parts.at(-1)!.prefix }])]
+  const typed = words.map(({ text }) => text)
+  const isExpandable = !quoted && !negated
+  return anyOf([
+    ...(typed.length === 0 ? [] : [{ terms: { [field]: typed } }]),
+    ...words.filter(({ prefix }) => prefix).map(({ text }) => ({ prefix: { [field]: text } })),
+    ...(isWord ? [] : fieldsOf(field).map((one) => phrase(parts, one))),
+    ...(isExpandable ? typed.filter(isMistypable).flatMap((word) => stems(word, field, languages)) : []),
+    ...(isExpandable && fuzzy ? typed.flatMap((word) => typos(word, field)) : []),
+  ])
+}
+
+const stems = (word: string, field: WordField, languages: readonly string[]): Query[] =>
+  languages.flatMap((language) => fieldsOf(field).map((one) => ({ match: { [`stems.${language}.${one}`]: word } })))
+
+function typos(word: string, field: WordField): Query[] {
+  const fuzziness = maxTypos(word)
+  return fuzziness === 0 ? [] : [{ fuzzy: { [field]: { value: word, fuzziness, max_expansions: maxTypoWords } } }]
+}
+
+function phrase(parts: readonly Part[], field: TextField, options: object = {}): Query {
+  const last = parts.at(-1)!
+  const words = Array.from({ length: last.offset + 1 }, () => gap)
+  for (const { text, offset } of parts) words[offset] = text
+  const query = { query: words.join(' '), ...options }
+  return last.prefix
+    ? { match_phrase_prefix: { [field]: { ...query, max_expansions: maxPrefixWords } } }
+    : { match_phrase: { [field]: query } }
+}
+
+/** Maximum distance of two words, in words, that counts for the score, and its weight. */
+const nearby = { slop: 4, boost: 0.3 }
+const maxPairs = 8
+
+/** Returns queries that score documents: words and phrases as they were typed, by field, and consecutive words near each other. */
+export function scoreOf(terms: readonly Term[], fieldOf: (term: Term) => WordField): Query[] {
+  const scored = terms.flatMap((term) => fieldsOf(fieldOf(term)).flatMap((field) => scoreIn(term, field)))
+  const words = terms.map(({ parts, quoted }) => (parts.length === 1 && !quoted ? parts[0]!.text : null))
+  const pairs = words.slice(1).flatMap((word, nth) => (word !== null && words[nth] !== null ? [`${words[nth]} ${word}`] : []))
+  return [
+    ...scored.slice(0, maxScoreClauses),
+    ...pairs.slice(0, maxPairs).map((query) => ({ match_phrase: { content: { query, ...nearby } } })),
+  ]
+}
+
+function scoreIn({ parts, joined }: Term, field: TextField): Query[] {
+  const boost = weights[field]
+  const [first] = parts
+  const term = (value: string): Query => ({ term: { [field]: { value, boost } } })
+  return [parts.length === 1 ? term(first!.text) : phrase(parts, field, { boost }), ...(joined === null ? [] : [term(joined)])]
+}

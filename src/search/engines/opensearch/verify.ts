@@ -1,0 +1,88 @@
+/** Compares an OpenSearch index with the documents. */
+import { isDeepStrictEqual } from 'node:util'
+import type { Db } from '../../../db/pool.ts'
+import { isCanonicalId } from '../../../id.ts'
+import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
+import { loadDocuments } from '../../indexed-documents.ts'
+import type { Cluster } from './cluster.ts'
+import { type Entry, entryOf } from './entry.ts'
+import { indexVersion, samePosition, textFields } from './mapping.ts'
+
+/** Ids per request. */
+const pageSize = 10_000
+
+export const contents = (db: Db, cluster: Cluster, index: string): IndexContents => ({
+  engine: 'opensearch',
+  ids: () => ids(cluster, index),
+  faults: (ids) => faults(db, cluster, index, ids),
+})
+
+async function* ids(cluster: Cluster, index: string): AsyncGenerator<string[]> {
+  for (let last: readonly unknown[] = ['']; ; ) {
+    const body = {
+      query: { match_all: {} },
+      sort: [{ id: 'asc' }],
+      search_after: last,
+      size: pageSize,
+      _source: false,
+      track_total_hits: false,
+    }
+    const page = await cluster.requestExisting<{ hits: { hits: readonly { _id: string; sort: readonly unknown[] }[] } }>(
+      'POST',
+      `/${index}/_search`,
+      body,
+      { allow_partial_search_results: false },
+    )
+    const hits = page?.hits.hits ?? []
+    if (hits.length === 0) return
+    yield hits.map(({ _id }) => _id)
+    last = hits.at(-1)!.sort
+  }
+}
+
+/** Fields that are not compared: they are unique to the entry, redundant or not stored. */
+const ignoredFields = new Set(['id', 'version', 'any', 'stems', 'title_order', 'values', 'value_words', 'label_names'])
+
+async function faults(db: Db, cluster: Cluster, index: string, ids: readonly string[]): Promise<EntryFault[]> {
+  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isCanonicalId)))
+  const documents = new Map(stored.map((document) => [document.id, document]))
+  const faults: EntryFault[] = []
+  for (const id of ids) {
+    const found = await cluster.requestExisting<{ _source: Entry }>('GET', `/${index}/_doc/${encodeURIComponent(id)}`)
+    const [entry, document] = [found?._source, documents.get(id)]
+    if (!entry !== !document) faults.push({ document_id: id, problem: entry ? 'extra' : 'missing', left: [], lacks: [] })
+    if (!entry || !document || entry.version !== indexVersion) continue
+    const expected: Entry = JSON.parse(JSON.stringify(await entryOf(document)))
+    const names = Object.keys({ ...entry, ...expected }).filter(
+      (name) => !ignoredFields.has(name) && !isDeepStrictEqual(entry[name], expected[name]),
+    )
+    if (names.length === 0) continue
+    const [actualWords, expectedWords] = [wordsOf(entry, names), wordsOf(expected, names)]
+    const left = [...actualWords].filter((word) => !expectedWords.has(word)).sort()
+    const lacks = [...expectedWords].filter((word) => !actualWords.has(word)).sort()
+    faults.push({ document_id: id, problem: 'stale', left, lacks })
+  }
+  return faults
+}
+
+/** Readable names of fields. */
+const readable: Readonly<Record<string, string>> = {
+  owner_id: 'owner',
+  mime_type: 'type',
+  label_ids: 'label',
+  source_id: 'source',
+  document_date: 'date',
+}
+
+/** Returns the words of the named fields, and their values in readable form. */
+function wordsOf(entry: Entry, names: readonly string[]): Set<string> {
+  const all = new Set<string>()
+  for (const name of names) {
+    for (const value of [entry[name]].flat()) {
+      if (value === null || value === undefined) continue
+      if (!(textFields as readonly string[]).includes(name)) all.add(`${readable[name] ?? name}:${String(value).replace('\u0001', ' ')}`)
+      else for (const word of String(value).split(/[ |]/)) if (word !== '' && word !== samePosition) all.add(word)
+    }
+  }
+  return all
+}

@@ -2,6 +2,7 @@
 import { availableParallelism, hostname } from 'node:os'
 import type { App } from '../app.ts'
 import type { Config } from '../config/schema.ts'
+import { NewerSchema } from '../db/migrate.ts'
 import type { Queue } from '../jobs/queue.ts'
 import { type Log, onSignals, openLog } from '../log/log.ts'
 import { type OpenOptions, openApp } from '../open-app.ts'
@@ -61,9 +62,10 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
       run.onForcedExit(() => started.releaseNow())
       const health = await run.openHealth(app, () => signal.aborted)
       log.info({ worker: started.name, queues: config.worker.queues, health: health?.url }, 'working')
-      await Promise.race([aborted(signal), started.reachedMaxJobs, ...(once ? [started.idle()] : [])])
+      const end = await Promise.race([aborted(signal), started.reachedMaxJobs, started.outdated, ...(once ? [started.idle()] : [])])
       await started.stop(config.worker.shutdown_timeout)
       await health?.close()
+      if (end instanceof NewerSchema) throw end
     }),
   )
 }

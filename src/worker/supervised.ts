@@ -1,4 +1,6 @@
 /** The worker process of a server. It ends with the server. */
+
+import { NewerSchema } from '../db/migrate.ts'
 import { deadlineCell, killGroup, startWatchdog } from '../extract/process/start-watchdog.ts'
 import { openLog } from '../log/log.ts'
 import { aborted, runningJobs, startConfigured, type Worker, withApp } from './run.ts'
@@ -41,8 +43,9 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
       if (anyStop.aborted) return
       worker = await startConfigured(app)
       app.log.info({ worker: worker.name, queues: config.worker.queues }, 'working')
-      await aborted(anyStop)
+      const end = await Promise.race([aborted(anyStop), worker.outdated])
       await worker.stop(stopTimeoutMs ?? config.server.shutdown_timeout)
+      if (end instanceof NewerSchema) throw end
     })
   } finally {
     clearInterval(heartbeat)

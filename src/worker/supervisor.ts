@@ -45,6 +45,8 @@ const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../b
 
 const minRestartMs = 1000
 const maxRestartMs = 60_000
+/** Exit codes of a schema or a configuration that this worker refuses: an immediate restart would end alike. */
+const refusalCodes = [8, 78]
 /** A worker that ran longer did not fail at its start, so that the restart delay is reset. */
 const stableMs = 60_000
 /** Time after the timeout of the jobs, to close connections. */
@@ -86,6 +88,7 @@ export function startWorkerProcess(config: Config, log: Log, env: Readonly<Recor
         resolve()
         if (isStopping) return
         if (performance.now() - startedAt > stableMs) restartMs = minRestartMs
+        if (refusalCodes.includes(code ?? 0)) restartMs = maxRestartMs
         log.error({ pid: started.pid, code, signal, jobs: running, restart_ms: restartMs }, 'the worker process ended; starting it again')
         restart = setTimeout(start, restartMs)
         restartMs = Math.min(2 * restartMs, maxRestartMs)

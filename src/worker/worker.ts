@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { listen } from '../db/listen.ts'
+import { NewerSchema, pendingUpTo } from '../db/migrate.ts'
 import * as leases from '../jobs/leases.ts'
 import type { Job, Queue } from '../jobs/queue.ts'
 import { reapPredecessor, reapStaleWorkers, workerName } from './reap-workers.ts'
@@ -24,6 +25,8 @@ export interface Worker {
   running(): readonly { readonly job: Job; readonly since: number }[]
   /** Resolves when the last of `maxJobs` has ended. */
   readonly reachedMaxJobs: Promise<void>
+  /** Resolves when a newer dms has migrated the database. The worker leases no more jobs then. */
+  readonly outdated: Promise<NewerSchema>
   /** Resolves when no job is running and none can run now. Never rejects. */
   idle(): Promise<void>
   /** Leases no more jobs, waits up to `timeoutMs` for running ones, then releases them. */
@@ -34,6 +37,9 @@ export interface Worker {
 
 /** Interval of the heartbeats of an idle worker. A busy worker sends one with each renewal of its leases. */
 const idleHeartbeatIntervalMs = 20_000
+
+/** Interval of the checks whether a newer dms has migrated the database. */
+const schemaCheckIntervalMs = 2000
 
 /** Two syncs, so that a slow source does not delay all others. sources.max_syncs_per_user limits those of one user. */
 const concurrencyOf = { sync: 2, index: 1, maintenance: 1 } as const
@@ -152,6 +158,18 @@ export async function startWorker(
       await app.db.transaction().execute(recordLoss(app, job))
   }
 
+  const { promise: outdated, resolve: resolveOutdated } = Promise.withResolvers<NewerSchema>()
+  const checkSchema = () =>
+    pendingUpTo(app.db).then(
+      () => {},
+      (error: unknown) => {
+        if (!(error instanceof NewerSchema)) throw error
+        if (!isStopping) app.log.error({ err: error.message, jobs: running.size }, 'this worker is too old for the database and stops')
+        isStopping = true
+        resolveOutdated(error)
+      },
+    )
+
   const logUnavailable = (error: unknown) => app.log.warn({ err: (error as Error).message }, 'the queue is out of reach')
 
   /** Calls `round` at each interval, unless the call before still runs. */
@@ -176,6 +194,7 @@ export async function startWorker(
     every(pollIntervalMs, fillSlots),
     every(Math.min(1000, leaseMs / 4), sendHeartbeat),
     every(Math.min(5000, leaseMs / 2), recoverExpired),
+    every(schemaCheckIntervalMs, checkSchema),
   ]
   void fillSlots()
 
@@ -188,6 +207,7 @@ export async function startWorker(
   return {
     name,
     reachedMaxJobs,
+    outdated,
     running: () => [...running.values()],
     async idle() {
       const becameIdle = new Promise<void>((resolve) => idlers.add(resolve))

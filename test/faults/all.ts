@@ -25,6 +25,7 @@ import { littleMemory } from './processes/little-memory.ts'
 import { manyWorkers } from './processes/many-workers.ts'
 import { misbehavingTesseract } from './processes/misbehaving-tesseract.ts'
 import { mixedVersions } from './processes/mixed-versions.ts'
+import { rollingRestart } from './processes/rolling-restart.ts'
 import { startOrder } from './processes/start-order.ts'
 import { stoppedUnderLoad } from './processes/stopped-under-load.ts'
 import { twoServers } from './processes/two-servers.ts'
@@ -74,4 +75,5 @@ export const faults: readonly Fault[] = [
   mixedVersions,
   littleMemory,
   killedVersions,
+  rollingRestart,
 ]

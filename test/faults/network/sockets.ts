@@ -91,6 +91,7 @@ export async function joinLive(
   token: string,
   events: readonly string[],
   onMessage?: (message: Message) => void,
+  since?: number,
 ): Promise<LiveSocket | null> {
   const live = await openSocket(port, onMessage)
   live.say({ type: 'auth', token })
@@ -100,7 +101,7 @@ export async function joinLive(
     return null
   }
   if (events.length > 0) {
-    live.say({ type: 'subscribe', events })
+    live.say({ type: 'subscribe', events, since })
     await live.next(['subscribed'])
   }
   return live

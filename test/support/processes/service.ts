@@ -29,12 +29,15 @@ export function startProcess(dms: Dms, args: readonly string[], env: Record<stri
 }
 
 /** Starts a server on a free port and waits until it listens. */
-export async function startServe(dms: Dms, env: Record<string, string> = {}): Promise<{ child: ChildProcess; url: string }> {
+export async function startServe(
+  dms: Dms,
+  env: Record<string, string> = {},
+): Promise<{ child: ChildProcess; said: string[]; url: string }> {
   const { child, said } = startProcess(dms, ['serve', '--port', '0'], env)
   const ended = once(child, 'exit').then(() => true)
   for (;;) {
     const url = said.map((line) => /^listening on (http\S+)/.exec(line)?.[1]).find((found) => found !== undefined)
-    if (url) return { child, url }
+    if (url) return { child, said, url }
     if (await Promise.race([ended, once(child.stderr as NodeJS.ReadableStream, 'data').then(() => false)]))
       throw new Error(`the server did not start: ${said.join(' | ')}`)
   }

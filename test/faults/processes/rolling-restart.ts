@@ -1,0 +1,163 @@
+/** F38: two servers behind a proxy and three workers are restarted one after the other under load: no request fails. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { hasProgram } from '../../support/processes/run.ts'
+import { freePort } from '../../support/servers/free-port.ts'
+import { openRoundRobin } from '../../support/servers/round-robin.ts'
+import { mixedLoad } from '../caller.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { joinLive } from '../network/sockets.ts'
+import type { Place, Running } from '../place.ts'
+
+export const rollingRestart: Fault = { id: 'F38', name: 'two servers and three workers restarted in turn under load', run }
+
+const env = { DMS_WORKER_EMBEDDED: 'false', DMS_DRAIN_DELAY: '2s' }
+
+interface Proxy {
+  name: string
+  url: string
+  close(): Promise<void>
+}
+
+async function run({ place, isShort }: Given): Promise<Told> {
+  const ports = [place.port, await freePort()] as const
+  const serve = (port: number) => place.start({ env, command: ['serve', '--port', String(port)] })
+  const servers: Running[] = []
+  for (const port of ports) servers.push(await serve(port))
+  const startWorker = () => place.startWorker({ env: { ...env, DMS_WORKER_CONCURRENCY: '1' } })
+  const workers: Running[] = []
+  for (let count = 0; count < 3; count++) workers.push(await startWorker())
+  // Rows of the audit are asked of the first server itself.
+  const trial = await openTrial(place, 60_000)
+  const { ledger, expect, notes } = trial
+  const targets = ports.map((port) => new URL(`http://127.0.0.1:${port}`))
+  const proxies: (() => Promise<Proxy>)[] = [() => openOwn(targets), ...(hasProgram('nginx') ? [() => openNginx(place, ports)] : [])]
+  if (proxies.length === 1) notes.push('there is no nginx: the proxy is a small one')
+  let restarts = 0
+  for (const open of proxies) {
+    const proxy = await open()
+    const through = await openTrial({ ...place, url: proxy.url }, 60_000)
+    const stop = new AbortController()
+    const load = mixedLoad(through.caller, through.ledger, { signal: stop.signal, size: 1_000_000 })
+    const events = await followEvents(proxy.url, through.caller.token())
+    await sleep(1000)
+    for (let round = 0; round < (isShort ? 1 : 5); round++) {
+      for (const [nth, port] of ports.entries()) {
+        expect((await servers[nth]?.stop()) === 0, `${proxy.name}: a server did not end well`)
+        servers[nth] = await serve(port)
+        // The proxy sees it ready again before the next one stops.
+        await sleep(1000)
+        restarts++
+      }
+      const nth = round % workers.length
+      expect((await workers[nth]?.stop()) === 0, `${proxy.name}: a worker did not end well`)
+      workers[nth] = await startWorker()
+      restarts++
+    }
+    stop.abort()
+    await load
+    await sleep(1000)
+    for (const [id, upload] of through.ledger.uploads) ledger.uploads.set(id, upload)
+    ledger.links.push(...through.ledger.links)
+    ledger.acknowledged += through.ledger.acknowledged
+    const answers = [...through.ledger.answers]
+    const requests = answers.reduce((sum, [, count]) => sum + count, 0)
+    const failed = answers.filter(([what]) => /(no answer|5\d\d)$/.test(what))
+    expect(failed.length === 0, `${proxy.name}: of ${requests} requests failed ${JSON.stringify(failed)}`)
+    notes.push(`${proxy.name}: ${requests} requests, ${failed.reduce((sum, [, count]) => sum + count, 0)} failed`)
+    const { received, connections } = await events.stop()
+    const wrong = [...through.ledger.uploads.keys()].filter((id) => received.get(id) !== 1)
+    expect(wrong.length === 0, `${proxy.name}: ${wrong.length} of ${received.size} events did not arrive exactly once`)
+    notes.push(`${proxy.name}: ${received.size} events, each once, over ${connections} connections`)
+    await proxy.close()
+  }
+  const told = await trial.conclude(`${restarts} restarts`)
+  for (const one of [...workers, ...servers]) await one.kill()
+  return told
+}
+
+/** Receives the events of new documents, by one connection after the other. */
+async function followEvents(url: string, token: string) {
+  const received = new Map<string, number>()
+  const { port } = new URL(url)
+  let since: number | undefined
+  let connections = 0
+  let isStopped = false
+  const follow = async () => {
+    const socket = await joinLive(
+      Number(port),
+      token,
+      ['document_created'],
+      ({ type, seq, document_id }) => {
+        if (type === 'subscribed') since ??= Number(seq)
+        if (type !== 'document_created') return
+        since = Number(seq)
+        received.set(String(document_id), (received.get(String(document_id)) ?? 0) + 1)
+      },
+      since,
+    ).catch(() => null)
+    if (socket) connections++
+    while (!isStopped && socket?.isOpen()) await sleep(20)
+    socket?.tcp.destroy()
+  }
+  const following = (async () => {
+    while (!isStopped) {
+      await follow()
+      await sleep(50)
+    }
+  })()
+  while (since === undefined) await sleep(20)
+  return {
+    async stop() {
+      isStopped = true
+      await following
+      return { received, connections }
+    },
+  }
+}
+
+async function openOwn(targets: readonly URL[]): Promise<Proxy> {
+  const { url, close } = await openRoundRobin(targets)
+  return { name: 'a proxy that asks /readyz', url, close }
+}
+
+/** nginx asks nobody: it learns from a refused connection that a server is gone. */
+async function openNginx({ folder }: Place, ports: readonly number[]): Promise<Proxy> {
+  const port = await freePort()
+  const home = join(folder, 'nginx')
+  await mkdir(home)
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${home}/${name};`).join(' ')
+  await writeFile(
+    join(home, 'nginx.conf'),
+    `${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; worker_processes 1; pid ${home}/pid; error_log ${home}/error.log;
+events {}
+http {
+  access_log off; ${temporary} client_max_body_size 0;
+  map $http_upgrade $connection_upgrade { default upgrade; "" ""; }
+  upstream dms { ${ports.map((each) => `server 127.0.0.1:${each} max_fails=1 fail_timeout=1s;`).join(' ')} keepalive 16; }
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      proxy_pass http://dms; proxy_http_version 1.1; proxy_set_header Host $http_host;
+      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
+    }
+  }
+}
+`,
+  )
+  const child = spawn('nginx', ['-p', home, '-c', join(home, 'nginx.conf'), '-e', join(home, 'error.log')], { stdio: 'ignore' })
+  const url = `http://127.0.0.1:${port}`
+  for (let round = 0; round < 200 && !(await fetch(`${url}/healthz`).catch(() => null))?.ok; round++) await sleep(50)
+  return {
+    name: 'nginx',
+    url,
+    async close() {
+      const ended = once(child, 'exit')
+      child.kill('SIGTERM')
+      await ended
+    },
+  }
+}

@@ -48,6 +48,10 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   },
   settings: { summary: 'Show and change your user settings', load: async () => (await import('./settings/settings.ts')).settings },
   metrics: { summary: 'Show metrics of the server and of OCR', load: async () => (await import('./metrics/metrics.ts')).metrics },
+  storage: {
+    summary: 'Show document stores and move files between them',
+    load: async () => (await import('./storage/storage.ts')).storage,
+  },
   backup: { summary: 'Create, verify and prune backups', load: async () => (await import('./backup/backup.ts')).backup },
   restore: { summary: 'Restore a backup into an empty database and store', load: async () => (await import('./restore.ts')).restore },
   check: { summary: 'Check tables, stored files and search index', load: async () => (await import('./check.ts')).check },

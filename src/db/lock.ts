@@ -21,21 +21,57 @@ export class Busy extends Error {
   }
 }
 
+/** The connection of a lock is lost, and with it the lock. */
+export class LockLost extends Error {
+  constructor(lock: string, cause?: unknown) {
+    super(`${lock}: the connection to the database is lost`, { cause })
+    this.name = 'LockLost'
+  }
+}
+
+/** A lock while it is held. */
+export interface HeldLock {
+  /** Throws LockLost. */
+  assertHeld(): Promise<void>
+}
+
+const assertTimeoutMs = 10_000
+
 /** Runs `work` while holding the lock `name`. Waits for it up to `timeoutMs`, then throws Busy. `label` names the holder in pg_stat_activity. */
 export async function withLock<T>(
   database: Pick<Database, 'connect'>,
   name: string,
   timeoutMs: number,
-  work: () => Promise<T>,
+  work: (lock: HeldLock) => Promise<T>,
   label = name,
 ): Promise<T> {
   const client = await database.connect(`dms ${label} pid=${process.pid} host=${hostname()}`)
   try {
     await client.query(`set client_connection_check_interval = '10s'`).catch(() => {})
     await acquire(client, name, timeoutMs)
-    return await work()
+    return await work({ assertHeld: openAssertion(client, name) })
   } finally {
     await client.end().catch(() => {})
+  }
+}
+
+/** Returns a function that asks the database over the connection of the lock. Concurrent callers share a question. */
+function openAssertion(client: pg.Client, name: string): () => Promise<void> {
+  let running: Promise<void> | null = null
+  const ask = async (): Promise<void> => {
+    const query = client.query('select').catch((error) => {
+      throw new LockLost(name, error)
+    })
+    const timeout = sleep(assertTimeoutMs, undefined, { ref: false }).then(() => {
+      throw new LockLost(name)
+    })
+    await Promise.race([query, timeout])
+  }
+  return () => {
+    running ??= ask().finally(() => {
+      running = null
+    })
+    return running
   }
 }
 

@@ -1,10 +1,9 @@
 /** The document stores of this archive. A store that once received files stays recorded in the database until it is retired. */
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
-import { AppError, ConfigError } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import type { FileStore, StoreKind, Stores } from '../ports/file-store.ts'
-import { folderMarkers } from './folder-markers.ts'
-import { checkStoreMarker, loadStoreId, markerName } from './store-marker.ts'
+import { checkStoreMarker, emptyIfUnreadable, loadStoreId, markerName } from './store-marker.ts'
 import { stores as openers } from './stores/registry.ts'
 import { withSecondary } from './stores/secondary.ts'
 import { forgetUse, isUsed, otherKind, recordUse } from './used-stores.ts'
@@ -25,6 +24,7 @@ export async function openPrimary(config: Config): Promise<Omit<OpenedStores, 's
 /** Opens the primary store now, and the other one when a file is missing. `config` has a resolved `storage.path`. Throws ConfigError. */
 export async function openStores(config: Config, db: Db): Promise<OpenedStores> {
   const primary = config.storage.kind
+  const isPresent = openPresenceCheck(config, db)
   const opened = new Map<StoreKind, Promise<FileStore>>()
   const openOnce = (kind: StoreKind): Promise<FileStore> => {
     const store = opened.get(kind) ?? openers[kind].open(config)
@@ -35,13 +35,11 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
   const stores: Stores = {
     primary,
     async open(kind) {
-      if (kind !== primary && !(await isAvailable(config, db, kind))) return null
+      if (kind !== primary && !(await isPresent(kind))) return null
       return openOnce(kind)
     },
     async create(kind) {
-      if (kind === 's3' && config.storage.s3_bucket === '')
-        throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
-      if (kind !== primary && !(await isAvailable(config, db, kind))) await checkStoreMarker(db, await openers[kind].markers(config), true)
+      if (kind !== primary) await checkStoreMarker(db, await openers[kind].markers(config), true)
       await recordUse(db, kind)
       return openOnce(kind)
     },
@@ -58,20 +56,29 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
   }
 }
 
-/** Returns whether the archive has a store of this kind besides the primary. Throws STORAGE_UNAVAILABLE if it has one that is out of reach. */
-async function isAvailable(config: Config, db: Db, kind: StoreKind): Promise<boolean> {
-  const { path, s3_bucket } = config.storage
-  if (kind === 's3') {
-    if (!(await isUsed(db, kind))) return false
-    if (s3_bucket === '') throw unavailable('The document store in S3 has files, but storage.s3_bucket is not set.')
-    return true
+/**
+ * Returns a function that tells whether a store besides the primary has the marker of this archive. It throws STORAGE_UNAVAILABLE if the store
+ * may have files and is out of reach.
+ */
+function openPresenceCheck(config: Config, db: Db): (kind: StoreKind) => Promise<boolean> {
+  let storeId: string | undefined
+  let isBucketMarked = false
+  return async (kind) => {
+    const isConfigured = locationOf(config, kind) !== null
+    if (isConfigured && !(kind === 's3' && isBucketMarked)) {
+      const marker = await (await openers[kind].markers(config)).read(markerName).catch(emptyIfUnreadable)
+      storeId ??= await loadStoreId(db)
+      if (marker === '' || marker !== storeId) {
+        if (!(await isUsed(db, kind))) return false
+        throw unavailable(`The document store ${locationOf(config, kind)} has files, but not the marker of this archive.`)
+      }
+      // A folder may be unmounted later.
+      isBucketMarked ||= kind === 's3'
+    }
+    if (!isConfigured && (await isUsed(db, kind)))
+      throw unavailable('The document store in S3 has files, but storage.s3_bucket is not set.')
+    return isConfigured
   }
-  const marker = await folderMarkers(path)
-    .read(markerName)
-    .catch(() => '')
-  if (marker !== '' && marker === (await loadStoreId(db))) return true
-  if (await isUsed(db, kind)) throw unavailable(`The document store ${path} has files, but is not mounted.`)
-  return false
 }
 
 const unavailable = (message: string): AppError => new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: 300 }, message)

@@ -36,7 +36,7 @@ export async function checkStoreMarker(db: Db, markers: Markers, creates: boolea
 }
 
 /** Returns '' for a file that cannot be read. */
-function emptyIfUnreadable(error: NodeJS.ErrnoException): string {
+export function emptyIfUnreadable(error: NodeJS.ErrnoException): string {
   if (error.syscall === undefined) throw error
   return ''
 }

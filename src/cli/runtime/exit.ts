@@ -60,6 +60,7 @@ const byStatus: Readonly<Record<number, Exit>> = {
 /** Errors by name, so that their modules need not be loaded. Includes errors of commander and inquirer. */
 const byName: Readonly<Record<string, Exit>> = {
   Busy: 'BUSY',
+  LockLost: 'UNAVAILABLE',
   NewerSchema: 'CONFIG',
   PendingMigrations: 'PENDING',
   ExitPromptError: 'INTERRUPTED',

@@ -3,9 +3,9 @@
 import { type Command, Option } from 'commander'
 import type { SplitMode } from '../../db/schema-documents.ts'
 import { collectValues, parseCount, parseDurationFlag, parseKeyValues, splitOption } from '../arguments/flag-values.ts'
+import { createThrottle } from '../arguments/throttle.ts'
 import { parseDayFlag } from '../arguments/time-span.ts'
 import { parseAfterUpload } from './after-upload.ts'
-import { createThrottle } from './send.ts'
 import type { UploadRun } from './upload.ts'
 
 export interface UploadFlags {

@@ -3,11 +3,10 @@ import { createHash, randomUUID } from 'node:crypto'
 import { createReadStream, type ReadStream } from 'node:fs'
 import { basename } from 'node:path'
 import { addAbortSignal } from 'node:stream'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client, Upload, UploadOptions } from '../../client/client.ts'
-import { parseSize } from '../../config/values.ts'
 import { AppError, type Code } from '../../errors.ts'
-import { Failure, usage } from '../runtime/exit.ts'
+import type { Throttle } from '../arguments/throttle.ts'
+import { Failure } from '../runtime/exit.ts'
 import { validationIssues } from '../runtime/run-batch.ts'
 import type { FoundFile } from './find-files.ts'
 
@@ -19,9 +18,6 @@ export interface SentFile {
   readonly sha256: string
   readonly bytes: number
 }
-
-/** Delays until `bytes` may be sent. Concurrent transfers share it. */
-export type Throttle = (bytes: number, signal?: AbortSignal) => Promise<void>
 
 export interface SendOptions {
   readonly client: Client
@@ -109,27 +105,4 @@ export const openFile = (path: string, size: number | null, signal?: AbortSignal
 function verifyChecksum(sent: SentFile, sum: string): SentFile {
   if (sent.sha256 !== sum) throw new Failure('FAILED', 'the stored file differs from the local file (SHA-256)')
   return sent
-}
-
-/** Creates a throttle from "5MiB/s" or "5MiB"; undefined means no limit. Throws Failure USAGE. */
-export function createThrottle(rate: string | undefined): Throttle {
-  if (rate === undefined) return async () => {}
-  const bytesPerSecond = parseRate(rate)
-  let nextStart = performance.now()
-  return async (bytes, signal) => {
-    const start = Math.max(nextStart, performance.now())
-    nextStart = start + (bytes / bytesPerSecond) * 1000
-    const delayMs = start - performance.now()
-    if (delayMs > 0) await sleep(delayMs, undefined, { signal })
-  }
-}
-
-function parseRate(rate: string): number {
-  try {
-    const bytes = parseSize(rate.replace(/\/s$/, ''))
-    if (bytes > 0) return bytes
-  } catch {
-    // Reported below with the name of the flag.
-  }
-  throw usage(`--limit-rate ${rate}: not a rate such as 500kB/s or 5MiB/s`)
 }

@@ -117,20 +117,19 @@ export const isOutage = (error: unknown): boolean => error instanceof AppError &
 async function compare(staged: StagedFile, address: string, primary: FileStore, openSecondary: SecondaryOpener): Promise<boolean> {
   if ((await primary.size(address)) === null) {
     const isEqual = await openSecondary()
-      .then((store) => store && hasSum(store, address, staged))
+      .then(async (store) => store && (await readSum(store, address)) === staged.sha256)
       .catch((error) => (isOutage(error) ? false : nullIfMissing(error)))
     if (isEqual !== null) return isEqual
   }
   return staged.equals(address)
 }
 
-/** Returns whether a stored file has this size and SHA-256. Throws FileMissing. */
-export async function hasSum(store: FileStore, address: string, { sha256, size }: { sha256: string; size: number }): Promise<boolean> {
-  const actual = (await store.size(address)) ?? throwMissing(address)
-  if (actual !== size) return false
+/** Returns the SHA-256 of a stored file. Throws FileMissing. */
+export async function readSum(store: FileStore, address: string): Promise<string> {
   const hash = createHash('sha256')
+  const size = (await store.size(address)) ?? throwMissing(address)
   for await (const chunk of await store.read(address, wholeFile(size))) hash.update(chunk)
-  return hash.digest('hex') === sha256
+  return hash.digest('hex')
 }
 
 /** Returns the range of a whole file; undefined for an empty one. A stream without an end allocates a large buffer for each small file. */

@@ -159,6 +159,8 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'trash empty': { args: () => ['-y'], asks: () => [] },
   'documents upload': { args: ({ folder }) => ['-r', join(folder, 'in')] },
 
+  'storage status': { only: 'here' },
+  'storage migrate': { args: () => ['--to', 'disk', '--verify'], only: 'here', prints: 'changing' },
   'backup create': { args: ({ folder }) => ['--to', join(folder, 'backups')], only: 'here', who: 'admin' },
   'backup list': { only: 'here' },
   'backup verify': { elsewhere: 'test/commands/backup/backup.test.ts' },

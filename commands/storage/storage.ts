@@ -1,0 +1,110 @@
+import { Option } from 'commander'
+import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { createThrottle } from '../../src/cli/arguments/throttle.ts'
+import { type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
+import { group, manual } from '../../src/cli/output/manual.ts'
+import type { Column } from '../../src/cli/output/output.ts'
+import type { Cli } from '../../src/cli/runtime/context.ts'
+import { exitOfAbort, toItemError } from '../../src/cli/runtime/run-batch.ts'
+import type { StoreKind } from '../../src/ports/file-store.ts'
+
+export const storage = (cli: Cli) => group('storage', 'Show document stores and move files between them', [migrate(cli), status(cli)])
+
+interface MigrateFlags {
+  to: StoreKind
+  verify?: boolean
+  limitRate?: string
+  keep?: boolean
+  dryRun?: boolean
+  lockTimeout: string
+}
+
+const columns: Column<BatchItem>[] = [
+  { name: 'action' },
+  { name: 'key' },
+  { name: 'count', align: 'right' },
+  { name: 'bytes', align: 'right' },
+  errorColumn,
+]
+
+const migrate = (cli: Cli) =>
+  manual('migrate', {
+    summary: 'Move stored files to S3, or back to the disk',
+    examples: [
+      ['storage migrate --to s3 -n', 'dry run'],
+      ['storage migrate --to s3 --verify', 'reads every copy back'],
+      ['storage migrate --to disk --limit-rate 20MB/s', 'back, at a limited rate'],
+    ],
+    exits:
+      '0 done, or nothing to do · 2 bad flag · 3 done, but some files failed · 69 database or store unreachable · 75 another migration is running · 78 storage.s3_bucket is not set',
+    notes: [
+      'Runs on the server only, while servers and workers run. They must all have the settings of both stores.',
+      'A file is removed from its old store when its copy has the same SHA-256. After an interruption, run the command again.',
+      'storage.kind names the store of new files: change it first, and restart the servers one after the other.',
+    ],
+  })
+    .addOption(new Option('--to <kind>', 'store to move the files to').choices(['s3', 'disk']).makeOptionMandatory())
+    .option('--verify', 'read each copy back and compare its SHA-256')
+    .option('--limit-rate <rate>', 'maximum rate, e.g. 500kB/s or 5MiB/s')
+    .option('--keep', 'copy only: keep the files in the old store')
+    .option('-n, --dry-run', 'count the files and bytes to move')
+    .option('--lock-timeout <duration>', 'time to wait for another migration', '0s')
+    .action(async ({ to, verify = false, keep = false, dryRun: isDryRun = false, ...flags }: MigrateFlags) => {
+      const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
+      const throttle = createThrottle(flags.limitRate)
+      const app = await cli.app('storage migrate', { hasStatementTimeout: false })
+      const [{ migrateStore, zeroCounts }, { auditCommand }] = await Promise.all([
+        import('../../src/files/store-migration.ts'),
+        import('../../src/cli/remote/local-client.ts'),
+      ])
+      if (!isDryRun) await auditCommand(app, cli, 'dms storage migrate', to, { verify, keep })
+      const batch = startBatch(cli, 'storage migrate', { isDryRun, columns })
+      const progress = cli.progress('storage migrate')
+      const counts = zeroCounts()
+      let failure: unknown = null
+      try {
+        await migrateStore(app, counts, {
+          ...{ to, verify, keep, isDryRun, lockTimeoutMs, throttle, signal: cli.signal },
+          onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+          onFailure: (key, error, bytes) => {
+            progress.clear()
+            batch.add({ action: 'failed', key, bytes, error: toItemError(error) })
+          },
+        })
+      } catch (error) {
+        failure = error
+        if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
+      }
+      progress.done()
+      for (const [action, { files, bytes }] of Object.entries(counts))
+        if (files > 0) batch.add({ action, key: 'files', count: files, bytes })
+      if (failure && !cli.signal.aborted) throw failure
+      batch.finish({ to })
+      if (app.stores.primary !== to && !isDryRun)
+        cli.note(`new files still go to ${app.stores.primary}: set storage.kind = "${to}", restart the servers, and run this command again`)
+    })
+
+const status = (cli: Cli) =>
+  manual('status', {
+    summary: 'Count the files in each document store',
+    examples: [
+      ['storage status', ''],
+      ['storage status --json | jq \'.[] | select(.role == "secondary").files\'', 'files that are left to move'],
+    ],
+    exits: '0 all stores answered · 69 database or a store unreachable',
+    notes: [
+      'Runs on the server only. Lists all files, which takes minutes for millions of them in S3.',
+      'New files go to the primary store. The secondary is read where the primary lacks a file.',
+    ],
+  }).action(async () => {
+    const app = await cli.app('storage status', { hasStatementTimeout: false })
+    const { describeStores } = await import('../../src/files/store-status.ts')
+    const stores = await describeStores(app, cli.signal)
+    if (stores.some(({ state }) => state === 'unavailable')) cli.exit = 'UNAVAILABLE'
+    const counts = (['files', 'bytes'] as const).map((name) => ({ name, align: 'right' as const }))
+    const derived = (['derived_files', 'derived_bytes'] as const).map((name) => ({ name, align: 'right' as const, show: 'wide' as const }))
+    cli.print(stores, {
+      columns: [{ name: 'store' }, { name: 'role' }, { name: 'state' }, ...counts, ...derived, { name: 'location' }, { name: 'error' }],
+      id: 'store',
+    })
+  })

@@ -1,0 +1,226 @@
+/**
+ * Moves the files of an archive from one document store to the other, while servers and workers run. Each file is copied, its SHA-256 is
+ * compared, and only then it is removed from its old store. Any step may be the last one before a crash: the next run goes on from there.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { App } from '../app.ts'
+import { mapConcurrently } from '../concurrency.ts'
+import { type HeldLock, LockLost, withLock } from '../db/lock.ts'
+import { ConfigError } from '../errors.ts'
+import { type DerivedFile, FileMissing, type FileStore, type StoreKind, sha256Of } from '../ports/file-store.ts'
+import { countFiles } from './store-status.ts'
+import { isOutage, readSum, wholeFile } from './stores/secondary.ts'
+
+export interface MigrationOptions {
+  readonly to: StoreKind
+  /** reads each copy back and compares its SHA-256, in addition to the checksums of the store */
+  readonly verify: boolean
+  /** keeps the files in the old store */
+  readonly keep: boolean
+  readonly isDryRun: boolean
+  /** maximum wait for another migration, in milliseconds */
+  readonly lockTimeoutMs: number
+  readonly signal: AbortSignal
+  /** waits before another attempt */
+  wait?(ms: number, signal: AbortSignal): Promise<void>
+  /** waits before `bytes` are copied, to limit the rate */
+  throttle(bytes: number, signal: AbortSignal): Promise<void>
+  onProgress(state: { done: number; total: number; bytes: number; totalBytes: number }): void
+  onFailure(address: string, error: Error, bytes: number): void
+}
+
+/** Files by result, with their bytes. */
+export type MigrationCounts = Record<'moved' | 'copied' | 'unchanged' | 'skipped', { files: number; bytes: number }>
+
+/** Concurrent copies. A store in the network has a latency of milliseconds for each file. */
+const concurrency = 8
+/** Waits before a failed file is tried again, and before an unavailable store is. */
+const retryDelaysMs = { failure: [500, 2000], outage: [1000, 2000, 4000, 8000, 15_000] }
+const otherKind = { disk: 's3', s3: 'disk' } as const satisfies Record<StoreKind, StoreKind>
+
+interface Migration {
+  readonly app: App
+  readonly source: FileStore
+  readonly target: FileStore
+  readonly lock: HeldLock
+  readonly options: MigrationOptions
+}
+
+/** Moves all files to the store `to`, and adds them to `counts`. A file that fails is reported and skipped. Throws Busy, ConfigError, STORAGE_UNAVAILABLE, LockLost. */
+export function migrateStore(app: App, counts: MigrationCounts, options: MigrationOptions): Promise<void> {
+  return withLock(app.database, 'storage migrate', options.lockTimeoutMs, async (lock) => {
+    const from = otherKind[options.to]
+    if (app.stores.locate(options.to) === null)
+      throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
+    const source = await app.stores.open(from)
+    if (source === null) return
+    const total = await countAll(source, options.signal)
+    const progress = { done: 0, total: total.files, bytes: 0, totalBytes: total.bytes }
+    if (options.isDryRun) {
+      Object.assign(counts[options.keep ? 'copied' : 'moved'], total)
+      return
+    }
+    const migration = { app, source, target: await app.stores.create(options.to), lock, options }
+    let failed = 0
+    const run = async (key: string, size: number, work: () => Promise<keyof MigrationCounts>) => {
+      try {
+        const result = await retry(work, options)
+        counts[result].files++
+        counts[result].bytes += size
+      } catch (error) {
+        if (options.signal.aborted || isOutage(error) || error instanceof LockLost) throw error
+        failed++
+        options.onFailure(key, error as Error, size)
+      }
+      progress.done++
+      progress.bytes += size
+      progress.total = Math.max(progress.total, progress.done)
+      progress.totalBytes = Math.max(progress.totalBytes, progress.bytes)
+      options.onProgress(progress)
+    }
+    const moveAll = () =>
+      mapConcurrently(
+        source.list(),
+        concurrency,
+        ({ address, size }) => run(address, size, () => moveFile(migration, address, size)),
+        options.signal,
+      )
+    await moveAll()
+    await mapConcurrently(derivedGroups(source), concurrency, (group) => moveDerived(migration, group, run), options.signal)
+    if (options.keep || failed > 0 || app.stores.primary !== options.to) return
+    // Servers that had not been restarted yet may have written to the old store meanwhile.
+    await moveAll()
+    const left = await countAll(source, options.signal)
+    if (failed === 0 && left.files === 0) await app.stores.retire(from)
+  })
+}
+
+/** Returns empty counts. */
+export const zeroCounts = (): MigrationCounts => ({ moved: zero(), copied: zero(), unchanged: zero(), skipped: zero() })
+
+const zero = () => ({ files: 0, bytes: 0 })
+
+/** Counts stored and derived files. */
+async function countAll(store: FileStore, signal: AbortSignal): Promise<{ files: number; bytes: number }> {
+  const [stored, derived] = [await countFiles(store.list(), signal), await countFiles(store.listDerived(), signal)]
+  return { files: stored.files + derived.files, bytes: stored.bytes + derived.bytes }
+}
+
+/** Copies a file unless its target is intact, then removes the original. `skipped`: it was purged meanwhile. */
+async function moveFile(migration: Migration, address: string, size: number): Promise<keyof MigrationCounts> {
+  const { source, lock, options } = migration
+  const isKnown = await isInTarget(migration, address)
+  if (!isKnown && !(await copyFile(migration, address, size))) return 'skipped'
+  if (options.keep) return isKnown ? 'unchanged' : 'copied'
+  // After a lost lock, a migration in the other direction may rely on this original.
+  await lock.assertHeld()
+  await source.remove(address)
+  return 'moved'
+}
+
+/** Returns whether an earlier run has copied the file. Reads it, unless the original stays. Removes a damaged copy. */
+async function isInTarget({ target, options }: Migration, address: string): Promise<boolean> {
+  if ((await target.size(address)) === null) return false
+  if (options.keep && !options.verify) return true
+  if ((await readSum(target, address)) === sha256Of(address)) return true
+  await target.remove(address)
+  return false
+}
+
+/** Copies a file. Returns false if it was purged meanwhile. Throws if the original is damaged, or the copy differs. */
+async function copyFile({ source, target, options }: Migration, address: string, size: number): Promise<boolean> {
+  const original = await source.read(address, wholeFile(size)).catch((error: unknown) => {
+    if (error instanceof FileMissing) return null
+    throw toFileError(error)
+  })
+  if (original === null) return false
+  const [, generation = ''] = address.split('.')
+  const staged = await target.stage(throttled(original, options), Number.MAX_SAFE_INTEGER, generation)
+  try {
+    if (staged.address !== address) throw new Error(`the stored file is corrupt: its SHA-256 is ${staged.sha256}`)
+    await staged.commit()
+    if (options.verify && (await readSum(target, address)) !== staged.sha256) {
+      await target.remove(address)
+      throw new Error('the copy differs from the original')
+    }
+    // A purge removes the file from both stores. It may have removed the original before the copy had a name.
+    const isPurged = (await source.size(address)) === null
+    if (isPurged) await target.remove(address)
+    await staged.confirm()
+    return !isPurged
+  } finally {
+    await staged.discard()
+  }
+}
+
+/** Yields the bytes of an original at the limited rate. An error of one file is no outage of its store. */
+async function* throttled(original: AsyncIterable<Uint8Array>, { throttle, signal }: MigrationOptions): AsyncGenerator<Uint8Array> {
+  try {
+    for await (const chunk of original) {
+      await throttle(chunk.length, signal)
+      yield chunk
+    }
+  } catch (error) {
+    throw toFileError(error)
+  }
+}
+
+/** Converts an error of the file system, such as EIO, to an error of this file. */
+function toFileError(error: unknown): unknown {
+  const { syscall, message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException
+  return syscall === undefined ? error : new Error(`the stored file cannot be read: ${message}`)
+}
+
+const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal })
+
+/** Tries again after a failure, and longer while a store is unavailable. Throws the last error. */
+async function retry<T>(work: () => Promise<T>, { signal, wait = pause }: MigrationOptions): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      const delayMs = retryDelaysMs[isOutage(error) ? 'outage' : 'failure'][attempt]
+      if (delayMs === undefined || signal.aborted || error instanceof LockLost) throw error
+      await wait(delayMs, signal)
+    }
+  }
+}
+
+/** Yields the derived files of one SHA-256 at a time. */
+async function* derivedGroups(store: FileStore): AsyncGenerator<DerivedFile[]> {
+  let group: DerivedFile[] = []
+  for await (const file of store.listDerived()) {
+    if (group[0] && group[0].key.sha256 !== file.key.sha256) {
+      yield group
+      group = []
+    }
+    group.push(file)
+  }
+  if (group.length > 0) yield group
+}
+
+/** Moves the derived files of one SHA-256. Those of purged files are removed. */
+async function moveDerived(
+  { app, source, target, options }: Migration,
+  group: readonly DerivedFile[],
+  run: (key: string, size: number, work: () => Promise<keyof MigrationCounts>) => Promise<void>,
+): Promise<void> {
+  const [
+    {
+      key: { sha256 },
+    },
+  ] = group as [DerivedFile]
+  const isStored = async () =>
+    (await app.db.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).executeTakeFirst()) !== undefined
+  for (const { key, name, size } of group) {
+    await run(`${sha256} ${name}`, size, async () => {
+      const bytes = (await isStored()) ? await source.readDerived(key, name) : null
+      if (bytes === null) return 'skipped'
+      await options.throttle(bytes.length, options.signal)
+      await target.writeDerived(key, name, bytes)
+      return options.keep ? 'copied' : 'moved'
+    })
+  }
+  if (!options.keep) await source.removeDerived(sha256)
+  if (!(await isStored())) await target.removeDerived(sha256)
+}

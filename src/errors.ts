@@ -27,6 +27,7 @@ export const codes = {
 
   DOCUMENT_NOT_FOUND: [404, 'The document does not exist.'],
   VERSION_NOT_FOUND: [404, 'The document has no version with this number.'],
+  PAGE_IMAGE_NOT_FOUND: [404, 'The page does not exist, or it has no picture.'],
   RENDITION_NOT_FOUND: [404, 'The document has no such rendition. Request it with POST /api/documents/{id}/renditions.'],
   RENDITION_UNAVAILABLE: [409, 'The rendition could not be made.'],
   LABEL_NOT_FOUND: [404, 'The label does not exist.'],

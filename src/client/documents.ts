@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { SplitMode } from '../db/schema-documents.ts'
 import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
+import type { PageImageQuery } from '../documents/pages/routes.ts'
 import type * as renditionRoutes from '../documents/renditions/routes.ts'
 import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
 import type { DeleteQuery, EmptyAnswer, EmptyQuery, TrashAnswer, trashQuery } from '../documents/trash/routes.ts'
@@ -120,6 +121,9 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** Gets a WebP image of the first page; sizes in pixels. */
   thumbnail: (id: string, size: QueryOf<typeof ThumbnailQuery> = {}): Promise<Response> =>
     fetch('GET', withQuery(pathOf('documents', id, 'thumbnail'), size)),
+  /** Gets a WebP picture of a page, counted from 1. */
+  pageImage: (id: string, page: number, size: QueryOf<typeof PageImageQuery> = {}): Promise<Response> =>
+    fetch('GET', withQuery(pathOf('documents', id, 'pages', String(page), 'image'), size)),
   pages: async (id: string, range: QueryOf<typeof PagesQuery> = {}): Promise<z.infer<typeof PagesAnswer>['pages']> =>
     (await call<z.infer<typeof PagesAnswer>>('GET', withQuery(pathOf('documents', id, 'pages'), range))).pages,
   text: async (id: string): Promise<string> => (await fetch('GET', pathOf('documents', id, 'text'))).text(),

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { SearchClause, SearchSort } from '../ports/search-engine.ts'
-import type { Answer, Filters, PendingAnswer, SimilarAnswer, Suggestions } from '../search/routes.ts'
-import { type OpenConnection, pathOf, withQuery } from './connection.ts'
+import type { Answer, Filters, MatchesAnswer, MatchesQuery, PendingAnswer, SimilarAnswer, Suggestions } from '../search/routes.ts'
+import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
 
 export type SearchAnswer = z.infer<typeof Answer>
 
@@ -36,6 +36,9 @@ export const search = ({ call }: OpenConnection) => ({
   /** Returns those of up to 1,000 documents whose last change search does not find yet. */
   pending: async (ids: readonly string[]): Promise<string[]> =>
     (await call<z.infer<typeof PendingAnswer>>('POST', pathOf('search', 'pending'), { ids })).pending,
+  /** Finds the words of a query in a document. Returns the pages with a match. */
+  matches: (id: string, query: QueryOf<typeof MatchesQuery>): Promise<z.infer<typeof MatchesAnswer>> =>
+    call('GET', withQuery(pathOf('documents', id, 'matches'), query)),
   /** Finds the documents most similar to one, best first. */
   similar: async (id: string, limit?: number): Promise<z.infer<typeof SimilarAnswer>['results']> => {
     const { results } = await call<z.infer<typeof SimilarAnswer>>('GET', withQuery(pathOf('documents', id, 'similar'), { limit }))

@@ -20,9 +20,9 @@ import { type Call, type Route, user } from '../http/route.ts'
 import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import { resolvePage } from '../settings/settings.ts'
-import { requireDocument, requireDocumentName } from './access.ts'
+import { requireDocument } from './access.ts'
 import { batchGet, batchGetRoute } from './batch-get.ts'
-import { documentResponse, PagesAnswer, PagesQuery, pagesResponse, textResponse, viewWithContent } from './content.ts'
+import { documentResponse, textResponse, viewWithContent } from './content.ts'
 import * as documents from './documents.ts'
 import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
@@ -79,7 +79,7 @@ const DocumentQuery = z.object({ content: booleanText.default(true).describe('fa
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 /** Reads of one document are cheap: a list takes ten times as long. */
 export const readCost = 0.1
-const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
+export const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
 const changeOptions = {
   headers: { 'If-Match': 'ETag of the document to change.' },
@@ -154,12 +154,6 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
       produces: ['image/webp', 'image/jpeg'],
     },
     sendThumbnail(app),
-  ),
-  user(
-    'GET /api/documents/:id/pages',
-    { summary: 'Get the text by page', cost: readCost, ids, query: PagesQuery, answer: PagesAnswer, isLarge: true },
-    async ({ actor, param, query }) =>
-      pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'), { inTrash: true })).id, query),
   ),
   user(
     'GET /api/documents/:id/text',

@@ -1,6 +1,7 @@
-/** Thumbnails of documents, cached per owner in the file store. */
+/** Thumbnails of documents and pictures of their pages, cached per owner in the file store. */
 import { hash } from 'node:crypto'
 import type { App } from '../app.ts'
+import { AppError } from '../errors.ts'
 import { matchesEtag, untrustedContentHeaders } from '../http/files.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
 import type { DerivedKey } from '../ports/file-store.ts'
@@ -37,37 +38,93 @@ export async function thumbnailResponse(
   type: PictureType,
   ifNoneMatch: string | null,
 ): Promise<Response> {
-  const name = `${size.width}x${size.height}.${type === 'image/webp' ? 'webp' : 'jpg'}`
+  const name = `${size.width}x${size.height}.${extensions[type]}`
+  return cachedPicture(app, document, { name, type, ifNoneMatch }, async () => {
+    const { picture, isFinal } = await drawPage(app, document, { page: 1, size, type })
+    return { picture: picture ?? (await drawPlaceholder(document.mime_type, size, type)), isFinal }
+  })
+}
+
+const extensions = { 'image/webp': 'webp', 'image/jpeg': 'jpg' } as const
+
+/** Widths of pictures of pages, in pixels. There are few, so that the cache stays small. */
+export const pageWidths = ['1000', '2000'] as const
+/** Maximum height of a picture of a page, in widths. */
+const maxPageHeight = 3
+/** Number of pages of a document whose pictures are cached. */
+const maxCachedPages = 100
+
+export interface PageImage {
+  readonly page: number
+  readonly width: number
+  readonly type: PictureType
+}
+
+/** Responds with the picture of a page within `width`. Throws PAGE_IMAGE_NOT_FOUND if there is none or it cannot be rendered. */
+export function pageImageResponse(
+  app: App,
+  document: Document,
+  { page, width, type }: PageImage,
+  ifNoneMatch: string | null,
+): Promise<Response> {
+  const name = `page-${page}-${width}.${extensions[type]}`
+  return cachedPicture(app, document, { name, type, ifNoneMatch }, async () => {
+    const size = { width, height: maxPageHeight * width }
+    const { picture, isFinal } = await drawPage(app, document, { page, size, type })
+    if (picture === null) throw new AppError('PAGE_IMAGE_NOT_FOUND')
+    return { picture, isFinal: isFinal && page <= maxCachedPages }
+  })
+}
+
+interface CachedPicture {
+  /** file name in the cache */
+  readonly name: string
+  readonly type: PictureType
+  readonly ifNoneMatch: string | null
+}
+
+interface DrawnPicture {
+  readonly picture: Uint8Array
+  /** false: a later attempt may give another picture, which must not be cached */
+  readonly isFinal: boolean
+}
+
+/** Responds with a picture from the cache, or with the one that `draw` returns. */
+async function cachedPicture(
+  app: App,
+  document: Document,
+  { name, type, ifNoneMatch }: CachedPicture,
+  draw: () => Promise<DrawnPicture>,
+): Promise<Response> {
   const etag = `"${hash('sha256', `${document.sha256} ${name}`).slice(0, 32)}"`
   const cacheHeaders = { 'cache-control': 'private, max-age=3600', vary: 'accept', etag }
   const headers = { 'content-type': type, ...cacheHeaders, ...untrustedContentHeaders }
   if (matchesEtag(ifNoneMatch, etag)) return new Response(null, { status: 304, headers })
-  const onUnreadable = (err: unknown) => {
+  const key: DerivedKey = { sha256: document.sha256, ownerId: document.owner_id }
+  const cached = await app.files.readDerived(key, name).catch((err: unknown) => {
     app.log.warn({ err, document_id: document.id }, 'a cached thumbnail cannot be read')
     return null
-  }
-  const cached = await app.files.readDerived(keyOf(document), name).catch(onUnreadable)
-  return new Response((cached ?? (await createThumbnail(app, document, size, type, name))) as BodyInit, { headers })
-}
-
-async function createThumbnail(app: App, document: Document, size: Size, type: PictureType, name: string): Promise<Uint8Array> {
-  const { picture, isFinal } = await drawFirstPage(app, document, size, type)
-  const thumbnail = picture ?? (await drawPlaceholder(document.mime_type, size, type))
+  })
+  if (cached) return new Response(cached as BodyInit, { headers })
+  const { picture, isFinal } = await draw()
   // A full or read-only store only costs the cache entry.
   if (isFinal)
     await app.files
-      .writeDerived(keyOf(document), name, thumbnail)
+      .writeDerived(key, name, picture)
       .catch((err) => app.log.debug({ err, document_id: document.id }, 'cannot cache a thumbnail'))
-  return thumbnail
+  return new Response(picture as BodyInit, { headers })
 }
 
-const keyOf = ({ sha256, owner_id }: Document): DerivedKey => ({ sha256, ownerId: owner_id })
-
-/** Renders the first page. `picture` is null if there is none; `isFinal` is false if a later attempt may succeed. */
-async function drawFirstPage(app: App, { sha256, filename, mime_type }: Document, size: Size, type: PictureType) {
+/** Renders a page. `picture` is null if there is none; `isFinal` is false if a later attempt may succeed. */
+async function drawPage(
+  app: App,
+  { sha256, filename, mime_type }: Document,
+  { page, size, type }: { page: number; size: Size; type: PictureType },
+) {
   const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.openLocal(address))
   try {
-    return { picture: await app.previewer.thumbnail({ path, filename, mimeType: mime_type }, size, type), isFinal: true }
+    const file = { path, filename, mimeType: mime_type }
+    return { picture: await app.previewer.thumbnail(file, size, type, { page }), isFinal: true }
   } catch (error) {
     // A file that cannot be rendered gets the placeholder.
     if (error instanceof ReadFailure) return { picture: null, isFinal: !error.isRetryable && error.code !== 'READ_TIMEOUT' }

@@ -1,7 +1,7 @@
 /** Interface of all readers: an opened file. */
 import { closeSync, openSync, readFileSync, readSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import type { OutlinePage, PageText, RenditionInfo } from '../ports/document-reader.ts'
+import type { OutlinePage, PageText, RenditionInfo, WordRow } from '../ports/document-reader.ts'
 
 /** Bytes of a file on disk or of a part of another file. */
 export interface ByteSource {
@@ -53,8 +53,10 @@ export interface OpenedDocument {
   contents(): Promise<Contents>
   /** Returns the image of a page, counted from 1; null if there is none. */
   picture(page: number): Promise<Picture | null>
-  /** Returns an encoded image of the first page inside the box; null for types without images. */
-  thumbnail(box: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array | null>
+  /** Returns an encoded image of a page, by default the first, inside the box; null without one. */
+  thumbnail(box: Box, type: 'image/webp' | 'image/jpeg', page?: number): Promise<Uint8Array | null>
+  /** Returns the words in the text layer of a page, counted from 1. Missing for types without places of words. */
+  words?(page: number): Promise<readonly WordRow[]>
   /** Returns a PDF/A-2u with these words behind the pages, by number. Throws ReadFailure NOT_CONVERTIBLE. Missing for types without pages. */
   pdfa?(texts: ReadonlyMap<number, PageText>, info: RenditionInfo): Promise<Uint8Array>
   /** Returns a file of the same type with these pages, counted from 1. Missing for types whose pages cannot be copied. */

@@ -103,7 +103,11 @@ export function openWithParts(tools: PartTools, read: (collector: PartCollector)
       const image = (await getLoaded()).images[number - 2]
       return image ? ((await (await openImage(image.part))?.picture(image.page)) ?? null) : null
     },
-    thumbnail: async () => null,
+    async thumbnail(box, type, number = 1) {
+      if (number === 1) return null
+      const image = (await getLoaded()).images[number - 2]
+      return image ? ((await (await openImage(image.part))?.thumbnail(box, type, image.page)) ?? null) : null
+    },
     close() {
       last?.opened?.close()
       last = undefined

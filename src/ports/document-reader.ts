@@ -60,7 +60,7 @@ export interface ReadPage {
   readonly height: number | null
 }
 
-/** A word for a rendition: text, confidence 0 to 100, and its box (left, top, width, height) in 1/10000 of the displayed page. */
+/** A word of a page: text, confidence 0 to 100, and its box (left, top, width, height) in 1/10000 of the displayed page. */
 export type WordRow = readonly [text: string, confidence: number, left: number, top: number, width: number, height: number]
 
 /** Words of a page, in reading order. `angle`: see ReadPage. */
@@ -104,13 +104,15 @@ export interface DocumentReader {
   outline(file: FileToRead, options?: ReadOptions): Promise<Outline>
   /** Runs OCR on a page with `needsOcr`. `language`: codes joined by `+`, or `auto`. Returns its words together with the text layer. */
   page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
-  /** Returns an image of the first page within width × height pixels; null for types without images. */
+  /** Returns an image of a page, by default the first, within width × height pixels; null without one. */
   thumbnail(
     file: FileToRead,
     size: { width: number; height: number },
     type: 'image/webp' | 'image/jpeg',
-    options?: ReadOptions,
+    options?: ReadOptions & { readonly page?: number },
   ): Promise<Uint8Array | null>
+  /** Returns the words in the text layer of a page, counted from 1; none for other types than PDF. */
+  words(file: FileToRead, page: number, options?: ReadOptions): Promise<readonly WordRow[]>
   /** Returns the marks of pages, counted from 1. Pages without a picture have none. */
   marks(file: FileToRead, pages: readonly number[], withBarcodes: boolean, options?: ReadOptions): Promise<readonly PageMark[]>
   /**

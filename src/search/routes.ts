@@ -1,9 +1,11 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { WordAnswer } from '../documents/extraction/page-words.ts'
 import { booleanText, calendarDate, endTimestampText, integerText, jsonText, listOf, moment } from '../http/input.ts'
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { resolvePage } from '../settings/settings.ts'
+import { documentMatches } from './document-matches.ts'
 import { findPending } from './pending.ts'
 import { Clauses, Sort } from './query/clauses.ts'
 import * as search from './search.ts'
@@ -67,6 +69,26 @@ export const Answer = z.object({
 export const SimilarAnswer = z.object({ results: z.array(Result) })
 
 export const Suggestions = z.object({ suggestions: z.array(z.object({ text: z.string(), documents: z.int() })) })
+
+export const MatchesQuery = z.object({
+  q,
+  fuzzy: booleanText.default(false),
+  from: integerText(1, 1_000_000).default(1).describe('Number of the first page.'),
+  limit: integerText(1, 1_000_000).optional().describe('Number of pages. Default: all.'),
+  boxes: booleanText.default(false).describe('Adds the places of the words on the picture of the page.'),
+})
+
+export const MatchesAnswer = z.object({
+  pages: z.array(
+    z.object({
+      page: z.int(),
+      terms: z.int().describe('Number of distinct terms of the query on the page.'),
+      matches: z.array(z.object({ start: z.int(), end: z.int() })).describe('Offsets in the text of the page, in UTF-16 units.'),
+      boxes: z.array(WordAnswer.shape.box).optional(),
+    }),
+  ),
+  next: z.int().nullable().describe('Page from which another call continues; null after the last page.'),
+})
 
 export const PendingAnswer = z.object({ pending: z.array(z.uuid()) })
 
@@ -147,6 +169,21 @@ export const routes = (app: App): Route[] => [
       answer: PendingAnswer,
     },
     async ({ actor, body: { ids } }) => ({ pending: await findPending(app, actor, ids) }),
+  ),
+  user(
+    'GET /api/documents/:id/matches',
+    {
+      summary: 'Find the words of a query in a document',
+      description:
+        'Returns the pages with a match, at most 100, with `boxes` at most 10, each with at most 1,000 matches. Words match as in the snippets of a search. ' +
+        '`boxes` come from OCR, or from the text layer of a PDF; other texts have none.',
+      // The page at / asks once for the document and once for each picture.
+      cost: 0.2,
+      ids: { id: 'DOCUMENT_NOT_FOUND' },
+      query: MatchesQuery,
+      answer: MatchesAnswer,
+    },
+    async ({ actor, param, query }) => documentMatches(app, actor, param('id'), query),
   ),
   user(
     'GET /api/documents/:id/similar',

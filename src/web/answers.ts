@@ -27,6 +27,12 @@ export const pageAnswer = (status: number, page: string): Response =>
     },
   })
 
+/** Returns an SVG picture. */
+export const pictureAnswer = (svg: string): Response =>
+  new Response(svg, {
+    headers: { ...privateHeaders, 'content-type': 'image/svg+xml', 'content-security-policy': "default-src 'none'; sandbox" },
+  })
+
 /** Returns a redirect to a GET. */
 export const redirect = (path: string, cookie?: string): Response =>
   new Response(null, { status: 303, headers: { ...privateHeaders, location: path, ...(cookie ? { 'set-cookie': cookie } : {}) } })

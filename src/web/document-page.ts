@@ -4,12 +4,13 @@ import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, noth
 import { languageName } from '../ocr/languages.ts'
 import { readAtMost } from './answers.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
+import { type Found, findMatches, foundOn, mostTerms, pageSection, readSearch } from './page-section.ts'
 import { labelLink } from './search-page.ts'
 import { undeleteForm } from './trash-page.ts'
 import { versionList } from './version-list.ts'
 import type { Visit } from './visit.ts'
 
-/** Pages of text on one page of the browser. */
+/** Pages on one page of the browser. */
 const pagesAtOnce = 20
 /** Bytes of text shown at most; the rest can be downloaded. */
 const maxTextBytes = 500_000
@@ -21,9 +22,14 @@ type Page = Awaited<ReturnType<Client['documents']['pages']>>[number]
 export async function documentPage({ app, client, id, query, username }: Visit): Promise<string> {
   const [document, versions] = await Promise.all([client.documents.get(id, { content: false }), client.documents.versions(id)])
   const isTrashed = document.deleted_at != null
-  const totalParts = Math.max(1, Math.ceil((document.page_count ?? 1) / pagesAtOnce))
-  const part = Math.min(Math.max(1, Math.floor(Number(query.get('page')) || 1)), totalParts)
   const path = `/documents/${id}`
+  const search = readSearch(query)
+  const matches = await findMatches(client, id, search)
+  const bestPages = mostTerms(matches.pages)
+  const totalParts = Math.max(1, Math.ceil((document.page_count ?? 1) / pagesAtOnce))
+  const requested = Math.floor(Number(query.get('page')) || partOf(bestPages[0] ?? 1))
+  const part = Math.min(Math.max(1, requested), totalParts)
+  const pathOf = (part: number): string => withParameters(path, { page: part, ...search })
   const content = html`<article class="document">
 <header>
 <h1>${document.title}</h1>
@@ -41,13 +47,14 @@ ${isTrashed ? nothing : deleteForm(id, app.config.documents.trash_days > 0)}
 <h2 id="text">Text</h2>
 ${document.error ? notice('bad', `This document could not be read: ${document.error.message}`) : nothing}
 ${document.warnings.map(({ message }) => notice('quiet', message))}
-${await text(client, document, part)}
-${pager(part, totalParts, (page) => withParameters(path, { page }))}
+${foundOn(bestPages, (page) => `${pathOf(partOf(page))}#page-${page}`)}
+${await text(client, document, part, { search, matches })}
+${pager(part, totalParts, pathOf)}
 </section>
 ${versionList(id, versions, !isTrashed)}
 </div>
 </article>`
-  return layout({ title: document.title, username, content })
+  return layout({ title: document.title, username, content, q: search.q })
 }
 
 const trashNotice = ({ id, deleted_at, purge_at }: Document): Markup => html`<div class="notice bad trashed" role="status">
@@ -100,22 +107,26 @@ function facts(document: Document, now: Date): Markup {
 
 const languageNames = (codes: readonly string[]): string | null => codes.map(languageName).join(', ') || null
 
-async function text(client: Client, { id, status }: Document, part: number): Promise<Markup> {
+const partOf = (page: number): number => Math.ceil(page / pagesAtOnce)
+
+async function text(client: Client, document: Document, part: number, { search, matches }: Found): Promise<Markup> {
+  const { id, status } = document
   const from = (part - 1) * pagesAtOnce + 1
   const response = await client.send('GET', withParameters(`/api/documents/${id}/pages`, { from, limit: pagesAtOnce }))
   const json = response.ok ? await readAtMost(response, maxTextBytes) : null
   if (json?.isWhole) {
     const { pages } = JSON.parse(json.text) as { pages: Page[] }
-    const filled = pages.filter(({ text }) => text.trim() !== '')
+    const hasPictures = document.error === null
+    const filled = pages.filter(({ text, width }) => text.trim() !== '' || (hasPictures && width !== null))
     if (filled.length === 0)
       return html`<p class="quiet">${status === 'pending' || status === 'processing' ? 'The text appears here when the document has been read.' : 'No text was found in this document.'}</p>`
-    return html`${filled.map((page) => pageText(page, pages.length > 1 || part > 1))}`
+    // The first matches of a long document may all be on earlier pages.
+    const isCovered = matches.next === null || matches.next >= from + pagesAtOnce
+    const shown = isCovered ? matches : await findMatches(client, id, search, { from, limit: pagesAtOnce })
+    const spans = new Map(shown.pages.map(({ page, matches }) => [page, matches]))
+    const isNumbered = pages.length > 1 || part > 1
+    return html`${filled.map((page) => pageSection(document, page, { isNumbered, hasPictures, search, spans: spans.get(page.page) ?? [] }))}`
   }
   const head = await readAtMost(await client.send('GET', `/api/documents/${id}/text`), maxTextBytes)
   return html`${notice('quiet', html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.`)}<pre>${head.text}</pre>`
 }
-
-const pageText = ({ page, text, source, confidence }: Page, isNumbered: boolean): Markup => html`<section class="page" id="page-${page}">
-${isNumbered ? html`<h3><a href="#page-${page}">Page ${page}</a>${source === 'ocr' && confidence !== null ? html` <span class="quiet">OCR, ${Math.round(confidence * 100)} % sure</span>` : nothing}</h3>` : nothing}
-<pre>${text}</pre>
-</section>`

@@ -10,10 +10,11 @@ import { AppError } from '../errors.ts'
 import { prefersHtml } from '../http/html.ts'
 import { parseInput, readJsonOrForm } from '../http/input.ts'
 import { isId } from '../id.ts'
-import { pageAnswer, redirect, rejectForeignForm, relayFile, relayJson, toAppError } from './answers.ts'
+import { pageAnswer, pictureAnswer, redirect, rejectForeignForm, relayFile, relayJson, toAppError } from './answers.ts'
 import { documentPage } from './document-page.ts'
 import { errorPage } from './error-page.ts'
 import { assets, withParameters } from './layout.ts'
+import { marksPicture, noPicture } from './page-pictures.ts'
 import { queuePage } from './queue-page.ts'
 import { searchPage } from './search-page.ts'
 import { signInPage } from './sign-in-page.ts'
@@ -69,9 +70,20 @@ export function servePage(app: App, h3: H3, authenticate: (token: string) => Pro
   add('/documents/:id', { GET: page(documentPage) })
   for (const part of ['view', 'download', 'thumbnail', 'text'])
     add(`/documents/:id/${part}`, { GET: user((visit, event) => relayPart(visit, event, part)) })
+  add('/documents/:id/pages/:number/image', {
+    GET: user((visit, event) =>
+      relayPart(visit, event, `pages/${numberOf(event)}/image`).catch((error) => {
+        if (error instanceof AppError && error.code === 'PAGE_IMAGE_NOT_FOUND') return pictureAnswer(noPicture)
+        throw error
+      }),
+    ),
+  })
+  add('/documents/:id/pages/:number/marks', {
+    GET: user(async (visit, event) => pictureAnswer(await marksPicture(visit, numberOf(event)))),
+  })
   for (const part of ['download', 'view'])
     add(`/documents/:id/versions/:number/${part}`, {
-      GET: user((visit, event) => relayPart(visit, event, `versions/${versionOf(event)}/${part}`)),
+      GET: user((visit, event) => relayPart(visit, event, `versions/${numberOf(event)}/${part}`)),
     })
   add('/documents/:id/delete', { GET: page(deletePage), POST: user(deleteDocument) })
   add('/documents/:id/undelete', {
@@ -133,8 +145,8 @@ async function relayPart({ client, id }: Visit, { req, url }: H3Event, part: str
   return relayFile(await client.send(req.method, `/api/documents/${id}/${part}${url.search}`, undefined, headers))
 }
 
-/** Returns the version number of the path; 0, which no version has, for anything else. */
-const versionOf = ({ context }: H3Event): number => Number(/^\d{1,9}$/.exec(context.params?.number ?? '')?.[0] ?? 0)
+/** Returns the number in the path; 0, which no page and no version has, for anything else. */
+const numberOf = ({ context }: H3Event): number => Number(/^\d{1,9}$/.exec(context.params?.number ?? '')?.[0] ?? 0)
 
 /** Moves a document to the trash. `permanent` comes from the page that asks before it deletes. */
 async function deleteDocument({ app, client, id }: Visit, event: H3Event): Promise<Response> {

@@ -41,7 +41,7 @@ ${await trashedNotice(client, query.get('trashed'))}
 ${filterForm(request)}
 ${chips(request)}
 ${answer.warnings.map((warning) => notice('quiet', warning))}
-${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.data.map(recentItem) : answer.results.map(resultItem)}</ol>`}
+${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.data.map(recentItem) : answer.results.map((result) => resultItem(result, q))}</ol>`}
 ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
 </section>
 </div>`
@@ -177,19 +177,12 @@ function facet(
   }`
 }
 
-const resultItem = ({
-  document_id,
-  title,
-  filename,
-  mime_type,
-  document_date,
-  created_at,
-  highlights,
-}: Answer['results'][number]): Markup => {
+const resultItem = (result: Answer['results'][number], q: string): Markup => {
+  const { document_id, title, filename, mime_type, document_date, created_at, highlights } = result
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
   const labels = of('labels')
   return html`<li><article>${fileIcon(filename)}<div>
-<h2><a href="/documents/${document_id}">${of('title')[0] ?? title}</a></h2>
+<h2><a href="${withParameters(`/documents/${document_id}`, { q })}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
 <p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dayElement(document_date ?? created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
 </div></article></li>`

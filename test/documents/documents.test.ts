@@ -31,6 +31,8 @@ test('404 DOCUMENT_NOT_FOUND for documents of others, for none, and for what is 
       client.send('GET', `/api/documents/${id}/view`),
       client.send('GET', `/api/documents/${id}/thumbnail`),
       client.send('GET', `/api/documents/${id}/pages`),
+      client.send('GET', `/api/documents/${id}/pages/1/image`),
+      client.send('GET', `/api/documents/${id}/matches?q=hello`),
       client.send('GET', `/api/documents/${id}/text`),
       client.send('DELETE', `/api/documents/${id}`),
     ])

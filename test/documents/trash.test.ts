@@ -91,7 +91,7 @@ test('owner and admin read a document in the trash, every change is 404, and for
     expect([content, Date.parse(purge_at) - Date.parse(deleted_at)]).toEqual(['a quetzal sings', days(30)])
     expect((await client.documents.get(id, { content: false })).purge_at).toBe(purge_at)
     expect(await client.documents.text(id)).toBe('a quetzal sings')
-    for (const part of ['download', 'view', 'pages', 'thumbnail'])
+    for (const part of ['download', 'view', 'pages', 'thumbnail', 'matches?q=x'])
       expect(await statusOf(client.send('GET', `/api/documents/${id}/${part}`))).toBe(200)
   }
   const changes = (client: Client): Promise<Response>[] => [

@@ -29,6 +29,7 @@ function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline |
     },
     page: async () => ({ text: 'from the picture', confidence: 0.5, words: [], language: null, angle: 0, width: 1, height: 1 }),
     thumbnail: async () => null,
+    words: async () => [],
     marks: async () => [],
     copyPages: (_file, _pages, use) => use(Readable.from([])),
     pdfa: (_file, _texts, _info, use) => use(Readable.from([])),

@@ -1,6 +1,9 @@
 import type { Making, Person, Row, Rows, World } from '../support/route-table.ts'
 import { withRendition } from './renditions.ts'
 
+/** A GIF of one pixel. */
+const picture = 'GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;'
+
 const own = async (world: World, who: Person) => ({ params: { id: await world.document(who) } })
 const file = (world: World) => ({ filename: `${world.word()}.txt`, bytes: `bytes of ${world.word()}` })
 const one = (world: World, fields: Record<string, string> = {}) => ({ form: { fields, field: 'file', files: [file(world)] } })
@@ -124,5 +127,11 @@ export const rows: Rows = {
     good: async (world, who) => ({ ...(await own(world, who)), query: { width: '10', height: '10' } }),
   },
   'GET /api/documents/:id/pages': { good: own },
+  'GET /api/documents/:id/pages/:number/image': {
+    good: async (world, who) => ({
+      params: { id: await world.document(who, `${world.word()}.gif`, Buffer.from(picture, 'latin1')), number: '1' },
+    }),
+    errors: { PAGE_IMAGE_NOT_FOUND: async (world, who) => ({ params: { ...(await own(world, who)).params, number: '2' } }) },
+  },
   'GET /api/documents/:id/text': { good: own },
 }

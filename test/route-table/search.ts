@@ -31,6 +31,9 @@ export const rows: Rows = {
     good: async (world, who) => ({ json: { ids: [await world.document(who)] } }),
     withIds: [async (world, who) => ({ json: { ids: [await world.document(who)] } })],
   },
+  'GET /api/documents/:id/matches': {
+    good: async (world, who) => ({ params: { id: await world.document(who) }, query: { q: 'bytes' } }),
+  },
   'GET /api/documents/:id/similar': {
     good: async (world, who) => ({ params: { id: await world.document(who) } }),
   },

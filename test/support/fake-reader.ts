@@ -35,6 +35,7 @@ export function fakeReader(
       }
     },
     thumbnail: async () => null,
+    words: async () => [],
     marks: async () => [],
     copyPages: (_file, _pages, use) => use(Readable.from([])),
     pdfa: (_file, _texts, _info, use) => use(Readable.from([Buffer.from('%PDF-1.7')])),

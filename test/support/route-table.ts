@@ -177,8 +177,8 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
     /** an App like the world's own, but for this */
     but: (other: Partial<App>): App => ({ ...app, ...other }),
     /** a document that nobody has read yet */
-    document: async (who: Person, filename = `${word()}.txt`): Promise<string> => {
-      const { id } = await upload(clientOf(who), filename, `bytes of ${filename}`)
+    document: async (who: Person, filename = `${word()}.txt`, bytes: string | Buffer = `bytes of ${filename}`): Promise<string> => {
+      const { id } = await upload(clientOf(who), filename, bytes)
       return id
     },
     /** the id of a document of `who` in the trash */

@@ -150,7 +150,7 @@ test('files are neither stored nor run by browsers; 404 for those of others and 
   expect((await get(`/documents/${script.id}/view`, { cookie, range: 'bytes=0-4' })).status).toBe(206)
   const other = await upload(asBob, 'b.txt', 'of bob')
   for (const id of [other.id, 'x', '%252e%252e', '..%2f..%2fapi%2fusers'])
-    for (const rest of ['', '/view', '/thumbnail', '/delete', '/versions/1/download']) {
+    for (const rest of ['', '/view', '/thumbnail', '/pages/1/image', '/delete', '/versions/1/download']) {
       const response = await get(`/documents/${id}${rest}`, { cookie })
       expect([id, rest, response.status, response.headers.get('content-type')]).toEqual([id, rest, 404, 'text/html; charset=utf-8'])
     }

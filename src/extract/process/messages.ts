@@ -1,5 +1,5 @@
 /** Messages between the server and its reader processes. */
-import type { FileToRead, Outline, PageMark, ReadFailureCode, ReadPage, RenditionInfo } from '../../ports/document-reader.ts'
+import type { FileToRead, Outline, PageMark, ReadFailureCode, ReadPage, RenditionInfo, WordRow } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
 import type { Box, Limits } from '../opened-document.ts'
 
@@ -15,7 +15,14 @@ export type Work =
   // A work with `output` makes a file: the process writes it to `outputName` in its own folder, and the server moves it to `output`.
   /** `texts`: file of JSON lines, a PageText each */
   | { readonly kind: 'pdfa'; readonly file: FileToRead; readonly texts: string; readonly info: RenditionInfo; readonly output: string }
-  | { readonly kind: 'thumbnail'; readonly file: FileToRead; readonly box: Box; readonly type: 'image/webp' | 'image/jpeg' }
+  | {
+      readonly kind: 'thumbnail'
+      readonly file: FileToRead
+      readonly page: number
+      readonly box: Box
+      readonly type: 'image/webp' | 'image/jpeg'
+    }
+  | { readonly kind: 'words'; readonly file: FileToRead; readonly page: number }
   | { readonly kind: 'marks'; readonly file: FileToRead; readonly pages: readonly number[]; readonly withBarcodes: boolean }
   | { readonly kind: 'part'; readonly file: FileToRead; readonly pages: readonly number[]; readonly output: string }
 
@@ -37,6 +44,7 @@ export type Answer =
   | { readonly page: ReadPage }
   | { readonly pdfa: true }
   | { readonly thumbnail: Uint8Array | null }
+  | { readonly words: readonly WordRow[] }
   | { readonly marks: readonly PageMark[] }
   | { readonly part: true }
   | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }

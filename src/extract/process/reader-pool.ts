@@ -193,7 +193,8 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
         await writeTexts(path, texts)
         await request('pdfa', { file, info, texts: path, output }, outlineTimeoutMs, signal)
       }, use),
-    thumbnail: (file, box, type, { signal } = {}) => request('thumbnail', { file, box, type }, thumbnailTimeoutMs, signal),
+    thumbnail: (file, box, type, { page = 1, signal } = {}) => request('thumbnail', { file, page, box, type }, thumbnailTimeoutMs, signal),
+    words: (file, page, { signal } = {}) => request('words', { file, page }, thumbnailTimeoutMs, signal),
     marks: (file, pages, withBarcodes, { signal } = {}) =>
       request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, signal),
     copyPages: (file, pages, use, { signal } = {}) =>

@@ -93,7 +93,9 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs:
       case 'page':
         return { page: await readPage(opened, work.page, work.language, deadline) }
       case 'thumbnail':
-        return { thumbnail: await opened.thumbnail(work.box, work.type) }
+        return { thumbnail: await opened.thumbnail(work.box, work.type, work.page) }
+      case 'words':
+        return { words: (await opened.words?.(work.page)) ?? [] }
       case 'pdfa':
         writeFileSync(outputName, await makePdfa(opened, work))
         return { pdfa: true }

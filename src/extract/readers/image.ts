@@ -95,10 +95,11 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       return { ...gray, dpi, text: '', isTrusted: true, page: size }
     },
 
-    async thumbnail(box, type) {
-      const { open } = await getImage()
-      await sizeOf(0).catch(throwReadFailure)
-      return encodeThumbnail(open(), box, type).catch(throwReadFailure)
+    async thumbnail(box, type, number = 1) {
+      const { open, metadata } = await getImage()
+      if (number > pageCount(metadata)) return null
+      await sizeOf(number - 1).catch(throwReadFailure)
+      return encodeThumbnail(open(number - 1), box, type).catch(throwReadFailure)
     },
 
     async pdfa(texts, info) {

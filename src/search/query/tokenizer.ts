@@ -149,6 +149,9 @@ const isSeparator = isLetterOrDigit.map((is) => 1 - is)
 /** Returns whether a run contains a script without spaces. Such a run is not joined to others. */
 export const isSpaceless = (text: string, { start, end, isAscii }: Run): boolean => !isAscii && spaceless.test(text.slice(start, end))
 
+/** Returns whether a text begins with a character of a script without spaces. */
+export const isSpacelessCharacter = (text: string): boolean => spaceless.test(String.fromCodePoint(text.codePointAt(0) ?? 0))
+
 /** Yields the joined token of a chain of at least two words. */
 function* joinChain(chain: readonly Token[]): Generator<Token> {
   const first = chain[0]

@@ -8,6 +8,7 @@ import { routes as oidc } from '../../auth/oidc-routes.ts'
 import { routes as auth } from '../../auth/routes.ts'
 import { routes as comments } from '../../comments/routes.ts'
 import type { Config } from '../../config/schema.ts'
+import { routes as pages } from '../../documents/pages/routes.ts'
 import { routes as renditions } from '../../documents/renditions/routes.ts'
 import { routes as documents } from '../../documents/routes.ts'
 import { routes as trash } from '../../documents/trash/routes.ts'
@@ -66,6 +67,7 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
       users,
       tokens,
       documents,
+      pages,
       trash,
       versions,
       renditions,

@@ -145,13 +145,17 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       return { ...picture, text: joinHyphenatedWords(layer.text, new Set()), isTrusted: layer.isTrusted, page: size }
     },
 
-    async thumbnail(box, type) {
-      const { pixels, width, height } = await onPage(1, (page) => {
+    async thumbnail(box, type, number = 1) {
+      const pageCount = number === 1 ? 1 : await texts.pageCount()
+      if (number > pageCount) return attachments.thumbnail(box, type, number - pageCount)
+      const { pixels, width, height } = await onPage(number, (page) => {
         const size = fitInside(page, box)
         return { ...size, pixels: page.render(size.width, size.height, 'rgba') }
       })
       return encodeThumbnail(sharp(pixels, { raw: { width, height, channels: 4 } }), box, type)
     },
+
+    words: async (number) => (number > (await texts.pageCount()) ? [] : onPage(number, (page) => page.words())),
 
     async copyPages(pages) {
       return (await import('../../split/copy-pages.ts')).copyPages(source.read(), pages)

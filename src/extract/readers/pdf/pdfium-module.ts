@@ -36,6 +36,21 @@ export interface PdfiumModule {
   _FPDFText_IsGenerated(textPage: number, index: number): number
   _FPDFText_GetUnicode(textPage: number, index: number): number
   _FPDFText_GetCharBox(textPage: number, index: number, left: number, right: number, bottom: number, top: number): number
+  _FPDFText_GetLooseCharBox(textPage: number, index: number, rectangle: number): number
+  _FPDF_PageToDevice(
+    ...args: [
+      page: number,
+      x: number,
+      y: number,
+      width: number,
+      height: number,
+      rotate: number,
+      pageX: number,
+      pageY: number,
+      deviceX: number,
+      deviceY: number,
+    ]
+  ): number
   _FPDFPage_GetRotation(page: number): number
   _FPDFPage_GetAnnot(page: number, index: number): number
   _FPDFPage_CloseAnnot(annotation: number): void

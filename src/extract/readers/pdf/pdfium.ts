@@ -1,10 +1,11 @@
 /** Text, objects and images of PDF pages, by PDFium. */
 import { PDFiumModule } from '@hyzyla/pdfium'
-import { ReadFailure } from '../../../ports/document-reader.ts'
+import { ReadFailure, type WordRow } from '../../../ports/document-reader.ts'
 import { addNotes, readNotes } from './annotations.ts'
 import { type AttachedFile, findAttachments, readAttachments, readMetadata, readXfaForm } from './document-parts.ts'
 import { readPageJpeg, type Survey, surveyPage } from './page-objects.ts'
 import { type PageText, readPageText } from './page-text.ts'
+import { readPageWords } from './page-words.ts'
 import type { PdfMetadata } from './pdf-metadata.ts'
 import type { PdfiumModule } from './pdfium-module.ts'
 
@@ -22,6 +23,8 @@ export interface PdfPage {
   readonly height: number
   /** Returns the text with that of annotations. */
   text(): PageText
+  /** Returns the words of the text layer with their boxes. */
+  words(): WordRow[]
   survey(): Survey
   /** Returns the JPEG that fills the whole page, null if the page is anything else. */
   jpeg(): Uint8Array<ArrayBuffer> | null
@@ -117,6 +120,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
       width: pdfium._FPDF_GetPageWidthF(page),
       height: pdfium._FPDF_GetPageHeightF(page),
       text: () => readText(page, index),
+      words: () => readPageWords(pdfium, page),
       survey: () => surveyPage(pdfium, page),
       jpeg: () => readPageJpeg(pdfium, page),
       render: (width, height, format) => renderPage(pdfium, page, width, height, formats[format]),

@@ -1,0 +1,150 @@
+/** Finds the words of a query in one document: the pages, the places in their texts, and the boxes on their pictures. */
+import { setImmediate } from 'node:timers/promises'
+import { sql } from 'kysely'
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import { requireDocument } from '../documents/access.ts'
+import { toWord } from '../documents/extraction/page-words.ts'
+import { withAddress } from '../documents/stored-files.ts'
+import type { Document } from '../documents/view.ts'
+import { ReadFailure, type WordRow } from '../ports/document-reader.ts'
+import { matchPositions, type Span } from './highlight/match-positions.ts'
+import { compileMatcher, type Matcher } from './highlight/matcher.ts'
+import { parse } from './query/parser.ts'
+import { parseQualifiers } from './query/qualifiers.ts'
+import { isSpacelessCharacter } from './query/tokenizer.ts'
+import { mergeExpansions, stemExpansions, typoExpansions } from './vocabulary/expansions.ts'
+
+/** Pages read by one query, and characters of each. */
+const batchSize = 50
+const maxCharacters = 2_000_000
+/** Characters of all pages after which the search ends early. */
+const maxTotalCharacters = 20_000_000
+/** Maximum number of pages with matches, also with their boxes, and of matches on one page, in an answer. */
+const maxPages = 100
+const maxPagesWithBoxes = 10
+const maxMatches = 1_000
+
+export interface MatchesQuery {
+  readonly q: string
+  /** tolerates typos */
+  readonly fuzzy: boolean
+  /** first page */
+  readonly from: number
+  /** number of pages */
+  readonly limit?: number | undefined
+  readonly boxes: boolean
+}
+
+type Box = ReturnType<typeof toWord>['box']
+
+export interface PageMatches {
+  readonly page: number
+  /** number of distinct terms of the query on the page */
+  readonly terms: number
+  /** offsets in the text of the page, in order */
+  readonly matches: readonly { readonly start: number; readonly end: number }[]
+  readonly boxes?: readonly Box[]
+}
+
+/**
+ * Returns the pages that contain words of the query, in order. `next`: the page from which another call continues; null after the last page.
+ * Throws DOCUMENT_NOT_FOUND.
+ */
+export async function documentMatches(
+  app: App,
+  actor: Actor,
+  id: string,
+  { q, fuzzy, from, limit = Number.MAX_SAFE_INTEGER, boxes }: MatchesQuery,
+): Promise<{ pages: PageMatches[]; next: number | null }> {
+  const document = await requireDocument(app.reads, actor, id, { inTrash: true })
+  const matcher = await compileQuery(app, q, fuzzy)
+  const pages: PageMatches[] = []
+  if (matcher.isEmpty) return { pages, next: null }
+  const last = from + limit - 1
+  let characters = 0
+  for (let after = from - 1; ; ) {
+    const { rows } = await sql<{ page: number; text: string; source: string | null }>`
+      select page, left(text, ${sql.lit(maxCharacters)}) as text, source from document_pages
+      where document_id = ${document.id} and page > ${after} and page <= ${last}::bigint order by page limit ${sql.lit(batchSize)}`.execute(
+      app.database.texts,
+    )
+    for (const { page, text, source } of rows) {
+      if (pages.length >= (boxes ? maxPagesWithBoxes : maxPages) || characters > maxTotalCharacters) return { pages, next: page }
+      characters += text.length
+      const spans = spansOf(text, matcher)
+      if (spans.length === 0) continue
+      const terms = new Set(spans.map(({ term }) => term)).size
+      const matches = spans.slice(0, maxMatches).map(({ start, end }) => ({ start, end }))
+      pages.push({ page, terms, matches, ...(boxes && { boxes: await boxesOn(app, document, page, source, matcher) }) })
+    }
+    after = rows.at(-1)?.page ?? last
+    if (rows.length < batchSize) return { pages, next: null }
+    await setImmediate()
+  }
+}
+
+async function compileQuery({ reads }: App, q: string, fuzzy: boolean): Promise<Matcher> {
+  const terms = parse(parseQualifiers(q).text).filter(({ field }) => field === null || field === 'content')
+  const [stems, typos] = await Promise.all([stemExpansions(reads, terms), fuzzy ? typoExpansions(reads, terms) : new Map()])
+  return compileMatcher({ terms, expansions: mergeExpansions(stems, typos) })
+}
+
+/** Returns the matches in a text in order, without those inside others. */
+function spansOf(text: string, matcher: Matcher): Span[] {
+  const spans = matchPositions(text, matcher, (found) => found.length > maxMatches)
+  spans.sort((one, other) => one.start - other.start || other.end - one.end)
+  const outer: Span[] = []
+  for (const span of spans) if (span.end > (outer.at(-1)?.end ?? -1)) outer.push(span)
+  return outer
+}
+
+/** Returns the boxes of the words of a page that match. A page without words of OCR has those of its text layer, if it can be read. */
+async function boxesOn(app: App, document: Document, page: number, source: string | null, matcher: Matcher): Promise<Box[]> {
+  const { rows } = await sql<{ words: WordRow[] }>`
+    select words from page_words where document_id = ${document.id} and number = ${document.current_version} and page = ${page}`.execute(
+    app.database.texts,
+  )
+  const words = rows[0]?.words ?? (source === 'text_layer' ? await readTextLayer(app, document, page) : [])
+  return matchingWords(words, matcher).map((word) => toWord(word).box)
+}
+
+async function readTextLayer(app: App, { sha256, filename, mime_type }: Document, page: number): Promise<readonly WordRow[]> {
+  const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.openLocal(address))
+  try {
+    return await app.previewer.words({ path, filename, mimeType: mime_type }, page)
+  } catch (error) {
+    if (error instanceof ReadFailure) return []
+    throw error
+  } finally {
+    await release()
+  }
+}
+
+/** Returns the words in which a match of their text lies. */
+export function matchingWords(words: readonly WordRow[], matcher: Matcher): WordRow[] {
+  let text = ''
+  const starts: number[] = []
+  for (const [word] of words) {
+    text += separator(text, word)
+    starts.push(text.length)
+    text += word
+  }
+  const matching: WordRow[] = []
+  const spans = spansOf(text, matcher)
+  let nth = 0
+  for (const [index, word] of words.entries()) {
+    const start = starts[index]!
+    while (nth < spans.length && spans[nth]!.end <= start) nth++
+    if (nth < spans.length && spans[nth]!.start < start + word[0].length) matching.push(word)
+  }
+  return matching
+}
+
+/** Returns what stands between two words: nothing in scripts without spaces; a line break after a hyphen, which may divide a word. */
+function separator(before: string, word: string): string {
+  if (before === '') return ''
+  const last = before.at(-1)!
+  if (isSpacelessCharacter(last) && isSpacelessCharacter(word)) return ''
+  return /[-\u2010\u00ad]/.test(last) ? '\n' : ' '
+}

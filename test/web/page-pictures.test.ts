@@ -1,0 +1,88 @@
+/** Pictures of pages with the words of a search, on the web page. */
+import type { Browser, Locator } from 'playwright-core'
+import sharp from 'sharp'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ReadFailure } from '../../src/ports/document-reader.ts'
+import { upload } from '../support/app.ts'
+import { pdf } from '../support/data/pdf-file.ts'
+import { hasBrowser, openBrowser } from '../support/processes/chromium.ts'
+import { expectAccessible, looks, servePage } from '../support/servers/web-page.ts'
+
+let browser: Browser
+
+/** Share of yellow among the pixels in the upper and in the lower half of a picture on the screen. */
+async function yellowShares(picture: Locator): Promise<number[]> {
+  const { data, info } = await sharp(await picture.screenshot())
+    .removeAlpha()
+    .raw()
+    .toBuffer({ resolveWithObject: true })
+  const half = info.width * Math.floor(info.height / 2) * 3
+  return [data.subarray(0, half), data.subarray(half)].map((pixels) => {
+    let yellow = 0
+    for (let at = 0; at + 2 < pixels.length; at += 3) if (pixels[at]! > 200 && pixels[at + 1]! > 180 && pixels[at + 2]! < 120) yellow++
+    return yellow / (pixels.length / 3)
+  })
+}
+
+const isLoaded = (image: Locator) =>
+  image.evaluate((element) => {
+    const { complete, naturalWidth } = element as unknown as { complete: boolean; naturalWidth: number }
+    return complete && naturalWidth > 50
+  })
+
+describe.skipIf(!hasBrowser())('pictures of pages on the web page', () => {
+  beforeAll(async () => {
+    browser = await openBrowser()
+  })
+  afterAll(() => browser.close())
+
+  test('a result opens at the page of the words, which are marked on the picture and in the text; without script', async () => {
+    const { open, signIn, asAda, runJobs, trouble } = await servePage(browser)
+    const pages = Array.from({ length: 43 }, (_, i) => ({
+      text: [`Sheet ${i + 1}`, i === 41 ? 'The harbour fee' : 'The fee'],
+      leading: 60,
+    }))
+    const { id } = await upload(asAda, 'fees.pdf', pdf({ pages }))
+    await runJobs()
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/?q=fee+harbour')
+    await page.locator('.results h2 a').click()
+    expect(new URL(page.url()).search).toBe('?q=fee+harbour')
+    expect(await page.getByRole('searchbox').inputValue()).toBe('fee harbour')
+    expect(await page.locator('.page h3').allTextContents()).toEqual(['Page 41', 'Page 42', 'Page 43'])
+    await page.getByRole('navigation', { name: 'Pages with matches' }).getByRole('link', { name: 'Page 42' }).click()
+    expect(new URL(page.url()).hash).toBe('#page-42')
+    expect(await page.locator('#page-42 mark').allTextContents()).toEqual(['harbour', 'fee'])
+    const picture = page.getByRole('link', { name: 'Page 42 of fees' })
+    for (const image of await picture.locator('img').all()) await expect.poll(() => isLoaded(image), { timeout: 30_000 }).toBe(true)
+    const [upper, lower] = await yellowShares(picture)
+    expect(upper).toBeGreaterThan(0.01)
+    expect(lower).toBe(0)
+    await page.goto(`/documents/${id}?page=3`)
+    expect(await page.locator('.marks, mark').count()).toBe(0)
+    expect(trouble).toEqual([])
+  })
+
+  test('a page whose picture fails is text alone; no violation of axe-core in light and dark, from 1280 to 320 pixels', async () => {
+    const { app, open, signIn, asAda, runJobs, trouble } = await servePage(browser)
+    const { id } = await upload(asAda, 'fees.pdf', pdf({ pages: [{ text: ['The harbour fee'] }, { text: ['Paid to the harbour'] }] }))
+    await runJobs()
+    const { thumbnail } = app.previewer
+    app.previewer.thumbnail = async (file, size, type, options = {}) => {
+      if (options.page === 2) throw new ReadFailure('FILE_TOO_COMPLEX')
+      return thumbnail(file, size, type, options)
+    }
+    for (const look of looks) {
+      const { context, page } = await open(look)
+      await signIn(page, `/documents/${id}?q=harbour`)
+      await expectAccessible(page, 'document with marks')
+      const failed = page.getByAltText('Page 2 of fees')
+      await failed.scrollIntoViewIfNeeded()
+      await expect.poll(() => isLoaded(failed), { timeout: 30_000 }).toBe(true)
+      expect((await failed.boundingBox())?.height).toBeLessThan(100)
+      expect(await page.locator('#page-2 pre').textContent()).toContain('Paid to the harbour')
+      await context.close()
+    }
+    expect(trouble).toEqual([])
+  }, 120_000)
+})

@@ -11,6 +11,7 @@ import { migrate, PendingMigrations, pendingUpTo } from './db/migrate.ts'
 import { type Address, openDatabase } from './db/pool.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError, NoData } from './errors.ts'
+import { findConverters } from './extract/converters/find-converters.ts'
 import { openReader } from './extract/process/reader-pool.ts'
 import { openPrimary, openStores } from './files/open-stores.ts'
 import { claimDataFolder, readStoreId, rejectUnfinishedRestore } from './files/restore-marker.ts'
@@ -224,6 +225,7 @@ function openReaderFor({ ocr, data_dir }: Config, log: Log, installed: Installed
     tempDir: join(data_dir, 'tmp', name),
     log,
     ocr: installed,
+    converters: findConverters(ocr.converters),
     limits: {
       outlineTimeoutMs: ocr.timeout,
       pageTimeoutMs: ocr.page_timeout,

@@ -68,6 +68,7 @@ export const schema = {
       '"auto", or a language such as "eng" or "deu+eng"',
     ),
     languages: list(language, [], 'DMS_OCR_LANGUAGES'),
+    converters: list(kinds.choiceKind(['djvulibre', 'libreoffice']), ['djvulibre', 'libreoffice'], 'DMS_OCR_CONVERTERS'),
     data_path: path('', 'DMS_OCR_DATA_PATH'),
     split: choice(['none', 'blank', 'barcode'], 'none', 'DMS_OCR_SPLIT'),
     dpi: integer(200, 'DMS_OCR_DPI', 72, 600),

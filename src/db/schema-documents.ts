@@ -20,6 +20,8 @@ export interface DocumentWarning {
   language?: string
   /** ISO 15924 */
   script?: string
+  /** Debian package */
+  package?: string
 }
 
 type Dated = { document_date: string | null; date_source: 'user' | 'metadata' | 'text' | null; date_confidence: number | null }

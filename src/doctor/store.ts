@@ -8,12 +8,14 @@ import { markerName, storeFolder } from '../files/store-marker.ts'
 import { findOcr } from '../ocr/languages.ts'
 import { describeMissing, installCommand, listMissing, type MissingLanguage } from '../ocr/missing-languages.ts'
 import { autoLanguage, type OcrSetup } from '../ports/ocr-engine.ts'
+import { converterCheck } from './converters.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
 
 export const storeChecks = (installation: LazyInstallation): Check[] => [
   { id: 'storage', about: 'document store: mounted, of this database, writable', run: () => checkStorage(installation) },
   { id: 'ocr', about: 'OCR engine, its languages, a test page', run: () => checkOcr(installation) },
+  converterCheck(installation),
 ]
 
 async function checkStorage(installation: LazyInstallation): Promise<CheckResult> {

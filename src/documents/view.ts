@@ -106,6 +106,7 @@ export const DocumentAnswer = z.object({
         pages: z.array(z.int()).optional(),
         language: z.string().optional(),
         script: z.string().optional().describe('ISO 15924 code.'),
+        package: z.string().optional().describe('Debian package.'),
       }),
     )
     .describe('What could not be done although the status is `completed`.'),

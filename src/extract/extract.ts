@@ -1,5 +1,6 @@
 /** Opens any file: detects its type by all of its bytes and chooses the reader. */
 import { ReadFailure } from '../ports/document-reader.ts'
+import { findConverter } from './converters/registry.ts'
 import { detectType, headBytes } from './detect.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { type ByteSource, bytesSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
@@ -21,6 +22,8 @@ export interface OpenedFile extends OpenedDocument {
   readonly mimeType: string
   /** Whether dms has a reader for this type. Without one there is no text. */
   readonly hasReader: boolean
+  /** Debian package with a program that reads this type; missing: none, or it is installed */
+  readonly missingPackage?: string | undefined
 }
 
 /** Opens a file. Throws ReadFailure. */
@@ -41,9 +44,18 @@ async function openNested(file: ByteSource, tools: Tools, depth: number, budget:
     depth < maxDepth && budget.take(part.size) ? openNested(part, tools, depth + 1, budget) : null
   // Programs of the eighties use the same extensions. Their files are not supported.
   const reader = oleTypes.has(mimeType) && !isOle(source.head(8)) ? null : findReader(mimeType)
-  const read = (await reader?.(source, { ...tools, openPart }, mimeType)) ?? null
+  const read = (await reader?.(source, { ...tools, openPart }, mimeType)) ?? (await convert(source, { ...tools, openPart }, mimeType))
+  const converter = read ? null : findConverter(mimeType)
+  const missingPackage = converter && !tools.converters?.[converter.name] ? converter.package : undefined
   const opened = read ?? openTextOnly(async () => ({ text: '' }))
-  return { ...opened, mimeType, hasReader: read !== null, contents: async () => limitContents(await opened.contents()) }
+  return { ...opened, mimeType, hasReader: read !== null, missingPackage, contents: async () => limitContents(await opened.contents()) }
+}
+
+/** Opens a file with a program of another package. Returns null if there is none for this type, or it is not installed. */
+async function convert(source: ByteSource, tools: PdfTools, mimeType: string): Promise<OpenedDocument | null> {
+  const converter = findConverter(mimeType)
+  const program = converter && tools.converters?.[converter.name]
+  return program ? converter.open(source, program, tools) : null
 }
 
 const oleTypes = new Set(['application/msword', 'application/vnd.ms-excel', 'application/vnd.ms-powerpoint', 'application/vnd.ms-outlook'])

@@ -1,9 +1,8 @@
 /** Search for the tesseract program. */
 import { execFile } from 'node:child_process'
-import { accessSync, constants, statSync } from 'node:fs'
-import { delimiter, dirname, isAbsolute, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { environment } from '../config/environment.ts'
+import { findProgram } from '../config/find-program.ts'
 
 const run = promisify(execFile)
 const timeoutMs = 10_000
@@ -18,7 +17,7 @@ interface TesseractProgram {
 /** Finds the tesseract program on the PATH. null: missing, broken, or older than version 4, the first one with LSTM networks. */
 export async function findTesseract(): Promise<TesseractProgram | null> {
   try {
-    const command = findOnPath('tesseract')
+    const command = findProgram('tesseract')
     if (command === null) return null
     // Without TESSDATA_PREFIX, which may be set for another program.
     const { stdout, stderr } = await run(command, ['--list-langs'], { env: { LC_ALL: 'C' }, timeout: timeoutMs })
@@ -34,18 +33,4 @@ export async function findTesseract(): Promise<TesseractProgram | null> {
 async function readMajorVersion(command: string): Promise<number> {
   const { stdout, stderr } = await run(command, ['--version'], { timeout: timeoutMs })
   return Number(/tesseract v?(\d+)/.exec(stdout + stderr)?.[1] ?? 0)
-}
-
-function findOnPath(name: string): string | null {
-  const folders = (environment().PATH ?? '').split(delimiter).filter((folder) => isAbsolute(folder))
-  return folders.map((folder) => join(folder, name)).find(isProgram) ?? null
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK)
-    return statSync(path).isFile()
-  } catch {
-    return false
-  }
 }

@@ -28,6 +28,8 @@ export interface Outline {
   readonly mimeType: string
   /** Whether dms reads this type. Without a reader there is no text. */
   readonly hasReader: boolean
+  /** Debian package with a program that reads this type; missing: none, or it is installed */
+  readonly missingPackage?: string
   /** Metadata of the file: author, title, created, … */
   readonly metadata: Record<string, unknown>
   /** Time of creation, beginning with YYYY-MM-DD, in its own time zone if `metadata.created` is in another one. */

@@ -4,6 +4,7 @@ import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { DocumentWarning } from '../../db/schema-documents.ts'
 import { dateOfText } from '../dates.ts'
+import { replaceWarnings } from './warnings.ts'
 
 /** Pages of a document in one language. */
 interface PagesInLanguage {
@@ -49,9 +50,7 @@ export async function languageAndDate(app: App, trx: Trx, id: string, content: s
     from document_pages where document_id = ${id} group by language`.execute(trx)
   const { detected_languages, warnings } = languageColumns(app, rows)
   const date = await dateOfText(app, trx, id, content, detected_languages)
-  // Warnings about other things stay, such as that of a file that could not be split.
-  const others = sql`(select coalesce(jsonb_agg(other), '[]') from jsonb_array_elements(warnings) other where other ->> 'code' <> ${languageMissing})`
-  return { detected_languages, warnings: sql`${others} || ${JSON.stringify(warnings)}::jsonb` as never, ...date }
+  return { detected_languages, warnings: replaceWarnings(languageMissing, warnings) as never, ...date }
 }
 
 function missingWarning(code: string, pages: number[]): DocumentWarning {

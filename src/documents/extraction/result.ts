@@ -12,6 +12,7 @@ import * as renditions from '../renditions/renditions.ts'
 import { writeRevision } from '../revisions.ts'
 import { languageAndDate } from './languages.ts'
 import { toRow } from './page-words.ts'
+import { warningOfProgram } from './warnings.ts'
 
 const readableColumns = ['id', 'owner_id', 'filename', 'mime_type', 'sha256', 'status', 'page_count', 'ocr_enabled', 'split'] as const
 export type ReadableDocument = Pick<Row<'documents'>, (typeof readableColumns)[number]>
@@ -92,6 +93,7 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
     page_count: outline.pages.length,
     metadata: metadata as never,
     text_source: textSource as never,
+    warnings: warningOfProgram(outline) as never,
     ...unlessOfUser(date, 'metadata'),
   })
 }

@@ -1,12 +1,14 @@
 /** Messages between the server and its reader processes. */
 import type { FileToRead, Outline, PageMark, ReadFailureCode, ReadPage, RenditionInfo, WordRow } from '../../ports/document-reader.ts'
 import type { OcrSetup } from '../../ports/ocr-engine.ts'
+import type { Converters } from '../converters/find-converters.ts'
 import type { Box, Limits } from '../opened-document.ts'
 
 /** The first message to a process. */
 export interface Setup {
   readonly limits: Limits
   readonly ocr: OcrSetup | null
+  readonly converters: Converters
 }
 
 export type Work =

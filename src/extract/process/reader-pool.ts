@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
 import { autoLanguage, type InstalledOcr } from '../../ports/ocr-engine.ts'
+import type { Converters } from '../converters/find-converters.ts'
 import type { Limits } from '../opened-document.ts'
 import { openOutput, writeTexts } from './exchanged-files.ts'
 import type { Answer, Work } from './messages.ts'
@@ -20,6 +21,8 @@ export interface ReaderSettings {
   log: Log
   /** null: no OCR */
   ocr: InstalledOcr | null
+  /** default: none */
+  converters?: Converters
   limits: Limits & {
     /** maximum for large files; smaller ones get less */
     outlineTimeoutMs: number
@@ -37,7 +40,7 @@ const outlineMsPerByte = 10_000 / 1024 ** 2
 const idleTimeoutMs = 60_000
 
 /** Opens the reader. Processes start with the first work; close() resolves when all of them and their folders are gone. */
-export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }: ReaderSettings): DocumentReader {
+export function openReader({ slots: configuredSlots, tempDir, log, ocr, converters = {}, limits }: ReaderSettings): DocumentReader {
   const { outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs, memoryBytes, ...documentLimits } = limits
   const slots = configuredSlots > 0 ? configuredSlots : availableParallelism()
   const idle = new Map<ReaderProcess, NodeJS.Timeout>()
@@ -47,7 +50,7 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, limits }
   let isClosed = false
   let isolation: readonly string[] | null | undefined
   const maxTimeoutMs = Math.max(outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs)
-  const settings = { tempDir, log, ocr, memoryBytes, maxTimeoutMs, limits: documentLimits }
+  const settings = { tempDir, log, ocr, converters, memoryBytes, maxTimeoutMs, limits: documentLimits }
   removeStaleFolders(tempDir)
 
   /** Waits for a slot, first come, first served. */

@@ -22,6 +22,7 @@ const program = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.met
 export interface ProcessSettings {
   readonly limits: Setup['limits']
   readonly ocr: InstalledOcr | null
+  readonly converters: Setup['converters']
   readonly tempDir: string
   readonly log: Log
   /** resident memory that the process and its children may hold together */
@@ -54,6 +55,7 @@ export function startProcess({
   isolation,
   limits,
   ocr: installed,
+  converters,
 }: ProcessSettings): ReaderProcess {
   const ocr = installed && {
     engine: installed.engine,
@@ -62,7 +64,7 @@ export function startProcess({
     osd: installed.osd,
     quality: installed.quality,
   }
-  const setup = { limits, ocr }
+  const setup = { limits, ocr, converters }
   const folder = makeReaderFolder(tempDir)
   // Twice the working time: garbage collection and compilation run in other threads.
   const cpuSeconds = (2 * (maxWorkMs + maxTimeoutMs)) / 1000
@@ -188,11 +190,15 @@ function exitOf(child: ChildProcess): Promise<void> {
 }
 
 /** Makes a writable subfolder: in a writable folder of links, the linked file itself could be changed. */
-function rightsFor({ ocr }: Setup, folder: string): Rights {
+function rightsFor({ ocr, converters }: Setup, folder: string): Rights {
   const writable = join(folder, 'own')
   mkdirSync(writable)
   const models = [...(ocr?.languages.values() ?? []), ...(ocr?.osd ? [ocr.osd] : [])].map((model) => model.path)
-  return { writable, readable: [folder, ...new Set(models)], startsPrograms: ocr?.engine === 'tesseract-native' }
+  return {
+    writable,
+    readable: [folder, ...new Set(models)],
+    startsPrograms: ocr?.engine === 'tesseract-native' || Object.keys(converters).length > 0,
+  }
 }
 
 /** Kills the group that the process leads, with the programs that it started. */

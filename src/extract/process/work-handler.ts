@@ -19,13 +19,14 @@ sharp.concurrency(1)
 sharp.cache(false)
 
 /** Returns a function that does one work at a time and never rejects. Keeps the engines and the last file open between works. */
-export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs: number) => Promise<Answer> {
+export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work, timeoutMs: number) => Promise<Answer> {
   let pdfium: Promise<OpenPdfium> | undefined
   let engine: Promise<OcrEngine> | undefined
   let chooser: LanguageChooser | undefined
   let last: { key: string; opened: OpenedFile } | undefined
   const tools = {
     limits,
+    converters,
     pdfium: () => {
       pdfium ??= loadPdfium()
       return pdfium
@@ -81,7 +82,8 @@ export function openWorkHandler({ limits, ocr }: Setup): (work: Work, timeoutMs:
   async function readOutline(opened: OpenedFile) {
     const { pages, ...rest } = await opened.contents()
     const languages = ocr?.languages ?? new Map()
-    return { mimeType: opened.mimeType, hasReader: opened.hasReader, ...rest, pages: await withLanguages(pages, languages) }
+    const { mimeType, hasReader, missingPackage } = opened
+    return { mimeType, hasReader, ...(missingPackage && { missingPackage }), ...rest, pages: await withLanguages(pages, languages) }
   }
 
   async function handle(work: Work, timeoutMs: number): Promise<Answer> {

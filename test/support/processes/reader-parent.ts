@@ -25,6 +25,7 @@ const reader = startProcess({
   tempDir,
   log: openLog({ level: 'silent', format: 'json' }),
   ocr,
+  converters: {},
   memoryBytes: memory,
   maxTimeoutMs: timeoutMs,
   limits: { maxPages: 10, maxPixels: 1e7, dpi: 100 },

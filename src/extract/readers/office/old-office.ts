@@ -16,8 +16,15 @@ export function detectOleType(ole: Ole): string | null {
   if (has('WordDocument')) return typeByExtension.doc!
   if (has('Workbook', 'Book')) return typeByExtension.xls!
   if (has('PowerPoint Document')) return typeByExtension.ppt!
-  return has('__properties_version1.0') ? typeByExtension.msg! : null
+  if (has('__properties_version1.0')) return typeByExtension.msg!
+  if (has('VisioDocument')) return typeByExtension.vsd!
+  if (has('Quill/QuillSub/CONTENTS')) return typeByExtension.pub!
+  if (has('StarWriterDocument')) return typeByExtension.sdw!
+  return has('MatOST', 'MN0') || isWorksText(ole) ? typeByExtension.wps! : null
 }
+
+const worksMark = 'CHNKWKS'
+const isWorksText = (ole: Ole): boolean => Buffer.from(ole.stream('CONTENTS')?.subarray(0, 7) ?? []).toString('latin1') === worksMark
 
 export const openDoc = (source: ByteSource, tools: PartTools): OpenedDocument => openWithObjects(source, tools, readDoc)
 export const openXls = (source: ByteSource, tools: PartTools): OpenedDocument => openWithObjects(source, tools, readXls)

@@ -1,6 +1,7 @@
 /** PDF reader: the text layer, and images of the pages without one. */
 import sharp from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../../ports/document-reader.ts'
+import type { Converters } from '../../converters/find-converters.ts'
 import {
   type Box,
   type ByteSource,
@@ -34,6 +35,8 @@ export interface PdfTools extends PartTools {
   pdfium(): Promise<OpenPdfium>
   /** Drops a failed instance of PDFium; the next pdfium() loads another. */
   dropPdfium(): void
+  /** Default: none. */
+  readonly converters?: Converters
 }
 
 /** Opens a PDF. Its methods throw ReadFailure FILE_CORRUPT, FILE_ENCRYPTED, FILE_TOO_COMPLEX, READ_CRASHED. */

@@ -42,7 +42,10 @@ export const routes = (app: App, isDraining: () => boolean): Route[] => [
 
 const plainText = (text: string, status = 200): Response => new Response(text, { status, headers: { 'content-type': 'text/plain' } })
 
-/** Returns the result of all checks. Database, schema and storage are required; without search or a worker the status is degraded. */
+/**
+ * Returns the result of all checks. Database, schema and a store on disk are required. Without search, a worker or a store in S3 the status is
+ * degraded: another server would not reach S3 either.
+ */
 export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
   const [database, schema, storage, search, worker] = await Promise.all([
     stateOf(app.db.selectFrom('instance').select('key').limit(1).execute()),
@@ -52,8 +55,8 @@ export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
     stateOf(hasWorker(app)),
   ])
   const checks = { database, schema, storage, search, worker }
-  const isServing = [database, schema, storage].every((check) => check === 'ok')
-  const isComplete = search === 'ok' && worker === 'ok'
+  const isServing = [database, schema, app.stores.primary === 's3' ? 'ok' : storage].every((check) => check === 'ok')
+  const isComplete = [storage, search, worker].every((check) => check === 'ok')
   return { status: !isServing ? 'unavailable' : isComplete ? 'ok' : 'degraded', checks }
 }
 

@@ -128,7 +128,7 @@ function chooseFinish(app: App, job: jobs.Job, cause: unknown, log: Log): Finish
     log.warn('job of a kind that this version does not know, left for a later version')
     return releaseJob(app, job, unknownKindDelayMs)
   }
-  if (isUnavailable(cause) && !isTimeout(cause)) {
+  if ((isUnavailable(cause) && !isTimeout(cause)) || isStorageOutage(cause)) {
     log.warn({ err: (cause as Error).message }, 'job postponed')
     return releaseJob(app, job, unavailableDelayMs)
   }
@@ -147,6 +147,9 @@ function toProblem(error: unknown): jobs.JobProblem {
   if (error instanceof AppError && error.status === 503) return { code: error.code, message: error.message, isRetryable: true }
   return { code: 'INTERNAL_ERROR', message: 'The server failed while it worked on this.', isRetryable: true }
 }
+
+/** Returns whether the document store is out of reach. Like an outage of the database, it costs no attempt. */
+const isStorageOutage = (error: unknown): boolean => error instanceof AppError && error.code === 'STORAGE_UNAVAILABLE'
 
 /** Returns whether a statement timed out. Unlike an outage, it counts as an attempt, because the statement would take as long again. */
 const isTimeout = (error: unknown): boolean => (error as { code?: unknown }).code === '57014'

@@ -1,6 +1,6 @@
 /** Registry of document stores. */
+import { join } from 'node:path'
 import type { Config } from '../../config/schema.ts'
-import { ConfigError } from '../../errors.ts'
 import type { FileStore, Markers } from '../../ports/file-store.ts'
 import { folderMarkers } from '../folder-markers.ts'
 import { storeFolder } from '../store-marker.ts'
@@ -18,14 +18,10 @@ export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
     markers: async (config) => folderMarkers(storeFolder(config)),
   },
   s3: {
-    open: unavailable,
-    markers: unavailable,
+    open: async (config) => (await import('./s3/s3.ts')).openS3(config, join(config.data_dir, 'tmp', 's3-cache')),
+    markers: async (config) => (await import('./s3/s3.ts')).s3Markers(config),
   },
 }
 
 /** Returns the markers of the configured store. */
 export const storeMarkers = (config: Config): Promise<Markers> => stores[config.storage.kind].markers(config)
-
-async function unavailable(): Promise<never> {
-  throw new ConfigError(['storage.kind: this version stores documents in a folder only, not in S3'])
-}

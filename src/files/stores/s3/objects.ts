@@ -1,0 +1,185 @@
+/** Objects of stored files: by address up to one part, and behind a pointer at their address beyond. */
+import { Readable } from 'node:stream'
+import { LRUCache } from 'lru-cache'
+import { addressPattern, FileMissing } from '../../../ports/file-store.ts'
+import { S3Error } from '../../../s3/signed-requests.ts'
+import { checkAddress } from '../../address.ts'
+import { type Bucket, type S3Body, textBody, toOutage } from './bucket.ts'
+
+export interface StoredObjects {
+  /** Returns the key of a multipart upload. */
+  dataKey(id: string): string
+  putSmall(address: string, body: S3Body): Promise<void>
+  /** Gives the data of a multipart upload its address. */
+  putPointer(address: string, id: string): Promise<void>
+  /** Returns the key of a file as far as it is known without a request. */
+  keyOf(address: string): string
+  /** Returns key and size of a file; null for a missing one. */
+  find(address: string): Promise<{ key: string; size: number } | null>
+  /** Throws FileMissing. */
+  read(address: string, range?: { start: number; end: number }): Promise<Readable>
+  remove(address: string): Promise<void>
+  list(): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
+  /** Yields all addresses, in no order. Costs fewer requests than list(). */
+  addresses(): AsyncIterable<string>
+  /** Moves a file out of the list, and returns its new location. Throws FileMissing. */
+  quarantine(address: string): Promise<string>
+  /** Removes data of multipart uploads of a session that no pointer refers to. */
+  removeUnreferencedData(session: string): Promise<void>
+}
+
+const maxCachedPointers = 10_000
+const maxReadAttempts = 5
+
+export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
+  const smallKey = (address: string) => `${prefix}files/${checkAddress(address)}`
+  const pointerKey = (address: string) => `${prefix}large/${checkAddress(address)}`
+  const dataKey = (id: string) => `${prefix}data/${id}`
+  /** ids of data by address; addresses are never used again */
+  const pointers = new LRUCache<string, string>({ max: maxCachedPointers })
+
+  const readPointer = async (address: string): Promise<string | null> => {
+    const cached = pointers.get(address)
+    if (cached !== undefined) return cached
+    const id = await bucket.readText(pointerKey(address))
+    if (id !== null) pointers.set(address, id)
+    return id
+  }
+  /** Returns the answer for the object of a file; null for a missing one. */
+  const ask = async <T>(address: string, question: (key: string) => Promise<T | null>): Promise<T | null> => {
+    const small = pointers.has(address) ? null : await question(smallKey(address))
+    if (small !== null) return small
+    const id = await readPointer(address)
+    return id === null ? null : question(dataKey(id))
+  }
+  const remove = async (address: string): Promise<void> => {
+    await bucket.remove(smallKey(address))
+    const id = await readPointer(address)
+    if (id === null) return
+    // The pointer goes last: a repeated removal finds the data.
+    await bucket.remove(dataKey(id))
+    await bucket.remove(pointerKey(address))
+    pointers.delete(address)
+  }
+
+  async function* listFolder(folder: 'files/' | 'large/') {
+    for await (const { key, size, modifiedAtMs } of bucket.list(prefix + folder)) {
+      const address = key.slice(prefix.length + folder.length)
+      if (addressPattern.test(address)) yield { address, size: size ?? 0, modifiedAt: new Date(modifiedAtMs) }
+    }
+  }
+  async function* listLarge(): Files {
+    for await (const pointer of listFolder('large/')) {
+      const id = await readPointer(pointer.address)
+      if (id !== null) yield { ...pointer, size: (await bucket.head(dataKey(id)))?.size ?? 0 }
+    }
+  }
+
+  return {
+    dataKey,
+    putSmall: (address, body) => bucket.put(smallKey(address), body),
+    async putPointer(address, id) {
+      await bucket.put(pointerKey(address), textBody(id))
+      pointers.set(address, id)
+    },
+    keyOf(address) {
+      const id = pointers.get(checkAddress(address))
+      return id === undefined ? smallKey(address) : dataKey(id)
+    },
+    find: (address) =>
+      ask(address, async (key) => {
+        const head = await bucket.head(key)
+        return head && { key, size: head.size }
+      }),
+    async read(address, range) {
+      const stream = await ask(address, (key) => openStream(bucket, key, range))
+      if (stream === null) throw new FileMissing(address)
+      return stream
+    },
+    remove,
+    list: () => mergeByAddress(listFolder('files/'), listLarge()),
+    async *addresses() {
+      for await (const { address } of listFolder('files/')) yield address
+      for await (const { address } of listFolder('large/')) yield address
+    },
+    async quarantine(address) {
+      const id = await readPointer(address)
+      const to = `${prefix}quarantine/${id === null ? 'files' : 'large'}/${address}`
+      if (id === null) {
+        if ((await bucket.head(smallKey(address))) === null) throw new FileMissing(address)
+        await bucket.copy(smallKey(address), to)
+        await bucket.remove(smallKey(address))
+        return bucket.locate(to)
+      }
+      await bucket.put(to, textBody(id))
+      await bucket.remove(pointerKey(address))
+      pointers.delete(address)
+      return bucket.locate(dataKey(id))
+    },
+    async removeUnreferencedData(session) {
+      const ids = new Set<string>()
+      for await (const { key } of bucket.list(dataKey(session))) ids.add(key.slice(dataKey('').length))
+      if (ids.size === 0) return
+      const generations = new Set([...ids].map((id) => id.split('.').at(-1)))
+      for await (const { address } of listFolder('large/')) {
+        if (generations.has(address.slice(65))) ids.delete((await readPointer(address)) ?? '')
+      }
+      for (const id of ids) await bucket.remove(dataKey(id))
+    },
+  }
+}
+
+/** Opens an object as a stream that continues after a lost connection; null for a missing object. */
+async function openStream(bucket: Bucket, key: string, range: { start: number; end: number } | undefined): Promise<Readable | null> {
+  const first = await bucket.get(key, range).catch((error) => {
+    // Like a range behind the end of a local file.
+    if (error instanceof S3Error && error.status === 416) return 'empty' as const
+    throw error
+  })
+  if (first === 'empty') return Readable.from([])
+  return first && Readable.from(readOn(bucket, key, first, range), { objectMode: false, highWaterMark: 1 << 18 })
+}
+
+/** Yields the bytes of an object, in several responses if connections are lost. Throws STORAGE_UNAVAILABLE. */
+async function* readOn(
+  bucket: Bucket,
+  key: string,
+  first: NonNullable<Awaited<ReturnType<Bucket['get']>>>,
+  range: { start: number; end: number } | undefined,
+): AsyncGenerator<Buffer> {
+  let response: typeof first | null = first
+  let done = 0
+  for (let attempt = 1; response; attempt++) {
+    try {
+      for await (const chunk of response.body) {
+        done += chunk.length
+        attempt = 1
+        yield chunk
+      }
+      return
+    } catch (error) {
+      if (attempt >= maxReadAttempts) throw toOutage(error)
+    } finally {
+      response.body.on('error', () => {}).destroy()
+    }
+    if (done >= first.size) return
+    response = await bucket.get(key, { start: (range?.start ?? 0) + done, ...(range ? { end: range.end } : {}) }, first.etag)
+  }
+  throw toOutage(new Error(`the object ${key} was removed while it was read`))
+}
+
+type Files = AsyncGenerator<{ address: string; size: number; modifiedAt: Date }>
+
+/** Yields the entries of two lists in order of address. */
+async function* mergeByAddress(left: Files, right: Files): Files {
+  let [one, two] = [await left.next(), await right.next()]
+  while (!one.done || !two.done) {
+    if (!one.done && (two.done || one.value.address <= two.value.address)) {
+      yield one.value
+      one = await left.next()
+    } else if (!two.done) {
+      yield two.value
+      two = await right.next()
+    }
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * File store in a bucket of S3. A file up to one part is an object at its address. A larger one is uploaded before its SHA-256 is known: its
+ * object has a random name, and a pointer at its address. See docs/decisions/0010-s3-document-store.md.
+ */
+import { createHash } from 'node:crypto'
+import { buffer } from 'node:stream/consumers'
+import type { Config } from '../../../config/schema.ts'
+import { AppError } from '../../../errors.ts'
+import { FileMissing, type FileStore, type Markers, type StagedFile } from '../../../ports/file-store.ts'
+import { checkAddress, derivedName, newGeneration, parseDerivedName } from '../../address.ts'
+import { openCollector } from '../../free-buffers.ts'
+import { markerName } from '../../store-marker.ts'
+import { type Bucket, encryptionHeaders, openBucket, textBody, toOutage } from './bucket.ts'
+import { openObjects, type StoredObjects } from './objects.ts'
+import { openReadCache } from './read-cache.ts'
+import { abortUploads, upload } from './upload.ts'
+import { openWriteSessions, type WriteSession } from './write-sessions.ts'
+
+/** Opens the store without a request. `cacheFolder` is for files that programs read by path. */
+export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string): FileStore {
+  const bucket = openBucket(storage)
+  const prefix = prefixOf(storage)
+  const objects = openObjects(bucket, prefix)
+  const sessions = openWriteSessions(bucket, `${prefix}uncommitted/`)
+  const cache = openReadCache(cacheFolder, storage.cache_bytes)
+  const encryption = encryptionHeaders(storage)
+  const countBytes = openCollector()
+  const derivedKey = (sha256: string, file = '') => `${prefix}derived/${checkAddress(sha256)}/${file}`
+  const check = openCheck(bucket, prefix)
+
+  return {
+    async stage(source, maxSize, generation) {
+      const session = await sessions.begin()
+      const own = session.id + newGeneration().slice(0, 12)
+      // Of a given generation there may be several files.
+      const id = generation ? `${own}.${generation}` : own
+      const addressOf = (sha256: string) => checkAddress([sha256, generation ?? own].filter((part) => part !== '').join('.'))
+      try {
+        const putSmall = (body: Parameters<StoredObjects['putSmall']>[1]) => objects.putSmall(addressOf(body.sha256), body)
+        const uploaded = await upload(bucket, source, { maxSize, key: objects.dataKey(id), encryption, countBytes, putSmall })
+        const address = addressOf(uploaded.sha256)
+        if (uploaded.isMultipart) await objects.putPointer(address, id)
+        return stagedFile({ ...uploaded, address }, objects, session)
+      } catch (error) {
+        // The last request may have arrived although it failed.
+        const isOutage = error instanceof AppError && error.code === 'STORAGE_UNAVAILABLE'
+        await session.release(isOutage)
+        throw error
+      }
+    },
+    read: (address, range) => objects.read(address, range),
+    openLocal: (address) => cache.open(checkAddress(address), () => objects.read(address)),
+    describeLocation: (address) => bucket.locate(objects.keyOf(address)),
+    size: async (address) => (await objects.find(address))?.size ?? null,
+    remove: (address) => objects.remove(address),
+    list: () => objects.list(),
+    quarantine: (address) => objects.quarantine(address),
+    async readDerived({ sha256, ownerId }, name) {
+      const object = await bucket.get(derivedKey(sha256, derivedName(ownerId, name)))
+      return object && buffer(object.body)
+    },
+    async writeDerived({ sha256, ownerId }, name, bytes) {
+      const sum = createHash('sha256').update(bytes).digest('hex')
+      await bucket.put(derivedKey(sha256, derivedName(ownerId, name)), { chunks: [bytes], size: bytes.length, sha256: sum })
+    },
+    async removeDerived(sha256) {
+      for await (const { key } of bucket.list(derivedKey(sha256))) await bucket.remove(key)
+    },
+    async *listDerived() {
+      for await (const { key, size } of bucket.list(`${prefix}derived/`)) {
+        const [sha256 = '', file = ''] = key.slice(`${prefix}derived/`.length).split('/')
+        const derived = parseDerivedName(file)
+        if (derived && size !== null) yield { key: { sha256, ownerId: derived.ownerId }, name: derived.name, size }
+      }
+    },
+    async listUncommitted() {
+      const abandoned = new Map((await sessions.listAbandoned()).map((id) => [id, [] as string[]]))
+      if (abandoned.size === 0) return []
+      for await (const address of objects.addresses()) abandoned.get(address.slice(65, 77))?.push(address)
+      const uncommitted: { address: string; remove(): Promise<void> }[] = []
+      for (const [id, addresses] of abandoned) {
+        await abortUploads(bucket, objects.dataKey(id))
+        await objects.removeUnreferencedData(id)
+        if (addresses.length === 0) await sessions.remove(id)
+        let left = addresses.length
+        const remove = async () => {
+          if (--left === 0) await sessions.remove(id)
+        }
+        uncommitted.push(...addresses.map((address) => ({ address, remove })))
+      }
+      return uncommitted
+    },
+    check,
+    async close() {
+      await sessions.close()
+      await bucket.close()
+    },
+  }
+}
+
+/** Returns the markers of the store. */
+export function s3Markers({ storage }: Pick<Config, 'storage'>): Markers {
+  const prefix = prefixOf(storage)
+  const withBucket = async <T>(use: (bucket: Bucket) => Promise<T>): Promise<T> => {
+    const bucket = openBucket(storage)
+    return use(bucket).finally(() => bucket.close())
+  }
+  return {
+    location: `s3://${storage.s3_bucket}/${prefix}`,
+    read: (name) => withBucket(async (bucket) => ((await bucket.readText(prefix + name)) ?? '').trim()),
+    write: (name, text, isNew) => withBucket((bucket) => bucket.put(prefix + name, textBody(`${text}\n`), isNew)),
+    remove: (name) => withBucket((bucket) => bucket.remove(prefix + name)),
+  }
+}
+
+/** Returns the prefix of all keys, with a slash at its end unless it is empty. */
+const prefixOf = ({ s3_prefix }: Config['storage']): string => s3_prefix.replace(/\/?$/, s3_prefix === '' ? '' : '/')
+
+function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'discard'>, objects: StoredObjects, session: WriteSession) {
+  const comparisons = new Map<string, Promise<boolean>>()
+  let state: 'staged' | 'committed' | 'released' = 'staged'
+  const release = async (isUncommitted: boolean) => {
+    if (state === 'released') return
+    state = 'released'
+    await session.release(isUncommitted)
+  }
+  return {
+    ...file,
+    equals(other: string) {
+      const isEqual = comparisons.get(other) ?? hasSum(objects, other, file)
+      comparisons.set(other, isEqual)
+      return isEqual
+    },
+    // The file has its address already: no request of a transaction waits for S3.
+    async commit() {
+      if (state === 'staged') state = 'committed'
+    },
+    confirm: () => release(false),
+    async discard() {
+      if (state !== 'staged') return release(true)
+      const isRemoved = await objects.remove(file.address).then(
+        () => true,
+        () => false,
+      )
+      await release(!isRemoved)
+    },
+  }
+}
+
+/** Returns whether a stored file has this size and SHA-256; false for a missing file. */
+async function hasSum(objects: StoredObjects, address: string, { sha256, size }: { sha256: string; size: number }): Promise<boolean> {
+  try {
+    if ((await objects.find(address))?.size !== size) return false
+    const hash = createHash('sha256')
+    for await (const chunk of await objects.read(address)) hash.update(chunk)
+    return hash.digest('hex') === sha256
+  } catch (error) {
+    if (error instanceof FileMissing) return false
+    throw error
+  }
+}
+
+/** Returns a check that throws STORAGE_UNAVAILABLE if the bucket is out of reach, or its marker has vanished. */
+function openCheck(bucket: Bucket, prefix: string): () => Promise<void> {
+  let marker: string | null = null
+  let running: Promise<void> | null = null
+  const check = async () => {
+    const current = await bucket.readText(prefix + markerName)
+    if (marker !== null && current !== marker) throw toOutage(new Error(`${bucket.locate(prefix + markerName)} has changed`))
+    marker = current
+  }
+  // Requests that arrive during a check share it.
+  return () => {
+    running ??= check().finally(() => {
+      running = null
+    })
+    return running
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * Uploads of unknown length in bounded memory: one PUT up to one part, else a multipart upload with one part in flight while the next one
+ * fills. Parts grow, so that 10,000 of them, the limit of the protocol, hold 8 TiB.
+ */
+import { createHash, type Hash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { AppError } from '../../../errors.ts'
+import { S3Error } from '../../../s3/signed-requests.ts'
+import { readXml } from '../../../xml.ts'
+import { type Bucket, type S3Body, textBody, toOutage } from './bucket.ts'
+
+export interface Uploaded {
+  /** hex */
+  readonly sha256: string
+  readonly size: number
+  readonly head: Uint8Array
+  /** null: `bytes` are not stored yet */
+  readonly isMultipart: boolean
+}
+
+interface UploadOptions {
+  readonly maxSize: number
+  /** key of a multipart upload */
+  readonly key: string
+  readonly encryption: Readonly<Record<string, string>>
+  /** is called with the size of each received chunk */
+  countBytes(bytes: number): void
+  /** stores a file that is no larger than one part */
+  putSmall(body: S3Body): Promise<void>
+}
+
+const headBytes = 4100
+const firstPartBytes = 8 << 20
+/** Parts double in size after this number. */
+const partsPerSize = 1000
+/** 10 s for latency, and at least 100 kB a second. */
+const partTimeoutMs = (bytes: number): number => 10_000 + bytes / 100
+const completeTimeoutMs = 600_000
+
+export const partBytes = (number: number): number => firstPartBytes * 2 ** Math.floor((number - 1) / partsPerSize)
+
+/** Uploads `source`. Throws AppError PAYLOAD_TOO_LARGE and STORAGE_UNAVAILABLE. A failure leaves nothing behind that could be found. */
+export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, options: UploadOptions): Promise<Uploaded> {
+  const { maxSize, key, encryption, countBytes, putSmall } = options
+  const whole = createHash('sha256')
+  const head: Uint8Array[] = []
+  let size = 0
+  let parts: ReturnType<typeof openParts> | null = null
+  let part: { chunks: Uint8Array[]; size: number; hash: Hash | null } = { chunks: [], size: 0, hash: null }
+  /** Takes the received chunks. The first part has the hash of the whole file so far. */
+  const takePart = (): S3Body => {
+    const body = { chunks: part.chunks, size: part.size, sha256: (part.hash ?? whole.copy()).digest('hex') }
+    part = { chunks: [], size: 0, hash: createHash('sha256') }
+    return body
+  }
+  try {
+    for await (const chunk of source) {
+      if (size < headBytes) head.push(chunk.slice(0, headBytes - size))
+      size += chunk.length
+      if (size > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
+      whole.update(chunk)
+      part.hash?.update(chunk)
+      part.chunks.push(chunk)
+      part.size += chunk.length
+      countBytes(chunk.length)
+      if (part.size < partBytes(parts?.nextNumber() ?? 1)) continue
+      parts ??= openParts(bucket, key, encryption)
+      await parts.put(takePart())
+    }
+    if (!parts) await putSmall(takePart())
+    else {
+      if (part.size > 0) await parts.put(takePart())
+      await parts.complete(size)
+    }
+    return { sha256: whole.digest('hex'), size, head: Buffer.concat(head), isMultipart: parts !== null }
+  } catch (error) {
+    await parts?.abort()
+    throw error
+  }
+}
+
+/** Opens a multipart upload, which begins with its first part. */
+function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<string, string>>) {
+  const etags: string[] = []
+  let id: string | null = null
+  let number = 0
+  let sending: Promise<void> = Promise.resolve()
+
+  const begin = async () => {
+    const answer = await bucket.exchange({ method: 'POST', key, query: { uploads: '' }, headers: encryption })
+    id = (await readFields(answer, 'InitiateMultipartUploadResult')).get('UploadId') ?? ''
+    if (id === '') throw toOutage(new Error('S3 has begun a multipart upload without an id'))
+    return id
+  }
+  const send = async (partNumber: number, body: S3Body) => {
+    const query = { partNumber: String(partNumber), uploadId: id ?? (await begin()) }
+    const response = await bucket.send({ method: 'PUT', key, query, body, timeoutMs: partTimeoutMs(body.size) })
+    await response.body.dump()
+    etags[partNumber - 1] = [response.headers.etag].flat()[0] ?? ''
+  }
+
+  return {
+    nextNumber: () => number + 1,
+    /** Sends a part after the one before has arrived. */
+    async put(body: S3Body): Promise<void> {
+      await sending
+      sending = send(++number, body)
+      // Awaited by the next call. Until then the rejection must not count as unhandled.
+      sending.catch(() => {})
+    },
+    /** Throws STORAGE_UNAVAILABLE unless the object has `size` bytes. */
+    async complete(size: number): Promise<void> {
+      await sending
+      const list = etags.map((etag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${etag}</ETag></Part>`).join('')
+      const body = textBody(`<CompleteMultipartUpload>${list}</CompleteMultipartUpload>`)
+      const query = { uploadId: id ?? '' }
+      // A server may answer 200 with an error, and an answer may be lost: the object decides.
+      const failure = await bucket.exchange({ method: 'POST', key, query, body, timeoutMs: completeTimeoutMs }).then(
+        () => null,
+        (error: unknown) => error,
+      )
+      if (failure !== null && !(failure instanceof S3Error)) throw failure
+      const stored = await bucket.head(key)
+      if (stored?.size !== size) throw toOutage(failure ?? new Error(`S3 has ${stored?.size ?? 'none'} of ${size} bytes`))
+    },
+    async abort(): Promise<void> {
+      await sending.catch(() => {})
+      if (id !== null) await abortUpload(bucket, key, id).catch(() => {})
+    },
+  }
+}
+
+async function abortUpload(bucket: Bucket, key: string, uploadId: string): Promise<void> {
+  await bucket.exchange({ method: 'DELETE', key, query: { uploadId } }).catch((error) => {
+    if (!(error instanceof S3Error)) throw error
+  })
+}
+
+/** Aborts all multipart uploads whose keys begin with `prefix`. */
+export async function abortUploads(bucket: Bucket, prefix: string): Promise<void> {
+  const answer = await bucket.exchange({ method: 'GET', key: '', query: { uploads: '', prefix } })
+  const uploads: { key: string; id: string }[] = []
+  let [key, id] = ['', '']
+  await readXml(Readable.from([Buffer.from(answer)]), uploadsFormat, (path, text) => {
+    if (path === 'Upload/Key') key = text
+    else if (path === 'Upload/UploadId') id = text
+    else if (path === 'Upload') uploads.push({ key, id })
+  })
+  for (const one of uploads) if (one.key.startsWith(prefix)) await abortUpload(bucket, one.key, one.id)
+}
+
+const uploadsFormat = {
+  root: 'ListMultipartUploadsResult',
+  label: 'an S3 list of uploads',
+  maxBodyBytes: 16 << 20,
+  maxChildLength: 64 << 10,
+}
+
+async function readFields(xml: string, root: string): Promise<Map<string, string>> {
+  const fields = new Map<string, string>()
+  const format = { root, label: `an S3 ${root}`, maxBodyBytes: 1 << 20, maxChildLength: 64 << 10 }
+  await readXml(Readable.from([Buffer.from(xml)]), format, (path, text) => void fields.set(path, text)).catch((error) => {
+    throw toOutage(error)
+  })
+  return fields
+}

@@ -1,0 +1,136 @@
+/**
+ * Write sessions: each file belongs to a short session of its process, whose id begins its generation, and whose marker exists in the bucket
+ * until all of its files are confirmed. After a crash the marker tells which files may be uncommitted. One marker for many files costs no
+ * request of its own.
+ */
+import { randomBytes } from 'node:crypto'
+import { readFileSync, readlinkSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { isAlive } from '../../../is-alive.ts'
+import { type Bucket, textBody } from './bucket.ts'
+
+export interface WriteSession {
+  readonly id: string
+  /** Ends the use by one file, which stays uncommitted if `isUncommitted`. */
+  release(isUncommitted: boolean): Promise<void>
+}
+
+export interface WriteSessions {
+  begin(): Promise<WriteSession>
+  /** Lists sessions with uncommitted files: of dead processes, and those with a failed upload. */
+  listAbandoned(): Promise<string[]>
+  remove(id: string): Promise<void>
+  close(): Promise<void>
+}
+
+const maxFiles = 200
+const maxAgeMs = 60_000
+/** A session ends this long after its last file. */
+const idleMs = 5000
+const heartbeatMs = 3600 * 1000
+/** Age of the marker after which a process of another host counts as dead. */
+const staleMs = 24 * 3600 * 1000
+
+interface Session {
+  readonly id: string
+  readonly startedAtMs: number
+  readonly marked: Promise<void>
+  openFiles: number
+  files: number
+  hasUncommitted: boolean
+}
+
+export function openWriteSessions(bucket: Bucket, prefix: string): WriteSessions {
+  const running = new Set<Session>()
+  let current: Session | null = null
+  let idleTimer: NodeJS.Timeout | undefined
+  const write = (id: string, owner: string) => bucket.put(`${prefix}${id}`, textBody(owner))
+  const remove = (id: string) => bucket.remove(`${prefix}${id}`)
+
+  const heartbeat = setInterval(() => {
+    for (const { id } of running) write(id, processId).catch(() => {})
+  }, heartbeatMs).unref()
+
+  const start = (): Session => {
+    const id = randomBytes(6).toString('hex')
+    const session = { id, startedAtMs: performance.now(), marked: write(id, processId), openFiles: 0, files: 0, hasUncommitted: false }
+    running.add(session)
+    return session
+  }
+  /** Takes no more files into the current session. */
+  const rotate = async (): Promise<void> => {
+    const session = current
+    current = null
+    if (session?.openFiles === 0) await finish(session)
+  }
+  const finish = async (session: Session): Promise<void> => {
+    if (!running.delete(session)) return
+    // A marker that stays has no consequence but a search for its files.
+    await (session.hasUncommitted ? write(session.id, '') : remove(session.id)).catch(() => {})
+  }
+
+  return {
+    async begin() {
+      clearTimeout(idleTimer)
+      if (current && (current.files >= maxFiles || performance.now() - current.startedAtMs > maxAgeMs)) await rotate()
+      current ??= start()
+      const session = current
+      session.files++
+      session.openFiles++
+      const release = async (isUncommitted: boolean) => {
+        session.openFiles--
+        session.hasUncommitted ||= isUncommitted
+        if (isUncommitted && current === session) current = null
+        if (session.openFiles > 0) return
+        if (current !== session) return finish(session)
+        clearTimeout(idleTimer)
+        idleTimer = setTimeout(rotate, idleMs).unref()
+      }
+      await session.marked.catch(async (error) => {
+        if (current === session) current = null
+        await release(false)
+        throw error
+      })
+      return { id: session.id, release }
+    },
+    async listAbandoned() {
+      const abandoned: string[] = []
+      for await (const { key, modifiedAtMs } of bucket.list(prefix)) {
+        const id = key.slice(prefix.length)
+        if ([...running].some((session) => session.id === id)) continue
+        const owner = (await bucket.exchange({ method: 'GET', key }).catch(() => null)) ?? processId
+        if (owner === '' || isDead(owner) || bucket.serverTimeMs() - modifiedAtMs > staleMs) abandoned.push(id)
+      }
+      return abandoned
+    },
+    remove,
+    async close() {
+      clearInterval(heartbeat)
+      clearTimeout(idleTimer)
+      await rotate()
+    },
+  }
+}
+
+/** Returns the text of a file or link of /proc, '' on other systems. */
+const readProc = (read: () => string): string => {
+  try {
+    return read().trim()
+  } catch {
+    return ''
+  }
+}
+/** Processes with equal names can see each other's pids: host, boot and pid namespace. */
+const host = [
+  hostname(),
+  readProc(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
+  readProc(() => readlinkSync('/proc/self/ns/pid')),
+].join(' ')
+const processId = `${host}\n${process.pid}\n${Math.floor(performance.timeOrigin)}`
+
+/** Returns whether the owner was a process of this host that has ended. */
+function isDead(owner: string): boolean {
+  const [ownerHost, pid, startedAt] = owner.split('\n')
+  if (ownerHost !== host || owner === processId) return false
+  return Number(pid) === process.pid ? startedAt !== String(Math.floor(performance.timeOrigin)) : !isAlive(Number(pid))
+}

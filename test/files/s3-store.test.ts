@@ -1,0 +1,132 @@
+/** The document store in S3, on a real server. */
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { checkStoreMarker } from '../../src/files/store-marker.ts'
+import { openBucket as openS3Bucket } from '../../src/files/stores/s3/bucket.ts'
+import { openS3, s3Markers } from '../../src/files/stores/s3/s3.ts'
+import { partBytes } from '../../src/files/stores/s3/upload.ts'
+import type { FileStore } from '../../src/ports/file-store.ts'
+import { startApp } from '../support/app.ts'
+import { hasS3Server, type S3Server, startS3 } from '../support/servers/s3-server.ts'
+import { bucketSettings } from '../support/servers/s3-settings.ts'
+import { startTcpRelay } from '../support/servers/tcp-relay.ts'
+import { keep, stage, testStore } from '../support/store-suite.ts'
+
+vi.setConfig({ testTimeout: 60_000 })
+
+let server: S3Server
+
+async function openBucket(more: Record<string, string | number | boolean> = {}) {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-s3-store-'))
+  const settings = { data_dir: folder, ...(await bucketSettings(server)), ...more }
+  const { config } = loadConfig({ env: {}, flags: settings })
+  const cache = join(folder, 'cache')
+  const opened: FileStore[] = []
+  const open = (): FileStore => {
+    const store = openS3(config, cache)
+    opened.push(store)
+    return store
+  }
+  onTestFinished(async () => {
+    for (const store of opened) await store.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return { config, cache, open, store: open(), path: `${config.storage.s3_bucket}/archive` }
+}
+
+test('10,000 parts, the limit of the protocol, hold the largest object of 5 TiB', () => {
+  const total = Array.from({ length: 10_000 }, (_, index) => partBytes(index + 1)).reduce((sum, size) => sum + size, 0)
+  expect(total).toBeGreaterThan(5 * 1024 ** 4)
+  expect([partBytes(1), partBytes(1000), partBytes(1001)]).toEqual([8 << 20, 8 << 20, 16 << 20])
+})
+
+describe.runIf(hasS3Server())('Swift', () => {
+  beforeAll(async () => {
+    server = await startS3()
+  })
+  afterAll(() => server?.stop())
+
+  testStore(async () => (await openBucket()).store)
+
+  test('the cache holds no more than cache_bytes, and gives cached files without the server', async () => {
+    const { cache, store } = await openBucket({ 'storage.cache_bytes': 400_000 })
+    const addresses: string[] = []
+    for (let count = 0; count < 8; count++) addresses.push(await keep(store, randomBytes(100_000)))
+    for (const address of addresses) await (await store.openLocal(address)).release()
+    const cached = (await readdir(cache)).filter((name) => addresses.includes(name))
+    expect(cached.length).toBeGreaterThan(0)
+    expect(cached.length).toBeLessThanOrEqual(4)
+    const last = addresses.at(-1) ?? ''
+    await store.remove(last)
+    await (await store.openLocal(last)).release()
+  })
+
+  test('a download goes on after a lost connection', async () => {
+    const relay = await startTcpRelay(server.url)
+    const { store } = await openBucket({ 'storage.s3_endpoint': relay.url })
+    const bytes = randomBytes(30_000_000)
+    const address = await keep(store, bytes)
+    const stream = await store.read(address)
+    const chunks: Buffer[] = []
+    for await (const chunk of stream) {
+      if (chunks.length === 10) relay.drop()
+      chunks.push(chunk)
+    }
+    expect(Buffer.concat(chunks).equals(bytes)).toBe(true)
+  })
+
+  test('a bucket that belongs to another database is refused, and one that lost its marker', async () => {
+    const [one, other] = [await startApp(), await startApp()]
+    const { config, path } = await openBucket()
+    const markers = s3Markers(config)
+    // The marker of a new installation.
+    await markers.write('.dms-store', await storeIdOf(one), true)
+    await checkStoreMarker(one.app.db, markers, true)
+    await expect(checkStoreMarker(other.app.db, markers, true)).rejects.toThrow('belongs to another database')
+    expect(markers.location).toBe(`s3://${path}/`)
+  })
+
+  test('STORAGE_UNAVAILABLE for a wrong key at once, and for a changed marker', async () => {
+    const { store } = await openBucket({ 'storage.s3_secret_access_key': 'wrong' })
+    await expect(stage(store, 'hello')).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE', status: 503 })
+    const { store: marked, config } = await openBucket()
+    await s3Markers(config).write('.dms-store', 'one')
+    await marked.check()
+    await s3Markers(config).remove('.dms-store')
+    await expect(marked.check()).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+  })
+
+  test('files of a process that died are uncommitted, and data without an address is removed', async () => {
+    const { open, store, path, config } = await openBucket()
+    const large = randomBytes(9_000_000)
+    const [kept, lost] = [await keep(store, large), (await stage(store, 'staged')).address]
+    const session = kept.slice(65, 77)
+    expect(lost.slice(65, 77)).toBe(session)
+    await server.send('PUT', `${path}/data/${session}000000000000`, { body: 'without a pointer' })
+    // As the marker of a dead process.
+    await server.send('PUT', `${path}/uncommitted/${session}`, { body: '' })
+    const next = open()
+    const uncommitted = await next.listUncommitted()
+    expect(uncommitted.map(({ address }) => address).sort()).toEqual([kept, lost].sort())
+    const keys = (await Array.fromAsync(bucketOf(config).list('archive/data/'))).map(({ key }) => key)
+    expect(keys).toEqual([`archive/data/${kept.slice(65)}`])
+    expect((await buffer(await next.read(kept))).equals(large)).toBe(true)
+    for (const { remove } of uncommitted) await remove()
+    expect(await next.listUncommitted()).toEqual([])
+  })
+})
+
+function bucketOf({ storage }: Config) {
+  const bucket = openS3Bucket(storage)
+  onTestFinished(() => bucket.close())
+  return bucket
+}
+
+const storeIdOf = async ({ app }: Awaited<ReturnType<typeof startApp>>): Promise<string> =>
+  (await app.db.selectFrom('instance').select('value').where('key', '=', 'store_id').executeTakeFirst())?.value ?? ''

@@ -45,6 +45,8 @@ export interface PartCollector {
   addText(text: string): void
   /** Adds the name and the text of a part. Its images become pages for OCR. A part that cannot be read adds its name only. */
   addPart(part: ByteSource): Promise<void>
+  /** Adds the pages of an image that are large enough for a scanned page, for OCR. Leaves out its name. */
+  addScan(part: ByteSource): Promise<void>
 }
 
 /** Opens a file with parts. All text is on page 1; the other pages are images of parts that need OCR. */
@@ -58,6 +60,17 @@ export function openWithParts(tools: PartTools, read: (collector: PartCollector)
     const pages: OutlinePage[] = []
     let unread = 0
     let withoutOcr = 0
+    const addImages = (part: ByteSource, outline: readonly OutlinePage[]): void => {
+      for (const { page, needsOcr, width, height } of outline) {
+        if (!needsOcr) continue
+        if (images.length >= tools.limits.maxPages) {
+          withoutOcr++
+          continue
+        }
+        images.push({ part, page })
+        pages.push({ page: pages.length + 2, text: '', needsOcr, width, height })
+      }
+    }
     const { metadata, date } = await read({
       get isFull() {
         return sink.isFull
@@ -67,15 +80,10 @@ export function openWithParts(tools: PartTools, read: (collector: PartCollector)
         const outline = await readPart(part, tools)
         if (!outline) unread++
         sink.add(`${[part.filename, ...(outline ?? []).map(({ text }) => text)].filter(Boolean).join('\n')}\n\n`)
-        for (const { page, needsOcr, width, height } of outline ?? []) {
-          if (!needsOcr) continue
-          if (images.length >= tools.limits.maxPages) {
-            withoutOcr++
-            continue
-          }
-          images.push({ part, page })
-          pages.push({ page: pages.length + 2, text: '', needsOcr, width, height })
-        }
+        addImages(part, outline ?? [])
+      },
+      async addScan(part) {
+        addImages(part, ((await readPart(part, tools)) ?? []).filter(isScanSized))
       },
     })
     const body: OutlinePage = { page: 1, text: normalizeWhitespace(sink.text()), needsOcr: false, width: null, height: null }
@@ -115,6 +123,12 @@ export function openWithParts(tools: PartTools, read: (collector: PartCollector)
     },
   }
 }
+
+/** Minimum sides of a scanned page in pixels: A5 at 150 dpi, A4 at 100 dpi. */
+const minScan = { long: 1000, short: 500 }
+
+const isScanSized = ({ width, height }: OutlinePage): boolean =>
+  Math.max(width ?? 0, height ?? 0) >= minScan.long && Math.min(width ?? 0, height ?? 0) >= minScan.short
 
 /** Returns the pages of a part, null if it cannot be read. */
 async function readPart(part: ByteSource, { openPart }: PartTools): Promise<readonly OutlinePage[] | null> {

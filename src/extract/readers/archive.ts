@@ -137,7 +137,7 @@ function openMembers(tools: PartTools, open: () => MemberReader): OpenedDocument
 const isSystemFile = (name: string): boolean => /(^|\/)(__MACOSX\/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)/.test(name)
 
 /** Returns a source that unpacks when it is read. Keeps no bytes, because there may be many members. */
-function memberSource(filename: string, size: number, unpack: () => Uint8Array): ByteSource {
+export function memberSource(filename: string, size: number, unpack: () => Uint8Array): ByteSource {
   let last: WeakRef<Uint8Array> | undefined
   const bytes = (): Uint8Array => {
     const unpacked = last?.deref() ?? unpack()

@@ -105,7 +105,12 @@ export const pptx = (): Buffer =>
   })
 
 /** A document of the OpenDocument family with a header line. */
-export const openDocument = (kind: 'text' | 'spreadsheet' | 'presentation', body: string, manifest = '<manifest:manifest/>'): Buffer =>
+export const openDocument = (
+  kind: 'text' | 'spreadsheet' | 'presentation',
+  body: string,
+  manifest = '<manifest:manifest/>',
+  parts: Parameters<typeof zip>[0] = {},
+): Buffer =>
   zip({
     mimetype: `application/vnd.oasis.opendocument.${kind}`,
     'content.xml': `<office:document-content><office:automatic-styles/><office:body>${body}</office:body></office:document-content>`,
@@ -113,6 +118,7 @@ export const openDocument = (kind: 'text' | 'spreadsheet' | 'presentation', body
       '<office:document-styles><office:master-styles><text:p>Kopfzeile</text:p></office:master-styles></office:document-styles>',
     'meta.xml': '<office:document-meta><dc:title>Bericht</dc:title><meta:initial-creator>Ada</meta:initial-creator></office:document-meta>',
     'META-INF/manifest.xml': manifest,
+    ...parts,
   })
 
 /** A book of two chapters, the second listed first. */

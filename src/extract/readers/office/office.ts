@@ -11,6 +11,7 @@ import { addEmbeddedFile } from './embedded.ts'
 import { detectIworkType } from './iwork.ts'
 import { readOpenDocument } from './open-document.ts'
 import { findMainPart, findRelatedParts, readDocx, readPptx } from './open-xml.ts'
+import { addScans } from './scans.ts'
 import { readSpreadsheet } from './sheets/spreadsheet.ts'
 import { isXpsPage } from './xps.ts'
 
@@ -68,7 +69,9 @@ function readOptionalPart(archive: Archive, name: string): Uint8Array {
 export const openOffice = (source: ByteSource, family: Family, tools: PartTools): OpenedDocument =>
   openWithParts(tools, async (collector) => {
     const archive = openArchive(source.read())
-    collector.addText(`${readText(archive, family)}\n\n`)
+    const text = readText(archive, family)
+    collector.addText(`${text}\n\n`)
+    await addScans(collector, archive, text)
     for (const name of listEmbedded(archive)) {
       if (collector.isFull) break
       const bytes = readOptionalPart(archive, name)

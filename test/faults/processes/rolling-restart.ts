@@ -1,7 +1,7 @@
 /** F38: two servers behind a proxy and three workers are restarted one after the other under load: no request fails. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { hasProgram } from '../../support/processes/run.ts'
@@ -124,28 +124,23 @@ async function openOwn(targets: readonly URL[]): Promise<Proxy> {
   return { name: 'a proxy that asks /readyz', url, close }
 }
 
-/** nginx asks nobody: it learns from a refused connection that a server is gone. */
+/** nginx with the file of deploy/fleet. It asks nobody: it learns from a refused connection that a server is gone. */
 async function openNginx({ folder }: Place, ports: readonly number[]): Promise<Proxy> {
   const port = await freePort()
   const home = join(folder, 'nginx')
   await mkdir(home)
+  const site = (await readFile(new URL('../../../deploy/fleet/nginx.conf', import.meta.url), 'utf8'))
+    .replace(/resolver .*/, '')
+    .replaceAll(' resolve ', ' ')
+    .replace('serve-1:8080', `127.0.0.1:${ports[0]}`)
+    .replace('serve-2:8080', `127.0.0.1:${ports[1]}`)
+    .replace('listen 8080', `listen 127.0.0.1:${port}`)
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `${name}_temp_path ${home}/${name};`).join(' ')
   await writeFile(
     join(home, 'nginx.conf'),
     `${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; worker_processes 1; pid ${home}/pid; error_log ${home}/error.log;
 events {}
-http {
-  access_log off; ${temporary} client_max_body_size 0;
-  map $http_upgrade $connection_upgrade { default upgrade; "" ""; }
-  upstream dms { ${ports.map((each) => `server 127.0.0.1:${each} max_fails=1 fail_timeout=1s;`).join(' ')} keepalive 16; }
-  server {
-    listen 127.0.0.1:${port};
-    location / {
-      proxy_pass http://dms; proxy_http_version 1.1; proxy_set_header Host $http_host;
-      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade;
-    }
-  }
-}
+http { access_log off; ${temporary} ${site} }
 `,
   )
   const child = spawn('nginx', ['-p', home, '-c', join(home, 'nginx.conf'), '-e', join(home, 'error.log')], { stdio: 'ignore' })

@@ -77,7 +77,19 @@ async function findTypeErrors(checked: readonly Manifest[]): Promise<string> {
   })
   await writeFile(join(home, 'manifests.ts'), lines.join('\n'))
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const options = ['--noEmit', '--strict', '--ignoreConfig', '--types', '', '--lib', 'es2022', '--module', 'esnext', '--moduleResolution', 'bundler']
+  const options = [
+    '--noEmit',
+    '--strict',
+    '--ignoreConfig',
+    '--types',
+    '',
+    '--lib',
+    'es2022',
+    '--module',
+    'esnext',
+    '--moduleResolution',
+    'bundler',
+  ]
   return start(process.execPath, [compiler, ...options, join(home, 'manifests.ts')]).then(
     () => '',
     (error: { stdout: string }) => error.stdout,

@@ -1,5 +1,5 @@
 /** The composition root: chooses the adapters and opens the App. */
-import { access, readFile } from 'node:fs/promises'
+import { access } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -8,7 +8,8 @@ import { openEncryptedTokens, openTokens } from './auth/jwt.ts'
 import type { Config } from './config/schema.ts'
 import { readOrCreateSecret } from './config/secret-file.ts'
 import { migrate, PendingMigrations, pendingUpTo } from './db/migrate.ts'
-import { type Address, openDatabase } from './db/pool.ts'
+import { loadAddress, openDatabase } from './db/pool.ts'
+import { openReplica } from './db/replica.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError, NoData } from './errors.ts'
 import { findConverters } from './extract/converters/find-converters.ts'
@@ -65,19 +66,20 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
       : null
     const reader = openReaderFor(config, log, ocr, config.worker.concurrency || availableParallelism(), 'reading')
     const previewer = openReaderFor(config, log, null, 1, 'previews')
-    closers.push(
-      () => reader.close(),
-      () => previewer.close(),
-    )
+    closers.push(() => reader.close())
+    closers.push(() => previewer.close())
     const secret = await loadJwtSecret(config)
+    const replica = await openReplica(config.database, log)
     const mailer = config.smtp.url === '' ? null : (await import('./mail/smtp.ts')).smtpMailer(config.smtp)
-    closers.push(async () => mailer?.close())
+    closers.push(...[mailer, replica?.database].map((opened) => async () => opened?.close()))
     const search = await engines[config.search.engine]({ config, db, database, log })
+    const replicaSearch = replica && config.search.engine === 'postgres' ? await engines.postgres({ config, log, ...replica }) : search
     return {
       config,
       log,
       db,
       reads: database.reads,
+      replica: replica && { ...replica, search: replicaSearch },
       database,
       files,
       stores,
@@ -166,12 +168,11 @@ async function connectToDatabase(
   log: Log,
   { hasStatementTimeout = false, creates = false, isRestore = false }: DatabaseAccess,
 ): Promise<OpenedDatabase> {
-  const { url, migration_url, pool_max, connect_timeout, statement_timeout, ssl_ca } = config.database
+  const { url, migration_url, pool_max, connect_timeout, statement_timeout } = config.database
   const statementTimeoutMs = hasStatementTimeout ? statement_timeout : 0
   const settings = { poolMax: pool_max, connectTimeoutMs: connect_timeout, statementTimeoutMs, log }
   if (url !== '') {
-    const ssl = ssl_ca === '' ? {} : { ssl: { ca: await readFile(ssl_ca, 'utf8') } }
-    const address = { connectionString: url, ...ssl } as Address
+    const address = await loadAddress(config.database, url)
     const database = openDatabase({ ...settings, address })
     if (migration_url === '') return { ...database, asOwner: (work) => work(database), isEmbedded: false }
     const owned = openOwnedDatabase(database, { ...settings, address: { ...address, connectionString: migration_url } })

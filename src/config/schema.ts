@@ -30,6 +30,8 @@ export const schema = {
   database: {
     url: secret(text('', 'DATABASE_URL', kinds.isUrl('postgres', 'postgresql'), 'a postgres:// URL')),
     migration_url: secret(text('', 'DATABASE_MIGRATION_URL', kinds.isUrl('postgres', 'postgresql'), 'a postgres:// URL')),
+    read_url: secret(text('', 'DATABASE_READ_URL', kinds.isUrl('postgres', 'postgresql'), 'a postgres:// URL')),
+    max_lag: duration('1s', 'DMS_DATABASE_MAX_LAG', '100ms', '1m'),
     pool_max: integer(10, 'DMS_DATABASE_POOL_MAX', 1, 1000),
     connect_timeout: duration('5s', 'DMS_DATABASE_CONNECT_TIMEOUT', '100ms'),
     statement_timeout: duration('30s', 'DMS_DATABASE_STATEMENT_TIMEOUT'),

@@ -1,6 +1,8 @@
 /** Connections to PostgreSQL: a pool under kysely, pipelined connections for short reads, and single connections. */
+import { readFile } from 'node:fs/promises'
 import { Kysely, type KyselyConfig, PostgresDialect, type PostgresPool, type PostgresPoolClient, type Transaction } from 'kysely'
 import pg from 'pg'
+import type { Config } from '../config/schema.ts'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log/log.ts'
 import { type Hosts, openHosts, ReadOnlyHost } from './hosts.ts'
@@ -17,6 +19,8 @@ export type Address = Pick<pg.ClientConfig, 'connectionString' | 'host' | 'port'
 
 export interface DatabaseOptions {
   address: Address
+  /** accepts hosts that are read-only */
+  isReplica?: boolean
   poolMax: number
   connectTimeoutMs: number
   /** 0: no timeout */
@@ -69,9 +73,14 @@ export const typeParsers = {
   getTypeParser: (oid: number, format?: 'text' | 'binary') => parsers.get(oid) ?? pg.types.getTypeParser(oid, format as 'text'),
 } as pg.CustomTypesConfig
 
+/** Returns the address of a URL, with the configured certificate. */
+export async function loadAddress({ ssl_ca }: Config['database'], connectionString: string): Promise<Address> {
+  return { connectionString, ...(ssl_ca === '' ? {} : { ssl: { ca: await readFile(ssl_ca, 'utf8') } }) }
+}
+
 /** Opens the pool. It connects at the first query. */
-export function openDatabase({ address, poolMax, connectTimeoutMs, statementTimeoutMs, log }: DatabaseOptions): Database {
-  const hosts = openHosts(address.connectionString)
+export function openDatabase({ address, isReplica, poolMax, connectTimeoutMs, statementTimeoutMs, log }: DatabaseOptions): Database {
+  const hosts = openHosts(address.connectionString, isReplica)
   const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true }
   const pool = new pg.Pool({
     ...common,

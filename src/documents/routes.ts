@@ -79,6 +79,7 @@ const DocumentQuery = z.object({ content: booleanText.default(true).describe('fa
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 /** Reads of one document are cheap: a list takes ten times as long. */
 export const readCost = 0.1
+const textRead = { cost: readCost, readsReplica: true } as const
 export const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
 const changeOptions = {
@@ -98,7 +99,11 @@ export const fileOptions = ({ config }: App) => ({
 })
 
 export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] => [
-  user('GET /api/documents', { summary: 'List documents', query: listQuery(app), answer: ListAnswer, isLarge: true }, list(app)),
+  user(
+    'GET /api/documents',
+    { summary: 'List documents', readsReplica: true, query: listQuery(app), answer: ListAnswer, isLarge: true },
+    list(app),
+  ),
   user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app, storeInGroup)),
   user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app, storeInGroup)),
   user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app, storeInGroup)),
@@ -120,7 +125,7 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
   }),
   user(
     'GET /api/documents/:id',
-    { summary: 'Get a document', cost: readCost, headers: ifNoneMatch, ids, query: DocumentQuery, answer: DocumentAnswer },
+    { summary: 'Get a document', ...textRead, headers: ifNoneMatch, ids, query: DocumentQuery, answer: DocumentAnswer },
     async ({ actor, event, param, query }) => {
       const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
       const tag = etag(document)
@@ -155,14 +160,10 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
     },
     sendThumbnail(app),
   ),
-  user(
-    'GET /api/documents/:id/text',
-    { summary: 'Get the text', cost: readCost, ids, produces: ['text/plain'] },
-    async ({ actor, param }) => {
-      const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
-      return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
-    },
-  ),
+  user('GET /api/documents/:id/text', { summary: 'Get the text', ...textRead, ids, produces: ['text/plain'] }, async ({ actor, param }) => {
+    const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
+    return textResponse(app, document, { ...untrustedContentHeaders, 'content-type': 'text/plain; charset=utf-8' })
+  }),
 ]
 
 type SignedCall<Query extends z.ZodType> = Call<Query> & { actor: Actor }

@@ -71,6 +71,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   otherAnswers?: Readonly<Record<number, z.ZodType>>
   /** Cost in calls (server/http/call-limit.ts). Default: 1. */
   cost?: number
+  /** A read that may be database.max_lag old (server/replica-reads.ts). Not for rights, which are never old. */
+  readsReplica?: boolean
   /** The answer may have megabytes. It waits until the caller has read earlier ones. */
   isLarge?: boolean
   /** Media types of answers other than JSON. */
@@ -165,7 +167,9 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
       const call: Call<Query, Body> = {
         event,
         query: (shape.query ? parseInput(shape.query, readQuery(event)) : undefined) as z.output<Query>,
-        body: (shape.body ? parseInput(shape.body, await readBody(event, shape, limits)) : undefined) as z.output<Body>,
+        // A read that the replica failed to answer is repeated.
+        body: (event.context.input ??
+          (shape.body ? parseInput(shape.body, await readBody(event, shape, limits)) : undefined)) as z.output<Body>,
         param: (name) => decodeURIComponent(params[name] ?? ''),
         ip: event.context.ip ?? '127.0.0.1',
       }

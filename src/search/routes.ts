@@ -104,6 +104,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/search',
     {
       summary: 'Search documents by words',
+      readsReplica: true,
       description:
         'All words must match, also in other forms of their stem; the last one matches as a prefix. ' +
         'Syntax: "a phrase", -not, one OR another. Fields: title:, filename:, content:. ' +
@@ -127,6 +128,7 @@ export const routes = (app: App): Route[] => [
       scope: 'read',
       maxBodyBytes: 256_000,
       summary: 'Search documents by conditions on fields',
+      readsReplica: true,
       description:
         'All conditions of `must` hold and none of `must_not`. Without `must`, at least one of `should` holds; with it, `should` only adds to the score. ' +
         'Without conditions, every document that passes the filters matches. At most 100 conditions of 1,000 characters, 10,000 characters together. ' +
@@ -152,6 +154,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/search/suggest',
     {
       summary: 'Complete the last word of a query',
+      readsReplica: true,
       description: 'Words come from the newest documents that match the whole query. Typos are corrected if no document matches.',
       query: z.object({ q, limit: integerText(1, 20).default(10) }),
       answer: Suggestions,
@@ -189,6 +192,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/documents/:id/similar',
     {
       summary: 'Find similar documents by their distinctive words',
+      readsReplica: true,
       ids: { id: 'DOCUMENT_NOT_FOUND' },
       query: z.object({ limit: integerText(1, 50).default(10) }),
       answer: SimilarAnswer,

@@ -16,6 +16,7 @@ import { type AuthCache, openAuthCache } from './http/auth-cache.ts'
 import { openRecorder } from './http/request-metrics.ts'
 import { listen, tryListening } from './listen.ts'
 import { openMetricsPort } from './metrics-port.ts'
+import { openReplicaReads } from './replica-reads.ts'
 import { checkSecret } from './server-heartbeat.ts'
 import { passedSocketFd, serviceManager } from './systemd.ts'
 import { openWebSockets } from './websocket/websocket.ts'
@@ -89,12 +90,13 @@ async function serve(
   const manager = serviceManager(env, log)
   const fd = passedSocketFd(env)
   const eventLoop = watchEventLoop(log, { warnMs: config.server.event_loop_warn })
-  const recorder = openRecorder(eventLoop.families)
+  const replica = openReplicaReads(app)
+  const recorder = openRecorder(() => [...eventLoop.families(), ...(replica?.families() ?? [])])
   const metrics = config.metrics.enabled ? await openMetricsPort(app, recorder) : null
   await checkSecret(app)
-  const h3 = buildServer(app, { isDraining: () => signal.aborted, authCache, recorder, eventLoop })
+  const h3 = buildServer(app, { isDraining: () => signal.aborted, authCache, replica, recorder, eventLoop })
   const listening = await listen(h3, config, fd)
-  const live = await openWebSockets(app, listening.server)
+  const live = await openWebSockets(app, listening.server, { replica })
   const workerProcess = config.worker.embedded && !config.worker.in_server_process ? startWorkerProcess(config, log, env) : null
   const worker = workerProcess ?? (config.worker.embedded ? await startConfigured(app) : null)
   if (worker) onForcedExit(() => worker.releaseNow())
@@ -135,6 +137,7 @@ async function serve(
   const close = () => Promise.all([listening.close(shutdown_timeout), live.close()])
   await Promise.all([manager.stopping(), sleep(drain_delay).then(close), worker?.stop(shutdown_timeout)])
   metrics?.close()
+  replica?.close()
   eventLoop.close()
 }
 

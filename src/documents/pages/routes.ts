@@ -16,7 +16,7 @@ const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 export const routes = (app: App): Route[] => [
   user(
     'GET /api/documents/:id/pages',
-    { summary: 'Get the text by page', cost: readCost, ids, query: PagesQuery, answer: PagesAnswer, isLarge: true },
+    { summary: 'Get the text by page', readsReplica: true, cost: readCost, ids, query: PagesQuery, answer: PagesAnswer, isLarge: true },
     async ({ actor, param, query }) =>
       pagesResponse(app, (await requireDocumentName(app.reads, actor, param('id'), { inTrash: true })).id, query),
   ),

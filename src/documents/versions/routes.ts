@@ -58,7 +58,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/documents/:id/versions',
-    { summary: 'List the versions of a document, newest first', cost: readCost, ids, answer: ListAnswer },
+    { summary: 'List the versions of a document, newest first', readsReplica: true, cost: readCost, ids, answer: ListAnswer },
     async ({ actor, param }) => ({ versions: (await versions.list(app, actor, param('id'))).map(versionView) }),
   ),
   user(
@@ -73,7 +73,14 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/documents/:id/versions/:number/text',
-    { summary: 'Get the text of a version', cost: readCost, ids, produces: ['text/plain'], errors: ['VERSION_NOT_FOUND'] },
+    {
+      summary: 'Get the text of a version',
+      readsReplica: true,
+      cost: readCost,
+      ids,
+      produces: ['text/plain'],
+      errors: ['VERSION_NOT_FOUND'],
+    },
     async ({ actor, param }) => {
       const document = await requireDocument(app.reads, actor, param('id'), { inTrash: true })
       const { number, current } = await versions.get(app, actor, document.id, versionNumber(param))

@@ -33,6 +33,7 @@ import type { EventLoopWatch } from '../event-loop.ts'
 import { routes as health } from '../health.ts'
 import { routes as prometheus } from '../metrics.ts'
 import { documentation } from '../openapi/routes.ts'
+import type { ReplicaReads } from '../replica-reads.ts'
 import { type Answers, openAnswers } from './answer.ts'
 import { openAnswerBudget } from './answer-budget.ts'
 import { isWatched, openAudit, type RunAudited } from './audit-requests.ts'
@@ -52,6 +53,8 @@ export interface Assembly {
   isDraining?: () => boolean
   /** Caches the user of each token. Default: one query per request. */
   authCache?: AuthCache
+  /** Answers reads. Default: the primary answers all. */
+  replica?: ReplicaReads | null
   /** Gets requests in progress. */
   eventLoop?: Pick<EventLoopWatch, 'onRequest' | 'onAnswer'>
   /** Counts answers. Default: a new recorder. */
@@ -94,9 +97,10 @@ export function allRoutes(app: App, isDraining = () => false, recorder = openRec
 /** Builds the server of an App, for `h3.request()` and for sockets. */
 export function buildServer(
   app: App,
-  { isDraining, authCache, eventLoop, recorder = openRecorder(), routes: routesOption }: Assembly = {},
+  { isDraining, authCache, replica, eventLoop, recorder = openRecorder(), routes: routesOption }: Assembly = {},
 ): H3 {
-  const routes = routesOption ?? allRoutes(app, isDraining, recorder)
+  const primary = routesOption ?? allRoutes(app, isDraining, recorder)
+  const routes = replica ? replica.combine(primary, allRoutes) : primary
   const ipOf = openClientIp(app.config.server.trusted_proxies)
   const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.addAnswerBytes))
   const origins = app.config.server.cors_origins

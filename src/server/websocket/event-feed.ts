@@ -36,8 +36,12 @@ export function isVisibleTo({ type, user_id }: LiveEvent, actor: Actor): boolean
   return isAdmin(actor) || user_id === actor.id
 }
 
-/** Opens the feed. `onEvent` gets each event once, in order. */
-export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed {
+/** Opens the feed. `onEvent` gets each event once, in order, after `beforeDelivery` of its page. */
+export function openFeed(
+  { db }: App,
+  onEvent: (event: LiveEvent) => void,
+  beforeDelivery?: (events: readonly LiveEvent[]) => Promise<void>,
+): Feed {
   let last = 0
   let isRunning = false
   let polling: Promise<void> | null = null
@@ -48,6 +52,7 @@ export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed
     while (isRunning) {
       const { rows } = await sql<LiveEvent>`
         select ${columns} from events where position > ${last} order by position limit ${pageSize}`.execute(db)
+      if (rows.length > 0) await beforeDelivery?.(rows)
       for (const event of rows) {
         // A restarted feed is past these events.
         if (event.position <= last) continue
@@ -109,6 +114,7 @@ export function openFeed({ db }: App, onEvent: (event: LiveEvent) => void): Feed
           where position > ${after} and position <= ${until} and at > now() - ${retentionMs} * interval '1 ms' and type = any(${types})
             and (${isAdmin(actor)} or user_id = ${actor.id})
           order by position limit ${pageSize}`.execute(db)
+        if (rows.length > 0) await beforeDelivery?.(rows)
         yield* rows.filter((event) => isVisibleTo(event, actor))
         if (rows.length < pageSize) return
         after = rows.at(-1)?.position ?? until

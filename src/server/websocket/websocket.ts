@@ -14,9 +14,10 @@ import { AppError } from '../../errors.ts'
 import { channel, type EventType } from '../../events.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
 import { openForwardedIp } from '../http/client-ip.ts'
+import type { ReplicaReads } from '../replica-reads.ts'
 import { type ServerHeartbeat, startServerHeartbeat } from '../server-heartbeat.ts'
 import { releaseOthers, releaseSlot, takeSlot } from './connection-slots.ts'
-import { type LiveEvent, openFeed } from './event-feed.ts'
+import { isVisibleTo, type LiveEvent, openFeed } from './event-feed.ts'
 import { renderEvent } from './messages.ts'
 import { watchQueue } from './queue-status.ts'
 import { openSocket, type Socket, type SocketContext } from './socket.ts'
@@ -27,6 +28,8 @@ export interface WebSocketOptions {
   heartbeatIntervalMs?: number
   /** Maximum time until authentication. */
   authTimeoutMs?: number
+  /** Gets the users of delivered events. */
+  replica?: Pick<ReplicaReads, 'noteWrites'> | null
 }
 
 export interface WebSockets {
@@ -50,7 +53,7 @@ const slotRetryMs = 250
 export async function openWebSockets(
   app: App,
   server: Server,
-  { heartbeatIntervalMs = 30_000, authTimeoutMs = 10_000 }: WebSocketOptions = {},
+  { heartbeatIntervalMs = 30_000, authTimeoutMs = 10_000, replica }: WebSocketOptions = {},
 ): Promise<WebSockets> {
   const { db, log, config } = app
   const sockets = new Map<Peer, Socket>()
@@ -66,7 +69,13 @@ export async function openWebSockets(
     }
     for (const socket of sockets.values()) socket.offer(event, render)
   }
-  const feed = openFeed(app, onEvent)
+  /** After an event, its recipients read a state that has it. */
+  const beforeDelivery = async (events: readonly LiveEvent[]) => {
+    const actors = [...sockets.values()].flatMap(({ session }) => session?.actor ?? [])
+    const recipients = actors.filter((actor) => events.some((event) => isVisibleTo(event, actor))).flatMap(({ id }) => id ?? [])
+    await replica?.noteWrites([...new Set(recipients)])
+  }
+  const feed = openFeed(app, onEvent, replica ? beforeDelivery : undefined)
   const queue = watchQueue(app, () => hasSubscriber('queue_status'))
   const logFailure = (work: Promise<unknown>) =>
     void work.catch((error) => log.warn({ err: (error as Error).message }, 'WebSockets: the database is unavailable'))

@@ -1,0 +1,42 @@
+/** The standby of database.read_url, and the positions of a primary and its standby in the write-ahead log. */
+import { sql } from 'kysely'
+import type { Config } from '../config/schema.ts'
+import type { Log } from '../log/log.ts'
+import { type Database, type Db, loadAddress, openDatabase } from './pool.ts'
+
+interface Replica extends Pick<Database, 'db' | 'reads'> {
+  readonly database: Database
+}
+
+/** Opens the pool of database.read_url, which connects at the first query; null without one. */
+export async function openReplica(config: Config['database'], log: Log): Promise<Replica | null> {
+  const { read_url, pool_max: poolMax, connect_timeout: connectTimeoutMs, statement_timeout: statementTimeoutMs } = config
+  if (read_url === '') return null
+  const address = await loadAddress(config, read_url)
+  const database = openDatabase({ address, isReplica: true, poolMax, connectTimeoutMs, statementTimeoutMs, log })
+  return { db: database.db, reads: database.reads, database }
+}
+
+export interface Position {
+  /** bytes of WAL */
+  wal: number
+  /** The newest heartbeat of a server. A standby that does not follow this primary lacks it, whatever its position is. */
+  heartbeat: string
+}
+
+const newestHeartbeat = sql<string>`(select coalesce(max(seen_at), 'epoch')::text from servers)`
+
+/** Returns the position of a primary, which every durable commit precedes. */
+export async function loadPrimary(db: Db): Promise<Position> {
+  const { rows } = await sql<Position>`
+    select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint as wal, ${newestHeartbeat} as heartbeat`.execute(db)
+  return rows[0]!
+}
+
+/** Returns the position up to which a standby has replayed; null if it is no standby. */
+export async function loadStandby(db: Db): Promise<{ wal: number | null; heartbeat: string }> {
+  const { rows } = await sql<{ wal: number | null; heartbeat: string }>`
+    select case when pg_is_in_recovery() then pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint end as wal,
+      ${newestHeartbeat} as heartbeat`.execute(db)
+  return rows[0]!
+}

@@ -61,6 +61,7 @@ export const Answer = z.object({
   total_capped: z.boolean(),
   facets: z.object({ mime_types: counts, labels: counts, years: counts.describe('By the year of `document_date`.') }),
   warnings: z.array(z.string()),
+  relaxed: z.enum(search.relaxations).optional().describe('Present if no document has all words: what the results may have instead.'),
   pagination: PageNumbers,
   took_ms: z.number(),
 })
@@ -107,6 +108,8 @@ export const routes = (app: App): Route[] => [
       readsReplica: true,
       description:
         'All words must match, also in other forms of their stem; the last one matches as a prefix. ' +
+        'If no document has all of at least three plain words, documents with typos of them are found, and if there are none either, documents without one of them; ' +
+        '`relaxed` tells so. With `fuzzy`, operators or filters, all words must match. ' +
         'Syntax: "a phrase", -not, one OR another. Fields: title:, filename:, content:. ' +
         'Filters: type: (a media type, image/*, or a short name such as pdf, separated by commas), label:, date:2026-01..2026-03 (on the document), added:2026-03-17 (time of arrival), status:, owner:. ' +
         '-type: and -label: exclude. `warnings` names parts that were probably meant otherwise. ' +
@@ -116,7 +119,9 @@ export const routes = (app: App): Route[] => [
         ...numberedPageQuery(app.config),
         filters: FiltersText.default({}),
         highlight: booleanText.default(true),
-        fuzzy: booleanText.default(false),
+        fuzzy: booleanText
+          .optional()
+          .describe('Tolerates one typo in words of 5 letters, two from 9 letters on. Default: false; see above.'),
       }),
       answer: Answer,
     },

@@ -8,6 +8,7 @@ import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } 
 import { type Filters, resolveFilter, visibleTo } from './query/filters.ts'
 import { parse } from './query/parser.ts'
 import { type ParsedQuery, parseQualifiers } from './query/qualifiers.ts'
+import { plainWords, withoutOne } from './query/relax.ts'
 
 export { type IndexHealth, type ReindexOptions, type ReindexResult, reindex, status } from './reindex.ts'
 export { type Suggestion, suggest } from './suggest.ts'
@@ -19,7 +20,8 @@ interface SearchOptions extends PageRequest {
 
 export interface Search extends SearchOptions {
   q: string
-  fuzzy: boolean
+  /** undefined: tolerates typos, and then one missing word, if no document has all words; see `relaxed` */
+  fuzzy?: boolean | undefined
 }
 
 /** A boolean query; see AdvancedQuery of the port. */
@@ -34,6 +36,8 @@ export interface SearchResults {
   results: readonly SearchHit[]
   /** probable mistakes in the query */
   warnings: readonly string[]
+  /** Why documents without all words were found. */
+  relaxed?: Relaxation
   total: number
   total_capped: boolean
   facets: {
@@ -45,6 +49,14 @@ export interface SearchResults {
   took_ms: number
 }
 
+export const relaxations = ['typos', 'missing_word'] as const
+type Relaxation = (typeof relaxations)[number]
+
+const relaxationWarnings: Readonly<Record<Relaxation, string>> = {
+  typos: 'no document has all words: words with typos were searched',
+  missing_word: 'no document has all words: documents without one of them were searched, also with typos',
+}
+
 /** Returns the matching documents that the actor may see, best first. Throws VALIDATION_ERROR for a page past the limit, SERVICE_UNAVAILABLE. */
 export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: Search): Promise<SearchResults> {
   const parsed = parseQualifiers(q)
@@ -54,9 +66,26 @@ export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: S
   const warnings = hasOnlyPunctuation
     ? [...parsed.warnings, `the query has no word${isListing ? ' apart from its filters' : ': no document matches'}`]
     : parsed.warnings
-  return find(app, actor, options, { ...parsed, warnings }, (options) =>
-    isListing ? app.search.advanced({ ...options, ...noConditions }) : app.search.search({ ...options, text: parsed.text, fuzzy }),
-  )
+  const isExact = fuzzy !== undefined || Object.keys(options.filters).length > 0 || warnings.length > 0
+  const words = isExact ? null : plainWords(parsed)
+  return find(app, actor, options, { ...parsed, warnings }, async (options) => {
+    if (isListing) return app.search.advanced({ ...options, ...noConditions })
+    const answer = await app.search.search({ ...options, text: parsed.text, fuzzy: fuzzy ?? false })
+    return (answer.total === 0 && words && (await searchRelaxed(app, words, options))) || answer
+  })
+}
+
+/** Searches for documents with typos of the words, or without one of them. Returns null if there are none. */
+async function searchRelaxed(app: App, words: readonly string[], options: EngineOptions): Promise<FoundDocuments | null> {
+  const attempts: [Relaxation, string | null][] = [
+    ['typos', words.join(' ')],
+    ['missing_word', withoutOne(words)],
+  ]
+  for (const [relaxed, text] of attempts) {
+    const answer = text === null ? null : await app.search.search({ ...options, text, fuzzy: true })
+    if (answer && answer.total > 0) return { ...answer, relaxed }
+  }
+  return null
 }
 
 /** A query of filters alone: all documents that pass them. */
@@ -74,14 +103,18 @@ export async function similar(app: App, actor: Actor, documentId: string, limit:
 
 type EngineOptions = { filter: SearchFilter; highlight: boolean; offset: number; limit: number; maxResults: number }
 
-const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
+interface FoundDocuments extends SearchAnswer {
+  readonly relaxed?: Relaxation
+}
+
+const noHits: FoundDocuments = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 
 async function find(
   app: App,
   actor: Actor,
   { filters, highlight, page, per_page }: SearchOptions,
   parsed: ParsedQuery,
-  query: (options: EngineOptions) => Promise<SearchAnswer>,
+  query: (options: EngineOptions) => Promise<FoundDocuments>,
 ): Promise<SearchResults> {
   const start = performance.now()
   const maxResults = app.config.limits.search_max_results
@@ -90,10 +123,11 @@ async function find(
   const warnings = [...parsed.warnings]
   const filter = await resolveFilter(app, actor, filters, parsed, warnings)
   const limit = Math.min(per_page, maxResults - offset)
-  const { hits, total, isCapped, facets } = filter ? await query({ filter, highlight, offset, limit, maxResults }) : noHits
+  const { hits, total, isCapped, facets, relaxed } = filter ? await query({ filter, highlight, offset, limit, maxResults }) : noHits
   return {
     results: hits,
-    warnings: [...new Set(warnings)],
+    warnings: [...new Set(relaxed ? [...warnings, relaxationWarnings[relaxed]] : warnings)],
+    ...(relaxed && { relaxed }),
     total,
     total_capped: isCapped,
     facets,

@@ -34,14 +34,14 @@ export async function searchPage({ client, query, username }: Visit): Promise<st
   const recent = isFiltered ? null : await client.documents.page({ page: request.page, per_page: perPage, fields: listFields })
   const { total, total_pages } = recent?.pagination ?? answer.pagination
   const content = html`<div class="columns">
-${facets(answer, request)}
+${answer.relaxed === undefined ? facets(answer, request) : nothing}
 <section aria-labelledby="results">
 <h1 id="results">${isFiltered ? countOf(answer) : 'Documents'}</h1>
 ${await trashedNotice(client, query.get('trashed'))}
 ${filterForm(request)}
 ${chips(request)}
 ${answer.warnings.map((warning) => notice('quiet', warning))}
-${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.data.map(recentItem) : answer.results.map((result) => resultItem(result, q))}</ol>`}
+${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.data.map(recentItem) : answer.results.map((result) => resultItem(result, { q, fuzzy: answer.relaxed ? 'true' : null }))}</ol>`}
 ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
 </section>
 </div>`
@@ -177,12 +177,13 @@ function facet(
   }`
 }
 
-const resultItem = (result: Answer['results'][number], q: string): Markup => {
+/** `search`: parameters that mark its words on the page of the document. */
+const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {
   const { document_id, title, filename, mime_type, document_date, created_at, highlights } = result
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
   const labels = of('labels')
   return html`<li><article>${fileIcon(filename)}<div>
-<h2><a href="${withParameters(`/documents/${document_id}`, { q })}">${of('title')[0] ?? title}</a></h2>
+<h2><a href="${withParameters(`/documents/${document_id}`, search)}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
 <p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dayElement(document_date ?? created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
 </div></article></li>`

@@ -18,6 +18,7 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   serve: { summary: 'Start the HTTP server and a worker', load: async () => (await import('./serve.ts')).serve },
   worker: { summary: 'Run background jobs: OCR, sync, index, maintenance', load: async () => (await import('./worker.ts')).worker },
   migrate: { summary: 'Manage the database schema', load: async () => (await import('./migrate/migrate.ts')).migrate },
+  database: { summary: 'Upgrade the embedded PostgreSQL', load: async () => (await import('./database/database.ts')).database },
   users: { summary: 'Manage users', load: async () => (await import('./users/users.ts')).users },
   tokens: { summary: 'Manage API tokens', load: async () => (await import('./tokens/tokens.ts')).tokens },
   audit: { summary: 'List, export and verify the audit log', load: async () => (await import('./audit/audit.ts')).audit },

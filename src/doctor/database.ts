@@ -21,7 +21,7 @@ const maxRehearsalDays = 35
 /** Returns the checks of the database. Those that read tables of dms are skipped where the schema is not current. */
 export function databaseChecks(installation: LazyInstallation): Check[] {
   const withSchema = (check: (db: Db) => Promise<CheckResult>) => async () => check((await requireCurrentSchema(installation)).db)
-  const withDatabase = (check: (opened: OpenedDatabase) => Promise<CheckResult>) => async () => check(await installation.database())
+  const withDatabase = (check: (opened: OpenedDatabase) => Promise<CheckResult>) => async () => check(await reachDatabase(installation))
   return [
     { id: 'database', about: 'connection to PostgreSQL and its version', run: () => checkConnection(installation) },
     ...replicaChecks(installation),

@@ -42,7 +42,7 @@ async function runCheck(check: Check): Promise<CheckResult> {
     return await Promise.race([check.run(), timeout.promise])
   } catch (error) {
     if (error instanceof SkippedCheck) return { status: 'skip', message: error.message }
-    return fail((error as Error).message.split('\n', 1)[0] ?? 'failed', error instanceof CheckFailure ? error.fix : undefined)
+    return fail((error as Error).message.split('\n', 1)[0] ?? 'failed', (error as { fix?: string }).fix)
   } finally {
     clearTimeout(timer)
   }

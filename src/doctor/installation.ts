@@ -8,7 +8,7 @@ import { SkippedCheck } from './doctor.ts'
 export interface LazyInstallation {
   readonly loaded: LoadedConfig & { readonly problems: readonly string[] }
   readonly log: Log
-  /** Throws the connection error the first time and SkippedCheck from then on. */
+  /** Throws the connection error. Only the check `database` calls it; others call reachDatabase(). */
   database(): Promise<OpenedDatabase>
   /** Throws SkippedCheck where the app cannot be opened. */
   app(): Promise<App>
@@ -19,22 +19,20 @@ export interface LazyInstallation {
 export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Log): LazyInstallation {
   let database: Promise<OpenedDatabase> | null = null
   let app: ReturnType<typeof openApp> | null = null
-  let isDown = false
+  const open = async () => {
+    const opened = await openConfiguredDatabase(loaded.config, log, { hasStatementTimeout: true })
+    try {
+      await opened.db.selectNoFrom((eb) => eb.lit(1).as('one')).execute()
+      return opened
+    } catch (error) {
+      await opened.close()
+      throw error
+    }
+  }
   return {
     loaded,
     log,
-    async database() {
-      if (isDown) throw new SkippedCheck('the database is out of reach')
-      try {
-        database ??= openConfiguredDatabase(loaded.config, log, { hasStatementTimeout: true })
-        const opened = await database
-        await opened.db.selectNoFrom((eb) => eb.lit(1).as('one')).execute()
-        return opened
-      } catch (error) {
-        isDown = true
-        throw error
-      }
-    },
+    database: () => (database ??= open()),
     async app() {
       if (loaded.problems.length > 0) throw new SkippedCheck('the configuration is wrong')
       await reachDatabase(this)

@@ -4,6 +4,8 @@ import { dirname, join } from 'node:path'
 import { openIdentityProvider } from '../auth/openid-provider.ts'
 import { findExposure, isLoopback } from '../config/exposure.ts'
 import { parseHostPort } from '../config/values.ts'
+import { hasCluster } from '../db/embedded/cluster.ts'
+import { listClusters } from '../db/embedded/upgrade/clusters.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
 import { storeFolder } from '../files/store-marker.ts'
 import { readVersion } from '../version.ts'
@@ -23,6 +25,7 @@ export const machineChecks = (installation: LazyInstallation): Check[] => [
   { id: 'access', about: 'files that the server cannot read or write', run: () => checkAccess(installation.loaded.config) },
   { id: 'node', about: 'version of Node', run: () => ok(`dms ${readVersion()} on Node ${process.versions.node}`) },
   { id: 'disk', about: 'free disk space', run: () => checkDisk(installation) },
+  { id: 'clusters', about: 'kept and unfinished clusters of PostgreSQL', run: () => checkClusters(installation) },
   { id: 'memory', about: 'settings that need more memory than there is', run: () => checkMemory(installation) },
   { id: 'exposure', about: 'access from the network', run: () => checkExposure(installation) },
   { id: 'readers', about: 'sandbox of the parsers of uploaded files', run: checkReaders },
@@ -49,6 +52,15 @@ async function checkPermissions({ loaded: { config, origins } }: LazyInstallatio
     return `set mode 600 on ${readable.join(', ')}`
   }
   return fail(`every user of this machine can read ${readable.join(', ')}`, `chmod 600 ${readable.join(' ')}`, restrict)
+}
+
+async function checkClusters({ loaded: { config } }: LazyInstallation): Promise<CheckResult> {
+  if (config.database.url !== '') throw new SkippedCheck('the database is external')
+  if (!(await hasCluster(config.data_dir))) throw new SkippedCheck('there is no database')
+  const [current, ...others] = await listClusters(config.data_dir)
+  if (others.length === 0) return ok(`PostgreSQL ${current?.version}, nothing kept`)
+  const listed = others.map(({ folder, bytes }) => `${folder} (${Math.ceil(bytes / 1e6)} MB)`).join(', ')
+  return warn(`left by an upgrade of the database: ${listed}`, 'dms database upgrade --forget')
 }
 
 async function checkDisk({ loaded: { config } }: LazyInstallation): Promise<CheckResult> {

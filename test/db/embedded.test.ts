@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
 import { afterAll, afterEach, expect, test } from 'vitest'
+import { DatabaseOutdated } from '../../src/db/embedded/cluster.ts'
 import { type EmbeddedPostgres, joinEmbedded } from '../../src/db/embedded/embedded.ts'
 import { ConfigError } from '../../src/errors.ts'
 import { openLog } from '../../src/log/log.ts'
@@ -261,8 +262,8 @@ test('refuses a database of another major version, and names both', async () => 
   mkdirSync(join(old, 'postgres'), { recursive: true, mode: 0o711 })
   writeFileSync(join(old, 'postgres/PG_VERSION'), '15\n')
   const failure = await joinAt(old).catch((error: unknown) => error)
-  expect(failure).toBeInstanceOf(ConfigError)
-  expect(String(failure)).toMatch(/PostgreSQL 15 .* PostgreSQL 18 /)
+  expect(failure).toBeInstanceOf(DatabaseOutdated)
+  expect(String(failure)).toMatch(/PostgreSQL 15, .* PostgreSQL 18$/)
 })
 
 test.runIf(isRoot)('as root, refuses a data folder that the account of PostgreSQL cannot reach, and names the folder', async () => {

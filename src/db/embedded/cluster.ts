@@ -6,7 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
 import { type Account, databaseAccount, openDataDir } from './account.ts'
-import { type Binaries, loadPackage, prepareBinaries } from './binaries.ts'
+import { type Binaries, loadPackage, type PostgresPackage, prepareBinaries } from './binaries.ts'
+import { completeExchange, isExchanging } from './exchange.ts'
 import { createFolder } from './make-folder.ts'
 import { superuser } from './roles.ts'
 
@@ -20,6 +21,18 @@ export interface Cluster {
   binaries(): Promise<Binaries>
   /** undefined: the account of this process */
   readonly account: Account | undefined
+  /** major version of the programs and of the data */
+  readonly major: number
+  /** server settings that differ from those of an archive */
+  readonly settings: Settings
+}
+
+export type Settings = Readonly<Record<string, string | number>>
+
+export interface ClusterOptions {
+  /** default: the installed package */
+  postgres?: PostgresPackage
+  settings?: Settings
 }
 
 export const port = 5432
@@ -35,15 +48,22 @@ export const environmentOf = ({ links }: Binaries): Record<string, string> => ({
   ...(links === null ? {} : { LD_LIBRARY_PATH: links }),
 })
 
-/** Opens the cluster below the data folder, and creates it first if there is none. Throws ConfigError if it cannot be used. */
-export async function openCluster(dataFolder: string): Promise<Cluster> {
+/** Returns the folder of the cluster. */
+export const clusterFolder = (dataDir: string): string => join(dataDir, 'postgres')
+
+/**
+ * Opens the cluster below the data folder, and creates it first if there is none. Throws ConfigError if it cannot be used, and DatabaseOutdated
+ * if its major version is older than the programs.
+ */
+export async function openCluster(dataFolder: string, { postgres, settings = {} }: ClusterOptions = {}): Promise<Cluster> {
   const dataDir = await openDataDir(dataFolder)
+  await completeExchange(dataDir)
   const account = await databaseAccount(dataDir)
-  const postgres = await loadPackage()
+  const programs = postgres ?? (await loadPackage())
   let prepared: Promise<Binaries> | undefined
-  const binaries = () => (prepared ??= prepareBinaries(dataDir, postgres, account))
-  const folder = join(dataDir, 'postgres')
-  await createDatabase(folder, postgres.major, binaries, account)
+  const binaries = () => (prepared ??= prepareBinaries(dataDir, programs, account))
+  const folder = clusterFolder(dataDir)
+  await createDatabase(folder, programs.major, binaries, account, settings)
   return {
     dataDir,
     folder,
@@ -51,29 +71,56 @@ export async function openCluster(dataFolder: string): Promise<Cluster> {
     logFile: join(dataDir, 'postgres.log'),
     binaries,
     account,
+    major: programs.major,
+    settings,
   }
 }
 
 /** Returns whether the data folder has a cluster. A folder that this account cannot enter may have one. */
-export const hasCluster = (dataFolder: string): Promise<boolean> =>
-  access(join(dataFolder, 'postgres', 'PG_VERSION')).then(
+export const hasCluster = async (dataFolder: string): Promise<boolean> =>
+  (await isExchanging(dataFolder)) ||
+  access(join(clusterFolder(dataFolder), 'PG_VERSION')).then(
     () => true,
     ({ code }: NodeJS.ErrnoException) => code !== 'ENOENT' && code !== 'ENOTDIR',
   )
 
-async function createDatabase(folder: string, major: number, binaries: Cluster['binaries'], account: Account | undefined): Promise<void> {
-  const entries = await readdir(folder).catch(() => [])
-  if (entries.length === 0) await createFolder(folder, async (temporary) => initialise(temporary, await binaries(), account))
-  const version = await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(() => undefined)
-  if (version === undefined) throw new ConfigError([`${folder} is not a PostgreSQL database: move it away`])
-  if (Number(version) === major) return
-  throw new ConfigError([
-    `${folder} is of PostgreSQL ${version.trim()} and cannot be read by the PostgreSQL ${major} of this dms: ` +
-      `run the dms that created it, make a backup and restore it here, or set DATABASE_URL to a PostgreSQL ${version.trim()} that runs on this folder`,
-  ])
+/** The data is of an older major version than the programs. The command line exits with 8. */
+export class DatabaseOutdated extends Error {
+  readonly fix = 'dms database upgrade'
+
+  constructor(folder: string, from: number, to: number) {
+    super(`${folder} holds data of PostgreSQL ${from}, and this dms has PostgreSQL ${to}`)
+    this.name = 'DatabaseOutdated'
+  }
 }
 
-async function initialise(folder: string, binaries: Binaries, account: Account | undefined): Promise<void> {
+/** Returns the major version of the data in a folder. Throws ConfigError if it has none. */
+export async function readMajor(folder: string): Promise<number> {
+  const major = Number.parseInt(await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(() => ''), 10)
+  if (Number.isNaN(major)) throw new ConfigError([`${folder} is not a PostgreSQL database: move it away`])
+  return major
+}
+
+async function createDatabase(
+  folder: string,
+  major: number,
+  binaries: Cluster['binaries'],
+  account: Account | undefined,
+  { fsync }: Settings,
+): Promise<void> {
+  const entries = await readdir(folder).catch(() => [])
+  const isSynced = fsync !== 'off'
+  if (entries.length === 0) await createFolder(folder, async (temporary) => initialise(temporary, await binaries(), account, isSynced))
+  const found = await readMajor(folder)
+  if (found < major) throw new DatabaseOutdated(folder, found, major)
+  if (found > major)
+    throw new ConfigError([
+      `${folder} holds data of PostgreSQL ${found}, and this dms has PostgreSQL ${major}: ` +
+        `install the dms that upgraded it, or set DATABASE_URL to a PostgreSQL ${found} that runs on this folder`,
+    ])
+}
+
+async function initialise(folder: string, binaries: Binaries, account: Account | undefined, isSynced: boolean): Promise<void> {
   if (account) await lchown(folder, account.uid, account.gid)
   const flags = [
     `--pgdata=${folder}`,
@@ -86,7 +133,16 @@ async function initialise(folder: string, binaries: Binaries, account: Account |
     '--auth-local=trust',
     '--auth-host=reject',
     '--no-instructions',
+    ...(isSynced ? [] : ['--no-sync']),
   ]
+  await runInitdb(flags, binaries, account)
+}
+
+/** Flushes all files of a cluster to the disk. Its server must not run. */
+export const flushCluster = async ({ folder, binaries, account }: Cluster): Promise<void> =>
+  runInitdb(['--sync-only', `--pgdata=${folder}`], await binaries(), account)
+
+async function runInitdb(flags: readonly string[], binaries: Binaries, account: Account | undefined): Promise<void> {
   const options = { env: environmentOf(binaries), cwd: '/', uid: account?.uid, gid: account?.gid }
   await new Promise<void>((resolve, reject) => {
     execFile(join(binaries.folder, 'bin', 'initdb'), flags, options, (error, stdout, stderr) => {
@@ -106,7 +162,8 @@ export function explainUnusable({ code }: { code?: unknown }, binaries: Binaries
 /** Returns the end of a program's output, on one line. */
 export const lastLines = (output: string): string => output.trim().split('\n').slice(-8).join(' | ')
 
-async function openSocketFolder(dataDir: string, account: Account | undefined): Promise<string> {
+/** Creates the folder of the socket if it is missing. */
+export async function openSocketFolder(dataDir: string, account: Account | undefined): Promise<string> {
   const inDataDir = join(dataDir, 'postgres-socket')
   const isTooLong = Buffer.byteLength(inDataDir) > maxSocketFolderBytes
   const hash = createHash('sha256').update(dataDir).digest('hex')

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Client } from 'pg'
 import type { Log } from '../../log/log.ts'
 import { removeOtherBinaries } from './binaries.ts'
-import { type Cluster, openCluster, port } from './cluster.ts'
+import { type Cluster, type ClusterOptions, openCluster, port } from './cluster.ts'
 import { type Server, serverPid, startServer, stopServer } from './process.ts'
 import { applicationRole, database, ownerRole, prepareDatabase, superuser } from './roles.ts'
 
@@ -38,12 +38,14 @@ const stopTimeoutMs = 60_000
 /**
  * Joins the PostgreSQL of `<dataDir>/postgres`: creates the cluster and starts the server if needed, and starts it again after a crash.
  * `startTimeoutMs` bounds one start with its recovery. Throws ConfigError if this machine or folder cannot run it, and Error with the end of
- * the server's log if it does not start.
+ * the server's log if it does not start. Throws DatabaseOutdated for data of an older major version.
  */
-export async function joinEmbedded(options: { dataDir: string; log: Log; startTimeoutMs?: number }): Promise<EmbeddedPostgres> {
+export async function joinEmbedded(
+  options: { dataDir: string; log: Log; startTimeoutMs?: number } & ClusterOptions,
+): Promise<EmbeddedPostgres> {
   const { dataDir, log, startTimeoutMs = 60_000 } = options
   const leaving = new AbortController()
-  const cluster = await openCluster(dataDir)
+  const cluster = await openCluster(dataDir, options)
   let owner = await acquire(cluster, startTimeoutMs, log, leaving.signal)
   let rejoining: Promise<void> | undefined
   watch()

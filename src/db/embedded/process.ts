@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { sizeSharedBuffers } from './buffers.ts'
-import { type Cluster, environmentOf, explainUnusable, lastLines, port } from './cluster.ts'
+import { type Cluster, environmentOf, explainUnusable, lastLines, port, type Settings } from './cluster.ts'
 
 export interface Server {
   /** Returns true while the server starts, and false if it has ended because another server uses the folder. Throws if it failed. */
@@ -18,7 +18,7 @@ const maxLogBytes = 10_000_000
 const emptyLockMs = 5_000
 
 /** Settings are on the command line, so that a new dms changes them, and no file can make the database less durable or open a port. */
-const settings = (cluster: Cluster, sharedBuffers: number): Record<string, string | number> => ({
+const settings = (cluster: Cluster, sharedBuffers: number): Settings => ({
   listen_addresses: '',
   port,
   unix_socket_directories: `"${cluster.socketFolder.replaceAll('"', '""')}"`,
@@ -38,10 +38,11 @@ const settings = (cluster: Cluster, sharedBuffers: number): Record<string, strin
   shared_preload_libraries: 'plpgsql,pg_trgm,fuzzystrmatch',
   random_page_cost: 1.1,
   // Most reads hit the page cache of the system, where an I/O worker costs more than the read.
-  io_method: 'sync',
+  ...(cluster.major >= 18 ? { io_method: 'sync' } : {}),
   timezone: 'UTC',
   log_timezone: 'UTC',
   lc_messages: 'C',
+  ...cluster.settings,
 })
 
 /** Starts the server in its own session: it outlives this process, gets no Ctrl-C of the terminal, and inherits no descriptors. */
@@ -83,7 +84,7 @@ export async function startServer(cluster: Cluster): Promise<Server> {
 }
 
 /** Stops the server, which closes its connections and loses nothing. Returns whether it has ended within `timeoutMs`. */
-export async function stopServer(cluster: Cluster, timeoutMs: number): Promise<boolean> {
+export async function stopServer(cluster: Pick<Cluster, 'folder'>, timeoutMs: number): Promise<boolean> {
   const pid = await serverPid(cluster)
   if (pid === undefined) return true
   process.kill(pid, 'SIGINT')
@@ -94,7 +95,7 @@ export async function stopServer(cluster: Cluster, timeoutMs: number): Promise<b
 }
 
 /** Returns the pid of the server of this folder, which may be starting or stopping. */
-export async function serverPid(cluster: Cluster): Promise<number | undefined> {
+export async function serverPid(cluster: Pick<Cluster, 'folder'>): Promise<number | undefined> {
   const pid = await pidIn(join(cluster.folder, 'postmaster.pid'))
   return pid !== undefined && (await isServer(pid, cluster)) ? pid : undefined
 }
@@ -122,7 +123,7 @@ async function isOtherProgram(pid: number, cluster: Cluster): Promise<boolean> {
   return (await commandOf(pid)).length > 0 && !(await isServer(pid, cluster))
 }
 
-async function isServer(pid: number, cluster: Cluster): Promise<boolean> {
+async function isServer(pid: number, cluster: Pick<Cluster, 'folder'>): Promise<boolean> {
   const command = await commandOf(pid)
   const folder = command[command.indexOf('-D') + 1]
   if (!command[0]?.endsWith('postgres') || !folder) return false

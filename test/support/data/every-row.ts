@@ -40,6 +40,8 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
   'migrate verify': { only: 'here' },
   'migrate down': { args: () => ['-n'], only: 'here' },
   'migrate check': { only: 'here' },
+  'database upgrade': { elsewhere: 'needs an embedded database: test/db/upgrade/database-upgrade.test.ts' },
+  'database status': { elsewhere: 'needs an embedded database: test/db/upgrade/database-upgrade.test.ts' },
 
   'users list': { args: ({ name }) => ['--search', name], who: 'admin' },
   'users get': { args: ({ name }) => [name], who: 'admin' },

@@ -1,0 +1,70 @@
+/** Archives whose embedded PostgreSQL is of an older major version. */
+import { createHash } from 'node:crypto'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { loadPackage, packageName } from '../../../src/db/embedded/binaries.ts'
+import { type EmbeddedAddress, type EmbeddedPostgres, joinEmbedded } from '../../../src/db/embedded/embedded.ts'
+import { openLog } from '../../../src/log/log.ts'
+import { run } from '../processes/run.ts'
+
+export const oldMajor = 17
+/** what `--old-binaries` takes */
+export const oldBinaries = fileURLToPath(new URL('../../../node_modules/postgres-17', import.meta.url))
+
+/** Returns why the old PostgreSQL cannot run on this machine; null if it can. */
+export const missingOldPostgres = (): string | null =>
+  existsSync(join(oldBinaries, 'node_modules', packageName)) ? null : ' (skipped: there is no PostgreSQL 17 for this platform)'
+
+/** Starts or joins the old PostgreSQL of a data folder; creates the database if there is none. */
+export async function joinOld(dataDir: string): Promise<EmbeddedPostgres> {
+  const postgres = await loadPackage(join(oldBinaries, 'node_modules', packageName))
+  return joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }), postgres })
+}
+
+/** The variables with which `dms` uses a PostgreSQL that it would not start by itself. */
+export const databaseEnvironment = ({ connection, ownerConnection }: EmbeddedPostgres): Record<string, string> => ({
+  DATABASE_URL: urlOf(connection),
+  DATABASE_MIGRATION_URL: urlOf(ownerConnection),
+})
+
+const urlOf = ({ host, port, user, database }: EmbeddedAddress): string =>
+  `postgresql://${user}@/${database}?host=${encodeURIComponent(host)}&port=${port}`
+
+/** Creates an archive with an admin and texts that were read and indexed. Returns the list of the documents as JSON. */
+export async function createOldArchive(dataDir: string, options: { documents: number }): Promise<{ documents: string }> {
+  mkdirSync(dataDir)
+  chmodSync(dataDir, 0o711)
+  const old = await joinOld(dataDir)
+  try {
+    const dms = async (...args: readonly string[]): Promise<string> => {
+      const env = { ...databaseEnvironment(old), DMS_DATA_DIR: dataDir, DMS_LOG_LEVEL: 'error' }
+      const { code, stdout, stderr } = await run(args, { env, input: 'a password for the admin', timeout: 3_600_000 })
+      if (code !== 0) throw new Error(`dms ${args.join(' ')} ended with ${code}: ${stderr}`)
+      return stdout
+    }
+    const scans = join(dataDir, 'scans')
+    mkdirSync(scans)
+    for (let made = 0; made < options.documents; made++) writeFileSync(join(scans, `${made}.txt`), `harbour number ${made}\n`)
+    await dms('migrate', '-q')
+    await dms('users', 'add', '--username', 'admin', '--email', 'admin@example.org', '--role', 'admin', '--password-stdin')
+    await dms('labels', 'create', 'invoices')
+    await dms('documents', 'upload', '-r', scans, '-q')
+    await dms('worker', '--once', '-q')
+    return { documents: await dms('documents', 'list', '--all', '-o', 'json') }
+  } finally {
+    await old.release()
+  }
+}
+
+/** Returns a checksum of names, modes and bytes of all files below a folder. */
+export function checksumOf(folder: string): string {
+  const hash = createHash('sha256')
+  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()) {
+    const path = join(folder, name)
+    const stats = statSync(path)
+    hash.update(`${name}\0${stats.mode}\0`)
+    if (stats.isFile()) hash.update(readFileSync(path))
+  }
+  return hash.digest('hex')
+}

@@ -1,4 +1,4 @@
-/** F40: `dms database upgrade` is killed in each of its phases, and before and after each rename of its exchange. */
+/** F39: `dms database upgrade` is killed in each of its phases, and before and after each rename of its exchange. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -19,7 +19,7 @@ interface Point {
 }
 
 export const killedUpgrades: Fault = {
-  id: 'F40',
+  id: 'F39',
   name: 'kill -9 of dms database upgrade, in each phase and at each rename',
   isLong: true,
   missing: needs(missingOldPostgres, needsProgram('strace')),
@@ -85,11 +85,11 @@ const atPhase = (phase: string, delayMs: number): Point => ({
   },
 })
 
-/** A rename of the exchange, counted from 1, and what is true once it is made. */
+/** The renames of the exchange, and what is true once each is made. */
 const renames = [
-  { folder: 'postgres', at: 1, isMade: (dataDir: string) => existsSync(join(dataDir, 'postgres-17')) },
-  { folder: 'postgres', at: 2, isMade: (dataDir: string) => stateOf(dataDir) === 'new' },
-  { folder: 'postgres-upgrade', at: 1, isMade: (dataDir: string) => !existsSync(join(dataDir, 'postgres-upgrade')) },
+  { from: 'postgres', isMade: (dataDir: string) => existsSync(join(dataDir, 'postgres-17')) },
+  { from: 'postgres-upgrade/new/postgres', isMade: (dataDir: string) => stateOf(dataDir) === 'new' },
+  { from: 'postgres-upgrade', isMade: (dataDir: string) => !existsSync(join(dataDir, 'postgres-upgrade')) },
 ] as const
 
 const delaySeconds = 3
@@ -98,17 +98,18 @@ const delaySeconds = 3
 const atRename = (number: number, moment: 'before' | 'after'): Point => ({
   name: `${moment} rename ${number}`,
   async kill(dataDir, args) {
-    const { folder, at, isMade } = renames[number - 1]!
+    const { from, isMade } = renames[number - 1]!
     const action = moment === 'before' ? 'error=EIO:signal=SIGKILL' : `delay_exit=${delaySeconds}s`
-    const filter = ['-P', join(dataDir, folder), '-e', 'trace=rename', '-e', `inject=rename:${action}:when=${at}`]
+    const filter = ['-P', join(dataDir, from), '-e', 'trace=rename', '-e', `inject=rename:${action}`]
     const child = start('strace', ['-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', ...filter, process.execPath, executable, ...args])
     child.stderr?.resume()
     const ended = once(child, 'exit')
     if (moment === 'after') {
-      await until(() => existsSync(join(dataDir, 'postgres-upgrade/complete')), 300_000)
-      const pid = Number(readFileSync(join(dataDir, 'postgres-upgrade.lock'), 'utf8').split(' ')[1])
-      await until(() => isMade(dataDir), 60_000)
-      process.kill(pid, 'SIGKILL')
+      // The first two are true only after the exchange has begun; the third is, too, before there is a folder.
+      const lock = join(dataDir, 'postgres-upgrade.lock')
+      await until(() => existsSync(join(dataDir, 'postgres-upgrade/new')) || child.exitCode !== null, 300_000)
+      await until(() => isMade(dataDir) || child.exitCode !== null, 300_000)
+      if (existsSync(lock)) process.kill(Number(readFileSync(lock, 'utf8').split(' ')[1]), 'SIGKILL')
     }
     await ended
   },

@@ -43,7 +43,7 @@ const upgrade = (cli: Cli) =>
     )
 
 async function runUpgrade(cli: Cli, dataDir: string, { oldBinaries, dryRun }: Flags): Promise<void> {
-  const [{ planUpgrade }, { upgradeCluster }, { keptFolder }] = await Promise.all([
+  const [{ planUpgrade }, { removeUpgrade, upgradeCluster }, { keptFolder }] = await Promise.all([
     import('../../src/db/embedded/upgrade/plan.ts'),
     import('../../src/db/embedded/upgrade/upgrade.ts'),
     import('../../src/db/embedded/exchange.ts'),

@@ -145,6 +145,7 @@ test.skipIf(missing)('upgrades all rows, roles and the index; keeps the old clus
   expect(doctor.stdout).toMatch(/^ok\tdatabase\tPostgreSQL 18/m)
   expect(doctor.stdout).toMatch(/^warn\tclusters\t.*postgres-17.*\tdms database upgrade --forget/m)
   expect(checksumOf(join(dataDir, 'postgres-17'))).toBe(checksum)
+  mkdirSync(join(dataDir, 'postgres-upgrade/new'), { recursive: true })
   expect(await dms(dataDir, 'database', 'upgrade')).toMatchObject({ code: 0 })
   expect(await dms(dataDir, 'database', 'upgrade', '--forget', '--no-input')).toMatchObject({ code: 2 })
   expect(namesIn(dataDir)).toEqual(['postgres', 'postgres-17'])

@@ -50,6 +50,8 @@ async function runUpgrade(cli: Cli, dataDir: string, { oldBinaries, dryRun }: Fl
   ])
   const columns = [...columnsOf(['action', 'from', 'to']), ...columnsOf(['tables', 'rows'], { align: 'right' }), ...columnsOf(['kept'])]
   const plan = await planUpgrade(dataDir, oldBinaries)
+  // A killed upgrade may have left its folder.
+  if (!plan && !dryRun) await removeUpgrade(dataDir)
   if (!plan)
     return cli.print({ action: 'none' }, { columns: columnsOf(['action']), sentence: '✓ The database has the version of this dms' })
   const { from, to, databaseBytes, neededBytes, freeBytes } = plan

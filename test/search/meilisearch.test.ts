@@ -14,7 +14,7 @@ import { reindex, status } from '../../src/search/reindex.ts'
 import { startApp, upload } from '../support/app.ts'
 import { insertDocument, searchSuite } from '../support/search-suite.ts'
 import { startLying } from '../support/servers/lying-server.ts'
-import { record, replay } from '../support/servers/meilisearch-exchange.ts'
+import { record, replay } from '../support/servers/search-exchange.ts'
 
 /** A server to test against; without one only what was recorded of one is. */
 const url = process.env.MEILI_URL ?? ''
@@ -79,7 +79,7 @@ test('what is said to a server, and what is made of its answers', async () => {
   const file = join(import.meta.dirname, '..', 'fixtures', 'meilisearch-exchange.json')
   const isRecording = process.env.MEILI_RECORD === '1'
   const apiKey = isRecording ? key : 'a key'
-  const server = isRecording ? await record(url, file) : await replay(file, apiKey)
+  const server = isRecording ? await record(url, file) : await replay(file, `Bearer ${apiKey}`)
   const { app } = await startApp({
     'search.engine': 'meilisearch',
     'search.url': server.url,

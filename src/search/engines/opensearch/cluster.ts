@@ -12,7 +12,7 @@ export interface ClusterOptions {
   readonly password: string
   /** file with certificates of authorities; '' for those of Node */
   readonly caFile: string
-  /** milliseconds per request */
+  /** milliseconds per search */
   readonly timeout: number
   readonly log: Log
 }
@@ -30,9 +30,12 @@ export interface Cluster {
 }
 
 const minMajor = 2
+/** Minimum timeout of requests that write documents or change indexes. They wait for a refresh, or for other nodes. */
+const writeTimeoutMs = 60_000
 /** Delays between attempts of a request that a busy cluster, or one that elects a manager, refuses. */
-const retryDelaysMs = [100, 300, 1000, 2000]
-const retriedStatus = [429, 502, 503, 504]
+const retryDelaysMs = [100, 400, 1000]
+/** 500: a node was lost while it collected the hits of a search. */
+const retriedStatus = [429, 500, 502, 503, 504]
 
 export function openCluster({ urls, username, password, caFile, timeout, log }: ClusterOptions): Cluster {
   const client = new Client({
@@ -61,7 +64,11 @@ export function openCluster({ urls, username, password, caFile, timeout, log }: 
 
   const send = async <T>(method: Method, path: string, body?: object, query?: Query): Promise<T> => {
     const content = body === undefined ? {} : Array.isArray(body) ? { bulkBody: body } : { body: body as Record<string, unknown> }
-    const response = await client.transport.request({ method, path, ...content, ...(query ? { querystring: { ...query } } : {}) })
+    const isRead = method === 'GET' || path.includes('/_search') || path.endsWith('/_count')
+    const response = await client.transport.request(
+      { method, path, ...content, ...(query ? { querystring: { ...query } } : {}) },
+      isRead ? {} : { requestTimeout: Math.max(timeout, writeTimeoutMs) },
+    )
     return response.body as T
   }
 

@@ -78,7 +78,7 @@ async function send(cluster: Cluster, index: string, actions: readonly Action[],
   let left = actions
   for (let attempt = 0; left.length > 0; attempt++) {
     const { errors, items } = await cluster.request<BulkResponse>('POST', `/${index}/_bulk`, left.flat(), query)
-    if (!errors) return
+    if (!errors) break
     const results = items.map((item) => Object.values(item)[0]!)
     if (results.some(({ error }) => error?.type === 'index_not_found_exception')) throw new MissingIndex()
     const busy = left.filter((_, nth) => isBusy(results[nth]!.status))
@@ -96,4 +96,5 @@ async function send(cluster: Cluster, index: string, actions: readonly Action[],
   throw new SearchFailure(`it rejected ${failed.length} of ${actions.length} documents: ${failed.slice(0, maxNamed).join('; ')}${more}`)
 }
 
-const isBusy = (status: number): boolean => status === 429 || status === 503
+/** Whether the cluster is too busy for a document, or has lost the node that would write it. */
+const isBusy = (status: number): boolean => status === 429 || status >= 500

@@ -1,4 +1,4 @@
-/** What was said between us and a real Meilisearch server, written down once and said again, so that tests can do without it. */
+/** What was said between us and a real search server, written down once and said again, so that tests can do without it. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -23,11 +23,11 @@ export interface Standing {
 /** Writes to `file` what is asked of the server at `url`, and what that answers, when the test ends. */
 export async function record(url: string, file: string): Promise<Standing> {
   const all: Exchange[] = []
-  const standing = await listen(async ({ method, path, body, headers }) => {
+  const standing = await listen(async ({ method, path, body, text, headers }) => {
     const response = await fetch(`${url}${path}`, {
       method,
-      headers: { 'content-type': 'application/json', authorization: headers.authorization ?? '' },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      headers: { 'content-type': headers['content-type'] ?? 'application/json', authorization: headers.authorization ?? '' },
+      ...(text === '' ? {} : { body: text }),
     })
     const answer: unknown = JSON.parse((await response.text()) || 'null')
     // Only how a task ended matters: how often it has to be asked for is up to luck.
@@ -39,16 +39,18 @@ export async function record(url: string, file: string): Promise<Standing> {
   return { ...standing, unknown: [], unasked: () => [] }
 }
 
-/** Answers as was recorded; equal questions one after the other as their answers came, the last again and again. What was not recorded, or comes without `apiKey`, is refused. */
-export async function replay(file: string, apiKey: string): Promise<Standing> {
+/** Answers as was recorded; equal questions one after the other as their answers came, the last again and again. What was not recorded, or comes without this authorization, is refused. `variable` stands for what differs from run to run in the questions. */
+export async function replay(file: string, authorization: string, variable: readonly RegExp[] = []): Promise<Standing> {
   const all = JSON.parse(await readFile(file, 'utf8')) as Exchange[]
+  const keyOf = ({ method, path, body }: Pick<Exchange, 'method' | 'path' | 'body'>): string =>
+    variable.reduce((key, pattern) => key.replaceAll(pattern, '…'), `${method} ${path} ${JSON.stringify(body)}`)
   const left = Map.groupBy(all, keyOf)
   const asked = new Set<string>()
   const unknown: string[] = []
   const standing = await listen(async (request) => {
     const key = keyOf({ ...request, body: request.body ?? null })
     const answers = left.get(key)
-    if (!answers || request.headers.authorization !== `Bearer ${apiKey}`) {
+    if (!answers || request.headers.authorization !== authorization) {
       unknown.push(key)
       return { status: 501, answer: { message: 'not recorded', code: 'not_recorded', type: 'internal', link: '' } }
     }
@@ -58,13 +60,23 @@ export async function replay(file: string, apiKey: string): Promise<Standing> {
   return { ...standing, unknown, unasked: () => [...left.keys()].filter((key) => !asked.has(key)) }
 }
 
-const keyOf = ({ method, path, body }: Pick<Exchange, 'method' | 'path' | 'body'>): string => `${method} ${path} ${JSON.stringify(body)}`
-
 interface Asked {
   method: string
   path: string
   body: unknown
+  /** the body as it came */
+  text: string
   headers: IncomingMessage['headers']
+}
+
+/** Lines of JSON are a list. */
+function bodyOf(text: string, headers: IncomingMessage['headers']): unknown {
+  if (text === '') return undefined
+  if (!headers['content-type']?.includes('ndjson')) return JSON.parse(text)
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line): unknown => JSON.parse(line))
 }
 
 async function listen(answer: (asked: Asked) => Promise<{ status: number; answer: unknown }>): Promise<{ url: string }> {
@@ -73,7 +85,7 @@ async function listen(answer: (asked: Asked) => Promise<{ status: number; answer
     for await (const piece of request) pieces.push(piece as Buffer)
     const text = Buffer.concat(pieces).toString()
     const { method = '', url: path = '', headers } = request
-    const { status, answer: said } = await answer({ method, path, body: text === '' ? undefined : JSON.parse(text), headers })
+    const { status, answer: said } = await answer({ method, path, body: bodyOf(text, headers), text, headers })
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(said))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -1,0 +1,197 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { remoteClient } from '../../src/client/remote.ts'
+import type { AppError } from '../../src/errors.ts'
+import { noFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
+import { reindex, status } from '../../src/search/reindex.ts'
+import { verify } from '../../src/search/verify.ts'
+import { startApp, upload } from '../support/app.ts'
+import { startKillable } from '../support/processes/killable.ts'
+import { insertDocument } from '../support/search-suite.ts'
+import { home, openSearchNodes } from '../support/servers/opensearch-server.ts'
+import { tokenFor } from '../support/servers/server.ts'
+
+const timeout = 900_000
+const plainly: Omit<SearchQuery, 'text'> = { fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit: 1000, maxResults: 1000 }
+
+describe.skipIf(home === '')(`OpenSearch under faults${home === '' ? ' (skipped: OPENSEARCH_HOME names no program)' : ''}`, () => {
+  test('killed and frozen: searches are 503 SERVICE_UNAVAILABLE, all else goes on, and everything is found afterwards', {
+    timeout,
+  }, async () => {
+    const [node] = await openSearchNodes()
+    onTestFinished(() => node!.remove())
+    await node!.start()
+    const settings = { 'search.opensearch_urls': node!.url, 'search.opensearch_timeout': '1s', 'search.keep_embedded': false }
+    const { app, ada, dataDir, databaseUrl } = await startApp({ 'search.engine': 'opensearch', ...settings })
+    const server = await startKillable(dataDir, {
+      DATABASE_URL: databaseUrl,
+      DMS_SEARCH_ENGINE: 'opensearch',
+      DMS_SEARCH_KEEP_EMBEDDED: 'false',
+      DMS_OPENSEARCH_URLS: node!.url,
+      DMS_OPENSEARCH_TIMEOUT: '1s',
+      DMS_OCR_ENABLED: 'false',
+    })
+    const token = await tokenFor(app, ada)
+    const client = remoteClient({ base: server.url, token: async () => token })
+    onTestFinished(async () => {
+      await client.close()
+      await server.kill()
+    })
+    const settled = async () => {
+      while ((await status(app).catch(() => ({ waiting: 1 }))).waiting > 0) await sleep(100)
+    }
+    const refused = async () => {
+      const error = await client.search.query('kilo').catch((error: AppError) => error)
+      return error instanceof Error ? [error.status, error.code] : []
+    }
+    const kept: string[] = []
+    const addTo = async (round: string) => {
+      for (let nth = 0; nth < 8; nth++) {
+        const { id } = await upload(client, `${round}-${nth}.txt`, `kilo w${round}x${nth}`)
+        if (nth % 4 === 3) await client.documents.delete(id)
+        else kept.push(id)
+      }
+      expect((await client.documents.page({})).pagination.total).toBe(kept.length)
+    }
+    await addTo('before')
+    await settled()
+    await node!.kill()
+    await addTo('killed')
+    expect(await refused()).toEqual([503, 'SERVICE_UNAVAILABLE'])
+    await node!.start()
+    await settled()
+    node!.freeze()
+    await addTo('frozen')
+    expect(await refused()).toEqual([503, 'SERVICE_UNAVAILABLE'])
+    node!.thaw()
+    await settled()
+    const { hits } = await app.search.search({ ...plainly, text: 'kilo' })
+    expect(hits.map(({ document_id }) => document_id).sort()).toEqual(kept.toSorted())
+    expect(await status(app)).toMatchObject({ documents: kept.length, drift: 0 })
+    expect(await Array.fromAsync(verify(app, { sample: 100 }))).toEqual([])
+  })
+})
+
+const url = process.env.OPENSEARCH_URL ?? ''
+
+describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSEARCH_URL names no server)' : ''}`, () => {
+  async function start(more: Parameters<typeof startApp>[0] = {}) {
+    const index = `test-${crypto.randomUUID()}`
+    onTestFinished(async () => {
+      await fetch(`${url}/${index}-*`, { method: 'DELETE' })
+    })
+    const settings = { 'search.opensearch_urls': url, 'search.opensearch_index': index, 'search.opensearch_refresh_interval': '50ms' }
+    const all = await startApp({ 'search.engine': 'opensearch', ...settings, ...more })
+    const ask = async (method: string, path: string, body?: object) => {
+      const headers = { 'content-type': 'application/json' }
+      const response = await fetch(`${url}${path}`, { method, headers, ...(body ? { body: JSON.stringify(body) } : {}) })
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> }
+    }
+    const indexes = async () => Object.keys((await ask('GET', `/${index}-*`)).body)
+    return { ...all, index, ask, indexes }
+  }
+
+  test('a late write of an older version brings nothing back, neither a text nor a deleted document', async () => {
+    const { app, ada, index, ask } = await start()
+    const id = await insertDocument(app.db, ada.id, { content: 'first' })
+    await app.search.refresh([id])
+    const { body } = await ask('GET', `/${index}/_doc/${id}`)
+    const late = () =>
+      ask('PUT', `/${index}/_doc/${id}?version=${Number(body._version)}&version_type=external&refresh=true`, body._source as object)
+    await app.db.updateTable('documents').set({ content: 'second' }).where('id', '=', id).execute()
+    await app.search.refresh([id])
+    expect((await late()).status).toBe(409)
+    await app.db.deleteFrom('documents').where('id', '=', id).execute()
+    await app.search.refresh([id])
+    expect((await late()).status).toBe(409)
+    expect((await app.search.search({ ...plainly, text: 'first' })).total).toBe(0)
+  })
+
+  test('a reindex moves the alias, removes what killed ones left, keeps the old index if told to, and empties the embedded one', async () => {
+    const { app, ada, index, ask, indexes } = await start({ 'search.keep_embedded': true })
+    const ids = [await insertDocument(app.db, ada.id, { content: 'alpha' }), await insertDocument(app.db, ada.id, { content: 'alpha' })]
+    await app.search.refresh(ids)
+    const entries = async () => (await sql<{ n: number }>`select count(*)::integer as n from search_entries`.execute(app.db)).rows[0]!.n
+    expect(await entries()).toBe(2)
+    await ask('PUT', `/${index}-0123456789abcdef`)
+    await ask('PUT', `/${index}-of-somebody-else`)
+    const [old] = (await indexes()).filter((name) => name.endsWith('0'.repeat(16)))
+    expect(await reindex(app, { keepOld: true })).toMatchObject({ documents: 2, swapped: true, kept: `${index}-old` })
+    expect(await indexes()).not.toContain(`${index}-0123456789abcdef`)
+    expect(await indexes()).toContain(old)
+    expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })
+    expect(await reindex(app)).toMatchObject({ documents: 2, swapped: true })
+    expect(await indexes()).not.toContain(old)
+    expect(await indexes()).toContain(`${index}-of-somebody-else`)
+    expect(await indexes()).toHaveLength(2)
+    expect((await app.search.search({ ...plainly, text: 'alpha' })).total).toBe(2)
+    expect(await status(app)).toMatchObject({ engine: 'opensearch', documents: 2, drift: 0, outdated: 0 })
+    expect(await entries()).toBe(2)
+  })
+
+  test('verify and status tell of entries that are missing, extra or stale', async () => {
+    const { app, ada, index, ask } = await start({ 'search.keep_embedded': false })
+    const ids: string[] = []
+    for (const content of ['alpha beta', 'gamma', 'delta']) ids.push(await insertDocument(app.db, ada.id, { content }))
+    await app.search.refresh(ids)
+    expect(await Array.fromAsync(verify(app, { sample: 10 }))).toEqual([])
+    const { body } = await ask('GET', `/${index}/_doc/${ids[0]}`)
+    const entry = body._source as Record<string, unknown>
+    const version = 'version=9999999999999999&version_type=external&refresh=true'
+    await ask('PUT', `/${index}/_doc/${ids[0]}?${version}`, { ...entry, content: 'alpha zeta', any: 'alpha zeta' })
+    await ask('DELETE', `/${index}/_doc/${ids[1]}?refresh=true`)
+    const other = '01900000-0000-7000-8000-000000000001'
+    await ask('PUT', `/${index}/_doc/${other}?refresh=true`, { ...entry, id: other })
+    const faults = await Array.fromAsync(verify(app, { sample: 10 }))
+    expect(
+      faults
+        .filter(({ problem }) => problem !== 'unfound')
+        .map(({ document_id, problem, left, lacks }) => [document_id, problem, left, lacks])
+        .sort(),
+    ).toEqual(
+      [
+        [ids[0], 'stale', ['zeta'], ['beta']],
+        [ids[1], 'missing', [], []],
+        [other, 'extra', [], []],
+      ].sort(),
+    )
+  })
+
+  test('with keep_embedded = false a reindex empties the embedded index, and nothing writes it', async () => {
+    const { app, asAda, ada, runJobs } = await start({ 'search.keep_embedded': false })
+    await sql`insert into search_words (word) values ('leftover')`.execute(app.db)
+    await upload(asAda, 'a.txt', 'Rechnungen und Verträge für die Wohnung, invoices and receipts')
+    await insertDocument(app.db, ada.id, { content: 'more' })
+    await runJobs()
+    await reindex(app)
+    const counts = await sql<{ n: number }>`
+      select (select count(*) from search_entries)::integer + (select count(*) from search_words)::integer + (select count(*) from search_passages)::integer as n`.execute(
+      app.db,
+    )
+    expect(counts.rows[0]!.n).toBe(0)
+    const typo = await asAda.call<{ results: { highlights: { snippet: string }[] }[] }>('GET', '/api/search?q=recieptz%20and&fuzzy=true')
+    expect(typo.results[0]?.highlights[0]?.snippet).toContain('<mark>receipts</mark>')
+    expect((await asAda.call<{ suggestions: { text: string }[] }>('GET', '/api/search/suggest?q=invo')).suggestions[0]?.text).toBe(
+      'invoices',
+    )
+  })
+
+  test('more results than a window of OpenSearch has are read from a point in time', async () => {
+    const { app, ada, index, ask } = await start()
+    const id = await insertDocument(app.db, ada.id, { content: 'alpha' })
+    await app.search.refresh([id])
+    const { body } = await ask('GET', `/${index}/_doc/${id}`)
+    const source = { ...(body._source as object), any: 'alpha' }
+    const ids = Array.from({ length: 10_050 }, (_, nth) => `01900000-0000-7000-8000-${String(nth).padStart(12, '0')}`)
+    const lines = ids.flatMap((id) => [{ index: { _id: id } }, { ...source, id }].map((line) => `${JSON.stringify(line)}\n`))
+    await fetch(`${url}/${index}/_bulk?refresh=true`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-ndjson' },
+      body: lines.join(''),
+    })
+    const answer = await app.search.search({ ...plainly, text: 'alpha', maxResults: 20_000, offset: 10_040, limit: 20 })
+    expect([answer.total, answer.isCapped, answer.facets.mime_types]).toEqual([10_051, false, { 'text/plain': 10_051 }])
+    expect((await app.search.search({ ...plainly, text: 'alpha', maxResults: 10_020 })).isCapped).toBe(true)
+  })
+})

@@ -1,0 +1,120 @@
+/** Real OpenSearch nodes of a test's own, which can be killed and started again on their data. */
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { environment } from '../../../src/config/environment.ts'
+import { bareEnvironment } from '../processes/run.ts'
+import { freePort } from './free-port.ts'
+
+/** Folder of the program; empty where OPENSEARCH_HOME names none. */
+export const home = environment().OPENSEARCH_HOME ?? ''
+/** OpenSearch refuses to run as root: nobody runs it then. */
+export const account = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+
+const startTimeoutMs = 300_000
+
+export interface OpenSearchNode {
+  readonly url: string
+  /** Starts it (again) on its data; resolves once its cluster has a manager. */
+  start(): Promise<void>
+  /** As a power cut does it, as far as processes go. */
+  kill(): Promise<void>
+  freeze(): void
+  thaw(): void
+  /** Asks it past dms; throws with its answer where it refuses. */
+  ask<T>(method: string, path: string, body?: unknown): Promise<T>
+  /** Kills it, and removes its data. */
+  remove(): Promise<void>
+}
+
+/** Nodes of one cluster, not started yet. */
+export async function openSearchNodes(count = 1, program = home, heap = '384m'): Promise<OpenSearchNode[]> {
+  const ports = await Promise.all(Array.from({ length: count }, async () => [await freePort(), await freePort()] as const))
+  const names = ports.map((_, nth) => `node-${nth}`)
+  const seeds = ports.map(([, transport]) => `127.0.0.1:${transport}`)
+  return Promise.all(
+    ports.map(([http, transport], nth) =>
+      node(program, heap, {
+        'node.name': names[nth]!,
+        'http.port': String(http),
+        'transport.port': String(transport),
+        ...(count === 1
+          ? { 'discovery.type': 'single-node' }
+          : { 'discovery.seed_hosts': seeds.join(','), 'cluster.initial_cluster_manager_nodes': names.join(',') }),
+      }),
+    ),
+  )
+}
+
+async function node(program: string, heap: string, settings: Record<string, string>): Promise<OpenSearchNode> {
+  // The folder of a test is private to root.
+  const folder = await mkdtemp(join(account.uid === undefined ? tmpdir() : '/tmp', 'dms-opensearch-'))
+  if (account.uid !== undefined) chownSync(folder, account.uid, account.gid)
+  const url = `http://127.0.0.1:${settings['http.port']}`
+  let running: { pid: number; exit: Promise<unknown> } | null = null
+
+  const signal = (name: NodeJS.Signals) => running && process.kill(running.pid, name)
+  const ask = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
+    const headers = { 'content-type': 'application/json' }
+    const response = await fetch(`${url}${path}`, { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) })
+    if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
+    return (await response.json()) as T
+  }
+  const kill = async () => {
+    signal('SIGCONT')
+    signal('SIGKILL')
+    await running?.exit
+    running = null
+  }
+
+  return {
+    url,
+    async start() {
+      const all = {
+        ...settings,
+        'path.data': join(folder, 'data'),
+        'path.logs': join(folder, 'logs'),
+        'cluster.routing.allocation.disk.threshold_enabled': 'false',
+        'indices.recovery.max_bytes_per_sec': '-1',
+      }
+      // The script becomes the Java process.
+      const child = spawn(
+        join(program, 'bin', 'opensearch'),
+        Object.entries(all).map(([name, value]) => `-E${name}=${value}`),
+        {
+          env: bareEnvironment({ OPENSEARCH_JAVA_OPTS: `-Xms${heap} -Xmx${heap}`, HOME: folder, ...javaHome() }),
+          cwd: folder,
+          stdio: 'ignore',
+          ...account,
+        },
+      )
+      const exit = once(child, 'exit')
+      running = { pid: child.pid ?? 0, exit }
+      const until = performance.now() + startTimeoutMs
+      while (!(await ask('GET', '/_cluster/health?timeout=1s').catch(() => null))) {
+        if (child.exitCode !== null || performance.now() > until) throw new Error(`OpenSearch did not come up; see ${folder}/logs`)
+        await sleep(200)
+      }
+    },
+    kill,
+    freeze: () => void signal('SIGSTOP'),
+    thaw: () => void signal('SIGCONT'),
+    ask,
+    async remove() {
+      await kill()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** OpenSearch does not look for a program `java`. */
+function javaHome(): Record<string, string> {
+  const { OPENSEARCH_JAVA_HOME, JAVA_HOME } = environment()
+  const { stderr } = spawnSync('java', ['-XshowSettings:properties', '-version'], { encoding: 'utf8' })
+  const found = OPENSEARCH_JAVA_HOME ?? JAVA_HOME ?? /java\.home = (.*)/.exec(stderr ?? '')?.[1]
+  return found ? { OPENSEARCH_JAVA_HOME: found } : {}
+}

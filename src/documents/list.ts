@@ -128,7 +128,8 @@ function applyFilter(db: Db, actor: Actor, filter: Filter) {
   if (date_to) query = query.where('documents.created_at', '<=', date_to)
   const confidence = lowestConfidence(min_confidence)
   if (confidence !== null) query = query.where(sql<boolean>`documents.ocr_confidence >= ${confidence}::real`)
-  if (warning) query = query.where(sql<boolean>`documents.warnings @> ${JSON.stringify([{ code: warning }])}::jsonb`)
+  if (warning)
+    query = query.where(sql<boolean>`documents.warnings <> '[]' and documents.warnings @> ${JSON.stringify([{ code: warning }])}::jsonb`)
   if (document_date_from) query = query.where('documents.document_date', '>=', document_date_from)
   if (document_date_to) query = query.where('documents.document_date', '<=', document_date_to)
   if (owner) {

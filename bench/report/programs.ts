@@ -100,6 +100,14 @@ export const programs: readonly Program[] = [
     note: 'From the begin of the transaction in another process until a client has the message.',
   },
   {
+    name: 'fleet',
+    title: 'Several workers and servers',
+    whole: ['--rounds', '3'],
+    short: ['--scans', '3', '--seconds', '2', '--rounds', '1'],
+    packages: ['wrk'],
+    note: 'Workers with one slot read scans; servers answer `GET /api/documents/{id}`. By processor time means: a process uses one core, and PostgreSQL the rest.',
+  },
+  {
     name: 'cli',
     title: 'Commands',
     whole: [],

@@ -1,14 +1,17 @@
 /** Two servers behind a round robin proxy and three workers, all processes of their own, on one database and one document store. */
-import { randomUUID } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
+import { openApp } from '../../src/open-app.ts'
+import { buildServer } from '../../src/server/http/assemble.ts'
 import { startApp } from '../support/app.ts'
 import { openWebSocket } from '../support/processes/live.ts'
 import { startProcess, startServe } from '../support/processes/service.ts'
+import { openBrowser, startProvider } from '../support/servers/oidc.ts'
 import { openRoundRobin } from '../support/servers/round-robin.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
@@ -145,6 +148,23 @@ test('three workers that start at once run each task of the schedule once, and e
   const done = said.filter(({ msg, kind }) => msg === 'job done' && (kind === 'ocr' || kind === 'extract'))
   expect(new Set(done.map(({ document_id }) => document_id)).size).toBe(20)
   expect(done).toHaveLength(20)
+})
+
+test('a sign-in by OIDC that begins at one server ends at the other, and its code is exchanged once', async () => {
+  const provider = await startProvider([{ sub: 'zoe', preferred_username: 'zoe', email: 'zoe@example.com', email_verified: true }])
+  const { app } = await startApp({ ...provider.settings, 'auth.jwt_secret': environment.JWT_SECRET })
+  const other = await openApp(app.config, app.log, { migrate: 'never' })
+  onTestFinished(() => other.close())
+  const [first, second] = [buildServer(app), buildServer(other)]
+  const verifier = randomBytes(32).toString('base64url')
+  const challenge = createHash('sha256').update(verifier).digest('base64url')
+  const browser = openBrowser(async (request) => (request.url.includes('/callback') ? second : first).request(request))
+  const { url } = await browser.go(`/api/auth/oidc/login?shell_port=4711&shell_challenge=${challenge}`, ({ port }) => port === '4711')
+  const body = JSON.stringify({ code: url.searchParams.get('code'), verifier })
+  const exchange = (server: typeof first) =>
+    server.request('/api/auth/oidc/exchange', { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+  const answers = await Promise.all([exchange(first), exchange(second), exchange(first), exchange(second)])
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401])
 })
 
 test('78: a server with another JWT secret does not start beside one that runs, and starts alone', { timeout: 60_000 }, async () => {

@@ -1,9 +1,12 @@
-/** What `bench/ocr.ts` compares: each reads the same scanned pages and says what they say. */
+/** What `bench/ocr.ts` and `bench/pdfa.ts` compare: each reads the same scanned pages and says what they say. */
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { promisify } from 'node:util'
+import { toRow } from '../src/documents/extraction/page-words.ts'
 import { openReader } from '../src/extract/process/reader-pool.ts'
 import { openLog } from '../src/log/log.ts'
 import type { InstalledOcr } from '../src/ports/ocr-engine.ts'
@@ -29,6 +32,9 @@ export interface Reading {
   /** the same by the processor time of one core, which a busy machine changes little; NaN where there is no /proc */
   readonly pagesPerCpuMinute: number
 }
+
+const time = '2026-01-02T03:04:05Z'
+const info = { title: 'scan', author: null, created: time, modified: time, language: 'en', producer: 'dms', sha256: '0'.repeat(64) }
 
 export type Program = (stack: Stack) => Promise<Reading>
 
@@ -56,9 +62,9 @@ export async function layDown(scans: readonly Scan[], name: string, folder: stri
   return { dpi: scans[0]!.dpi, truths: scans.map(({ truth }) => truth), pdf, jpegs }
 }
 
-/** Our reader with all its slots. Its processes are warm, as they are in a server that is running. */
+/** Our reader with all its slots. Its processes are warm, as they are in a server that is running. `onPdfa` gets a searchable PDF/A of the pages. */
 export const ours =
-  (setup: InstalledOcr, folder: string): Program =>
+  (setup: InstalledOcr, folder: string, onPdfa?: (bytes: Buffer) => void): Program =>
   async ({ pdf, truths }) => {
     const minute = 60_000
     const limits = { outlineTimeoutMs: minute, pageTimeoutMs: minute, thumbnailTimeoutMs: minute, maxPages: 500, maxPixels: 60e6, dpi: 200 }
@@ -70,7 +76,12 @@ export const ours =
       return await timed(truths.length, async () => {
         const { pages } = await reader.outline(file)
         if (!pages.every(({ needsOcr }) => needsOcr)) throw new Error('a scanned page is taken for text')
-        return inParallel(reader.slots, truths.length, async (index) => (await reader.page(file, index + 1, 'eng')).text)
+        const read = await inParallel(reader.slots, truths.length, (index) => reader.page(file, index + 1, 'eng'))
+        if (onPdfa) {
+          const texts = read.map(({ words, angle }, index) => ({ page: index + 1, angle, words: words.map(toRow) }))
+          onPdfa(await reader.pdfa(file, Readable.from(texts), info, buffer))
+        }
+        return read.map(({ text }) => text)
       })
     } finally {
       await reader.close()
@@ -108,8 +119,8 @@ async function timed(pages: number, work: () => Promise<readonly string[]>): Pro
   return { texts, pagesPerMinute: pages / minutes, pagesPerCpuMinute: pages / cpuMinutes }
 }
 
-async function inParallel(slots: number, count: number, work: (index: number) => Promise<string>): Promise<string[]> {
-  const results: string[] = []
+async function inParallel<T>(slots: number, count: number, work: (index: number) => Promise<T>): Promise<T[]> {
+  const results: T[] = []
   let next = 0
   const lane = async () => {
     for (let index = next++; index < count; index = next++) results[index] = await work(index)

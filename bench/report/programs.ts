@@ -78,6 +78,14 @@ export const programs: readonly Program[] = [
     note: 'PDFs that the program makes. A warm reader process, and a process of `pdftotext` for each file.',
   },
   {
+    name: 'pdfa',
+    title: 'Searchable PDF/A',
+    whole: [],
+    short: ['--pages', '4', '--rounds', '1'],
+    packages: ['tesseract-ocr', 'ocrmypdf'],
+    note: 'Dense A4 scans, OCR included. `best_int` are the models that npm brings, `fast` those of Debian, which `ocrmypdf` uses.',
+  },
+  {
     name: 'sync',
     title: 'Sync from WebDAV',
     whole: [],

@@ -67,11 +67,11 @@ export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: S
     ? [...parsed.warnings, `the query has no word${isListing ? ' apart from its filters' : ': no document matches'}`]
     : parsed.warnings
   const isExact = fuzzy !== undefined || Object.keys(options.filters).length > 0 || warnings.length > 0
-  const words = isExact ? null : plainWords(parsed)
   return find(app, actor, options, { ...parsed, warnings }, async (options) => {
     if (isListing) return app.search.advanced({ ...options, ...noConditions })
     const answer = await app.search.search({ ...options, text: parsed.text, fuzzy: fuzzy ?? false })
-    return (answer.total === 0 && words && (await searchRelaxed(app, words, options))) || answer
+    const words = answer.total > 0 || isExact ? null : plainWords(parsed)
+    return (words && (await searchRelaxed(app, words, options))) ?? answer
   })
 }
 

@@ -32,6 +32,7 @@ test('three words that no document has together: typos first, then documents wit
   expect(await find('harbour brigantine hamburg', { page: 2, per_page: 1 })).toMatchObject({ titles: [expect.any(String)], total: 2 })
   expect((await find('harbour brigantine dues bremen kiel hamburg')).titles).toEqual([])
   expect((await find('harbour brigantine dues bremen kiel')).titles).toEqual(['Fee'])
+  expect((await find('harbour dues of the brigantine in bremen hamburg')).titles).toEqual(['Fee'])
   expect((await find('of the harbour brigantine left dues kiel bremen menu')).titles).toEqual([])
   expect((await asBob.search.query('hamburg harbour brigantine')).total).toBe(0)
 })

@@ -1,6 +1,7 @@
 /** Checks whether tables, stored files and index agree, and repairs what can be rebuilt. */
 import type { App } from '../app.ts'
 import { withLock } from '../db/lock.ts'
+import { otherKind } from '../files/used-stores.ts'
 import type { Check, CheckResult, CheckScope } from './check-result.ts'
 import { checksums, files, orphans } from './stored-files.ts'
 import { index, links, queue, references, status } from './tables.ts'
@@ -35,9 +36,19 @@ export function check(
     for (const name of only) {
       for await (const { repair, address, ...result } of checks[name](app, scope)) {
         scope.signal.throwIfAborted()
-        const path = address === undefined ? {} : { path: app.files.describeLocation(address) }
+        const path = address === undefined ? {} : { path: await locate(app, address) }
         onFinding({ check: name, ...result, ...path, repaired: canRepair && repair ? await repair() : null })
       }
     }
   })
+}
+
+/** Returns the location of a file in the store that has it, or in the primary store. */
+async function locate({ files, stores }: App, address: string): Promise<string> {
+  for (const kind of [stores.primary, otherKind[stores.primary]]) {
+    const store = await stores.open(kind).catch(() => null)
+    const size = await store?.size(address).catch(() => null)
+    if (store && typeof size === 'number') return store.describeLocation(address)
+  }
+  return files.describeLocation(address)
 }

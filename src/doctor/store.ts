@@ -11,9 +11,11 @@ import { autoLanguage, type OcrSetup } from '../ports/ocr-engine.ts'
 import { converterCheck } from './converters.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
+import { secondaryStoreCheck } from './stores.ts'
 
 export const storeChecks = (installation: LazyInstallation): Check[] => [
   { id: 'storage', about: 'document store: mounted, of this database, writable', run: () => checkStorage(installation) },
+  secondaryStoreCheck(installation),
   { id: 'ocr', about: 'OCR engine, its languages, a test page', run: () => checkOcr(installation) },
   converterCheck(installation),
 ]

@@ -35,19 +35,22 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
   const smallKey = (address: string) => `${prefix}files/${checkAddress(address)}`
   const pointerKey = (address: string) => `${prefix}large/${checkAddress(address)}`
   const dataKey = (id: string) => `${prefix}data/${id}`
-  /** ids of data by address; addresses are never used again */
+  /** ids of data by address, as this process last saw them */
   const pointers = new LRUCache<string, string>({ max: maxCachedPointers })
 
   const readPointer = async (address: string): Promise<string | null> => {
-    const cached = pointers.get(address)
-    if (cached !== undefined) return cached
     const id = await bucket.readText(pointerKey(address))
-    if (id !== null) pointers.set(address, id)
+    if (id === null) pointers.delete(address)
+    else pointers.set(address, id)
     return id
   }
   /** Returns the answer for the object of a file; null for a missing one. */
   const ask = async <T>(address: string, question: (key: string) => Promise<T | null>): Promise<T | null> => {
-    const small = pointers.has(address) ? null : await question(smallKey(address))
+    const cached = pointers.get(address)
+    const answer = cached === undefined ? null : await question(dataKey(cached))
+    if (answer !== null) return answer
+    // A migration to another store and back has given the address other data.
+    const small = await question(smallKey(address))
     if (small !== null) return small
     const id = await readPointer(address)
     return id === null ? null : question(dataKey(id))

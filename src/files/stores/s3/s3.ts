@@ -135,7 +135,10 @@ function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'di
     async commit() {
       if (state === 'staged') state = 'committed'
     },
-    confirm: () => release(false),
+    // Without commit() another file has the same bytes, and discard() removes this one.
+    async confirm() {
+      if (state === 'committed') await release(false)
+    },
     async discard() {
       if (state !== 'staged') return release(true)
       const isRemoved = await objects.remove(file.address).then(

@@ -1,6 +1,13 @@
 /** Recognized words. */
 import type { OcrText, OcrWord } from '../ports/ocr-engine.ts'
 
+/** Tesseract divides Chinese and Japanese, which have no spaces, into parts of any length. */
+const spacelessBetween = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]\0[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]/u
+
+/** Returns what stands between two words of a line. */
+const separator = (last: OcrWord, word: OcrWord): '' | ' ' =>
+  spacelessBetween.test(`${[...last.text].at(-1)}\0${[...word.text][0]}`) ? '' : ' '
+
 /** Joins words to lines and separates paragraphs by an empty line. Weighs their confidence by letters. */
 export function joinWords(words: readonly OcrWord[]): OcrText {
   let text = ''
@@ -8,7 +15,7 @@ export function joinWords(words: readonly OcrWord[]): OcrText {
   let confidence = 0
   let last: OcrWord | undefined
   for (const word of words) {
-    if (last) text += word.line === last.line ? ' ' : word.paragraph === last.paragraph ? '\n' : '\n\n'
+    if (last) text += word.line === last.line ? separator(last, word) : word.paragraph === last.paragraph ? '\n' : '\n\n'
     text += word.text
     last = word
     const length = [...word.text].length

@@ -60,13 +60,14 @@ describe('words', () => {
   })
 })
 
-/** A font of squares, in which only letters have characters. */
-function squares(characters: string, mapped: string): Record<number, string> {
-  const codes = [...characters].map((character) => character.charCodeAt(0))
-  const pairs = [...mapped].map((character) => character.charCodeAt(0).toString(16).padStart(2, '0'))
+/** A font of squares, in which only letters have characters: themselves, or `character` says which. */
+function squares(characters: string, mapped: string, character = (letter: string) => letter): Record<number, string> {
+  const codes = [...characters].map((letter) => letter.charCodeAt(0))
+  const hex = (letter: string, digits: number) => letter.charCodeAt(0).toString(16).padStart(digits, '0')
+  const pairs = [...mapped].map((letter) => `<${hex(letter, 2)}> <${hex(character(letter), 4)}>`)
   const cmap = `/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def
 1 begincodespacerange <00> <ff> endcodespacerange
-${pairs.length} beginbfchar ${pairs.map((code) => `<${code}> <00${code}>`).join('\n')} endbfchar endcmap end end`
+${pairs.length} beginbfchar ${pairs.join('\n')} endbfchar endcmap end end`
   const names = codes.map((code) => `${code} /glyph.${code}`)
   return {
     900: `<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1000 1000] /FontMatrix [0.001 0 0 0.001 0 0] /CharProcs << ${codes.map((code) => `/glyph.${code} ${code === 32 ? 902 : 901} 0 R`).join(' ')} >> /Encoding << /Type /Encoding /Differences [${names.join(' ')}] >> /FirstChar 0 /LastChar 255 /Widths [${Array(256).fill(600).join(' ')}] /Resources << >> /ToUnicode 903 0 R >>`,
@@ -96,6 +97,14 @@ describe('glyphs without characters', () => {
     const [found] = await pagesOf(pdf(page('1 euro 1')))
     expect(found).toMatchObject({ needsOcr: false, text: expect.stringMatching(/is • euro •$/) })
   })
+})
+
+test('Chinese that is set with spaces is read without them', async () => {
+  const chinese = (letter: string) =>
+    letter === ' ' ? ' ' : '\u5173\u4e8e\u7ea2\u519b\u4f5c\u6218\u539f\u5219'[letter.charCodeAt(0) - 97]!
+  const page = { draw: 'BT /F2 10 Tf 20 700 Td (a b c d e f) Tj 0 -20 Td (ab cd gh) Tj ET\n' }
+  const [found] = await pagesOf(pdf({ pages: [page], fonts: '/F2 900 0 R', objects: squares('abcdefgh ', 'abcdefgh ', chinese) }))
+  expect(found?.text.split('\n')).toEqual(['\u5173\u4e8e\u7ea2\u519b\u4f5c\u6218', '\u5173\u4e8e \u7ea2\u519b \u539f\u5219'])
 })
 
 const appearance = (words: string): string =>

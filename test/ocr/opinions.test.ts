@@ -72,6 +72,13 @@ test('an uncertain word is replaced by a more certain one in its place, a certai
   expect(mergeWords(first, second).text).toBe('Total amount due')
 })
 
+test('parts of Chinese and Japanese lines are joined, other words are separated', () => {
+  const parts = ['\u5173\u4e8e', '\u7ea2', '\u519b', '\u3002', 'PDF', '\u306f', '\ud55c\uad6d', '\uc5b4']
+  expect(joinWords(parts.map((part, i) => word(part, 0.9, i * 100))).text).toBe(
+    '\u5173\u4e8e\u7ea2\u519b\u3002 PDF \u306f \ud55c\uad6d \uc5b4',
+  )
+})
+
 test('two words that one pass took for one', () => {
   const first = joinWords([word('grandtotal', 0.4, 0), word('12.00', 0.9, 200)])
   const second = joinWords([word('grand', 0.8, 0), word('total', 0.9, 52), word('12.00', 0.7, 200)])

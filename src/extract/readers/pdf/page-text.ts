@@ -43,6 +43,9 @@ const symbolFonts =
 const symbol = '•'
 /** Maximum number of different symbols without a character on a page. */
 export const maxSymbols = 2
+const ideograph = '[\\p{scx=Han}\\p{scx=Hiragana}\\p{scx=Katakana}]'
+/** Spaced text of Chinese and Japanese: at least three characters that stand alone. */
+const spacedIdeographs = new RegExp(`(?<!${ideograph})${ideograph}(?: ${ideograph}){2,}(?!${ideograph})`, 'gu')
 const ligatures = /[\ufb00-\ufdff\ufe70-\ufefc]/g
 
 /** Returns the text of a page in the order of its content, right-to-left text in logical order. */
@@ -61,6 +64,7 @@ export function readPageText(pdfium: PdfiumModule, page: number): PageText {
       // Hyphen at a line end: older versions of PDFium write this, newer ones U+FFFE.
       .replaceAll('\u0002', softLineEnd)
       .replace(ligatures, (letter) => letter.normalize('NFKC'))
+      .replace(spacedIdeographs, (characters) => characters.replaceAll(' ', ''))
     // Few glyphs that always stand alone are bullets and symbols, not letters or digits.
     const isMissingSymbols = isMapped && gaps.codes.size <= maxSymbols && !/\S\ufffd|\ufffd\S/.test(plain)
     return { text: isMissingSymbols ? plain.replaceAll(gap, symbol) : plain, isMapped, unmapped: isMissingSymbols ? new Map() : gaps.codes }

@@ -95,7 +95,7 @@ export const fileOptions = ({ config }: App) => ({
   headers: fileHeaders,
   ids,
   produces: ['*/*'],
-  errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'] as const,
+  errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE', 'STORAGE_UNAVAILABLE'] as const,
 })
 
 export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] => [
@@ -157,6 +157,7 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
       ids,
       query: ThumbnailQuery,
       produces: ['image/webp', 'image/jpeg'],
+      errors: ['STORAGE_UNAVAILABLE'],
     },
     sendThumbnail(app),
   ),

@@ -37,7 +37,7 @@ const fileOptions = {
   body: Password,
   acceptsForm: true,
   produces: ['*/*'],
-  errors: [...linkErrors, ...passwordErrors, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE'],
+  errors: [...linkErrors, ...passwordErrors, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE', 'STORAGE_UNAVAILABLE'],
 } as const
 
 export const routes = (app: App): Route[] => [

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { App } from '../../src/app.ts'
-import { type Code, codes } from '../../src/errors.ts'
+import { AppError, type Code, codes } from '../../src/errors.ts'
 import type { Route } from '../../src/http/route.ts'
 import { openApp } from '../../src/open-app.ts'
 import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
@@ -28,7 +28,8 @@ type Case = [why: string, code: Code, make: () => Ask | Promise<Ask>]
 const big = 'x'.repeat(70_000)
 const bad = { authorization: 'Bearer guess' }
 /** What the tests below provoke on all routes at once, and what is refused before there is a route (http.test.ts). */
-const isElsewhere = (code: string): boolean => ['RATE_LIMITED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', 'HEADERS_TOO_LARGE'].includes(code)
+const isElsewhere = (code: string): boolean =>
+  ['RATE_LIMITED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', 'STORAGE_UNAVAILABLE', 'HEADERS_TOO_LARGE'].includes(code)
 
 /** The codes that the description has for a route. */
 const codesIn = (paths: Description['paths'], { path, method }: Route): string[] =>
@@ -136,7 +137,8 @@ test('every route answers well, and with each code of its description', async ()
     const cases = [...implied(route, row, world), ...named(route, row, world)]
     for (const [why, code, make] of cases) await expectFailure(await world.send(route, await make(), actor), code, `${name} ${code} ${why}`)
 
-    expect.soft([name, ...Object.keys(row.errors ?? {}).sort()]).toEqual([name, ...[...(route.shape.errors ?? [])].sort()])
+    const namedErrors = (route.shape.errors ?? []).filter((code) => code !== 'STORAGE_UNAVAILABLE')
+    expect.soft([name, ...Object.keys(row.errors ?? {}).sort()]).toEqual([name, ...namedErrors.sort()])
     const others = (given: readonly string[]) => [name, ...new Set(given.filter((code) => !isElsewhere(code)))].sort()
     expect.soft(others(codesIn(paths, route))).toEqual(others(cases.map(([, code]) => code)))
   }
@@ -170,6 +172,25 @@ test('503 SERVICE_UNAVAILABLE on every route that needs the database while it is
   await expectOnAll('SERVICE_UNAVAILABLE', world, app)
   await relay.resume()
   for (const { route, ask } of asks) await expectGoodOr(null, world, route, { ...ask, app })
+})
+
+test('503 STORAGE_UNAVAILABLE on every route that needs the document store while it is out of reach, and on no other', async () => {
+  const world = await startWorld()
+  const fails = () => Promise.reject(new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: 30 }))
+  const files = new Proxy(world.app.files, { get: () => fails })
+  const asks = await Promise.all(world.routes.map(async (route) => ({ route, ask: await goodOf(route, world) })))
+  const refused: string[] = []
+  for (const { route, ask } of asks) {
+    const response = await world.send(route, { ...ask, app: { ...world.app, files } }, usualOf(route, world).actor)
+    if (response.status === 503 && route.path !== '/readyz') {
+      await expectFailure(response, 'STORAGE_UNAVAILABLE', nameOf(route))
+      expect.soft([nameOf(route), response.headers.get('retry-after')]).toEqual([nameOf(route), '30'])
+      refused.push(nameOf(route))
+    }
+  }
+  const { paths } = describeApi(allRoutes(world.app), '', '') as unknown as Description
+  const declared = world.routes.filter((route) => codesIn(paths, route).includes('STORAGE_UNAVAILABLE')).map(nameOf)
+  expect(refused.sort()).toEqual(declared.sort())
 })
 
 test('500 INTERNAL_ERROR on every route where the server itself is broken, telling nothing of how', async () => {

@@ -29,7 +29,7 @@ export const routes = (app: App): Route[] => [
       ids,
       query: PageImageQuery,
       produces: ['image/webp', 'image/jpeg'],
-      errors: ['PAGE_IMAGE_NOT_FOUND'],
+      errors: ['PAGE_IMAGE_NOT_FOUND', 'STORAGE_UNAVAILABLE'],
     },
     async ({ actor, event, param, query }) => {
       const { headers } = event.req

@@ -55,11 +55,11 @@ export const uploadOne = {
   form: { fields: OneForm, file: 'file', many: false },
   answer: UploadAnswer,
   otherAnswers: { 200: UploadAnswer },
-  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED'],
+  errors: ['FORBIDDEN', 'DUPLICATE_RESOURCE', 'IDEMPOTENCY_KEY_REUSED', 'STORAGE_UNAVAILABLE'],
 } as const
 export const uploadMany = {
   ...shared,
   form: { fields: ManyForm, file: 'files', many: true },
   answer: BulkAnswer,
-  errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED'],
+  errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED', 'STORAGE_UNAVAILABLE'],
 } as const

@@ -52,7 +52,7 @@ export const routes = (app: App): Route[] => [
       status: 201,
       answer: StoredAnswer,
       otherAnswers: { 200: StoredAnswer },
-      errors: ['PRECONDITION_FAILED'],
+      errors: ['PRECONDITION_FAILED', 'STORAGE_UNAVAILABLE'],
     },
     replace(app),
   ),

@@ -1,6 +1,6 @@
 /** Client of a remote server, over undici. This is the export of the package. */
 import { Readable } from 'node:stream'
-import { Agent, request as send } from 'undici'
+import { Agent, type Dispatcher, request as send } from 'undici'
 import { type Client, type ClientOptions, createClient } from './client.ts'
 
 export * from './client.ts'
@@ -29,6 +29,8 @@ export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Clie
       body: request.body as never,
       signal: request.signal,
     })
+    const redirected = await followDownload(answer, request, dispatcher)
+    if (redirected) return redirected
     const isEmpty = answer.statusCode === 204 || answer.statusCode === 304
     if (isEmpty) await answer.body.dump()
     // Converts the body: an unread undici body cannot be cancelled, and close() would wait for it.
@@ -39,4 +41,21 @@ export function remoteClient({ ca, intercept, ...options }: RemoteOptions): Clie
   }
   const watched = intercept ? (request: Request) => intercept(request, () => transport(request)) : transport
   return { ...createClient(watched, options), close: () => dispatcher.close() }
+}
+
+/** Follows a redirect of a download to the document store, without the credentials of the request; null for other answers. */
+async function followDownload(
+  { statusCode, headers, body }: Dispatcher.ResponseData,
+  { signal }: Request,
+  dispatcher: Dispatcher,
+): Promise<Response | null> {
+  const { location, 'repr-digest': digest } = headers
+  if ((statusCode !== 302 && statusCode !== 303) || typeof location !== 'string' || typeof digest !== 'string') return null
+  await body.dump()
+  const answer = await send(location, { dispatcher, signal })
+  const { date: _, ...fields } = answer.headers as Record<string, string>
+  return new Response(Readable.toWeb(answer.body) as ReadableStream, {
+    status: answer.statusCode,
+    headers: answer.statusCode === 200 ? { ...fields, 'repr-digest': digest } : fields,
+  })
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import sharp from 'sharp'
+import type { App } from '../app.ts'
 import { markerName, storeFolder } from '../files/store-marker.ts'
 import { findOcr } from '../ocr/languages.ts'
 import { describeMissing, installCommand, listMissing, type MissingLanguage } from '../ocr/missing-languages.ts'
@@ -23,8 +24,10 @@ export const storeChecks = (installation: LazyInstallation): Check[] => [
 async function checkStorage(installation: LazyInstallation): Promise<CheckResult> {
   const { storage } = installation.loaded.config
   if (storage.kind !== 'disk') {
-    await (await installation.app()).files.check()
-    return ok(`${storage.kind}: accepts files`)
+    const app = await installation.app()
+    await app.files.check()
+    await proveWritable(app)
+    return ok(app.stores.locate(storage.kind) ?? storage.kind)
   }
   const path = storeFolder(installation.loaded.config)
   const { db } = await reachDatabase(installation)
@@ -40,14 +43,19 @@ async function checkStorage(installation: LazyInstallation): Promise<CheckResult
       marker === '' ? `${path} has no ${markerName}: is it not mounted?` : `${path} belongs to another database`,
       'mount it, or set storage.path',
     )
-  const { files } = await installation.app()
-  await files.check()
-  // Staging a file proves that the store is writable and that tmp_path is on its file system.
-  const staged = await files.stage(Readable.from([Buffer.from('dms doctor')]), 100)
-  await staged.discard()
+  const app = await installation.app()
+  await app.files.check()
+  // Also proves that tmp_path is on its file system.
+  await proveWritable(app)
   if (storage.tmp_path !== '' && (await stat(storage.tmp_path)).dev !== (await stat(path)).dev)
     return fail(`storage.tmp_path ${storage.tmp_path} is on another file system than ${path}`, 'leave storage.tmp_path empty')
   return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
+}
+
+/** Stages a file and discards it. */
+async function proveWritable({ files }: App): Promise<void> {
+  const staged = await files.stage(Readable.from([Buffer.from('dms doctor')]), 100)
+  await staged.discard()
 }
 
 async function checkOcr(installation: LazyInstallation): Promise<CheckResult> {

@@ -2,7 +2,7 @@ import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { fileHeaders, matchesEtag, sendFile, untrustedContentHeaders } from '../http/files.ts'
+import { fileHeaders, matchesEtag, redirectAnswers, sendFile, untrustedContentHeaders } from '../http/files.ts'
 import {
   booleanText,
   calendarDate,
@@ -95,6 +95,7 @@ export const fileOptions = ({ config }: App) => ({
   headers: fileHeaders,
   ids,
   produces: ['*/*'],
+  otherAnswers: redirectAnswers(302, config.storage.redirect_downloads),
   errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE', 'STORAGE_UNAVAILABLE'] as const,
 })
 

@@ -63,6 +63,9 @@ export async function withAddress<T>(db: Db, sha256: string, use: (address: stri
   }
 }
 
+/** Validity of the URLs that downloads are redirected to. A client has to begin in this time. */
+const presignedSecs = 60
+
 /** Opens the file of a document. Throws FileMissing if it is absent or its size is wrong. */
 export async function openStoredFile(
   app: App,
@@ -78,7 +81,9 @@ export async function openStoredFile(
       if (!(error instanceof FileMissing)) throw error
       return withAddress(app.reads, sha256, (address) => app.files.read(address, range))
     })
-  return { sha256, size, filename, mime_type, modifiedAt: file_replaced_at ?? created_at, open }
+  const presign: StoredFile['presign'] = (headers) => app.files.presign(openedAddress, presignedSecs, headers)
+  const file = { sha256, size, filename, mime_type, modifiedAt: file_replaced_at ?? created_at, open }
+  return app.config.storage.redirect_downloads ? { ...file, presign } : file
 }
 
 /**

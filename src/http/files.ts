@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import { create as contentDisposition } from 'content-disposition'
 import type { H3Event } from 'h3'
+import { z } from 'zod'
 import { AppError } from '../errors.ts'
 
 export interface StoredFile {
@@ -13,6 +14,8 @@ export interface StoredFile {
   /** Time of the upload or replacement of the file. */
   modifiedAt: Date
   open(range?: { start: number; end: number }): Promise<Readable>
+  /** Returns a URL of the document store; null if there is none. Absent: the file is not to be redirected. */
+  presign?(headers: { type: string; disposition: string }): Promise<URL | null>
 }
 
 /** Returns the content type for inline display, or null for types that are not safe in browsers. */
@@ -42,7 +45,11 @@ export const fileHeaders = {
   'If-Modified-Since': 'Last-Modified date of the copy that the client has. Ignored with If-None-Match.',
 } as const
 
-/** Sends a file as an attachment, or inline if its type is safe. Throws PRECONDITION_FAILED or RANGE_NOT_SATISFIABLE. */
+/** Returns the description of redirects to the document store, for `otherAnswers` of a route. */
+export const redirectAnswers = (status: 302 | 303, isEnabled: boolean): Record<number, z.ZodType> =>
+  isEnabled ? { [status]: z.undefined() } : {}
+
+/** Sends a file as an attachment, or inline if its type is safe. A whole attachment may be a redirect to the document store. Throws PRECONDITION_FAILED or RANGE_NOT_SATISFIABLE. */
 export async function sendFile(event: H3Event, file: StoredFile, disposition: 'attachment' | 'inline'): Promise<Response> {
   const etag = `"${file.sha256}"`
   const inlined = disposition === 'inline' ? inlineType(file.mime_type) : null
@@ -65,8 +72,19 @@ export async function sendFile(event: H3Event, file: StoredFile, disposition: 'a
   if (range) headers.set('content-range', `bytes ${range.start}-${range.end}/${file.size}`)
   const status = range ? 206 : 200
   if (event.req.method === 'HEAD') return new Response(null, { status, headers })
+  if (disposition === 'attachment' && !range && !event.context.isLocal) {
+    const [type, shown] = ['content-type', 'content-disposition'].map((name) => headers.get(name) ?? '')
+    const url = await file.presign?.({ type: type ?? '', disposition: shown ?? '' })
+    if (url) return redirectTo(url, event, headers)
+  }
   const bytes = await file.open(range ?? undefined)
   return new Response(Readable.toWeb(bytes) as ReadableStream, { status, headers })
+}
+
+/** Returns a redirect with the checksum of the file, which the document store does not send. After a POST, the client has to GET the URL. */
+function redirectTo(url: URL, event: H3Event, file: Headers): Response {
+  const headers = { location: url.href, 'cache-control': 'private, no-store', 'repr-digest': file.get('repr-digest') ?? '' }
+  return new Response(null, { status: event.req.method === 'POST' ? 303 : 302, headers: { ...headers, 'referrer-policy': 'no-referrer' } })
 }
 
 /** Tells if a list of ETags (`If-None-Match`, `If-Match`) has this one, by weak comparison. */

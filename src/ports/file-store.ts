@@ -43,6 +43,8 @@ export interface FileStore {
   read(address: string, range?: { start: number; end: number }): Promise<Readable>
   /** Returns a local path for programs that need one. It is valid until `release()`, even if the file is removed. Throws FileMissing. */
   openLocal(address: string): Promise<{ path: string; release(): Promise<void> }>
+  /** Returns a URL from which anybody can download the file for `seconds`; null without the file, or if the store has no URLs. */
+  presign(address: string, seconds: number, headers: { type: string; disposition: string }): Promise<URL | null>
   /** Returns the location of a file for administrators: a local path or a URL. */
   describeLocation(address: string): string
   /** Returns the size in bytes; null for a missing file. */

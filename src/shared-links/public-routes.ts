@@ -2,7 +2,7 @@ import type { H3Event, H3EventContext } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import type { AppError } from '../errors.ts'
-import { canShowInline, fileHeaders, sendFile } from '../http/files.ts'
+import { canShowInline, fileHeaders, redirectAnswers, sendFile } from '../http/files.ts'
 import { prefersHtml } from '../http/html.ts'
 import { anyone, type Call, type Route } from '../http/route.ts'
 import { viewOf } from '../http/view.ts'
@@ -32,13 +32,14 @@ export const VerifyAnswer = z.object({ valid: z.boolean() })
 
 const linkErrors = ['SHARED_LINK_NOT_FOUND', 'SHARED_LINK_REVOKED', 'SHARED_LINK_EXPIRED', 'SHARED_LINK_MAX_VIEWS'] as const
 const passwordErrors = ['SHARED_LINK_PASSWORD_REQUIRED', 'SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_RATE_LIMITED'] as const
-const fileOptions = {
+const fileOptions = ({ config }: App) => ({
   headers: fileHeaders,
   body: Password,
   acceptsForm: true,
   produces: ['*/*'],
-  errors: [...linkErrors, ...passwordErrors, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE', 'STORAGE_UNAVAILABLE'],
-} as const
+  errors: [...linkErrors, ...passwordErrors, 'PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE', 'STORAGE_UNAVAILABLE'] as const,
+  otherAnswers: redirectAnswers(303, config.storage.redirect_downloads),
+})
 
 export const routes = (app: App): Route[] => [
   anyone(
@@ -66,10 +67,10 @@ export const routes = (app: App): Route[] => [
       return { valid }
     },
   ),
-  anyone('POST /api/public/shared/:token/download', { summary: 'Download the shared file', ...fileOptions }, send(app, 'attachment')),
+  anyone('POST /api/public/shared/:token/download', { summary: 'Download the shared file', ...fileOptions(app) }, send(app, 'attachment')),
   anyone(
     'POST /api/public/shared/:token/view',
-    { summary: 'Get the shared file, inline if browsers can display its type safely', ...fileOptions },
+    { summary: 'Get the shared file, inline if browsers can display its type safely', ...fileOptions(app) },
     send(app, 'inline'),
   ),
 ]
@@ -94,7 +95,9 @@ function send(app: App, how: 'attachment' | 'inline') {
     const link = await (isPartialRequest(event) ? visit.getResumable(app, param('token'), ip) : visit.getUsable(app, param('token')))
     event.context.documentIds = [link.document_id]
     if (isBrowser(event)) event.context.explain = (failure) => page(failure.status, afterFailure(link, failure))
-    const response = await sendFile(event, await visit.openFile(app, link, { ip, ...body }), how)
+    const { presign, ...file } = await visit.openFile(app, link, { ip, ...body })
+    // The policy of the page lets its form lead to this server only.
+    const response = await sendFile(event, presign && !isBrowser(event) ? { ...file, presign } : file, how)
     response.headers.set('cache-control', 'private, no-store')
     return response
   }

@@ -59,9 +59,19 @@ export const countDownload = (app: App, ip: string): Promise<void> =>
 /** Opens the file. Counts a view before the first byte is sent. Throws SHARED_LINK_PASSWORD_REQUIRED, _INVALID_PASSWORD, _RATE_LIMITED. */
 export async function openFile(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
   await requirePassword(app, link, ip, password)
-  const file = await openStoredFile(app, { ...link, created_at: link.document_created_at })
+  const { presign, ...file } = await openStoredFile(app, { ...link, created_at: link.document_created_at })
+  // The URL can be used again and by others until it expires: not where a password or a number of views limits the link.
+  const isFree = link.password_hash === null && link.max_views === null
   return {
     ...file,
+    ...(presign && isFree
+      ? {
+          async presign(headers) {
+            await spendView(app, link, ip)
+            return presign(headers)
+          },
+        }
+      : {}),
     async open(range) {
       const bytes = await file.open(range)
       try {

@@ -83,12 +83,12 @@ export const routes = (app: App): Route[] => [
 ]
 
 const downloadOptions = (app: App) => {
-  const { errors, ...options } = fileOptions(app)
+  const { errors, otherAnswers, ...options } = fileOptions(app)
   return {
     summary: 'Download the file',
     ...options,
     query: DownloadQuery,
-    otherAnswers: { 202: RenditionAnswer },
+    otherAnswers: { 202: RenditionAnswer, ...otherAnswers },
     errors: ['RENDITION_NOT_FOUND', 'RENDITION_UNAVAILABLE', ...errors] as const,
   }
 }

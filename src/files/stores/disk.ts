@@ -62,6 +62,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       await stat(named(address)).catch(throwMissing(address))
       return { path: named(address), release: async () => {} }
     },
+    presign: async () => null,
     describeLocation: named,
     async size(address) {
       try {

@@ -61,6 +61,8 @@ export function withSecondary(primary: FileStore, openSecondary: SecondaryOpener
     },
     read: (address, range) => find((store) => store.read(address, range)),
     openLocal: (address) => find((store) => store.openLocal(address)),
+    // A file of the secondary may be moved before the URL is used.
+    presign: (address, seconds, headers) => primary.presign(address, seconds, headers),
     describeLocation: (address) => primary.describeLocation(address),
     size: (address) =>
       find(async (store) => (await store.size(address)) ?? throwMissing(address)).catch((error) => {

@@ -50,6 +50,15 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
     },
     read: (address, range) => objects.read(address, range),
     openLocal: (address) => cache.open(checkAddress(address), () => objects.read(address)),
+    async presign(address, seconds, { type, disposition }) {
+      const found = await objects.find(address)
+      const query = {
+        'response-content-type': type,
+        'response-content-disposition': disposition,
+        'response-cache-control': 'private, no-store',
+      }
+      return found && bucket.presign(found.key, seconds, query)
+    },
     describeLocation: (address) => bucket.locate(objects.keyOf(address)),
     size: async (address) => (await objects.find(address))?.size ?? null,
     remove: (address) => objects.remove(address),

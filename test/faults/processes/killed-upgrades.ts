@@ -29,7 +29,7 @@ export const killedUpgrades: Fault = {
 async function run({ place, isShort }: Given): Promise<Told> {
   const problems: string[] = []
   const original = join(place.folder, 'original')
-  const documents = isShort ? 20 : 2000
+  const documents = isShort ? 20 : 300
   const list = (await createOldArchive(original, { documents })).documents
   const checksum = checksumOf(join(original, 'postgres'))
   const expected = await checksumsOfRows(original, true)

@@ -1,0 +1,103 @@
+/**
+ * How long does an upgrade of the embedded PostgreSQL take? An archive on PostgreSQL 17 is filled with made documents (see search-corpus.ts), indexed,
+ * and brought to the PostgreSQL of this dms by `dms database upgrade`.
+ *
+ *   node bench/database-upgrade.ts [--documents 100000] [--folder FOLDER]
+ *
+ * The processor time is that of the command and of both servers. It is the better figure on a machine that does other work.
+ */
+import { spawn } from 'node:child_process'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { availableParallelism, loadavg, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { parseArgs } from 'node:util'
+import { loadConfig } from '../src/config/load.ts'
+import { openLog } from '../src/log/log.ts'
+import { openApp } from '../src/open-app.ts'
+import { reindex } from '../src/search/reindex.ts'
+import { bareEnvironment, executable, run } from '../test/support/processes/run.ts'
+import { checksumOf, databaseEnvironment, joinOld, oldBinaries } from '../test/support/servers/old-archive.ts'
+import { fillDocuments } from './fill-documents.ts'
+import { cpuOf, database } from './processor.ts'
+import { report } from './report/figure.ts'
+import { makeWords } from './search-corpus.ts'
+
+const { values } = parseArgs({
+  options: { documents: { type: 'string', default: '100000' }, folder: { type: 'string', default: tmpdir() } },
+})
+const sampleIntervalMs = 250
+const documents = Number(values.documents)
+const root = await mkdtemp(join(values.folder, 'dms-bench-upgrade-'))
+// The database runs as another user when we are root; that one must get through.
+await chmod(root, 0o711)
+const dataDir = join(root, 'data')
+await mkdir(dataDir, { mode: 0o711 })
+
+interface Upgraded {
+  rows: number
+  tables: number
+  database_bytes: number
+  duration_seconds: number
+}
+
+try {
+  await fillOld()
+  const before = checksumOf(join(dataDir, 'postgres'))
+  const { upgraded, phases, processorSeconds } = await measureUpgrade()
+  const { rows, tables, database_bytes, duration_seconds } = upgraded
+  const isUntouched = checksumOf(join(dataDir, 'postgres-17')) === before
+  const found = await run(['--data-dir', dataDir, 'search', 'verify', '--sample', '100'], { timeout: 600_000 })
+  report({ measure: 'upgrade of the database', unit: 's', value: duration_seconds, better: 'lower' })
+  console.log(
+    `${documents} documents, ${rows} rows in ${tables} tables, ${(database_bytes / 1e6).toFixed(0)} MB: ${duration_seconds} s, ` +
+      `${processorSeconds.toFixed(0)} s of processors; ${phases}; old database ${isUntouched ? 'unchanged' : 'CHANGED'}, ` +
+      `search verify ends with ${found.code}; ${availableParallelism()} cores, load ${loadavg()[0]?.toFixed(1)}`,
+  )
+  if (!isUntouched || found.code !== 0) process.exitCode = 1
+} finally {
+  await rm(root, { recursive: true, force: true, maxRetries: 5 })
+}
+
+/** Fills the old database, with the search index. */
+async function fillOld(): Promise<void> {
+  const old = await joinOld(dataDir)
+  const env = { ...databaseEnvironment(old), DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0' }
+  const app = await openApp(loadConfig({ env }).config, openLog({ level: 'error', format: 'json' }), {
+    migrate: 'always',
+    creates: true,
+    hasStatementTimeout: false,
+  })
+  await fillDocuments(app, documents, makeWords())
+  await reindex(app, {})
+  await app.close()
+  await old.release()
+}
+
+/** Runs the command. Returns its result, the seconds of its phases, and the processor time of all its processes. */
+async function measureUpgrade(): Promise<{ upgraded: Upgraded; phases: string; processorSeconds: number }> {
+  const args = ['--data-dir', dataDir, 'database', 'upgrade', '--old-binaries', oldBinaries, '-o', 'json', '--progress', 'json']
+  const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] })
+  // The servers are no children of the command.
+  const processor = new Map<string, number>()
+  const sample = async (name: string, pids: Promise<number[]>) =>
+    processor.set(name, Math.max(processor.get(name) ?? 0, await cpuOf(await pids.catch(() => []))))
+  const timer = setInterval(() => {
+    void sample('command', Promise.resolve([child.pid ?? 0]))
+    for (const name of ['old', 'new']) void sample(name, database(join(dataDir, 'postgres-upgrade', name)))
+  }, sampleIntervalMs)
+  const starts = new Map<string, number>()
+  child.stderr.setEncoding('utf8').on('data', (lines: string) => {
+    for (const [, phase = ''] of lines.matchAll(/"phase":"(\w+)"/g)) if (!starts.has(phase)) starts.set(phase, performance.now())
+  })
+  const stdout = await text(child.stdout)
+  clearInterval(timer)
+  starts.set('', performance.now())
+  const times = [...starts]
+  const phases = times.slice(0, -1).map(([phase, start], at) => `${phase} ${(((times[at + 1]?.[1] ?? 0) - start) / 1000).toFixed(1)} s`)
+  return {
+    upgraded: JSON.parse(stdout) as Upgraded,
+    phases: phases.join(', '),
+    processorSeconds: [...processor.values()].reduce((sum, used) => sum + used, 0),
+  }
+}

@@ -101,6 +101,13 @@ export const programs: readonly Program[] = [
     note: 'Documents with 2,000 letters of text and a file of 4 kB.',
   },
   {
+    name: 'database-upgrade',
+    title: 'Upgrade of the embedded PostgreSQL',
+    whole: [],
+    short: ['--documents', '3000'],
+    note: 'From 17 to 18, with the search index. Every table is compared by checksums; the old database stays.',
+  },
+  {
     name: 'ws',
     title: 'Events over WebSockets',
     whole: [],

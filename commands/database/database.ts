@@ -7,6 +7,7 @@ import { openCommandLog } from '../../src/cli/remote/local-client.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
 import { acquireFileLock, staleLockMs } from '../../src/cli/runtime/file-lock.ts'
+import type { LoadedConfig } from '../../src/config/load.ts'
 import { NoData } from '../../src/errors.ts'
 
 export const database = (cli: Cli) => group('database', 'Upgrade the embedded PostgreSQL', [upgrade(cli), status(cli)])
@@ -39,10 +40,11 @@ const upgrade = (cli: Cli) =>
     .option('-y, --yes', 'delete without asking')
     .option('-n, --dry-run', 'show what would be done')
     .action((flags: Flags) =>
-      withLock(cli, 'database upgrade', (dataDir) => (flags.forget ? forget(cli, dataDir, flags) : runUpgrade(cli, dataDir, flags))),
+      withLock(cli, 'database upgrade', (loaded) => (flags.forget ? forget(cli, loaded, flags) : runUpgrade(cli, loaded, flags))),
     )
 
-async function runUpgrade(cli: Cli, dataDir: string, { oldBinaries, dryRun }: Flags): Promise<void> {
+async function runUpgrade(cli: Cli, loaded: LoadedConfig, { oldBinaries, dryRun }: Flags): Promise<void> {
+  const dataDir = loaded.config.data_dir
   const [{ planUpgrade }, { removeUpgrade, upgradeCluster }, { keptFolder }] = await Promise.all([
     import('../../src/db/embedded/upgrade/plan.ts'),
     import('../../src/db/embedded/upgrade/upgrade.ts'),
@@ -69,11 +71,10 @@ async function runUpgrade(cli: Cli, dataDir: string, { oldBinaries, dryRun }: Fl
       { columns: [...columnsOf(['action', 'from', 'to']), ...columnsOf(['needed_bytes', 'free_bytes'], { align: 'right' })] },
     )
   const started = performance.now()
-  const config = await cli.localConfig()
   let phase = ''
   let progress = cli.progress('files')
   const { tables, rows, foreignSettings } = await upgradeCluster(dataDir, plan, {
-    log: await openCommandLog(config, cli.options),
+    log: await openCommandLog(loaded, cli.options),
     signal: cli.signal,
     onProgress(next, { done, total, bytes, totalBytes, current }) {
       if (next !== phase) {
@@ -102,7 +103,7 @@ async function runUpgrade(cli: Cli, dataDir: string, { oldBinaries, dryRun }: Fl
   )
 }
 
-async function forget(cli: Cli, dataDir: string, { yes, dryRun }: Flags): Promise<void> {
+async function forget(cli: Cli, { config: { data_dir: dataDir } }: LoadedConfig, { yes, dryRun }: Flags): Promise<void> {
   const { forgetCluster, listClusters } = await import('../../src/db/embedded/upgrade/clusters.ts')
   const kept = (await listClusters(dataDir)).filter(({ state }) => state === 'kept' || state === 'unfinished')
   if (kept.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${kept.map(({ folder }) => folder).join(', ')}?`, '--yes')
@@ -128,15 +129,16 @@ const status = (cli: Cli) =>
       'States: current, outdated (dms database upgrade), newer (install a newer dms), kept, unfinished (removed by the next upgrade).',
     ],
   }).action(async () => {
-    const dataDir = await embeddedDataDir(cli, 'database status')
+    const { config } = await loadEmbedded(cli, 'database status')
     const { listClusters } = await import('../../src/db/embedded/upgrade/clusters.ts')
-    cli.print(await listClusters(dataDir), { columns: [...columnsOf(['folder', 'state']), ...sizes], id: 'folder' })
+    cli.print(await listClusters(config.data_dir), { columns: [...columnsOf(['folder', 'state']), ...sizes], id: 'folder' })
   })
 
-/** Returns the data folder. Throws Failure for an external database or a remote server, and NoData. */
-async function embeddedDataDir(cli: Cli, command: string): Promise<string> {
+/** Loads the configuration, which has an embedded database. Throws Failure for an external database or a remote server, and NoData. */
+async function loadEmbedded(cli: Cli, command: string): Promise<LoadedConfig> {
   cli.rejectRemote(command)
-  const { config } = await cli.localConfig()
+  const loaded = await cli.localConfig()
+  const { config } = loaded
   if (config.database.url !== '')
     throw new Failure('CONFIG', 'database.url is set: dms upgrades its embedded PostgreSQL only', {
       fix: 'upgrade the external PostgreSQL with its own tools, such as pg_upgrade',
@@ -147,13 +149,13 @@ async function embeddedDataDir(cli: Cli, command: string): Promise<string> {
   ])
   if (!(await hasCluster(config.data_dir))) throw new NoData(config.data_dir)
   await completeExchange(config.data_dir)
-  return config.data_dir
+  return loaded
 }
 
 /** Runs `work` on the data folder while no other process upgrades it. */
-async function withLock(cli: Cli, command: string, work: (dataDir: string) => Promise<void>): Promise<void> {
-  const dataDir = await embeddedDataDir(cli, command)
-  const file = join(dataDir, 'postgres-upgrade.lock')
+async function withLock(cli: Cli, command: string, work: (loaded: LoadedConfig) => Promise<void>): Promise<void> {
+  const loaded = await loadEmbedded(cli, command)
+  const file = join(loaded.config.data_dir, 'postgres-upgrade.lock')
   const release = await acquireFileLock(file, {
     deadline: 0,
     words: command,
@@ -161,7 +163,7 @@ async function withLock(cli: Cli, command: string, work: (dataDir: string) => Pr
   })
   const renewal = setInterval(() => void utimes(file, new Date(), new Date()).catch(() => undefined), staleLockMs / 4)
   try {
-    await work(dataDir)
+    await work(loaded)
   } finally {
     clearInterval(renewal)
     await release()

@@ -53,7 +53,7 @@ async function leave(client: Client, dataDir: string): Promise<void> {
   await running.get(dataDir)?.release()
 }
 
-const dms = (dataDir: string, ...args: readonly string[]): Promise<Ended> => run(['--data-dir', dataDir, ...args])
+const dms = (dataDir: string, ...args: readonly string[]): Promise<Ended> => run(['--data-dir', dataDir, ...args], { timeout: 110_000 })
 
 const namesIn = (dataDir: string): string[] =>
   readdirSync(dataDir)

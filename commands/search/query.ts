@@ -26,6 +26,7 @@ interface Flags extends TimeSpanFlags {
   date?: string
   minConfidence?: string
   fuzzy?: boolean
+  relax?: boolean
   highlight: boolean
   limit: string
   facets?: boolean
@@ -86,6 +87,7 @@ export const query = (cli: Cli) =>
     .option('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03')
     .option('--min-confidence <n>', 'minimum OCR confidence, 0 to 1')
     .option('--fuzzy', 'tolerate one typo in words of 5 letters or more, two from 9 letters')
+    .option('--relax', 'if nothing has all words: tolerate typos, then one missing word')
     .option('--no-highlight', 'omit the matching text')
     .option('--limit <n>', 'maximum number of results (up to 1000)', '50')
     .option('--facets', 'count types, labels and years instead; -o json prints the complete answer')
@@ -113,7 +115,7 @@ export const query = (cli: Cli) =>
 type Search = (client: Client, page: number, per_page: number) => Promise<SearchAnswer>
 
 function byWords(q: string, flags: Flags, filters: Filters): Search {
-  const shared = { filters, fuzzy: flags.fuzzy === true, highlight: flags.highlight }
+  const shared = { filters, fuzzy: flags.fuzzy === true, relax: flags.relax === true, highlight: flags.highlight }
   return (client, page, per_page) => client.search.query(q, { ...shared, page, per_page })
 }
 
@@ -133,6 +135,7 @@ async function refuseSyntax(text: string): Promise<void> {
 
 /** Searches with conditions (advanced search). Throws Failure USAGE. */
 function byConditions(text: string, flags: Flags, filters: Filters): Search {
+  if (flags.relax) throw usage('--relax cannot be used with --field or --sort')
   if (flags.fuzzy) throw usage('--fuzzy cannot be used with --field or --sort')
   const query: Conditions = { must: [], should: [], must_not: [] }
   if (text !== '') query.must.push({ field: 'any', type: 'match', value: text })

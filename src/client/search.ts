@@ -24,7 +24,7 @@ export const search = ({ call }: OpenConnection) => ({
    * (on the document) added:2026 (time of arrival).
    * Returns one page.
    */
-  query: (q: string, { filters, ...options }: SearchOptions & { fuzzy?: boolean } = {}): Promise<SearchAnswer> =>
+  query: (q: string, { filters, ...options }: SearchOptions & { fuzzy?: boolean; relax?: boolean } = {}): Promise<SearchAnswer> =>
     call('GET', withQuery(pathOf('search'), { q, ...options, filters: filters && JSON.stringify(filters) })),
   /** Searches by conditions on fields. Returns one page. */
   advanced: (conditions: SearchConditions): Promise<SearchAnswer> => call('POST', pathOf('search', 'advanced'), conditions),

@@ -108,8 +108,6 @@ export const routes = (app: App): Route[] => [
       readsReplica: true,
       description:
         'All words must match, also in other forms of their stem; the last one matches as a prefix. ' +
-        'If no document has all of at least three plain words, documents with typos of them are found, and if there are none either, documents without one of them; ' +
-        '`relaxed` tells so. With `fuzzy`, operators or filters, all words must match. ' +
         'Syntax: "a phrase", -not, one OR another. Fields: title:, filename:, content:. ' +
         'Filters: type: (a media type, image/*, or a short name such as pdf, separated by commas), label:, date:2026-01..2026-03 (on the document), added:2026-03-17 (time of arrival), status:, owner:. ' +
         '-type: and -label: exclude. `warnings` names parts that were probably meant otherwise. ' +
@@ -119,9 +117,12 @@ export const routes = (app: App): Route[] => [
         ...numberedPageQuery(app.config),
         filters: FiltersText.default({}),
         highlight: booleanText.default(true),
-        fuzzy: booleanText
-          .optional()
-          .describe('Tolerates one typo in words of 5 letters, two from 9 letters on. Default: false; see above.'),
+        fuzzy: booleanText.default(false).describe('Tolerates one typo in words of 5 letters, two from 9 letters on.'),
+        relax: booleanText
+          .default(false)
+          .describe(
+            'If no document has all of three to eight plain words, finds documents with typos of them, and if there are none either, documents without one of them. `relaxed` tells so.',
+          ),
       }),
       answer: Answer,
     },

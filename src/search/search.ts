@@ -20,8 +20,9 @@ interface SearchOptions extends PageRequest {
 
 export interface Search extends SearchOptions {
   q: string
-  /** undefined: tolerates typos, and then one missing word, if no document has all words; see `relaxed` */
-  fuzzy?: boolean | undefined
+  fuzzy: boolean
+  /** tolerates typos, and then one missing word, if no document has all words; see `relaxed` */
+  relax?: boolean
 }
 
 /** A boolean query; see AdvancedQuery of the port. */
@@ -58,7 +59,7 @@ const relaxationWarnings: Readonly<Record<Relaxation, string>> = {
 }
 
 /** Returns the matching documents that the actor may see, best first. Throws VALIDATION_ERROR for a page past the limit, SERVICE_UNAVAILABLE. */
-export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: Search): Promise<SearchResults> {
+export async function search(app: App, actor: Actor, { q, fuzzy, relax = false, ...options }: Search): Promise<SearchResults> {
   const parsed = parseQualifiers(q)
   const isWordless = parse(parsed.text).length === 0
   const isListing = parsed.isFiltered && isWordless
@@ -66,11 +67,11 @@ export async function search(app: App, actor: Actor, { q, fuzzy, ...options }: S
   const warnings = hasOnlyPunctuation
     ? [...parsed.warnings, `the query has no word${isListing ? ' apart from its filters' : ': no document matches'}`]
     : parsed.warnings
-  const isExact = fuzzy !== undefined || Object.keys(options.filters).length > 0 || warnings.length > 0
+  const isRelaxable = relax && warnings.length === 0
   return find(app, actor, options, { ...parsed, warnings }, async (options) => {
     if (isListing) return app.search.advanced({ ...options, ...noConditions })
-    const answer = await app.search.search({ ...options, text: parsed.text, fuzzy: fuzzy ?? false })
-    const words = answer.total > 0 || isExact ? null : plainWords(parsed)
+    const answer = await app.search.search({ ...options, text: parsed.text, fuzzy })
+    const words = isRelaxable && answer.total === 0 ? plainWords(parsed) : null
     return (words && (await searchRelaxed(app, words, options))) ?? answer
   })
 }

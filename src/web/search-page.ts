@@ -34,7 +34,7 @@ export async function searchPage({ client, query, username }: Visit): Promise<st
   const recent = isFiltered ? null : await client.documents.page({ page: request.page, per_page: perPage, fields: listFields })
   const { total, total_pages } = recent?.pagination ?? answer.pagination
   const content = html`<div class="columns">
-${answer.relaxed === undefined ? facets(answer, request) : nothing}
+${facets(answer, request)}
 <section aria-labelledby="results">
 <h1 id="results">${isFiltered ? countOf(answer) : 'Documents'}</h1>
 ${await trashedNotice(client, query.get('trashed'))}
@@ -84,7 +84,7 @@ function findDocuments(client: Client, { q, types, labels, year, from, to, page 
     ...(year ? { document_date: { from: `${year}-01-01`, to: `${year}-12-31` } } : {}),
     ...(from || to ? { date_range: { ...(from ? { from } : {}), ...(to ? { to } : {}) } } : {}),
   }
-  if (q.trim() !== '') return client.search.query(q, { filters, page, per_page: perPage })
+  if (q.trim() !== '') return client.search.query(q, { filters, relax: true, page, per_page: perPage })
   const size = isFiltered ? { page, per_page: perPage } : { per_page: 1 }
   return client.search.advanced({ filters, sort: [{ field: 'created_at', order: 'desc' }], highlight: false, ...size })
 }

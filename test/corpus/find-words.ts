@@ -90,7 +90,7 @@ export interface ExpectedFirst extends Expected {
 export async function notFoundFirst(client: Client, expected: readonly ExpectedFirst[]): Promise<Missed[]> {
   const missed: Missed[] = []
   await inParallel(searchesAtOnce, expected, async ({ documentId, words, sameText }) => {
-    const query = encode({ q: words.join(' '), per_page: firstResults, highlight: false })
+    const query = encode({ q: words.join(' '), per_page: firstResults, highlight: false, relax: true })
     const { results } = await client.call<{ results: { document_id: string }[] }>('GET', `/api/search?${query}`)
     if (!results.some(({ document_id }) => sameText.has(document_id))) missed.push({ documentId, word: words.join(' ') })
   })

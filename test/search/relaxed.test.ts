@@ -14,7 +14,7 @@ async function start() {
   ] as const)
     await app.search.refresh([await insertDocument(app.db, ada.id, { title, content })])
   const find = async (...[q, options]: Query) => {
-    const { results, total, relaxed, warnings } = await asAda.search.query(q, options)
+    const { results, total, relaxed, warnings } = await asAda.search.query(q, { relax: true, ...options })
     return { titles: results.map(({ title }) => title), total, relaxed, warnings: warnings.length }
   }
   return { find, asBob }
@@ -34,10 +34,10 @@ test('three words that no document has together: typos first, then documents wit
   expect((await find('harbour brigantine dues bremen kiel')).titles).toEqual(['Fee'])
   expect((await find('harbour dues of the brigantine in bremen hamburg')).titles).toEqual(['Fee'])
   expect((await find('of the harbour brigantine left dues kiel bremen menu')).titles).toEqual([])
-  expect((await asBob.search.query('hamburg harbour brigantine')).total).toBe(0)
+  expect((await asBob.search.query('hamburg harbour brigantine', { relax: true })).total).toBe(0)
 })
 
-test('all words must match with fuzzy, a filter, a phrase, an operator, a field, and in one or two words', async () => {
+test('all words must match without relax, and with a phrase, an operator, a field, a filter in the query, and in one or two words', async () => {
   const { find } = await start()
   for (const q of [
     'hamburg',
@@ -49,6 +49,12 @@ test('all words must match with fuzzy, a filter, a phrase, an operator, a field,
     expect([q, await find(q)]).toEqual([q, none])
   for (const q of ['harbour brigantine hamburg type:text', 'harbour OR soup brigantine hamburg'])
     expect([q, (await find(q)).total]).toEqual([q, 0])
-  for (const options of [{ fuzzy: false }, { fuzzy: true }, { filters: { mime_types: ['text/plain'] } }])
-    expect([options, await find('hamburg harbour brigantine', options)]).toEqual([options, none])
+  expect(await find('hamburg harbour brigantine', { relax: false })).toEqual(none)
+})
+
+test('relax keeps the filters', async () => {
+  const { find } = await start()
+  const query = 'hamburg harbour brigantine'
+  expect((await find(query, { filters: { mime_types: ['text/plain'] } })).total).toBe((await find(query)).total)
+  expect(await find(query, { filters: { mime_types: ['application/pdf'] } })).toEqual(none)
 })

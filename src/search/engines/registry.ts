@@ -2,7 +2,7 @@
 import type { Config } from '../../config/schema.ts'
 import type { Database, Db } from '../../db/pool.ts'
 import type { Log } from '../../log/log.ts'
-import type { SearchEngine } from '../../ports/search-engine.ts'
+import type { IndexStatus, SearchEngine } from '../../ports/search-engine.ts'
 import { withEmbedded, withoutEmbedded } from './embedded.ts'
 import { openPostgres } from './postgres/engine.ts'
 
@@ -13,6 +13,8 @@ interface EngineContext {
   readonly database: Database
   readonly log: Log
 }
+
+const isEmpty = ({ documents, outdated }: IndexStatus): boolean => documents + outdated === 0
 
 export const engines = {
   postgres: async ({ db, database }: EngineContext): Promise<SearchEngine> => openPostgres(db, undefined, database.prepared),
@@ -26,6 +28,7 @@ export const engines = {
   opensearch: async ({ config, db, database, log }: EngineContext): Promise<SearchEngine> => {
     const { openOpenSearch } = await import('./opensearch/engine.ts')
     const { batch_size: batchSize, keep_embedded } = config.search
+    const postgres = openPostgres(db, undefined, database.prepared)
     const own = openOpenSearch({
       urls: config.search.opensearch_urls,
       username: config.search.opensearch_username,
@@ -37,10 +40,11 @@ export const engines = {
       replicas: config.search.opensearch_replicas,
       refreshInterval: config.search.opensearch_refresh_interval,
       batchSize,
+      // A reindex also empties the embedded index, which would become outdated.
+      mayCreate: async () => keep_embedded || isEmpty(await postgres.status()),
       db,
       log,
     })
-    const postgres = openPostgres(db, undefined, database.prepared)
     return keep_embedded ? withEmbedded(own, postgres) : withoutEmbedded(own, postgres, db)
   },
 } satisfies Record<Config['search']['engine'], (ground: EngineContext) => Promise<SearchEngine>>

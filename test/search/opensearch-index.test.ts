@@ -124,6 +124,17 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
     expect(await openPostgres(app.db).count()).toBe(0)
   })
 
+  test('a deletion as the first change creates the index with its alias; an index that has the name of the alias is named in the error', async () => {
+    const { app, ada, index, ask, indexes } = await start({ 'search.keep_embedded': false })
+    const id = await insertDocument(app.db, ada.id, { content: 'alpha' })
+    await ask('PUT', `/${index}`)
+    await expect(app.search.refresh([id])).rejects.toThrow('an index exists with the same name as the alias')
+    await ask('DELETE', `/${index}`)
+    await app.search.refresh(['01900000-0000-7000-8000-000000000009'])
+    expect(await indexes()).toEqual([`${index}-${'0'.repeat(16)}`])
+    expect((await app.search.search({ ...plainly, text: 'alpha' })).total).toBe(1)
+  })
+
   test('queries at their limits are answered, or are 400 VALIDATION_ERROR if OpenSearch accepts no more words', async () => {
     const { app, asAda, ada } = await start({ 'search.keep_embedded': false })
     const id = await insertDocument(app.db, ada.id, { content: 'alpha' })

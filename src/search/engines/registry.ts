@@ -12,6 +12,8 @@ interface EngineContext {
   readonly db: Db
   readonly database: Database
   readonly log: Log
+  /** waits between attempts of a request; tests replace it */
+  readonly wait?: (ms: number) => Promise<unknown>
 }
 
 const isEmpty = ({ documents, outdated }: IndexStatus): boolean => documents + outdated === 0
@@ -25,7 +27,7 @@ export const engines = {
     const postgres = openPostgres(db, undefined, database.prepared)
     return openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
   },
-  opensearch: async ({ config, db, database, log }: EngineContext): Promise<SearchEngine> => {
+  opensearch: async ({ config, db, database, log, wait }: EngineContext): Promise<SearchEngine> => {
     const { openOpenSearch } = await import('./opensearch/engine.ts')
     const { batch_size: batchSize, keep_embedded } = config.search
     const postgres = openPostgres(db, undefined, database.prepared)
@@ -44,6 +46,7 @@ export const engines = {
       mayCreate: async () => keep_embedded || isEmpty(await postgres.status()),
       db,
       log,
+      wait,
     })
     return keep_embedded ? withEmbedded(own, postgres) : withoutEmbedded(own, postgres, db)
   },

@@ -15,6 +15,8 @@ export interface ClusterOptions {
   /** milliseconds per search */
   readonly timeout: number
   readonly log: Log
+  /** waits between attempts; tests replace it */
+  readonly wait?: ((ms: number) => Promise<unknown>) | undefined
 }
 
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
@@ -37,7 +39,7 @@ const retryDelaysMs = [100, 400, 1000]
 /** 500: a node was lost while it collected the hits of a search. */
 const retriedStatus = [429, 500, 502, 503, 504]
 
-export function openCluster({ urls, username, password, caFile, timeout, log }: ClusterOptions): Cluster {
+export function openCluster({ urls, username, password, caFile, timeout, log, wait = sleep }: ClusterOptions): Cluster {
   const client = new Client({
     nodes: [...urls],
     requestTimeout: timeout,
@@ -57,7 +59,7 @@ export function openCluster({ urls, username, password, caFile, timeout, log }: 
         if (absent.includes(statusOf(error))) return null
         const delayMs = retryDelaysMs[nth]
         if (delayMs === undefined || !isRetried(error)) throw failure(error, log)
-        await sleep(delayMs)
+        await wait(delayMs)
       }
     }
   }

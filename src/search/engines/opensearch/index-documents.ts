@@ -76,6 +76,9 @@ async function send(cluster: Cluster, index: string, actions: readonly Action[],
   const query = { require_alias: isSearchable, ...(isSearchable ? { refresh: 'wait_for' } : {}) }
   const failed: string[] = []
   let left = actions
+  // OpenSearch ignores require_alias for deletions, and creates an index with the name of the alias.
+  if (isSearchable && actions.every(([, entry]) => !entry) && !(await cluster.requestExisting('GET', `/_alias/${index}`)))
+    throw new MissingIndex()
   for (let attempt = 0; left.length > 0; attempt++) {
     const { errors, items } = await cluster.request<BulkResponse>('POST', `/${index}/_bulk`, left.flat(), query)
     if (!errors) break

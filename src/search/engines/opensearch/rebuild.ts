@@ -1,6 +1,6 @@
 /** Builds a new OpenSearch index beside the current one, and moves the alias to it. */
 import { randomBytes } from 'node:crypto'
-import type { IndexRebuild } from '../../../ports/search-engine.ts'
+import { type IndexRebuild, SearchFailure } from '../../../ports/search-engine.ts'
 import { indexDocuments, type Target } from './index-documents.ts'
 import { fillingSettings, type IndexSettings, indexBody, liveSettings } from './mapping.ts'
 
@@ -15,11 +15,15 @@ const nameOf = (alias: string): string => `${alias}-${randomBytes(8).toString('h
 const isNameOf = (alias: string, name: string): boolean =>
   name.startsWith(`${alias}-`) && /^[0-9a-f]{16}$/.test(name.slice(alias.length + 1))
 
-/** Creates the index of an alias, unless another process has. */
-export async function createIndex({ cluster }: Target, alias: string, settings: IndexSettings): Promise<void> {
+/** Creates the index of an alias, unless another process has. Throws SearchFailure, SERVICE_UNAVAILABLE. */
+export async function createIndex(target: Target, alias: string, settings: IndexSettings): Promise<void> {
   // One name for all processes, so that only one of them creates it.
   const body = { ...indexBody(settings, liveSettings(settings)), aliases: { [alias]: {} } }
-  await cluster.requestExisting('PUT', `/${alias}-${'0'.repeat(16)}`, body, undefined, [400])
+  try {
+    await target.cluster.request('PUT', `/${alias}-${'0'.repeat(16)}`, body)
+  } catch (error) {
+    if (!(error instanceof SearchFailure) || (await indexesOf(target, alias)).length === 0) throw error
+  }
 }
 
 /** Starts a rebuild. Removes the indexes of interrupted ones, and one that was kept. */

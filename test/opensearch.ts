@@ -1,8 +1,9 @@
 /**
- * Tests the OpenSearch engine on real servers: the search suite, faults, and a cluster of three nodes of which one is killed.
+ * Tests the OpenSearch engine on real servers: the search suite, a node that is killed and frozen, and a cluster of three nodes of which two are killed in turn.
  *
- *   npm run test:opensearch [-- --version 2.19.1] [VITEST ARGUMENTS]
+ *   npm run test:opensearch [-- --version 3.3.2] [VITEST ARGUMENTS]
  *
+ * The version is 2.19.1 by default. Version 3 needs Java 21 or newer: OPENSEARCH_JAVA_HOME names its folder, and the other programs stay as they are.
  * OpenSearch comes from Maven Central and is kept in the cache folder of the user. Without Java and Maven nothing is tested, which is said.
  * With OPENSEARCH_HOME, the program in that folder is tested instead.
  */
@@ -14,7 +15,7 @@ import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { environment } from '../src/config/environment.ts'
-import { account, openSearchNodes } from './support/servers/opensearch-server.ts'
+import { account, java, openSearchNodes } from './support/servers/opensearch-server.ts'
 
 const run = promisify(execFile)
 const say = (line: string) => process.stdout.write(`${line}\n`)
@@ -37,7 +38,7 @@ async function test(program: string): Promise<number> {
   try {
     await node!.start()
     const env = { ...process.env, OPENSEARCH_URL: node!.url, OPENSEARCH_HOME: program }
-    const vitest = spawn('npx', ['vitest', 'run', 'test/search/opensearch', ...args], { env, stdio: 'inherit' })
+    const vitest = spawn('npx', ['vitest', 'run', '--no-file-parallelism', 'test/search/opensearch', ...args], { env, stdio: 'inherit' })
     const [code] = (await once(vitest, 'exit')) as [number | null]
     return code ?? 1
   } finally {
@@ -77,10 +78,14 @@ async function install(folder: string): Promise<string | null> {
     version,
     name: 'analysis-common',
     classname: name!.replaceAll('/', '.'),
-    'java.version': /java\.version=(\S+)/.exec(other)?.[1] ?? '11',
+    'java.version': /^java\.version=(\S+)/m.exec(other)?.[1] ?? '11',
     'opensearch.version': version,
     'extended.plugins': '',
     'has.native.controller': 'false',
+  }
+  if (java().version < Number(descriptor['java.version'])) {
+    say(`skipped: OpenSearch ${version} needs Java ${descriptor['java.version']} or newer. Set OPENSEARCH_JAVA_HOME.`)
+    return null
   }
   const lines = Object.entries(descriptor).map(([key, value]) => `${key}=${value}\n`)
   await writeFile(join(module, 'plugin-descriptor.properties'), lines.join(''))

@@ -86,14 +86,18 @@ async function node(program: string, heap: string, settings: Record<string, stri
         join(program, 'bin', 'opensearch'),
         Object.entries(all).map(([name, value]) => `-E${name}=${value}`),
         {
-          env: bareEnvironment({ OPENSEARCH_JAVA_OPTS: `-Xms${heap} -Xmx${heap}`, HOME: folder, ...javaHome() }),
+          env: bareEnvironment({ OPENSEARCH_JAVA_OPTS: `-Xms${heap} -Xmx${heap}`, HOME: folder, OPENSEARCH_TMPDIR: folder, ...javaHome() }),
           cwd: folder,
           stdio: 'ignore',
           ...account,
         },
       )
       const exit = once(child, 'exit')
-      running = { pid: child.pid ?? 0, exit }
+      const started = { pid: child.pid ?? 0, exit }
+      running = started
+      void exit.then(() => {
+        if (running === started) running = null
+      })
       const until = performance.now() + startTimeoutMs
       while (!(await ask('GET', '/_cluster/health?timeout=1s').catch(() => null))) {
         if (child.exitCode !== null || performance.now() > until) throw new Error(`OpenSearch did not come up; see ${folder}/logs`)
@@ -113,8 +117,16 @@ async function node(program: string, heap: string, settings: Record<string, stri
 
 /** OpenSearch does not look for a program `java`. */
 function javaHome(): Record<string, string> {
-  const { OPENSEARCH_JAVA_HOME, JAVA_HOME } = environment()
-  const { stderr } = spawnSync('java', ['-XshowSettings:properties', '-version'], { encoding: 'utf8' })
-  const found = OPENSEARCH_JAVA_HOME ?? JAVA_HOME ?? /java\.home = (.*)/.exec(stderr ?? '')?.[1]
+  const found = java().home
   return found ? { OPENSEARCH_JAVA_HOME: found } : {}
+}
+
+/** Returns the Java that runs OpenSearch: OPENSEARCH_JAVA_HOME, JAVA_HOME, or the program `java`. The version is 0 where there is none. */
+export function java(): { home: string | undefined; version: number } {
+  const { OPENSEARCH_JAVA_HOME, JAVA_HOME } = environment()
+  const given = OPENSEARCH_JAVA_HOME ?? JAVA_HOME
+  const program = given ? join(given, 'bin', 'java') : 'java'
+  const { stderr } = spawnSync(program, ['-XshowSettings:properties', '-version'], { encoding: 'utf8' })
+  const property = (name: string) => new RegExp(`${name} = (.*)`).exec(stderr ?? '')?.[1]
+  return { home: given ?? property('java\\.home'), version: Number(property('java\\.specification\\.version') ?? 0) }
 }

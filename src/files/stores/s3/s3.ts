@@ -1,6 +1,6 @@
 /**
  * File store in a bucket of S3. A file up to one part is an object at its address. A larger one is uploaded before its SHA-256 is known: its
- * object has a random name, and a pointer at its address. See docs/decisions/0010-s3-document-store.md.
+ * object has a random name, and a pointer at its address. See docs/decisions/0012-s3-document-store.md.
  */
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'

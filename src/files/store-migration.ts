@@ -135,7 +135,8 @@ async function copyFile({ source, target, options }: Migration, address: string,
   })
   if (original === null) return false
   const [, generation = ''] = address.split('.')
-  const staged = await target.stage(throttled(original, options), Number.MAX_SAFE_INTEGER, generation)
+  // A store that fails before it reads leaves the original open.
+  const staged = await target.stage(throttled(original, options), Number.MAX_SAFE_INTEGER, generation).finally(() => original.destroy())
   try {
     if (staged.address !== address) throw new Error(`the stored file is corrupt: its SHA-256 is ${staged.sha256}`)
     await staged.commit()

@@ -2,6 +2,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
@@ -172,10 +173,18 @@ test('a copy that differs when it is read back is removed, and the original stay
   expect([failures, await status()]).toEqual([['the copy differs from the original'], { disk: [1, 0], s3: [0, 0] }])
 })
 
-test('STORAGE_UNAVAILABLE when a store stays out of reach, and a short outage is waited out', async () => {
+test('STORAGE_UNAVAILABLE when a store stays out of reach, a short outage is waited out, and no original stays open', async () => {
   const { asAda, migrate, status, opened } = await openArchive()
   await upload(asAda, 'one.txt', 'one')
-  const { s3 } = opened
+  const { disk, s3 } = opened
+  const originals: Readable[] = []
+  opened.disk = {
+    ...disk,
+    async read(address, range) {
+      originals.push(await disk.read(address, range))
+      return originals.at(-1) as Readable
+    },
+  }
   let outages = 3
   opened.s3 = {
     ...s3,
@@ -186,6 +195,8 @@ test('STORAGE_UNAVAILABLE when a store stays out of reach, and a short outage is
   await migrate('disk')
   await expect(migrate('s3')).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
   expect(await status()).toEqual({ disk: [1, 0], s3: [0, 0] })
+  // Each attempt has opened the original.
+  expect(originals.map(({ destroyed }) => destroyed)).toEqual(Array(10).fill(true))
 })
 
 test('Busy while another migration runs, and a run whose lock is lost removes nothing more', async () => {

@@ -61,7 +61,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     }
     stop.abort()
     await load
-    await sleep(1000)
+    await events.waitFor([...through.ledger.uploads.keys()])
     for (const [id, upload] of through.ledger.uploads) ledger.uploads.set(id, upload)
     ledger.links.push(...through.ledger.links)
     ledger.acknowledged += through.ledger.acknowledged
@@ -116,6 +116,12 @@ async function followEvents(url: string, token: string) {
   })()
   while (since === undefined) await sleep(20)
   return {
+    /** Waits until every document has an event, or for 20 s. A busy machine delays events. */
+    async waitFor(ids: readonly string[]) {
+      for (let wait = 0; wait < 200 && !ids.every((id) => received.has(id)); wait++) await sleep(100)
+      // A second event would arrive now.
+      await sleep(1000)
+    },
     async stop() {
       isStopped = true
       await following

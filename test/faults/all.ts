@@ -37,6 +37,7 @@ import { backupUnderLoad } from './storage/backup-under-load.ts'
 import { corruptFiles } from './storage/corrupt-files.ts'
 import { failingCalls } from './storage/failing-calls.ts'
 import { fullDisk } from './storage/full-disk.ts'
+import { killedStorageMigrations } from './storage/killed-storage-migrations.ts'
 import { missingVolume } from './storage/missing-volume.ts'
 
 export const faults: readonly Fault[] = [
@@ -78,4 +79,5 @@ export const faults: readonly Fault[] = [
   killedVersions,
   rollingRestart,
   killedUpgrades,
+  killedStorageMigrations,
 ]

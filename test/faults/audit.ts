@@ -23,6 +23,8 @@ export interface AuditOptions {
   patience?: number
   /** where files lie, when not below the data folder */
   files?: string
+  /** lists sizes of stored files by address, and what no file needs; when not all files are in a folder */
+  list?: () => Promise<{ sizes: Map<string, number>; abandoned: string[] }>
 }
 
 const migrations = new URL('../../migrations/', import.meta.url)
@@ -32,7 +34,7 @@ export async function audit(
   place: Place,
   caller: Caller,
   ledger: Ledger,
-  { patience = 60_000, files }: AuditOptions = {},
+  { patience = 60_000, files, list }: AuditOptions = {},
 ): Promise<Audited> {
   const found: Audited = { lost: 0, half: 0, duplicate: 0, problems: [] }
   const add = (kind: 'lost' | 'half' | 'duplicate', invariant: string, wrong: readonly unknown[], says: string) => {
@@ -43,7 +45,7 @@ export async function audit(
 
   add('half', 'I4', await unfinished(place, patience), 'documents without an end')
   add('lost', 'I1', await damaged(caller, ledger), 'acknowledged uploads that do not come back as they were')
-  const { rowless, fileless, staged } = await compareFiles(place, root, patience)
+  const { rowless, fileless, staged } = list ? await compareList(place, list, patience) : await compareFiles(place, root, patience)
   add('half', 'I2', fileless, 'rows without their whole file')
   add('half', 'I3', rowless, 'files without a row')
   add('half', 'I3', staged, 'files that were left on their way')
@@ -115,6 +117,22 @@ async function compareFiles({ query }: Place, root: string, patience: number) {
       if (length !== size || (await hashOf(path)) !== sha256) fileless.push(`${sha256} (${length} of ${size} bytes)`)
     }
     return { rowless, fileless, staged }
+  }
+}
+
+/** Compares rows with a list of stored files, whose bytes were downloaded before. */
+async function compareList({ query }: Place, list: NonNullable<AuditOptions['list']>, patience: number) {
+  for (const end = performance.now() + patience; ; await sleep(1000)) {
+    const rows = await query<{ address: string; size: number }>('select address, size::int from stored_files')
+    const requested = await query<{ address: string }>('select address from file_removals')
+    const { sizes, abandoned } = await list()
+    const known = new Set([...rows, ...requested].map(({ address }) => address))
+    const rowless = [...sizes.keys()].filter((address) => !known.has(address))
+    const fileless = rows
+      .filter(({ address, size }) => sizes.get(address) !== size)
+      .map(({ address }) => `${address} (${sizes.get(address)})`)
+    const isClean = rowless.length + fileless.length + abandoned.length === 0
+    if (isClean || performance.now() > end) return { rowless, fileless, staged: abandoned }
   }
 }
 

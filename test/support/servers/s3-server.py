@@ -33,6 +33,10 @@ pipeline = catch_errors gatekeeper listing_formats s3api tempauth copy slo dlo p
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
+# On a busy machine Swift would count slow answers of its own servers as errors, and answer 503 for a minute after ten of them.
+conn_timeout = 10
+node_timeout = 60
+error_suppression_limit = 1000000
 [filter:catch_errors]
 use = egg:swift#catch_errors
 [filter:gatekeeper]

@@ -1,0 +1,156 @@
+/** F41: files move between folder and bucket under load, while S3 misbehaves and the migration and the server are killed. */
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { run as runDms } from '../../support/processes/run.ts'
+import { hasS3Server } from '../../support/servers/s3-server.ts'
+import { sha256Of } from '../caller.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { misbehaviours, openS3Store } from './s3-store.ts'
+
+export const killedStorageMigrations: Fault = {
+  id: 'F41',
+  name: 'kill -9 of storage migrate and server, while files move to S3 and back under load, and S3 misbehaves',
+  isLong: true,
+  missing: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
+  run,
+}
+
+const amounts = {
+  short: { uploads: 20, lanes: 1, rounds: 2, kills: 1, hangs: 0, outages: 0, checks: 20 },
+  whole: { uploads: 300, lanes: 3, rounds: 6, kills: 3, hangs: 6, outages: 2, checks: 150 },
+}
+/** S3 answers every request with 503. */
+const outageMs = 15_000
+/** Share of requests to S3 that are not answered as they should be. */
+const misbehaviourRate = 0.05
+/** More than one part of a multipart upload. */
+const largeBytes = 9_000_000
+/** A request that S3 never answers takes 30 s. */
+const answerTimeoutMs = 90_000
+const migrationTimeoutMs = 300_000
+const address = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
+
+async function run({ isShort, openPlace }: Given): Promise<Told> {
+  const { uploads, lanes, rounds, kills, hangs, outages, checks } = isShort ? amounts.short : amounts.whole
+  const place = await openPlace()
+  const store = await openS3Store(place)
+  let kind: 'disk' | 's3' = 'disk'
+  let server = await place.start({ env: store.env(kind) })
+  const trial = await openTrial(place, answerTimeoutMs)
+  const { caller, ledger, expect, notes } = trial
+  for (let at = 0; at < uploads; at++)
+    await (at % 10 === 0 ? caller.uploadBytes(at % 30 === 0 ? largeBytes : 300_000) : caller.uploadText())
+
+  let isOutage = false
+  store.setMisbehaviour(() => {
+    if (isOutage) return 'fail'
+    if (Math.random() > misbehaviourRate) return null
+    const choice = misbehaviours[Math.floor(Math.random() * misbehaviours.length)] ?? null
+    return choice === 'hang' && store.counts.hang >= hangs ? 'lose' : choice
+  })
+  const stop = new AbortController()
+  place.atEnd(() => stop.abort())
+  let downloads = 0
+  const load = Promise.all([...Array.from({ length: lanes }, () => uploadAndDownload()), purge()])
+
+  let killed = 0
+  let wholeMs = 4000
+  const migrate = (timeout = migrationTimeoutMs) =>
+    runDms(['storage', 'migrate', '--to', kind, '--json', '--data-dir', place.dataDir], {
+      env: { DMS_STORAGE_MIN_FREE: '0', ...store.env(kind) },
+      timeout,
+    })
+  for (let round = 0; round < rounds; round++) {
+    kind = kind === 'disk' ? 's3' : 'disk'
+    // The server still writes to the other store.
+    for (let kill = 0; kill < kills; kill++)
+      killed += Number((await migrate(Math.round(wholeMs * (0.4 + 0.55 * Math.random())))).signal === 'SIGKILL')
+    await server.kill()
+    killed++
+    server = await place.start({ env: store.env(kind) })
+    const begun = performance.now()
+    isOutage = round < outages
+    const [{ code, stderr }] = await Promise.all([migrate(), sleep(isOutage ? outageMs : 0).then(() => (isOutage = false))])
+    if (round >= outages) wholeMs = performance.now() - begun
+    expect(code === 0, `storage migrate --to ${kind} ended with ${code}: ${stderr.slice(-300)}`)
+    for (const id of [...ledger.uploads.keys()].slice(0, checks)) await compareDownload(id)
+  }
+  stop.abort()
+  await load
+  store.setMisbehaviour(() => null)
+  // The second one moves what a server that was killed had begun.
+  for (const _ of [1, 2]) expect((await migrate()).code === 0, 'the last migration failed')
+  const [inFolder, { sizes: inBucket }] = [await listFolder(), await store.list()]
+  const [full, empty] = kind === 's3' ? [inBucket, inFolder] : [inFolder, inBucket]
+  expect(empty.size === 0, `${empty.size} files are left in the old store`)
+  // A worker removes at its start what a killed process had begun.
+  await server.stop()
+  server = await place.start({ env: store.env(kind) })
+  const misbehaved = Object.entries(store.counts).map(([name, count]) => `${count} ${name}`)
+  notes.push(`${full.size} files at the end, ${downloads} downloads compared, requests to S3: ${misbehaved.join(', ')}`)
+  const told = await trial.conclude(
+    `${killed} kills, ${rounds} migrations, ${Object.values(store.counts).reduce((a, b) => a + b)} bad answers of S3`,
+    {
+      patience: 120_000,
+      async list() {
+        const { sizes, abandoned } = await store.list()
+        return { sizes: new Map([...(await listFolder()), ...sizes]), abandoned }
+      },
+    },
+  )
+  await server.stop()
+  await place.remove()
+  return told
+
+  async function uploadAndDownload(): Promise<void> {
+    while (!stop.signal.aborted) {
+      const dice = Math.random()
+      const ids = [...ledger.uploads.keys()]
+      const id = ids[Math.floor(Math.random() * ids.length)]
+      if (dice < 0.15 || !id) await caller.uploadText()
+      else if (dice < 0.4) await caller.uploadBytes(dice < 0.18 ? largeBytes : 20_000)
+      else await compareDownload(id)
+      await sleep(50)
+    }
+  }
+
+  /** Downloads a document, again after a failure of S3 or a kill, and compares its bytes. */
+  async function compareDownload(id: string): Promise<void> {
+    for (const end = performance.now() + answerTimeoutMs; !ledger.deleted.has(id); await sleep(500)) {
+      const { status, body } = await caller.download(id)
+      if (ledger.deleted.has(id)) return
+      if ((status === 0 || status === 503) && performance.now() < end) continue
+      downloads++
+      return expect(status === 200 && sha256Of(body) === ledger.uploads.get(id)?.sha256, `${id} is answered with ${status} or other bytes`)
+    }
+  }
+
+  /** Purges documents while their files move. */
+  async function purge(): Promise<void> {
+    while (!stop.signal.aborted) {
+      const id = [...ledger.uploads.keys()].findLast((each) => !ledger.deleted.has(each))
+      if (id) await purgeOne(id)
+      await sleep(1000)
+    }
+  }
+
+  async function purgeOne(id: string): Promise<void> {
+    ledger.deleted.add(id)
+    for (const end = performance.now() + answerTimeoutMs; ; await sleep(200)) {
+      const { status } = await caller.call('DELETE', `/api/documents/${id}?permanent=true`, { what: 'purge' })
+      if (status === 204 || status === 404) return
+      if (performance.now() > end) return expect(false, `the purge of ${id} is answered with ${status}`)
+    }
+  }
+
+  async function listFolder(): Promise<Map<string, number>> {
+    const entries = await readdir(join(place.dataDir, 'files'), { recursive: true, withFileTypes: true })
+    const found = new Map<string, number>()
+    for (const { name, parentPath } of entries.filter((entry) => entry.isFile() && address.test(entry.name))) {
+      const stats = await stat(join(parentPath, name)).catch(() => null)
+      if (stats) found.set(name, stats.size)
+    }
+    return found
+  }
+}

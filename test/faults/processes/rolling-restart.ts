@@ -12,7 +12,13 @@ import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 import { joinLive } from '../network/sockets.ts'
 import type { Place, Running } from '../place.ts'
 
-export const rollingRestart: Fault = { id: 'F38', name: 'two servers and three workers restarted in turn under load', run }
+export const rollingRestart: Fault = {
+  id: 'F38',
+  name: 'two servers and three workers restarted in turn under load',
+  // In two of four short runs, a few events did not arrive exactly once. Whether dms or the client of this fault repeats them is open.
+  hasOpenFinding: true,
+  run,
+}
 
 const env = { DMS_WORKER_EMBEDDED: 'false', DMS_DRAIN_DELAY: '2s' }
 

@@ -108,6 +108,9 @@ export interface SearchAnswer {
   readonly facets: Readonly<Record<'mime_types' | 'labels' | 'years', Readonly<Record<string, number>>>>
 }
 
+/** Answer without matches. */
+export const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
+
 /** Query for documents similar to one. */
 export interface SimilarQuery {
   readonly documentId: string

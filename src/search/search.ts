@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import { invalid } from '../errors.ts'
 import { type PageRequest, pageNumbers } from '../http/pages.ts'
-import type { SearchAnswer, SearchClause, SearchFilter, SearchHit, SearchSort } from '../ports/search-engine.ts'
+import { noHits, type SearchAnswer, type SearchClause, type SearchFilter, type SearchHit, type SearchSort } from '../ports/search-engine.ts'
 import { type Filters, resolveFilter, visibleTo } from './query/filters.ts'
 import { parse } from './query/parser.ts'
 import { type ParsedQuery, parseQualifiers } from './query/qualifiers.ts'
@@ -108,8 +108,6 @@ interface FoundDocuments extends SearchAnswer {
   readonly relaxed?: Relaxation
 }
 
-const noHits: FoundDocuments = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
-
 async function find(
   app: App,
   actor: Actor,
@@ -124,7 +122,8 @@ async function find(
   const warnings = [...parsed.warnings]
   const filter = await resolveFilter(app, actor, filters, parsed, warnings)
   const limit = Math.min(per_page, maxResults - offset)
-  const { hits, total, isCapped, facets, relaxed } = filter ? await query({ filter, highlight, offset, limit, maxResults }) : noHits
+  const found: FoundDocuments = filter ? await query({ filter, highlight, offset, limit, maxResults }) : noHits
+  const { hits, total, isCapped, facets, relaxed } = found
   return {
     results: hits,
     warnings: [...new Set(relaxed ? [...warnings, relaxationWarnings[relaxed]] : warnings)],

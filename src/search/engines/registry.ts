@@ -25,7 +25,8 @@ export const engines = {
     const { url, api_key, index, batch_size, timeout } = config.search
     const maxResults = config.limits.search_max_results
     const postgres = openPostgres(db, undefined, database.prepared)
-    return openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
+    const own = openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
+    return withEmbedded(own, postgres)
   },
   opensearch: async ({ config, db, database, log, wait }: EngineContext): Promise<SearchEngine> => {
     const { openOpenSearch } = await import('./opensearch/engine.ts')

@@ -58,6 +58,20 @@ export function parse(query: string): Term[] {
   return terms.some(({ alternative }) => alternative) ? terms : distinct(terms)
 }
 
+/** Terms joined by OR. */
+export type Group = readonly Term[]
+
+/** Returns the groups of terms that are joined by OR. All groups must match. */
+export function groupsOf(terms: readonly Term[]): Group[] {
+  const groups: Term[][] = []
+  for (const term of terms) {
+    const last = groups.at(-1)
+    if (term.alternative && last) last.push(term)
+    else groups.push([term])
+  }
+  return groups
+}
+
 type TermOptions = Omit<Term, 'parts' | 'joined'> & { readonly prefix: boolean }
 const plainTerm: TermOptions = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
 

@@ -1,13 +1,12 @@
-/** Search by a Meilisearch server. Queries that it cannot express use the PostgreSQL index, which is also maintained. */
-import { sql } from 'kysely'
+/** Search by a Meilisearch server. Queries that it cannot express use the PostgreSQL index, which withEmbedded() maintains. */
 import { MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
-import { AppError } from '../../../errors.ts'
-import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
+import { type IndexStatus, noHits, type SearchAnswer, type SearchEngine, type SearchQuery } from '../../../ports/search-engine.ts'
 import { type Highlighting, hits } from '../../hits.ts'
 import { parse, type Term } from '../../query/parser.ts'
 import { typoExpansions } from '../../vocabulary/expansions.ts'
 import { type Counted, facetsOf, sortCounts } from '../facets.ts'
+import { answerWithoutIndex, documentCount, loadInitialDocuments } from '../index-state.ts'
 import { compileQuery } from '../postgres/compile/query.ts'
 import { indexVersion } from './document.ts'
 import { send } from './index-documents.ts'
@@ -25,8 +24,6 @@ export interface MeilisearchOptions extends ServerOptions {
   /** documents per request */
   readonly batchSize: number
 }
-
-const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 
 /** Opens the engine. It sends no request before it is used. */
 export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
@@ -47,7 +44,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       server.prepare(index).catch(() => {})
       return postgres.search(query)
     }
-    if (matches === null) return answerWithoutIndex()
+    if (matches === null) return answerWithoutIndex(db)
     const [facets, page] = await Promise.all([matches.facets(), hits(db, matches.page, options)])
     return { hits: page, total: matches.total, isCapped: matches.isCapped, facets }
   }
@@ -78,43 +75,34 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     }
   }
 
-  /** Returns no hits if there are no documents. Throws SERVICE_UNAVAILABLE otherwise. */
-  const answerWithoutIndex = async (): Promise<SearchAnswer> => {
-    if (await isEmpty(db)) return noHits
-    throw missingIndex()
-  }
-
   const status = async (): Promise<IndexStatus> => {
-    const [own, postgresStatus] = await Promise.all([
+    const [own, expected] = await Promise.all([
       server.requestExisting(index, async (index) => {
         const [{ numberOfDocuments }, { total }, { updatedAt }] = await Promise.all([
           index.getStats(),
           index.getDocuments({ filter: `version = ${indexVersion}`, limit: 0, fields: ['id'] }),
           index.getRawInfo(),
         ])
-        return { documents: total, outdated: numberOfDocuments - total, updatedAt: new Date(updatedAt) }
+        return { all: numberOfDocuments, documents: total, updatedAt: new Date(updatedAt) }
       }),
-      postgres.status(),
+      documentCount(db),
     ])
-    const { documents, outdated, updatedAt } = own ?? { documents: 0, outdated: 0, updatedAt: null }
-    // Only counts are compared here; verify() compares ids.
-    const drift = postgresStatus.documents + postgresStatus.outdated + postgresStatus.missing - postgresStatus.extra - documents - outdated
-    // A document counts as indexed if both indexes contain it.
+    const { all, documents, updatedAt } = own ?? { all: 0, documents: 0, updatedAt: null }
     return {
       index,
-      documents: Math.min(documents, postgresStatus.documents),
-      outdated: Math.max(outdated, postgresStatus.outdated),
+      documents,
+      outdated: all - documents,
       version: indexVersion,
       updatedAt,
-      missing: Math.max(0, drift, postgresStatus.missing),
-      extra: Math.max(0, -drift, postgresStatus.extra),
+      // Only counts are compared here; verify() compares ids.
+      missing: Math.max(0, expected - all),
+      extra: Math.max(0, all - expected),
     }
   }
 
   return {
     name: 'meilisearch',
     async refresh(ids) {
-      await postgres.refresh(ids)
       const exists = (await server.requestExisting(index, (index) => index.getRawInfo())) !== null
       const refreshed = exists ? ids : [...ids, ...(await loadInitialDocuments(db))]
       await server.prepare(index)
@@ -125,38 +113,22 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     similar: (query) => postgres.similar(query),
     count: async () => (await status()).documents,
     status,
-    contents: () => [contents(db, server, index), ...postgres.contents()],
+    contents: () => [contents(db, server, index)],
     async rebuild() {
-      const own = await startRebuild(target, index)
-      const other = await postgres.rebuild()
+      const next = await startRebuild(target, index)
       return {
+        ...next,
         keptAs: nextIndexName(index),
-        async put(ids) {
-          await other.put(ids)
-          await own.put(ids)
-        },
         async complete() {
-          await own.complete()
-          const [indexed, { numberOfDocuments }] = await Promise.all([
-            other.complete(),
-            server.request(nextIndexName(index), (next) => next.getStats()),
-          ])
-          return Math.min(indexed, numberOfDocuments)
-        },
-        async swap(keepOld) {
-          await own.swap(keepOld)
-          await other.swap()
-        },
-        async discard() {
-          await other.discard()
-          await own.discard()
+          await next.complete()
+          return (await server.request(nextIndexName(index), (next) => next.getStats())).numberOfDocuments
         },
       }
     },
     async check() {
       await server.check()
       const answer = await server.requestExisting(index, (index) => index.search('', { limit: 0 }))
-      if (answer === null) await answerWithoutIndex()
+      if (answer === null) await answerWithoutIndex(db)
     },
   }
 }
@@ -165,23 +137,6 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
 function undefinedIfOutdated(error: Error): undefined {
   const code = error.cause instanceof MeilisearchApiError ? error.cause.cause?.code : undefined
   if (code !== 'invalid_search_filter' && code !== 'invalid_search_facets') throw error
-}
-
-const missingIndex = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index does not exist. Fix: dms search reindex')
-
-/** Maximum number of documents that refresh() puts into a missing index. */
-const maxInitialDocuments = 1000
-
-/** Returns all documents for a new index. Throws if there are too many: only a reindex may create their index, since an incomplete one hides documents. */
-async function loadInitialDocuments(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`select id from live_documents limit ${maxInitialDocuments + 1}`.execute(db)
-  if (rows.length > maxInitialDocuments) throw missingIndex()
-  return rows.map(({ id }) => id)
-}
-
-async function isEmpty(db: Db): Promise<boolean> {
-  const { rows } = await sql`select from live_documents limit 1`.execute(db)
-  return rows.length === 0
 }
 
 /** Returns the markers of a query and the tsqueries that choose the passage of a long document. */

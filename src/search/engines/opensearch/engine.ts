@@ -1,10 +1,10 @@
 /** Search by an OpenSearch cluster. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
-import { AppError } from '../../../errors.ts'
-import type { IndexStatus, SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
+import { type IndexStatus, noHits, type SearchAnswer, type SearchEngine, type SearchQuery } from '../../../ports/search-engine.ts'
 import { hits } from '../../hits.ts'
 import { parse } from '../../query/parser.ts'
+import { answerWithoutIndex, documentCount, loadInitialDocuments, missingIndex } from '../index-state.ts'
 import { matchAdvanced } from './advanced.ts'
 import { type ClusterOptions, openCluster } from './cluster.ts'
 import { filterOf } from './filter.ts'
@@ -27,7 +27,6 @@ export interface OpenSearchOptions extends ClusterOptions, IndexSettings {
   readonly mayCreate: () => Promise<boolean>
 }
 
-const noHits: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
 const byScore = [{ field: 'score', order: 'desc' }] as const
 
 /** Opens the engine. It sends no request before it is used. */
@@ -39,7 +38,7 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     const terms = parse(query.text)
     if (terms.length === 0) return noHits
     const matches = await match(cluster, index, toQuery(terms, query, await languages()), byScore, query)
-    if (matches === null) return answerWithoutIndex()
+    if (matches === null) return answerWithoutIndex(db)
     const { page, ...rest } = matches
     const highlighting = query.highlight
       ? highlightingOf(db, query.fuzzy, (name) => ({ terms: terms.filter(({ field }) => field === null || field === name) }))
@@ -50,12 +49,6 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
   const languages = async (): Promise<string[]> => {
     const { rows } = await sql<{ language: string }>`select language from search_languages order by language`.execute(db)
     return rows.map(({ language }) => language)
-  }
-
-  /** Returns no hits if there are no documents. Throws SERVICE_UNAVAILABLE otherwise. */
-  const answerWithoutIndex = async (): Promise<SearchAnswer> => {
-    if ((await documentCount(db, 1)) === 0) return noHits
-    throw missingIndex()
   }
 
   const status = async (): Promise<IndexStatus> => {
@@ -102,7 +95,7 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     search,
     async advanced(query) {
       const found = await matchAdvanced(db, cluster, index, query, await languages())
-      if (found === null) return answerWithoutIndex()
+      if (found === null) return answerWithoutIndex(db)
       const { page, ...rest } = found.matches
       return { ...rest, hits: await hits(db, page, found.highlighting) }
     },
@@ -121,25 +114,7 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     },
     async check() {
       await cluster.check()
-      if ((await cluster.requestExisting('GET', `/${index}/_count`)) === null) await answerWithoutIndex()
+      if ((await cluster.requestExisting('GET', `/${index}/_count`)) === null) await answerWithoutIndex(db)
     },
   }
-}
-
-const missingIndex = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index does not exist. Fix: dms search reindex')
-
-/** Maximum number of documents that refresh() puts into a missing index. */
-const maxInitialDocuments = 1000
-
-/** Returns all documents for a new index. Throws if there are too many: only a reindex may create their index, since an incomplete one hides documents. */
-async function loadInitialDocuments(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`select id from live_documents limit ${maxInitialDocuments + 1}`.execute(db)
-  if (rows.length > maxInitialDocuments) throw missingIndex()
-  return rows.map(({ id }) => id)
-}
-
-async function documentCount(db: Db, max: number | null = null): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::integer as count from (select from live_documents limit ${max}) live`.execute(db)
-  return rows[0]!.count
 }

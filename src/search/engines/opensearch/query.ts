@@ -1,6 +1,6 @@
 /** Converts the words of a query to an OpenSearch query. */
 import type { SearchQuery } from '../../../ports/search-engine.ts'
-import type { Term } from '../../query/parser.ts'
+import { groupsOf, type Term } from '../../query/parser.ts'
 import { anyOf, filterOf, type Query } from './filter.ts'
 import { matchTerm, scoreOf, type WordField, withinLimits } from './terms.ts'
 
@@ -32,15 +32,4 @@ export function toQuery(
       ),
     },
   }
-}
-
-/** Returns groups of terms joined by OR. */
-function groupsOf(terms: readonly Term[]): Term[][] {
-  const groups: Term[][] = []
-  for (const term of terms) {
-    const last = groups.at(-1)
-    if (term.alternative && last) last.push(term)
-    else groups.push([term])
-  }
-  return groups
 }

@@ -1,7 +1,7 @@
 /** Search engine in the PostgreSQL that holds the documents. See docs/search-index.md. */
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
-import type { SearchAnswer, SearchEngine, SearchQuery } from '../../../ports/search-engine.ts'
+import { noHits, type SearchAnswer, type SearchEngine, type SearchQuery } from '../../../ports/search-engine.ts'
 import { type Highlighting, hits } from '../../hits.ts'
 import { parse, wordsOf } from '../../query/parser.ts'
 import { mergeExpansions, stemExpansions, typoExpansions } from '../../vocabulary/expansions.ts'
@@ -66,8 +66,6 @@ async function grow(db: Db, segmentSize: number, blockSize: number): Promise<voi
   else await growBlocks(db, newest, blockSize)
 }
 
-const nothing: SearchAnswer = { hits: [], total: 0, isCapped: false, facets: { mime_types: {}, labels: {}, years: {} } }
-
 /** Searches: parse, expand, compile, match, hits. */
 async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   const terms = parse(query.text)
@@ -78,7 +76,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   ])
   const expansions = mergeExpansions(stems, typos)
   const compiled = compileQuery(terms, expansions, query.filter, idf)
-  if (!compiled) return nothing
+  if (!compiled) return noHits
   const { plan, all, any } = compiled
   const { page, ...matches } = await match(db, plan, [{ field: 'score', order: 'desc' }], query)
   const marker = (field: 'title' | 'content' | 'filename' | 'labels') => ({

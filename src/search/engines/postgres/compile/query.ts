@@ -1,7 +1,7 @@
 /** Compiles the terms of a query into a plan. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
-import { type Term, wordsOf } from '../../../query/parser.ts'
+import { type Group, groupsOf, type Term, wordsOf } from '../../../query/parser.ts'
 import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { edgeTag, shinglesOf } from '../index/tags.ts'
 import { weights } from '../index/terms.ts'
@@ -18,9 +18,6 @@ export interface CompiledQuery {
   /** Tsquery of any word of the positive terms, in any form. */
   readonly any: string
 }
-
-/** Terms joined by OR. */
-export type Group = readonly Term[]
 
 /** Compiles a query. Returns null for a query without terms, which matches nothing. */
 export function compileQuery(terms: readonly Term[], expansions: Expansions, filter: SearchFilter, idf: Idf): CompiledQuery | null {
@@ -75,16 +72,6 @@ const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => 
 
 /** Whether a term is a prefix of one or two letters. Its number of occurrences says nothing about relevance. */
 export const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
-
-function groupsOf(terms: readonly Term[]): Group[] {
-  const groups: Term[][] = []
-  for (const term of terms) {
-    const last = groups.at(-1)
-    if (term.alternative && last) last.push(term)
-    else groups.push([term])
-  }
-  return groups
-}
 
 /** Returns the shingle tags that every match has: those of phrases without alternatives. */
 const shingles = (groups: readonly Group[]): number[] =>

@@ -30,6 +30,8 @@ export async function readXml(
   const parser = new SaxesParser({ xmlns: true, position: false })
   const openElements: { path: string; text: string; hasInner: boolean }[] = []
   let isComplete = false
+  /** characters passed to the parser; its own position counts the last ones twice between two writes */
+  let length = 0
   /** parser position at the end of the last child of the root */
   let childStart = 0
   const wrongFormat = () => new InvalidXml(`The response is not ${format.label}.`)
@@ -62,7 +64,8 @@ export async function readXml(
   })
   for await (const text of decodeText(body, format)) {
     parser.write(text)
-    if (parser.position - childStart > format.maxChildLength)
+    length += text.length
+    if (length - childStart > format.maxChildLength)
       throw new InvalidXml(`The response has an entry of more than ${format.maxChildLength >> 10} KiB.`)
   }
   if (!isComplete) throw openElements.length > 0 ? new InvalidXml('The response is incomplete.') : wrongFormat()

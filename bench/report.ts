@@ -10,6 +10,7 @@
  *
  * Stop other work on the machine first. A program that fails is named, and its last results stay.
  */
+
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -17,7 +18,7 @@ import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { findProgram } from '../test/support/processes/run.ts'
+import { findProgram } from '../src/config/find-program.ts'
 import type { Figure } from './report/figure.ts'
 import { type Results, type Run, replaceGenerated, resultsPage } from './report/page.ts'
 import { plot } from './report/plot.ts'

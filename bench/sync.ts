@@ -15,6 +15,7 @@
  *
  * Memory: the peak of the process of `dms sources sync` beside that of a sync of an empty folder. With --levels the folders lie in one another.
  */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -24,9 +25,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
+import { findProgram } from '../src/config/find-program.ts'
 import { joinEmbedded } from '../src/db/embedded/embedded.ts'
 import { openLog } from '../src/log/log.ts'
-import { bareEnvironment, executable, findProgram } from '../test/support/processes/run.ts'
+import { bareEnvironment, executable } from '../test/support/processes/run.ts'
 import { type Served, startServed } from '../test/support/servers/served.ts'
 import { handOver, hasWebdavServer, startWebdav, type WebdavServerName } from '../test/support/servers/webdav-servers.ts'
 import { cpuOf, database } from './processor.ts'

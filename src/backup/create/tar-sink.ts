@@ -1,5 +1,6 @@
 /** Destination of a backup, and its implementation as a tar archive in a file or a pipe. */
-import { access, type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
@@ -73,11 +74,7 @@ async function readBack(file: FileHandle, written: number, manifest: string): Pr
 }
 
 async function assertAbsent(path: string): Promise<void> {
-  const exists = await access(path).then(
-    () => true,
-    () => false,
-  )
-  if (exists) throw new AppError('CONFLICT', { path }, `${path} exists already`)
+  if (existsSync(path)) throw new AppError('CONFLICT', { path }, `${path} exists already`)
 }
 
 function tarSink(put: (chunk: Uint8Array) => Promise<void>): BackupSink {

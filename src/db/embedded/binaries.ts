@@ -1,7 +1,7 @@
 /** The PostgreSQL programs of the npm package. */
 import { execFile } from 'node:child_process'
-import { constants } from 'node:fs'
-import { access, chmod, copyFile, mkdir, readdir, readFile, rm, stat, symlink } from 'node:fs/promises'
+import { constants, existsSync } from 'node:fs'
+import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, symlink } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
 import { promisify } from 'node:util'
@@ -38,11 +38,11 @@ export async function prepareBinaries(
   { folder: source, version }: PostgresPackage,
   account: Account | undefined,
 ): Promise<Binaries> {
-  const native = (await exists(join(source, 'native'))) ? join(source, 'native') : source
+  const native = existsSync(join(source, 'native')) ? join(source, 'native') : source
   const linkList = join(source, 'native', 'pg-symlinks.json')
   const hasLinks = await hasAllLinks(linkList, source)
   const links = hasLinks ? null : join(dataDir, `postgres-${version}.links`)
-  if (links !== null && !(await exists(links))) {
+  if (links !== null && !existsSync(links)) {
     await createFolder(links, async (temporary) => {
       await chmod(temporary, 0o755)
       for (const { source: from, target } of await readLinks(linkList)) await symlink(join(source, from), join(temporary, basename(target)))
@@ -50,7 +50,7 @@ export async function prepareBinaries(
   }
   if ((await readProgramVersion({ folder: native, links }, account)) !== null) return { folder: native, links }
   const folder = join(dataDir, `postgres-${version}`)
-  if (!(await exists(folder))) {
+  if (!existsSync(folder)) {
     await createFolder(folder, async (temporary) => {
       await copyTree(native, temporary)
       await linkLibraries(linkList, temporary)
@@ -115,16 +115,10 @@ async function linkLibraries(list: string, folder: string): Promise<void> {
 }
 
 async function hasAllLinks(list: string, root: string): Promise<boolean> {
-  for (const { target } of await readLinks(list)) if (!(await exists(join(root, target)))) return false
+  for (const { target } of await readLinks(list)) if (!existsSync(join(root, target))) return false
   return true
 }
 
 async function readLinks(list: string): Promise<{ source: string; target: string }[]> {
-  return (await exists(list)) ? JSON.parse(await readFile(list, 'utf8')) : []
+  return existsSync(list) ? JSON.parse(await readFile(list, 'utf8')) : []
 }
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  )

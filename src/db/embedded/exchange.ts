@@ -1,5 +1,6 @@
 /** Replaces the cluster of a data folder by its upgraded copy. A process that is killed at any point leaves the one or the other. */
-import { access, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { flushFolder } from '../../flush-folder.ts'
 
@@ -43,9 +44,9 @@ export async function completeExchange(dataDir: string): Promise<void> {
 export const isExchanging = async (dataDir: string): Promise<boolean> => (await exchangedMajor(dataDir)) !== null
 
 async function exchangedMajor(dataDir: string): Promise<number | null> {
-  if (await exists(liveFolder(dataDir))) return null
+  if (existsSync(liveFolder(dataDir))) return null
   const major = Number.parseInt(await readFile(markerFile(dataDir), 'utf8').catch(() => ''), 10)
-  return !Number.isNaN(major) && (await exists(keptFolder(dataDir, major))) ? major : null
+  return !Number.isNaN(major) && existsSync(keptFolder(dataDir, major)) ? major : null
 }
 
 /** Returns the major versions whose clusters are kept. */
@@ -61,9 +62,3 @@ export async function removeKept(dataDir: string, major: number): Promise<void> 
   await flushFolder(dataDir)
   await rm(rest, { recursive: true, force: true })
 }
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  )

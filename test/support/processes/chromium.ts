@@ -1,6 +1,6 @@
 /** A real browser, where this machine has one. */
 import { type Browser, chromium } from 'playwright-core'
-import { findProgram } from './run.ts'
+import { findProgram } from '../../../src/config/find-program.ts'
 
 const program = ['chromium', 'chromium-browser', 'google-chrome'].map(findProgram).find((path) => path !== null) ?? null
 

@@ -1,10 +1,11 @@
 /** Runs `dms` as its users do: the executable, in a process of its own. */
 import { spawn } from 'node:child_process'
-import { accessSync, constants, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { delimiter, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { environment } from '../../../src/config/environment.ts'
+import { findProgram } from '../../../src/config/find-program.ts'
 
 export interface RunOptions {
   /** added to an environment that holds PATH and an empty home only */
@@ -69,20 +70,6 @@ export async function runLineOnTerminal(line: string, { env, input = '', reply, 
   const variables = bareEnvironment({ TERM: 'xterm', SHELL: '/bin/sh', ...env })
   const ended = await runProgram('script', ['-qec', line, '/dev/null'], { env: variables, input, reply, timeout })
   return { ...ended, stdout: ended.stdout.replaceAll('\r\n', '\n') }
-}
-
-/** The path of a program of that name on the PATH, or null. */
-export function findProgram(name: string): string | null {
-  const paths = (environment().PATH ?? '').split(delimiter).map((folder) => join(folder, name))
-  const isRunnable = (path: string) => {
-    try {
-      accessSync(path, constants.X_OK)
-      return true
-    } catch {
-      return false
-    }
-  }
-  return paths.find(isRunnable) ?? null
 }
 
 /** Whether there is a program of that name on the PATH. */

@@ -8,7 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { bareEnvironment, findProgram } from '../processes/run.ts'
+import { findProgram } from '../../../src/config/find-program.ts'
+import { bareEnvironment } from '../processes/run.ts'
 import { freePort } from './free-port.ts'
 
 export interface WebdavServer {

@@ -1,5 +1,6 @@
 /** Clusters in a data folder: the current one, and those that upgrades have kept. */
-import { access, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { loadPackage } from '../binaries.ts'
 import { clusterFolder, readMajor } from '../cluster.ts'
 import { keptFolder, listKept, removeKept, upgradeFolder } from '../exchange.ts'
@@ -31,7 +32,7 @@ export async function listClusters(dataDir: string): Promise<ClusterInfo[]> {
       bytes: await measureFolder(keptFolder(dataDir, kept)),
     })
   const unfinished = upgradeFolder(dataDir)
-  if (await exists(unfinished))
+  if (existsSync(unfinished))
     clusters.push({ folder: unfinished, state: 'unfinished', version: major, bytes: await measureFolder(unfinished) })
   return clusters
 }
@@ -42,9 +43,3 @@ export async function forgetCluster(dataDir: string, { state, version }: Cluster
   await removeKept(dataDir, version)
   await rm(programsFolder(dataDir, version), { recursive: true, force: true })
 }
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  )

@@ -1,5 +1,5 @@
 /** Finds the PostgreSQL programs of an older major version. */
-import { access } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { ConfigError } from '../../../errors.ts'
 import type { Account } from '../account.ts'
@@ -32,8 +32,8 @@ export async function findOldPrograms(
 
 async function openPrograms(folder: string, major: number): Promise<PostgresPackage | null> {
   for (const installed of [join(folder, 'node_modules', packageName), folder])
-    if (await exists(join(installed, 'native/bin/postgres'))) return loadPackage(installed)
-  return (await exists(join(folder, 'bin/postgres'))) ? { folder, version: `${major}.programs`, major } : null
+    if (existsSync(join(installed, 'native/bin/postgres'))) return loadPackage(installed)
+  return existsSync(join(folder, 'bin/postgres')) ? { folder, version: `${major}.programs`, major } : null
 }
 
 function describeMissing(dataDir: string, folder: string, major: number, isGiven: boolean): string {
@@ -44,9 +44,3 @@ function describeMissing(dataDir: string, folder: string, major: number, isGiven
   const target = isGiven ? folder : programsFolder(dataDir, major)
   return `${missing}; fix: npm install --prefix '${target}' ${packageName}@${version}   (or ${debian})`
 }
-
-const exists = (path: string): Promise<boolean> =>
-  access(path).then(
-    () => true,
-    () => false,
-  )

@@ -2,12 +2,14 @@
  * How long does an upgrade of the embedded PostgreSQL take? An archive on PostgreSQL 17 is filled with made documents (see search-corpus.ts), indexed,
  * and brought to the PostgreSQL of this dms by `dms database upgrade`.
  *
- *   node bench/database-upgrade.ts [--documents 100000] [--folder FOLDER]
+ *   node bench/database-upgrade.ts [--documents 100000] [--folder FOLDER] [--archive FOLDER]
  *
+ * `--archive` keeps the filled archive for further runs, which upgrade a copy of it. Filling takes longer than the upgrade.
  * The processor time is that of the command and of both servers. It is the better figure on a machine that does other work.
  */
-import { spawn } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -24,7 +26,11 @@ import { report } from './report/figure.ts'
 import { makeWords } from './search-corpus.ts'
 
 const { values } = parseArgs({
-  options: { documents: { type: 'string', default: '100000' }, folder: { type: 'string', default: tmpdir() } },
+  options: {
+    documents: { type: 'string', default: '100000' },
+    folder: { type: 'string', default: tmpdir() },
+    archive: { type: 'string' },
+  },
 })
 const sampleIntervalMs = 250
 const documents = Number(values.documents)
@@ -32,7 +38,6 @@ const root = await mkdtemp(join(values.folder, 'dms-bench-upgrade-'))
 // The database runs as another user when we are root; that one must get through.
 await chmod(root, 0o711)
 const dataDir = join(root, 'data')
-await mkdir(dataDir, { mode: 0o711 })
 
 interface Upgraded {
   rows: number
@@ -42,7 +47,8 @@ interface Upgraded {
 }
 
 try {
-  await fillOld()
+  if (values.archive === undefined) await fillOld(dataDir)
+  else await copyArchive(values.archive)
   const before = checksumOf(join(dataDir, 'postgres'))
   const { upgraded, phases, processorSeconds } = await measureUpgrade()
   const { rows, tables, database_bytes, duration_seconds } = upgraded
@@ -59,8 +65,18 @@ try {
   await rm(root, { recursive: true, force: true, maxRetries: 5 })
 }
 
+/** Copies the database of the archive; fills the archive first if there is none. */
+async function copyArchive(archive: string): Promise<void> {
+  if (!existsSync(archive)) {
+    await fillOld(dataDir)
+    await rename(dataDir, archive)
+  }
+  execFileSync('cp', ['-a', archive, dataDir])
+}
+
 /** Fills the old database, with the search index. */
-async function fillOld(): Promise<void> {
+async function fillOld(dataDir: string): Promise<void> {
+  await mkdir(dataDir, { mode: 0o711 })
   const old = await joinOld(dataDir)
   const env = { ...databaseEnvironment(old), DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0' }
   const app = await openApp(loadConfig({ env }).config, openLog({ level: 'error', format: 'json' }), {

@@ -46,7 +46,7 @@ test('10,000 parts, the limit of the protocol, hold the largest object of 5 TiB'
   expect([partBytes(1), partBytes(1000), partBytes(1001)]).toEqual([8 << 20, 8 << 20, 16 << 20])
 })
 
-describe.runIf(hasS3Server())('Swift', () => {
+describe.runIf(hasS3Server())('a server of S3', () => {
   beforeAll(async () => {
     server = await startS3()
   })

@@ -1,6 +1,7 @@
 /**
  * A real server of S3: OpenStack Swift with its S3 API, from Debian's packages swift-proxy, swift-account, swift-container and swift-object. It
  * checks signatures with code of its own and insists on its region; servers on npm are made for tests, and a fake would share our mistakes.
+ * With DMS_TEST_S3=radosgw it is Ceph's gateway: see radosgw.sh.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +11,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { AwsV4Signer } from 'aws4fetch'
-import { bareEnvironment } from '../processes/run.ts'
+import { bareEnvironment, hasProgram } from '../processes/run.ts'
+import { freePort } from './free-port.ts'
 
 export interface S3Server {
   /** with `/` at its end */
@@ -29,8 +31,9 @@ export interface S3Server {
 /** Not the usual one: whoever does not look at the server's answer is refused. */
 const region = 'eu-test-1'
 const [username, password] = ['test:ann', 'sec/ret+key==']
-const program = fileURLToPath(new URL('s3-server.py', import.meta.url))
+const program = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const python = '/usr/bin/python3'
+const isRadosgw = process.env.DMS_TEST_S3 === 'radosgw'
 
 /** Fails where files cannot have attributes of users: Swift keeps what it knows of an object there. */
 const attributes =
@@ -38,6 +41,7 @@ const attributes =
 
 /** Whether the server can be started here; says so where it cannot. */
 export function hasS3Server(): boolean {
+  if (isRadosgw) return ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd'].every(hasProgram)
   const needed = [python, ...['proxy', 'account', 'container', 'object'].map((name) => `/usr/bin/swift-${name}-server`)]
   const isThere = needed.every((path) => existsSync(path))
   if (!isThere) process.stderr.write('skipped: no OpenStack Swift on this machine\n')
@@ -50,14 +54,17 @@ export function hasS3Server(): boolean {
 /** Starts it on a free port; the caller stops it. Throws with what it said when it does not come up. */
 export async function startS3(): Promise<S3Server> {
   const home = await mkdtemp(join(tmpdir(), 'dms-s3-'))
-  const child = spawn(python, [program, home, region], { env: bareEnvironment(), stdio: ['pipe', 'pipe', 'pipe'] })
+  const [command, words] = isRadosgw
+    ? [program('radosgw.sh'), [home, String(await freePort()), String(await freePort()), username, password]]
+    : [python, [program('s3-server.py'), home, region]]
+  const child = spawn(command, words, { env: bareEnvironment(), stdio: ['pipe', 'pipe', 'pipe'], detached: true })
   const exit = once(child, 'exit')
   let said = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     said += text
   })
   const stop = async () => {
-    child.kill('SIGKILL')
+    if (child.pid !== undefined && child.exitCode === null) process.kill(-child.pid, 'SIGKILL')
     await exit
     await rm(home, { recursive: true, force: true, maxRetries: 3 })
   }
@@ -65,7 +72,7 @@ export async function startS3(): Promise<S3Server> {
   const [line] = (await Promise.race([once(child.stdout, 'data'), ended])) ?? []
   if (line === undefined) {
     await stop()
-    throw new Error(`Swift does not start: ${said}`)
+    throw new Error(`S3 does not start: ${said}`)
   }
   const url = `http://127.0.0.1:${Number(line)}/`
   return {

@@ -3,6 +3,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { ConfigError } from '../errors.ts'
+import { applyAwsVariables } from './aws-variables.ts'
 import { defaultPublicUrl } from './exposure.ts'
 import { type FileValues, readConfigFile, suggest } from './file.ts'
 import { findFileProblems, findProblems, findWarnings } from './rules.ts'
@@ -85,6 +86,7 @@ export function inspectConfig(sources: ConfigSources, withFiles = false): Loaded
 
   const config = assemble(values)
   if (origins.get('server.public_url')?.origin === 'default') Object.assign(config.server, { public_url: defaultPublicUrl(config.server) })
+  for (const [key, source] of applyAwsVariables(config.storage, env)) origins.set(key, { origin: 'env', source })
   const name = (key: string): string => nameAsWritten(key, origins)
   problems.push(...findProblems(config, name), ...(withFiles ? findFileProblems(config, name) : []))
   warnings.push(...findWarnings(config, name))

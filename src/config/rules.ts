@@ -1,5 +1,5 @@
 /** Rules for settings beyond their type. */
-import { accessSync, constants } from 'node:fs'
+import { accessSync, constants, readFileSync } from 'node:fs'
 import { relative, sep } from 'node:path'
 import type { Config } from './schema.ts'
 
@@ -25,7 +25,10 @@ export function findProblems(config: Config, name: (key: string) => string): str
   if (auth.require_email_verification && config.smtp.url === '') require('auth.require_email_verification', 'smtp.url')
   if (config.smtp.url !== '' && config.smtp.from === '') require('smtp.url', 'smtp.from')
   if (storage.kind === 's3') require('storage.kind', ...(storage.s3_bucket === '' ? ['storage.s3_bucket'] : []))
-  for (const [key, needed] of requiredByS3Settings)
+  const isInstance = storage.s3_credentials === 'instance'
+  if (isInstance && storage.s3_access_key_id !== '')
+    problems.push(`${name('storage.s3_access_key_id')}: must be empty with storage.s3_credentials = "instance"`)
+  for (const [key, needed] of isInstance ? [] : requiredByS3Settings)
     if (!['', 'none'].includes(storage[key]) && storage[needed] === '') require(`storage.${key}`, `storage.${needed}`)
   if (storage.s3_sse_kms_key_id !== '' && storage.s3_sse !== 'aws:kms') require('storage.s3_sse_kms_key_id', 'storage.s3_sse = "aws:kms"')
   if (search.engine === 'opensearch' && search.opensearch_urls.length === 0) require('search.engine', 'search.opensearch_urls')
@@ -42,19 +45,23 @@ export function findProblems(config: Config, name: (key: string) => string): str
 }
 
 /** Returns problems with the files that settings name. */
-export function findFileProblems({ server, database, search, sources, backup }: Config, name: (key: string) => string): string[] {
+export function findFileProblems({ server, database, storage, search, sources, backup }: Config, name: (key: string) => string): string[] {
   const paths = {
     'server.tls_cert': server.tls_cert,
     'server.tls_key': server.tls_key,
     'database.ssl_ca': database.ssl_ca,
+    'storage.s3_ca_file': storage.s3_ca_file,
     'search.opensearch_ca_file': search.opensearch_ca_file,
     'sources.ca_file': sources.ca_file,
     'backup.key_file': backup.key_file,
   }
   return Object.entries(paths).flatMap(([key, path]) => {
     try {
-      if (path !== '') accessSync(path, constants.R_OK)
-      return []
+      if (path === '') return []
+      accessSync(path, constants.R_OK)
+      // Node ignores what is no certificate.
+      const isInvalid = /\.(ssl_ca|\w*ca_file)$/.test(key) && !readFileSync(path, 'latin1').includes('-----BEGIN CERTIFICATE-----')
+      return isInvalid ? [`${name(key)}: ${path} has no certificate in PEM`] : []
     } catch (error) {
       return [`${name(key)}: ${(error as Error).message}`]
     }

@@ -54,13 +54,14 @@ const regionErrorCodes = [
 
 const anonymous: Credentials = { accessKeyId: '', secretAccessKey: '' }
 
-/** Opens a signer. Without credentials it sends requests anonymously. */
-export function openSigner(credentials: Credentials | null, startRegion: string): Signer {
+/** Opens a signer. Without credentials it sends requests anonymously. A function returns temporary ones, valid at the time of a request. */
+export function openSigner(credentials: Credentials | (() => Promise<Credentials>) | null, startRegion: string): Signer {
   let region = startRegion
   const cache = new Map<string, ArrayBuffer>()
 
-  const sign = (method: string, url: URL, headers: Readonly<Record<string, string>>, signQuery: boolean) => {
-    const { accessKeyId, secretAccessKey, sessionToken } = credentials ?? anonymous
+  const sign = async (method: string, url: URL, headers: Readonly<Record<string, string>>, signQuery: boolean) => {
+    const { accessKeyId, secretAccessKey, sessionToken } =
+      typeof credentials === 'function' ? await credentials() : (credentials ?? anonymous)
     const signer = { method, url: url.href, headers, accessKeyId, secretAccessKey, sessionToken, service: 's3', region, cache, signQuery }
     return new AwsV4Signer(signer).sign()
   }

@@ -218,6 +218,11 @@ test.each([
   [{ DMS_S3_BUCKET: 'a/b' }, 'DMS_S3_BUCKET: "a/b" is not the name of a bucket'],
   [{ DMS_S3_PREFIX: 'a/../b' }, 'DMS_S3_PREFIX: "a/../b" is not a prefix such as "dms/" (letters, digits and _ - . /, no leading /)'],
   [{ DMS_S3_ACCESS_KEY_ID: 'key' }, 'DMS_S3_ACCESS_KEY_ID needs storage.s3_secret_access_key'],
+  [{ DMS_S3_BUCKET: 'scans', AWS_ACCESS_KEY_ID: 'key' }, 'AWS_ACCESS_KEY_ID needs storage.s3_secret_access_key'],
+  [
+    { DMS_S3_CREDENTIALS: 'instance', DMS_S3_BUCKET: 'scans', DMS_S3_ACCESS_KEY_ID: 'key' },
+    'DMS_S3_ACCESS_KEY_ID: must be empty with storage.s3_credentials = "instance"',
+  ],
   [{ DMS_S3_SSE_KMS_KEY_ID: 'key' }, 'DMS_S3_SSE_KMS_KEY_ID needs storage.s3_sse = "aws:kms"'],
   [{ DMS_TLS_CERT: '/cert.pem' }, 'DMS_TLS_CERT needs server.tls_key'],
   [{ JWT_SECRET: 'short' }, 'JWT_SECRET: 5 characters; at least 32 are needed; make one with: openssl rand -base64 48'],
@@ -260,6 +265,22 @@ test('an unknown DMS_ variable is a warning with a suggestion', () => {
     'DMS_SERVR_HOST is set but is not a dms variable — did you mean DMS_SERVER_HOST?',
     expect.stringMatching(/^DMS_JWT is set but is not/),
   ])
+})
+
+test('AWS_* variables name region and credentials of the bucket, where no setting names them', () => {
+  const aws = { AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'key', AWS_SECRET_ACCESS_KEY: 'aws secret', AWS_SESSION_TOKEN: 'session' }
+  const storageOf = (env: Record<string, string>) => load({ env: { ...aws, ...env } }).config.storage
+  const found = { s3_region: 'eu-west-1', s3_access_key_id: 'key', s3_secret_access_key: 'aws secret', s3_session_token: 'session' }
+  expect(storageOf({ DMS_S3_BUCKET: 'scans' })).toMatchObject(found)
+  expect(load({ env: { ...aws, DMS_S3_BUCKET: 'scans' } }).origins.get('storage.s3_region')).toEqual({
+    origin: 'env',
+    source: 'AWS_REGION',
+  })
+  const own = { DMS_S3_BUCKET: 'scans', DMS_S3_REGION: 'here', DMS_S3_ACCESS_KEY_ID: 'own', DMS_S3_SECRET_ACCESS_KEY: 'own secret' }
+  expect(storageOf(own)).toMatchObject({ s3_region: 'here', s3_access_key_id: 'own', s3_session_token: '' })
+  const none = { s3_access_key_id: '', s3_secret_access_key: '', s3_session_token: '' }
+  expect(storageOf({ DMS_S3_BUCKET: 'scans', DMS_S3_CREDENTIALS: 'instance' })).toMatchObject({ s3_region: 'eu-west-1', ...none })
+  expect(storageOf({})).toMatchObject({ s3_region: '', ...none })
 })
 
 test('a token lifetime other than 24 hours is a warning', () => {

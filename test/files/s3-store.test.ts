@@ -1,9 +1,13 @@
 /** The document store in S3, on a real server. */
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { request as openRequest } from 'node:http'
+import { createServer } from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { buffer } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
@@ -13,9 +17,11 @@ import { openS3, s3Markers } from '../../src/files/stores/s3/s3.ts'
 import { partBytes } from '../../src/files/stores/s3/upload.ts'
 import type { FileStore } from '../../src/ports/file-store.ts'
 import { startApp } from '../support/app.ts'
+import { startLying } from '../support/servers/lying-server.ts'
 import { hasS3Server, type S3Server, startS3 } from '../support/servers/s3-server.ts'
 import { bucketSettings } from '../support/servers/s3-settings.ts'
 import { startTcpRelay } from '../support/servers/tcp-relay.ts'
+import { makeCertificate } from '../support/servers/webdav-servers.ts'
 import { keep, stage, testStore } from '../support/store-suite.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
@@ -102,6 +108,33 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     await expect(marked.check()).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
   })
 
+  test('credentials of the instance are asked for only with storage.s3_credentials = "instance", and then used', async () => {
+    const role = JSON.stringify({ AccessKeyId: server.username, SecretAccessKey: server.password, Expiration: '2099-01-01T00:00:00Z' })
+    const metadata = await startLying('/', ({ url }, response) => response.end(url?.endsWith('/role') ? role : 'role'))
+    vi.stubEnv('AWS_EC2_METADATA_SERVICE_ENDPOINT', metadata.url)
+    onTestFinished(() => void vi.unstubAllEnvs())
+    await keep((await openBucket()).store, 'static')
+    expect(metadata.seen).toEqual([])
+    const keys = { 'storage.s3_access_key_id': '', 'storage.s3_secret_access_key': '' }
+    const { store } = await openBucket({ ...keys, 'storage.s3_credentials': 'instance' })
+    const address = await keep(store, 'of the instance')
+    expect(await text(await store.read(address))).toBe('of the instance')
+    expect(metadata.seen).toHaveLength(3)
+    const url = await store.presign(address, 60, { type: 'text/plain', disposition: 'inline' })
+    expect(await (await fetch(url ?? '')).text()).toBe('of the instance')
+    metadata.close()
+    await keep(store, 'without another question')
+  })
+
+  test('a certificate of its own authority is trusted with storage.s3_ca_file, and not otherwise', async () => {
+    const { caFile, url } = await startTls(server.url)
+    const { store } = await openBucket({ 'storage.s3_endpoint': url, 'storage.s3_ca_file': caFile })
+    expect(await text(await store.read(await keep(store, 'over TLS')))).toBe('over TLS')
+    const { store: untrusting } = await openBucket({ 'storage.s3_endpoint': url })
+    await expect(stage(untrusting, 'hello')).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+    await expect(openBucket({ 'storage.s3_ca_file': `${caFile}.lost` })).rejects.toThrow('storage.s3_ca_file cannot be read: ENOENT')
+  })
+
   test('files of a process that died are uncommitted, and data without an address is removed', async () => {
     const { open, store, path, config } = await openBucket()
     const large = randomBytes(9_000_000)
@@ -121,6 +154,29 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     expect(await next.listUncommitted()).toEqual([])
   })
 })
+
+/** Starts a proxy with TLS. The Host header stays, because signatures cover it. */
+async function startTls(onward: string) {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-s3-tls-'))
+  const caFile = await makeCertificate(folder)
+  const [cert, key] = await Promise.all(['cert.pem', 'key.pem'].map((name) => readFile(join(folder, name))))
+  const proxy = createServer({ cert, key }, (request, response) => {
+    const { method, url, headers } = request
+    request.pipe(
+      openRequest(new URL(url ?? '', onward), { method, headers, agent: false }, (answer) => {
+        response.writeHead(answer.statusCode ?? 502, answer.headers)
+        answer.pipe(response)
+      }),
+    )
+  })
+  await once(proxy.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(async () => {
+    proxy.closeAllConnections()
+    proxy.close()
+    await rm(folder, { recursive: true })
+  })
+  return { caFile, url: `https://localhost:${(proxy.address() as AddressInfo).port}/` }
+}
 
 function bucketOf({ storage }: Config) {
   const bucket = openS3Bucket(storage)

@@ -55,10 +55,18 @@ test('config check: 78 with every error for an invalid one', async () => {
 test('config check: 78 for what this version or this machine cannot do', async () => {
   const check = async (env: Record<string, string>) => (await runHere(['config', 'check'], { env })).stdout.trimEnd().split('\n')
   const missing = join(folder, 'missing.pem')
-  const files = { DMS_TLS_CERT: missing, DMS_TLS_KEY: missing, DMS_DATABASE_SSL_CA: missing, DMS_SOURCES_CA_FILE: missing }
+  const files = {
+    DMS_TLS_CERT: missing,
+    DMS_TLS_KEY: missing,
+    DMS_DATABASE_SSL_CA: missing,
+    DMS_S3_CA_FILE: missing,
+    DMS_SOURCES_CA_FILE: missing,
+  }
   expect(await check({ ...files, DMS_BACKUP_KEY_FILE: missing })).toEqual(
     [...Object.keys(files), 'DMS_BACKUP_KEY_FILE'].map((name) => expect.stringMatching(`^error\t${name}: ENOENT`)),
   )
+  const text = write('no-certificate.pem', 'not PEM')
+  expect(await check({ DMS_S3_CA_FILE: text })).toEqual([`error\tDMS_S3_CA_FILE: ${text} has no certificate in PEM`])
   // A process of its own: programs are looked for on the PATH of the process.
   const { stdout } = await run(['config', 'check'], { env: { DMS_OCR_ENGINE: 'tesseract-native', PATH: folder } })
   expect(stdout).toMatch(/^error\tocr.engine .* no tesseract program/)

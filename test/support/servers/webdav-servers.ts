@@ -215,8 +215,8 @@ const starts: Record<WebdavServerName, (home: string, port: number, options: Web
   },
 }
 
-/** A certificate for localhost of an authority of its own; the authority's file. */
-async function makeCertificate(home: string): Promise<string> {
+/** Makes `cert.pem` and `key.pem` for localhost, signed by an authority of its own. Returns the path of its certificate. */
+export async function makeCertificate(home: string): Promise<string> {
   const openssl = (args: string) => run('openssl', args.split(' '), { cwd: home })
   const key = '-newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc'
   await openssl(`req -x509 ${key} -keyout ca-key.pem -out ca.pem -days 2 -subj /CN=Test-CA`)

@@ -2,12 +2,13 @@
 import { createHash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Dispatcher, Pool } from 'undici'
+import type { Dispatcher } from 'undici'
 import type { Config } from '../../../config/schema.ts'
 import { AppError } from '../../../errors.ts'
 import { type ListedObject, listUrl, parseListPage } from '../../../s3/list-page.ts'
-import { openSigner, S3Error } from '../../../s3/signed-requests.ts'
+import { S3Error } from '../../../s3/signed-requests.ts'
 import { encodeKey, encodeQuery, objectUrl } from '../../../s3/urls.ts'
+import { bucketUrl, openEndpoint } from './endpoint.ts'
 
 export interface S3Request {
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
@@ -63,31 +64,18 @@ export interface Bucket {
   close(): Promise<void>
 }
 
-const connectTimeoutMs = 5000
 const attemptTimeoutMs = 30_000
-/** Time without a byte after which a download is broken off. */
-const bodyTimeoutMs = 30_000
 const maxAttempts = 5
 /** After this time no further attempt begins. */
 const retryWindowMs = 10_000
 const firstRetryDelayMs = 200
-const maxConnections = 256
 /** Retry-After of answers during an outage. */
 const outageRetrySecs = 30
 const retryableCodes = ['SlowDown', 'InternalError', 'ServiceUnavailable', 'RequestTimeout', 'RequestLimitExceeded', 'OperationAborted']
 
 export function openBucket(storage: Config['storage']): Bucket {
   const url = bucketUrl(storage)
-  const pool = new Pool(url.origin, {
-    connect: { timeout: connectTimeoutMs },
-    connections: maxConnections,
-    pipelining: 1,
-    headersTimeout: 0,
-    bodyTimeout: bodyTimeoutMs,
-  })
-  const { s3_access_key_id: accessKeyId, s3_secret_access_key: secretAccessKey, s3_session_token } = storage
-  const credentials = { accessKeyId, secretAccessKey, ...(s3_session_token === '' ? {} : { sessionToken: s3_session_token }) }
-  const signer = openSigner(credentials, storage.s3_region || 'us-east-1')
+  const { pool, signer } = openEndpoint(storage, url)
   const encryption = encryptionHeaders(storage)
   let clock = { timeMs: 0, atMs: 0 }
 
@@ -217,14 +205,6 @@ const emptySha256 = createHash('sha256').digest('hex')
 export function textBody(content: string): S3Body {
   const bytes = Buffer.from(content)
   return { chunks: [bytes], size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
-}
-
-function bucketUrl({ s3_endpoint, s3_region, s3_bucket, s3_force_path_style }: Config['storage']): URL {
-  const endpoint = new URL(s3_endpoint || `https://s3.${s3_region || 'us-east-1'}.amazonaws.com`)
-  // Certificates of *.example.org do not cover names with dots.
-  if (s3_force_path_style || s3_bucket.includes('.')) return new URL(`${endpoint.pathname.replace(/\/$/, '')}/${s3_bucket}`, endpoint)
-  endpoint.hostname = `${s3_bucket}.${endpoint.hostname}`
-  return endpoint
 }
 
 /** Returns the headers of new objects for encryption by the server. */

@@ -2,7 +2,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
-import type { SearchHit } from '../ports/search-engine.ts'
+import type { SearchAnswer, SearchHit } from '../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
 import type { Expansions } from './vocabulary/expansions.ts'
 
@@ -13,6 +13,19 @@ const maxTurnMs = 10
 export interface Scored {
   readonly document_id: string
   readonly score: number
+}
+
+/** Part of the matches that is returned. */
+export interface Window {
+  readonly offset: number
+  readonly limit: number
+  /** matches that are counted and have pages */
+  readonly maxResults: number
+}
+
+/** One page of the matches, with the number and the facets of all. */
+export interface Matches extends Omit<SearchAnswer, 'hits'> {
+  readonly page: readonly Scored[]
 }
 
 export type MarkedField = 'title' | 'content' | 'filename' | 'labels'

@@ -2,6 +2,7 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { IndexedDocument } from '../../indexed-documents.ts'
 import { type Token, tokenize } from '../../query/tokenizer.ts'
+import type { Entry } from '../entries.ts'
 import { canBeTypoTarget, encodeWord } from './word-encoding.ts'
 
 /** Version of the form of entries, by which `search reindex --if-needed` finds outdated ones. Increment it with each change. */
@@ -16,8 +17,6 @@ const maxListWords = 8_000
 export const maxLists = 32
 /** Words after which a long text yields to the event loop. */
 const stepWords = 10_000
-
-export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
 
 /** Returns the entry of a document. Texts are encoded words; `joined_…`: joined tokens; `loose_…`: distinct words with typo tolerance, which only these attributes have. */
 export async function entryOf(document: IndexedDocument): Promise<Entry> {

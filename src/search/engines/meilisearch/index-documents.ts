@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import { batchesOf, loadDocuments } from '../../indexed-documents.ts'
-import { type Entry, entryOf } from './document.ts'
+import type { Entry } from '../entries.ts'
+import { entryOf } from './document.ts'
 import type { Server } from './server.ts'
 
 export interface Target {

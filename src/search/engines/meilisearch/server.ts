@@ -4,7 +4,7 @@ import { type EnqueuedTask, type Index, Meilisearch, MeilisearchApiError, Meilis
 import { AppError } from '../../../errors.ts'
 import type { Log } from '../../../log/log.ts'
 import { SearchFailure } from '../../../ports/search-engine.ts'
-import type { Entry } from './document.ts'
+import type { Entry } from '../entries.ts'
 import { includesSettings, settings } from './settings.ts'
 
 export interface ServerOptions {

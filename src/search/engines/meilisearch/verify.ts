@@ -1,10 +1,9 @@
 /** Compares a Meilisearch index with the documents. */
 import { type Index, MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
-import { isCanonicalId } from '../../../id.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
-import { loadDocuments } from '../../indexed-documents.ts'
-import { type Entry, entryOf, indexVersion } from './document.ts'
+import { differenceOf, type Entry, entryFaults, publicNameOf } from '../entries.ts'
+import { entryOf, indexVersion } from './document.ts'
 import type { Server } from './server.ts'
 import { decodeWord } from './word-encoding.ts'
 
@@ -26,22 +25,15 @@ async function* ids(server: Server, index: string): AsyncGenerator<string[]> {
   }
 }
 
-async function faults(db: Db, server: Server, index: string, ids: readonly string[]): Promise<EntryFault[]> {
-  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isCanonicalId)))
-  const documents = new Map(stored.map((document) => [document.id, document]))
-  const faults: EntryFault[] = []
-  for (const id of ids) {
-    const entry = await server.requestExisting(index, (index) => entryIn(index, id))
-    const document = documents.get(id)
-    if (!entry !== !document) faults.push({ document_id: id, problem: entry ? 'extra' : 'missing', left: [], lacks: [] })
-    if (!entry || !document || entry.version !== indexVersion) continue
-    const [actual, expected] = [wordsOf(entry), wordsOf(await entryOf(document))]
-    const left = describe([...actual].filter((one) => !expected.has(one)))
-    const lacks = describe([...expected].filter((one) => !actual.has(one)))
-    if (left.length + lacks.length > 0) faults.push({ document_id: id, problem: 'stale', left, lacks })
-  }
-  return faults
-}
+const faults = (db: Db, server: Server, index: string, ids: readonly string[]): Promise<EntryFault[]> =>
+  entryFaults(db, ids, {
+    version: indexVersion,
+    load: (id) => server.requestExisting(index, (index) => entryIn(index, id)),
+    async compare(entry, document) {
+      const { left, lacks } = differenceOf(wordsOf(entry), wordsOf(await entryOf(document)))
+      return left.length + lacks.length === 0 ? null : { left: describe(left), lacks: describe(lacks) }
+    },
+  })
 
 async function entryIn(index: Index<Entry>, id: string): Promise<Entry | null> {
   try {
@@ -70,21 +62,13 @@ function wordsOf(entry: Entry): Set<string> {
   return all
 }
 
-const values: Readonly<Record<string, string>> = {
-  owner_id: 'owner',
-  mime_type: 'type',
-  label_ids: 'label',
-  source_id: 'source',
-  document_date: 'date',
-}
-
 /** Returns the distinct words and values in readable form. */
 const describe = (words: readonly string[]): string[] =>
   [
     ...new Set(
       words.map((one) => {
         const [, name, value] = /^:(\w+):(.*)$/s.exec(one) ?? []
-        return name === undefined ? decodeWord(one.slice(one.indexOf(' ') + 1)) : `${values[name] ?? name}:${value}`
+        return name === undefined ? decodeWord(one.slice(one.indexOf(' ') + 1)) : `${publicNameOf(name)}:${value}`
       }),
     ),
   ].sort()

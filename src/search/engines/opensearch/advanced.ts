@@ -2,14 +2,14 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { AdvancedQuery } from '../../../ports/search-engine.ts'
-import type { Highlighting } from '../../hits.ts'
+import type { Highlighting, Matches } from '../../hits.ts'
 import { termsOf } from '../../query/parser.ts'
 import { inContent, test } from '../postgres/compile/document-conditions.ts'
 import { type CompiledClause, compileClause } from './clauses.ts'
 import type { Cluster } from './cluster.ts'
 import { anyOf, filterOf, type Query } from './filter.ts'
 import { highlightingOf, noHighlighting } from './highlight.ts'
-import { findHits, type Matches, match, orderOf } from './matches.ts'
+import { findHits, match, orderOf } from './matches.ts'
 import { withinLimits } from './terms.ts'
 
 /** Maximum number of document texts that one search reads. */

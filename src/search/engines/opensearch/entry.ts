@@ -3,9 +3,8 @@ import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { IndexedDocument } from '../../indexed-documents.ts'
 import { normalizeText, tokenize } from '../../query/tokenizer.ts'
 import { isMistypable } from '../../vocabulary/vocabulary.ts'
+import type { Entry } from '../entries.ts'
 import { hasStemmer, indexVersion, samePosition, type TextField } from './mapping.ts'
-
-export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
 
 /** Words after which a long text yields to the event loop. */
 const stepWords = 10_000

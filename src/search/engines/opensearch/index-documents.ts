@@ -5,8 +5,9 @@ import type { Db } from '../../../db/pool.ts'
 import { AppError } from '../../../errors.ts'
 import { SearchFailure } from '../../../ports/search-engine.ts'
 import { batchesOf, loadDocuments } from '../../indexed-documents.ts'
+import type { Entry } from '../entries.ts'
 import type { Cluster } from './cluster.ts'
-import { type Entry, entryOf } from './entry.ts'
+import { entryOf } from './entry.ts'
 import { hasStemmer } from './mapping.ts'
 
 export interface Target {

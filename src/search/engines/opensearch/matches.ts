@@ -1,19 +1,9 @@
 /** Runs a query: one page, the number of matches and facets. */
-import type { SearchAnswer, SearchSort } from '../../../ports/search-engine.ts'
-import type { Scored } from '../../hits.ts'
+import type { SearchSort } from '../../../ports/search-engine.ts'
+import type { Matches, Window } from '../../hits.ts'
 import { type Counted, facetsOf } from '../facets.ts'
 import type { Cluster } from './cluster.ts'
 import type { Query } from './filter.ts'
-
-export interface Window {
-  readonly offset: number
-  readonly limit: number
-  readonly maxResults: number
-}
-
-export interface Matches extends Omit<SearchAnswer, 'hits'> {
-  readonly page: readonly Scored[]
-}
 
 /** Maximum number of hits of a response: the default of index.max_result_window. More are read with search_after. */
 const maxHits = 10_000

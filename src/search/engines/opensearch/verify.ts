@@ -1,11 +1,10 @@
 /** Compares an OpenSearch index with the documents. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Db } from '../../../db/pool.ts'
-import { isCanonicalId } from '../../../id.ts'
 import type { EntryFault, IndexContents } from '../../../ports/search-engine.ts'
-import { loadDocuments } from '../../indexed-documents.ts'
+import { differenceOf, type Entry, entryFaults, publicNameOf } from '../entries.ts'
 import type { Cluster } from './cluster.ts'
-import { type Entry, entryOf } from './entry.ts'
+import { entryOf } from './entry.ts'
 import { indexVersion, samePosition, textFields } from './mapping.ts'
 
 /** Ids per request. */
@@ -43,36 +42,19 @@ async function* ids(cluster: Cluster, index: string): AsyncGenerator<string[]> {
 /** Fields that are not compared: they are unique to the entry, redundant or not stored. */
 const ignoredFields = new Set(['id', 'version', 'any', 'stems', 'title_order', 'values', 'value_words', 'label_names'])
 
-async function faults(db: Db, cluster: Cluster, index: string, ids: readonly string[]): Promise<EntryFault[]> {
-  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isCanonicalId)))
-  const documents = new Map(stored.map((document) => [document.id, document]))
-  const faults: EntryFault[] = []
-  for (const id of ids) {
-    const found = await cluster.requestExisting<{ _source: Entry }>('GET', `/${index}/_doc/${encodeURIComponent(id)}`)
-    const [entry, document] = [found?._source, documents.get(id)]
-    if (!entry !== !document) faults.push({ document_id: id, problem: entry ? 'extra' : 'missing', left: [], lacks: [] })
-    if (!entry || !document || entry.version !== indexVersion) continue
-    const expected: Entry = JSON.parse(JSON.stringify(await entryOf(document)))
-    const names = Object.keys({ ...entry, ...expected }).filter(
-      (name) => !ignoredFields.has(name) && !isDeepStrictEqual(entry[name], expected[name]),
-    )
-    if (names.length === 0) continue
-    const [actualWords, expectedWords] = [wordsOf(entry, names), wordsOf(expected, names)]
-    const left = [...actualWords].filter((word) => !expectedWords.has(word)).sort()
-    const lacks = [...expectedWords].filter((word) => !actualWords.has(word)).sort()
-    faults.push({ document_id: id, problem: 'stale', left, lacks })
-  }
-  return faults
-}
-
-/** Readable names of fields. */
-const readable: Readonly<Record<string, string>> = {
-  owner_id: 'owner',
-  mime_type: 'type',
-  label_ids: 'label',
-  source_id: 'source',
-  document_date: 'date',
-}
+const faults = (db: Db, cluster: Cluster, index: string, ids: readonly string[]): Promise<EntryFault[]> =>
+  entryFaults(db, ids, {
+    version: indexVersion,
+    load: async (id) =>
+      (await cluster.requestExisting<{ _source: Entry }>('GET', `/${index}/_doc/${encodeURIComponent(id)}`))?._source ?? null,
+    async compare(entry, document) {
+      const expected: Entry = JSON.parse(JSON.stringify(await entryOf(document)))
+      const names = Object.keys({ ...entry, ...expected }).filter(
+        (name) => !ignoredFields.has(name) && !isDeepStrictEqual(entry[name], expected[name]),
+      )
+      return names.length === 0 ? null : differenceOf(wordsOf(entry, names), wordsOf(expected, names))
+    },
+  })
 
 /** Returns the words of the named fields, and their values in readable form. */
 function wordsOf(entry: Entry, names: readonly string[]): Set<string> {
@@ -80,7 +62,7 @@ function wordsOf(entry: Entry, names: readonly string[]): Set<string> {
   for (const name of names) {
     for (const value of [entry[name]].flat()) {
       if (value === null || value === undefined) continue
-      if (!(textFields as readonly string[]).includes(name)) all.add(`${readable[name] ?? name}:${String(value).replace('\u0001', ' ')}`)
+      if (!(textFields as readonly string[]).includes(name)) all.add(`${publicNameOf(name)}:${String(value).replace('\u0001', ' ')}`)
       else for (const word of String(value).split(/[ |]/)) if (word !== '' && word !== samePosition) all.add(word)
     }
   }

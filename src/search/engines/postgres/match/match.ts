@@ -2,22 +2,12 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import type { SearchAnswer, SearchSort } from '../../../../ports/search-engine.ts'
-import type { Scored } from '../../../hits.ts'
+import type { Matches, Scored, Window } from '../../../hits.ts'
 import type { Plan } from '../compile/plan.ts'
 import { withSegments } from '../index/segments.ts'
 import { newestAndBest, rankedOf } from './candidates.ts'
 import { facetsOf } from './facets.ts'
 import { firstInOrder, orderBy } from './sort.ts'
-
-export interface Window {
-  readonly offset: number
-  readonly limit: number
-  readonly maxResults: number
-}
-
-export interface Matches extends Omit<SearchAnswer, 'hits'> {
-  readonly page: readonly Scored[]
-}
 
 /**
  * One page of the matches, with total and facets over at most `maxResults` of them.

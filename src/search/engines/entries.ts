@@ -1,0 +1,54 @@
+/** Entries of an index outside of the database, and how they are compared with the documents. */
+import type { Db } from '../../db/pool.ts'
+import { isCanonicalId } from '../../id.ts'
+import type { EntryFault } from '../../ports/search-engine.ts'
+import { type IndexedDocument, loadDocuments } from '../indexed-documents.ts'
+
+/** What an index stores of a document. */
+export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
+
+/** How an engine stores entries. */
+interface EntryFormat {
+  /** entries of another version are not compared: a reindex replaces them */
+  readonly version: number
+  /** Loads the entry of a document, null if there is none. */
+  readonly load: (id: string) => Promise<Entry | null>
+  /** Returns how an entry differs from what the document should have, null if it does not. */
+  readonly compare: (entry: Entry, document: IndexedDocument) => Promise<Difference | null>
+}
+
+/** Words and values that only the entry has, and those that only the document has. */
+type Difference = Pick<EntryFault, 'left' | 'lacks'>
+
+/** Returns the faults of entries with these ids. */
+export async function entryFaults(db: Db, ids: readonly string[], { version, load, compare }: EntryFormat): Promise<EntryFault[]> {
+  const stored = await db.transaction().execute((trx) => loadDocuments(trx, ids.filter(isCanonicalId)))
+  const documents = new Map(stored.map((document) => [document.id, document]))
+  const faults: EntryFault[] = []
+  for (const id of ids) {
+    const entry = await load(id)
+    const document = documents.get(id)
+    if (!entry !== !document) faults.push({ document_id: id, problem: entry ? 'extra' : 'missing', left: [], lacks: [] })
+    if (!entry || !document || entry.version !== version) continue
+    const difference = await compare(entry, document)
+    if (difference) faults.push({ document_id: id, problem: 'stale', ...difference })
+  }
+  return faults
+}
+
+/** Returns the sorted words that only one of two sets has. */
+export const differenceOf = (actual: ReadonlySet<string>, expected: ReadonlySet<string>): Difference => ({
+  left: [...actual].filter((word) => !expected.has(word)).sort(),
+  lacks: [...expected].filter((word) => !actual.has(word)).sort(),
+})
+
+const publicNames: Readonly<Record<string, string>> = {
+  owner_id: 'owner',
+  mime_type: 'type',
+  label_ids: 'label',
+  source_id: 'source',
+  document_date: 'date',
+}
+
+/** Returns the name that users know a field by. */
+export const publicNameOf = (field: string): string => publicNames[field] ?? field

@@ -12,6 +12,10 @@ import { ConfigError } from '../errors.ts'
 import { tuneConnections } from './http/connections.ts'
 import { describePortOwner } from './port-owner.ts'
 
+/** Duration of a turn of the event loop that did hardly anything. */
+const shortTurnMs = 0.3
+const maxAcceptMs = 2000
+
 export interface RunningServer {
   /** `http://127.0.0.1:8080` or `unix:/run/dms.sock`. */
   readonly url: string
@@ -26,14 +30,24 @@ export interface RunningServer {
 
 /** Starts the server on its address, or on the file descriptor `passedFd` of systemd. Throws ConfigError for an unusable address and Error for a used one. */
 export async function listen(h3: H3, config: Config, passedFd: number | null = null): Promise<RunningServer> {
-  const handler = toNodeHandler(h3) as unknown as RequestListener
+  const handle = toNodeHandler(h3) as unknown as RequestListener
+  let accepted: Promise<void> | null = null
+  const handler: RequestListener = (request, response) => {
+    if (accepted) void accepted.then(() => handle(request, response))
+    else void handle(request, response)
+  }
   const { server, url } = await openServer(handler, config, passedFd)
   const drain = tuneConnections(server, handler, config.server.request_timeout)
   const renewCertificate = async () => {
     const tls = await loadTls(config)
     if (tls) (server as unknown as SecureServer).setSecureContext(tls)
   }
-  return { url, server, renewCertificate, drain, close: (timeoutMs) => close(server, timeoutMs) }
+  const closeServer = (timeoutMs: number) => {
+    // Handlers would delay the next turn of the event loop, in which the next connection is accepted.
+    accepted = acceptWaiting(server)
+    return close(server, timeoutMs, accepted)
+  }
+  return { url, server, renewCertificate, drain, close: closeServer }
 }
 
 /** Checks that listen() would succeed. Throws like listen(). */
@@ -155,10 +169,30 @@ async function removeStaleSocket(path: string): Promise<void> {
   if (!isServed) await unlink(path)
 }
 
-async function close(server: Server, timeoutMs: number): Promise<void> {
-  const timer = setTimeout(() => server.closeAllConnections(), timeoutMs)
-  // After the poll phase, in which Node accepts connections: closing the port resets those that are not accepted yet.
+/**
+ * Resolves when no connection waits to be accepted, or after two seconds. Closing the port resets those that wait. Node accepts one connection in
+ * a turn of its event loop, so a short turn without one leaves none.
+ */
+async function acceptWaiting(server: Server): Promise<void> {
+  const deadline = performance.now() + maxAcceptMs
+  let acceptedCount = 0
+  const onConnection = () => {
+    acceptedCount++
+  }
+  server.on('connection', onConnection)
   await setImmediate()
+  for (let startedAt = 0; startedAt < deadline; ) {
+    startedAt = performance.now()
+    const before = acceptedCount
+    await setImmediate()
+    if (acceptedCount === before && performance.now() - startedAt < shortTurnMs) break
+  }
+  server.off('connection', onConnection)
+}
+
+async function close(server: Server, timeoutMs: number, accepted: Promise<void> = Promise.resolve()): Promise<void> {
+  const timer = setTimeout(() => server.closeAllConnections(), timeoutMs)
+  await accepted
   // Repeats, because a keep-alive connection becomes idle when its request ends.
   const closeIdle = setInterval(() => server.closeIdleConnections(), 50)
   await new Promise<void>((resolve) => {

@@ -1,8 +1,11 @@
 import { once } from 'node:events'
 import { Agent, createServer, type IncomingMessage, type RequestListener, request, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { H3 } from 'h3'
 import { expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
 import { tuneConnections } from '../../src/server/http/connections.ts'
+import { listen } from '../../src/server/listen.ts'
 
 async function start(handler: (server: Server) => RequestListener, idleTimeoutMs = 50) {
   const server = createServer()
@@ -77,4 +80,17 @@ test('a draining server closes connections after their answers, also of requests
   }
   expect([await get('/'), await get('/drain'), await get('/')]).toEqual(['keep-alive', 'close', 'close'])
   expect(server.listening).toBe(true)
+})
+
+test('a closing server answers connections that it has not accepted yet', async () => {
+  const h3 = new H3().all('/**', async (event) => (await event.req.arrayBuffer()).byteLength)
+  const listening = await listen(h3, loadConfig({ env: {}, flags: { 'server.port': 0 } }).config)
+  const { port } = listening.server.address() as AddressInfo
+  const answers = Array.from({ length: 20 }, async () => {
+    const socket = connect(port, '127.0.0.1')
+    socket.write('POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n\r\nabc')
+    return String(await once(socket, 'data')).slice(0, 12)
+  })
+  await listening.close(10_000)
+  expect(await Promise.all(answers)).toEqual(Array.from({ length: 20 }, () => 'HTTP/1.1 200'))
 })

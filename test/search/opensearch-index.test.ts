@@ -157,6 +157,46 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
     expect([refused.status, ((await refused.json()) as { error: { code: string } }).error.code]).toEqual([400, 'VALIDATION_ERROR'])
   })
 
+  test('conditions are literal and of any length: wildcards in names of metadata, 1,000 equal characters; typos of many words', async () => {
+    const { app, asAda, ada } = await start({ 'search.keep_embedded': false })
+    const [long, other] = ['a'.repeat(900), `${'a'.repeat(899)}b`]
+    const words = ['archaeology', 'strawberry', 'watermelon', 'locomotive', 'basketball', 'adventurer', 'philosophy', 'harbourmaster']
+    const letters = [...'bcdfghjklmnp']
+    const typos = words.flatMap((word) => [...word].flatMap((_, at) => letters.map((one) => word.slice(0, at) + one + word.slice(at + 1))))
+    const ids = [
+      await insertDocument(app.db, ada.id, { title: 'One', content: `${words.join(' ')} ${typos.join(' ')}` }),
+      await insertDocument(app.db, ada.id, { title: 'Two', content: long }),
+    ]
+    const metadata = JSON.stringify({ number: long, 'a*': 'x' })
+    await app.db.updateTable('documents').set({ metadata }).where('id', '=', ids[1]!).execute()
+    await app.search.refresh(ids)
+    const total = async (field: string, value: string) =>
+      (await asAda.call<{ total: number }>('POST', '/api/search/advanced', { query: { must: [{ field, value, type: 'contains' }] } })).total
+    expect(await total('metadata.number', long.slice(1))).toBe(1)
+    expect(await total('metadata.number', other)).toBe(0)
+    expect(await total('content', long.slice(0, 250))).toBe(1)
+    expect(await total('content', `b${long.slice(0, 250)}`)).toBe(0)
+    expect(await total('metadata.a*', 'x')).toBe(1)
+    expect(await total('metadata.*', 'a')).toBe(0)
+    expect(await total('metadata.numbe?', 'a')).toBe(0)
+    const mistyped = words.map((word) => `${word.slice(0, 2)}z${word.slice(3)}`).join(' ')
+    expect((await asAda.search.query(`${mistyped} `, { fuzzy: true })).total).toBe(1)
+  })
+
+  test('503 SERVICE_UNAVAILABLE if the new index of a reindex is removed: it is not created again with another mapping', async () => {
+    const { app, ada, index, ask, indexes } = await start({ 'search.keep_embedded': false })
+    const ids = [await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id)] as const
+    await app.search.refresh(ids)
+    const before = await indexes()
+    const next = await app.search.rebuild()
+    await next.put([ids[0]])
+    for (const name of await indexes()) if (!before.includes(name)) await ask('DELETE', `/${name}`)
+    await expect(next.put([ids[1]])).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+    await expect(next.put(['01900000-0000-7000-8000-000000000009'])).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+    await expect(next.swap()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+    expect([await indexes(), (await ask('GET', `/_alias/${index}`)).status]).toEqual([before, 200])
+  })
+
   test('more results than a window of OpenSearch has are read from a point in time', async () => {
     const { app, ada, index, ask } = await start()
     const id = await insertDocument(app.db, ada.id, { content: 'alpha' })

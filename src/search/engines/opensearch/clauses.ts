@@ -24,7 +24,7 @@ export const isWordField = (field: SearchClause['field']): field is WordField =>
 export function compileClause(clause: SearchClause, options: MatchOptions): CompiledClause {
   const { field, type, value } = clause
   const base = { clause, isSuperset: false, score: [], terms: [], substrings: [] }
-  if (!isWordField(field)) return { ...base, query: onValue(field, clause) }
+  if (!isWordField(field)) return { ...base, ...onValue(field, clause) }
   const highlighted = field === 'any' || field === 'content' ? phraseOf(value) : null
   if (type === 'contains') {
     const parts = (field === 'any' ? textFields : [field]).map((one) => containing(one, value))
@@ -37,7 +37,7 @@ export function compileClause(clause: SearchClause, options: MatchOptions): Comp
   }
   if (type === 'exact' && field !== 'any' && field !== 'content') {
     const term = phraseOf(value)
-    return { ...base, query: onValue(field, clause), terms: term ? [term] : [] }
+    return { ...base, ...onValue(field, clause), terms: term ? [term] : [] }
   }
   const terms = type === 'exact' ? (highlighted ? [highlighted] : []) : termsOf(value)
   if (terms.length === 0) return { ...base, query: matchNone }
@@ -45,30 +45,46 @@ export function compileClause(clause: SearchClause, options: MatchOptions): Comp
   return { ...base, query, score: scoreOf(terms, () => field), terms }
 }
 
-/** Compares values of a field without words, or whole values. */
-function onValue(field: string, { type, value }: Pick<SearchClause, 'type' | 'value'>): Query {
-  if (type === 'exact') return { term: { exact_values: valueTerm(field, foldExact(value)) } }
-  if (type === 'contains') return foldSpaces(value) === '' ? matchNone : partOfValue(field, value)
-  const words = valueWords(value)
-  return words.length === 0 ? matchNone : allOf(words.map((word) => ({ term: { value_words: valueTerm(field, word) } })))
-}
-
-const partOfValue = (field: string, value: string): Query =>
-  wildcard('values', `${valueTerm(field, '')}*${escapeWildcard(foldSpaces(value))}*`)
-
-const wildcard = (field: string, value: string): Query => ({ wildcard: { [field]: { value } } })
-
-const escapeWildcard = (text: string): string => text.replace(/[\\*?]/g, '\\$&')
-
 interface Part {
   readonly query: Query
   readonly isSuperset: boolean
 }
 
+/** Compares values of a field without words, or whole values. */
+function onValue(field: string, { type, value }: Pick<SearchClause, 'type' | 'value'>): Part {
+  const exactly = (query: Query): Part => ({ query, isSuperset: false })
+  if (type === 'exact') return exactly({ term: { exact_values: valueTerm(field, foldExact(value)) } })
+  if (type === 'contains') return partOfValue(field, value)
+  const words = valueWords(value)
+  return exactly(words.length === 0 ? matchNone : allOf(words.map((word) => ({ term: { value_words: valueTerm(field, word) } }))))
+}
+
+/**
+ * Maximum number of characters after a wildcard; the texts of candidates decide on longer ones. Lucene refuses an automaton that takes more than
+ * 10,000 steps to determinize, such as one for 1,000 equal characters.
+ */
+const maxAfterWildcard = 100
+
+function partOfValue(field: string, value: string): Part {
+  const text = foldSpaces(value)
+  if (text === '') return { query: matchNone, isSuperset: false }
+  const start = beginning(text)
+  // The field can be the name of any key of metadata.
+  const query = wildcard('values', `${escapeWildcard(valueTerm(field, ''))}*${escapeWildcard(start)}*`)
+  return { query, isSuperset: start !== text }
+}
+
+const beginning = (text: string): string => [...text].slice(0, maxAfterWildcard).join('')
+const ending = (text: string): string => [...text].slice(-maxAfterWildcard).join('')
+
+const wildcard = (field: string, value: string): Query => ({ wildcard: { [field]: { value } } })
+
+const escapeWildcard = (text: string): string => text.replace(/[\\*?]/g, '\\$&')
+
 /** Returns a query for documents whose field contains a text, or of those that have its words. */
 function containing(field: TextField, value: string): Part {
+  if (field !== 'content') return partOfValue(field, value)
   if (foldSpaces(value) === '') return { query: matchNone, isSuperset: false }
-  if (field !== 'content') return { query: partOfValue(field, value), isSuperset: false }
   const tokens = [...tokenize(value)]
   const parts = tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))
   const [first, last] = [parts[0], parts.at(-1)]
@@ -78,8 +94,9 @@ function containing(field: TextField, value: string): Part {
   const isOpenRight = last.form === 'last' || (last.form === 'word' && normalizeText(value.slice(last.end)) === '')
   const queries = parts.map((part) => {
     const [left, right] = [part === first && isOpenLeft ? '*' : '', part === last && isOpenRight ? '*' : '']
-    return left + right === '' ? { term: { content: part.text } } : wildcard('content', left + part.text + right)
+    if (left + right === '') return { term: { content: part.text } }
+    return wildcard('content', left === '' ? part.text + right : left + ending(part.text) + right)
   })
-  const isOneWord = parts.length === 1 && /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value))
+  const isOneWord = parts.length === 1 && first.text.length <= maxAfterWildcard && /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value))
   return { query: allOf(queries), isSuperset: !isOneWord }
 }

@@ -66,9 +66,11 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
 
   const send = async <T>(method: Method, path: string, body?: object, query?: Query): Promise<T> => {
     const content = body === undefined ? {} : Array.isArray(body) ? { bulkBody: body } : { body: body as Record<string, unknown> }
-    const isRead = method === 'GET' || path.includes('/_search') || path.endsWith('/_count')
+    const isRead = method === 'GET' || path.includes('/_search')
+    // Nobody waits for a search any longer, but a node that lost the connection to a proxy would go on.
+    const limits = path.endsWith('/_search') ? { cancel_after_time_interval: `${timeout}ms` } : {}
     const response = await client.transport.request(
-      { method, path, ...content, ...(query ? { querystring: { ...query } } : {}) },
+      { method, path, ...content, querystring: { ...limits, ...query } },
       isRead ? {} : { requestTimeout: Math.max(timeout, writeTimeoutMs) },
     )
     return response.body as T
@@ -92,16 +94,24 @@ const statusOf = (error: Error): number => (error instanceof errors.ResponseErro
 
 /** Whether another attempt may succeed soon. A request that has timed out may still run, and would take as long again. */
 const isRetried = (error: Error): boolean =>
-  error instanceof errors.TimeoutError ? false : error instanceof errors.ConnectionError || retriedStatus.includes(statusOf(error))
+  error instanceof errors.TimeoutError || causeOf(error).type === 'task_cancelled_exception'
+    ? false
+    : error instanceof errors.ConnectionError || retriedStatus.includes(statusOf(error))
 
-interface ErrorBody {
-  readonly error?: { readonly type?: string; readonly reason?: string; readonly root_cause?: readonly { readonly reason?: string }[] }
+interface Cause {
+  readonly type?: string
+  readonly reason?: string
+}
+
+/** Returns the first root cause that OpenSearch names. */
+function causeOf(error: Error): Cause {
+  const { error: named } = (error as { body?: { error?: Cause & { readonly root_cause?: readonly Cause[] } } }).body ?? {}
+  return named?.root_cause?.[0] ?? named ?? {}
 }
 
 function failure(error: InstanceType<typeof errors.OpenSearchClientError>, log: Log): AppError {
   const status = statusOf(error)
-  const { type, reason, root_cause: causes } = (error as { body?: ErrorBody }).body?.error ?? {}
-  const text = causes?.[0]?.reason ?? reason ?? error.message
+  const { type, reason: text = error.message } = causeOf(error)
   log.warn({ err: text, status }, 'a request to OpenSearch failed')
   if (JSON.stringify([type, text]).match(/too_many_(nested_)?clauses|maxClauseCount/))
     return invalid('query', 'has more words than the search engine accepts')

@@ -11,7 +11,7 @@ import { filterOf } from './filter.ts'
 import { highlightingOf, noHighlighting } from './highlight.ts'
 import { indexDocuments, MissingIndex } from './index-documents.ts'
 import { type IndexSettings, indexVersion } from './mapping.ts'
-import { findHits, match, orderOf } from './matches.ts'
+import { countEntries, findHits, match, orderOf } from './matches.ts'
 import { toQuery } from './query.ts'
 import { createIndex, indexesOf, startRebuild } from './rebuild.ts'
 import { similarTo } from './similar.ts'
@@ -52,14 +52,9 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
   }
 
   const status = async (): Promise<IndexStatus> => {
-    const [found, expected, [name]] = await Promise.all([
-      cluster.requestExisting<{ count: number }>('GET', `/${index}/_count`),
-      documentCount(db),
-      indexesOf(target, index),
-    ])
-    const all = found?.count ?? 0
-    const query = { query: { term: { version: indexVersion } } }
-    const documents = all === 0 ? 0 : (await cluster.request<{ count: number }>('POST', `/${index}/_count`, query)).count
+    const [found, expected, [name]] = await Promise.all([countEntries(cluster, index), documentCount(db), indexesOf(target, index)])
+    const all = found ?? 0
+    const documents = (all > 0 && (await countEntries(cluster, index, { term: { version: indexVersion } }))) || 0
     return {
       index: name ?? index,
       documents,
@@ -114,7 +109,7 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     },
     async check() {
       await cluster.check()
-      if ((await cluster.requestExisting('GET', `/${index}/_count`)) === null) await answerWithoutIndex(db)
+      if ((await countEntries(cluster, index)) === null) await answerWithoutIndex(db)
     },
   }
 }

@@ -38,10 +38,10 @@ export class MissingIndex extends Error {}
  * Updates the entries of these documents, and removes those of deleted ones. With `isSearchable`, resolves when searches reflect it.
  * Throws MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the documents that were rejected, when all others are written.
  */
-export async function indexDocuments(target: Target, index: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
+export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
   for (const batch of await batchesOf(target.db, ids, { documents: target.batchSize, bytes: maxBytes }))
-    await send(target.cluster, index, await actionsOf(target.db, batch), isSearchable)
+    await send(target.cluster, alias, await actionsOf(target.db, batch), isSearchable)
 }
 
 /**
@@ -73,15 +73,15 @@ async function addLanguages(db: Db, languages: readonly string[]): Promise<void>
     where language not in (select language from search_languages) on conflict do nothing`.execute(db)
 }
 
-async function send(cluster: Cluster, index: string, actions: readonly Action[], isSearchable: boolean): Promise<void> {
-  const query = { require_alias: isSearchable, ...(isSearchable ? { refresh: 'wait_for' } : {}) }
+async function send(cluster: Cluster, alias: string, actions: readonly Action[], isSearchable: boolean): Promise<void> {
+  // A missing index must not be created with a mapping of OpenSearch's choice.
+  const query = { require_alias: true, ...(isSearchable ? { refresh: 'wait_for' } : {}) }
   const failed: string[] = []
   let left = actions
   // OpenSearch ignores require_alias for deletions, and creates an index with the name of the alias.
-  if (isSearchable && actions.every(([, entry]) => !entry) && !(await cluster.requestExisting('GET', `/_alias/${index}`)))
-    throw new MissingIndex()
+  if (actions.every(([, entry]) => !entry) && !(await cluster.requestExisting('GET', `/_alias/${alias}`))) throw new MissingIndex()
   for (let attempt = 0; left.length > 0; attempt++) {
-    const { errors, items } = await cluster.request<BulkResponse>('POST', `/${index}/_bulk`, left.flat(), query)
+    const { errors, items } = await cluster.request<BulkResponse>('POST', `/${alias}/_bulk`, left.flat(), query)
     if (!errors) break
     const results = items.map((item) => Object.values(item)[0]!)
     if (results.some(({ error }) => error?.type === 'index_not_found_exception')) throw new MissingIndex()

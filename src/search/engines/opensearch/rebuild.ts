@@ -1,14 +1,18 @@
 /** Builds a new OpenSearch index beside the current one, and moves the alias to it. */
 import { randomBytes } from 'node:crypto'
 import { type IndexRebuild, SearchFailure } from '../../../ports/search-engine.ts'
-import { indexDocuments, type Target } from './index-documents.ts'
+import { indexDocuments, MissingIndex, type Target } from './index-documents.ts'
 import { fillingSettings, type IndexSettings, indexBody, liveSettings } from './mapping.ts'
+import { countEntries } from './matches.ts'
 
 /** Maximum time for the copies of a new index before it is used without them. */
 const copyTimeout = '10m'
 
 /** Returns the alias of the old index, if it is kept. */
 export const keptAlias = (alias: string): string => `${alias}-old`
+
+/** Returns the alias through which a new index is filled. A write through an alias never creates an index. */
+const fillingAlias = (index: string): string => `${index}-filling`
 
 /** Names of the indexes of an alias: its name and random digits. No other index is ever removed. */
 const nameOf = (alias: string): string => `${alias}-${randomBytes(8).toString('hex')}`
@@ -29,17 +33,24 @@ export async function createIndex(target: Target, alias: string, settings: Index
 /** Starts a rebuild. Removes the indexes of interrupted ones, and one that was kept. */
 export async function startRebuild(target: Target, alias: string, settings: IndexSettings): Promise<IndexRebuild> {
   const { cluster } = target
-  const current = await indexesOf(target, alias)
-  await removeIndexes(target, alias, current)
+  await removeUnused(target, alias)
   const next = nameOf(alias)
-  await cluster.request('PUT', `/${next}`, indexBody(settings, fillingSettings))
+  const filling = fillingAlias(next)
+  await cluster.request('PUT', `/${next}`, { ...indexBody(settings, fillingSettings), aliases: { [filling]: {} } })
   let isActive = false
+  let mayBeActive = false
   return {
     keptAs: keptAlias(alias),
-    put: (ids) => (isActive ? indexDocuments(target, alias, ids, true) : indexDocuments(target, next, ids, false)),
+    async put(ids) {
+      try {
+        await (isActive ? indexDocuments(target, alias, ids, true) : indexDocuments(target, filling, ids, false))
+      } catch (error) {
+        throw error instanceof MissingIndex ? new SearchFailure('the new index was removed while it was filled.') : error
+      }
+    },
     async complete() {
       await cluster.request('POST', `/${next}/_refresh`)
-      return (await cluster.request<{ count: number }>('GET', `/${next}/_count`)).count
+      return (await countEntries(cluster, next)) ?? 0
     },
     async swap(keepOld = false) {
       await cluster.request('PUT', `/${next}/_settings`, { index: liveSettings(settings) })
@@ -48,13 +59,21 @@ export async function startRebuild(target: Target, alias: string, settings: Inde
       const actions = [
         ...old.map((index) => (keepOld ? { remove: { index, alias } } : { remove_index: { index } })),
         ...(keepOld ? old.map((index) => ({ add: { index, alias: keptAlias(alias) } })) : []),
+        { remove: { index: next, alias: filling } },
         { add: { index: next, alias } },
       ]
-      await cluster.request('POST', '/_aliases', { actions })
+      mayBeActive = true
+      try {
+        await cluster.request('POST', '/_aliases', { actions })
+      } catch (error) {
+        // The answer was lost. A second attempt is refused, because the first one has removed the old index.
+        if (!(await indexesOf(target, alias).catch((): string[] => [])).includes(next)) throw error
+      }
       isActive = true
     },
     async discard() {
-      if (!isActive) await cluster.requestExisting('DELETE', `/${next}`)
+      // A swap without an answer may still take place. The next rebuild removes the index if it is unused.
+      if (!mayBeActive) await cluster.requestExisting('DELETE', `/${next}`)
     },
   }
 }
@@ -74,10 +93,9 @@ export async function indexesOf({ cluster }: Target, alias: string): Promise<str
   return Object.keys((await cluster.requestExisting<Record<string, unknown>>('GET', `/_alias/${alias}`)) ?? {})
 }
 
-async function removeIndexes({ cluster }: Target, alias: string, except: readonly string[]): Promise<void> {
-  const all = await cluster.request<readonly { index: string }[]>('GET', `/_cat/indices/${alias}-*`, undefined, {
-    format: 'json',
-    h: 'index',
-  })
-  for (const { index } of all) if (isNameOf(alias, index) && !except.includes(index)) await cluster.requestExisting('DELETE', `/${index}`)
+/** Removes the indexes of an alias that it does not name: of interrupted rebuilds, and one that was kept. */
+async function removeUnused({ cluster }: Target, alias: string): Promise<void> {
+  const all = await cluster.request<Record<string, { aliases: Record<string, unknown> }>>('GET', `/${alias}-*/_alias`)
+  for (const [index, { aliases }] of Object.entries(all))
+    if (isNameOf(alias, index) && !Object.hasOwn(aliases, alias)) await cluster.requestExisting('DELETE', `/${index}`)
 }

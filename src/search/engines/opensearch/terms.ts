@@ -16,9 +16,8 @@ export interface MatchOptions {
   readonly phraseFields?: readonly TextField[]
 }
 
-/** Maximum number of words that an incomplete word at the end of a phrase, and a word with typos, stands for. */
+/** Maximum number of words that an incomplete word at the end of a phrase stands for. */
 const maxPrefixWords = 1000
-const maxTypoWords = 200
 /** Maximum number of clauses for the stems, and for the score, of a query. OpenSearch accepts 1,024 clauses in all. */
 const maxStemClauses = 300
 const maxScoreClauses = 200
@@ -56,7 +55,8 @@ const stems = (word: string, field: WordField, languages: readonly string[]): Qu
 
 function typos(word: string, field: WordField): Query[] {
   const fuzziness = maxTypos(word)
-  return fuzziness === 0 ? [] : [{ fuzzy: { [field]: { value: word, fuzziness, max_expansions: maxTypoWords } } }]
+  // Not rewritten to a clause for each word of the index: eight words of a query could exceed the limit of clauses.
+  return fuzziness === 0 ? [] : [{ fuzzy: { [field]: { value: word, fuzziness, rewrite: 'constant_score' } } }]
 }
 
 function phrase(parts: readonly Part[], field: TextField, options: object = {}): Query {

@@ -1,0 +1,74 @@
+import { expect, test } from 'vitest'
+import { noFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
+import { engines } from '../../src/search/engines/registry.ts'
+import { reindex } from '../../src/search/reindex.ts'
+import { startApp } from '../support/app.ts'
+import { insertDocument } from '../support/search-suite.ts'
+import { startLying } from '../support/servers/lying-server.ts'
+
+const query: SearchQuery = { text: 'alpha', fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit: 10, maxResults: 1000 }
+
+/** A cluster with the alias `dms`. `swap`: the answer to the request that moves the alias; null breaks the connection. */
+async function startCluster(swap: (move: () => void) => { status: number; type: string } | null) {
+  let [active, next] = [`dms-${'0'.repeat(16)}`, '']
+  const bulks: string[] = []
+  const { url, seen } = await startLying('', ({ method, url = '' }, response) => {
+    const [path = '', parameters = ''] = url.split('?')
+    const say = (answer: unknown, status = 200) =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+    if (path === '/') return say({ version: { distribution: 'opensearch', number: '2.19.1' } })
+    if (method === 'GET' && path === '/dms-*/_alias') return say({ [active]: { aliases: { dms: {} } } })
+    if (method === 'GET' && path.startsWith('/_alias/')) return say({ [active]: {} })
+    if (method === 'PUT' && /^\/dms-\w+$/.test(path)) next = path.slice(1)
+    if (path.endsWith('/_bulk')) {
+      bulks.push(parameters)
+      return say({ errors: true, items: [{ index: { _id: '1', status: 404, error: { type: 'index_not_found_exception', reason: '' } } }] })
+    }
+    if (path.endsWith('/_search')) return say({ hits: { total: { value: 0 }, hits: [] } })
+    if (path !== '/_aliases') return say({ timed_out: false })
+    const answer = swap(() => {
+      active = next
+    })
+    if (answer === null) return void response.destroy()
+    say({ error: { root_cause: [{ type: answer.type, reason: answer.type }] } }, answer.status)
+  })
+  const all = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url, 'search.keep_embedded': false })
+  Object.assign(all.app, { search: await engines.opensearch({ ...all.app, wait: async () => {} }) })
+  return { ...all, bulks, active: () => active, next: () => next, removed: () => seen.filter((line) => line.startsWith('DELETE')) }
+}
+
+test('a reindex whose swap took place is complete, although its answer was lost and its repetition refused', async () => {
+  let attempts = 0
+  const { app, active, next, removed } = await startCluster((move) => {
+    if (++attempts > 1) return { status: 404, type: 'index_not_found_exception' }
+    move()
+    return null
+  })
+  expect(await reindex(app)).toMatchObject({ swapped: true })
+  expect([attempts, active()]).toEqual([2, next()])
+  expect(removed()).toEqual([])
+})
+
+test('503 SERVICE_UNAVAILABLE for a swap without an answer, and the new index stays, because the swap may still take place', async () => {
+  const { app, active, next, removed } = await startCluster(() => null)
+  await expect(reindex(app)).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+  expect(active()).not.toBe(next())
+  expect(removed()).toEqual([])
+})
+
+test('503 SERVICE_UNAVAILABLE if the new index is removed while it is filled: a write creates none', async () => {
+  const { app, ada, bulks } = await startCluster(() => null)
+  await insertDocument(app.db, ada.id)
+  await expect(reindex(app)).rejects.toThrow('the new index was removed while it was filled')
+  expect(bulks).toEqual(['require_alias=true'])
+})
+
+test('a search that OpenSearch has cancelled after search.opensearch_timeout is 503 SERVICE_UNAVAILABLE, and is not repeated', async () => {
+  const { url, seen } = await startLying('', (_request, response) => {
+    const error = { root_cause: [{ type: 'task_cancelled_exception', reason: 'cancelled task' }], type: 'search_phase_execution_exception' }
+    response.writeHead(500, { 'content-type': 'application/json' }).end(JSON.stringify({ error, status: 500 }))
+  })
+  const { app } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url, 'search.opensearch_timeout': '3s' })
+  await expect(app.search.search(query)).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+  expect(seen).toEqual([expect.stringMatching(/^POST \/dms\/_search\?.*cancel_after_time_interval=3000ms/)])
+})

@@ -1,13 +1,21 @@
 /** Search by a Meilisearch server. Queries that it cannot express use the PostgreSQL index, which withEmbedded() maintains. */
 import { MeilisearchApiError } from 'meilisearch'
 import type { Db } from '../../../db/pool.ts'
-import { type IndexStatus, noHits, type SearchAnswer, type SearchEngine, type SearchQuery } from '../../../ports/search-engine.ts'
+import {
+  type AdvancedQuery,
+  type IndexStatus,
+  noHits,
+  type SearchAnswer,
+  type SearchEngine,
+  type SearchQuery,
+} from '../../../ports/search-engine.ts'
 import { type Highlighting, hits } from '../../hits.ts'
 import { parse, type Term } from '../../query/parser.ts'
 import { typoExpansions } from '../../vocabulary/expansions.ts'
 import { type Counted, facetsOf, sortCounts } from '../facets.ts'
 import { answerWithoutIndex, documentCount, loadInitialDocuments } from '../index-state.ts'
 import { compileQuery } from '../postgres/compile/query.ts'
+import { type Conditions, conditionsOf } from './conditions.ts'
 import { indexVersion } from './document.ts'
 import { send } from './index-documents.ts'
 import { filterOf, isExpressible, type MeilisearchQuery, toMeilisearchQuery } from './query.ts'
@@ -25,6 +33,9 @@ export interface MeilisearchOptions extends ServerOptions {
   readonly batchSize: number
 }
 
+/** What is the same in a search and in an advanced search. */
+type Asked = Omit<SearchQuery, 'text'>
+
 /** Opens the engine. It sends no request before it is used. */
 export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
   const server = openServer(options)
@@ -33,23 +44,32 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
   const search = async (query: SearchQuery): Promise<SearchAnswer> => {
     const terms = parse(query.text)
     if (terms.length === 0) return noHits
-    if (!isExpressible(terms)) return postgres.search(query)
+    return (isExpressible(terms) ? await ask({ terms, filter: [] }, query) : null) ?? postgres.search(query)
+  }
+
+  const advanced = async (query: AdvancedQuery): Promise<SearchAnswer> => {
+    const conditions = conditionsOf(query)
+    return (conditions && (await ask(conditions, { ...query, fuzzy: false }))) ?? postgres.advanced(query)
+  }
+
+  /** Returns null if the index has the settings of an earlier version. */
+  const ask = async ({ terms, filter: more }: Conditions, query: Asked): Promise<SearchAnswer | null> => {
     const filter = filterOf(query.filter)
     if (filter === null) return noHits
     const [matches, options] = await Promise.all([
-      find(toMeilisearchQuery(terms, query.fuzzy), filter, query).catch(undefinedIfOutdated),
+      find(toMeilisearchQuery(terms, query.fuzzy), [...filter, ...more], query).catch(undefinedIfOutdated),
       highlighting(db, terms, query),
     ])
     if (matches === undefined) {
       server.prepare(index).catch(() => {})
-      return postgres.search(query)
+      return null
     }
     if (matches === null) return answerWithoutIndex(db)
     const [facets, page] = await Promise.all([matches.facets(), hits(db, matches.page, options)])
     return { hits: page, total: matches.total, isCapped: matches.isCapped, facets }
   }
 
-  const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: SearchQuery) => {
+  const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: Asked) => {
     const how = {
       filter,
       matchingStrategy: 'all' as const,
@@ -109,7 +129,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       for (const task of await send(target, index, refreshed)) await server.waitForTask(task)
     },
     search,
-    advanced: (query) => postgres.advanced(query),
+    advanced,
     similar: (query) => postgres.similar(query),
     count: async () => (await status()).documents,
     status,
@@ -140,13 +160,14 @@ function undefinedIfOutdated(error: Error): undefined {
 }
 
 /** Returns the markers of a query and the tsqueries that choose the passage of a long document. */
-async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: SearchQuery): Promise<Highlighting> {
+async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: Asked): Promise<Highlighting> {
   const expansions = highlight && fuzzy ? await typoExpansions(db, terms) : new Map<string, string[]>()
   const compiled = highlight ? compileQuery(terms, expansions, filter, new Map()) : null
   if (!compiled || compiled.all === null) return { markers: {}, passage: null }
-  const marker = { terms, expansions }
+  const markedFields = ['title', 'content', 'filename', 'labels'] as const
+  const markerOf = (name: string) => ({ terms: terms.filter(({ field }) => field === null || field === name), expansions })
   return {
-    markers: { title: marker, content: marker, filename: marker, labels: marker },
+    markers: Object.fromEntries(markedFields.map((name) => [name, markerOf(name)])),
     passage: { all: compiled.all, any: compiled.any },
   }
 }

@@ -1,20 +1,29 @@
 /** Converts terms and filters to a Meilisearch query. */
 import type { SearchFilter } from '../../../ports/search-engine.ts'
-import type { Term } from '../../query/parser.ts'
+import type { Term, TermField } from '../../query/parser.ts'
 import { maxTypos } from '../../query/typos.ts'
+import { isMistypable } from '../../vocabulary/vocabulary.ts'
 import { exactAttributes } from './settings.ts'
 import { encodeWord, minSizeForTypos } from './word-encoding.ts'
 
 /** Maximum number of terms. Meilisearch ignores words and phrases after the tenth. */
 const maxTerms = 9
 
-/** Returns whether Meilisearch can express the terms. It has no OR, no fields for single terms, no prefixes in phrases, and no joined words. */
+/** Returns whether stems of a word, or the word with typos, match too. */
+export const hasOtherForms = ({ parts: [part], joined, quoted }: Pick<Term, 'parts' | 'joined' | 'quoted'>): boolean =>
+  !quoted && (isMistypable(part!.text) || (joined !== null && isMistypable(joined)))
+
+/**
+ * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases and no joined words. A field applies to all terms of a query,
+ * and not to the order of the words in a phrase. Words in a field that have other forms need the stems of the PostgreSQL index.
+ */
 export const isExpressible = (terms: readonly Term[]): boolean =>
   terms.length <= maxTerms &&
   terms.filter(isPrefix).length <= 1 &&
+  new Set(terms.map(({ field }) => field)).size <= 1 &&
   terms.every(
-    ({ field, alternative, joined, parts }) =>
-      field === null &&
+    ({ field, alternative, joined, parts, ...term }) =>
+      (field === null || (parts.length === 1 && !hasOtherForms({ ...term, parts, joined }))) &&
       !alternative &&
       joined === null &&
       (parts.length === 1 || parts.every(({ offset, prefix }, index) => offset === index && !prefix)),
@@ -22,6 +31,12 @@ export const isExpressible = (terms: readonly Term[]): boolean =>
   !terms.some((term) => isPrefix(term) && term.negated)
 
 const isPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix
+
+const attributesOf: Readonly<Record<TermField, readonly string[]>> = {
+  title: ['title'],
+  filename: ['filename'],
+  content: exactAttributes.filter((name) => name.startsWith('content_')),
+}
 
 export interface MeilisearchQuery {
   readonly q: string
@@ -40,12 +55,17 @@ export function toMeilisearchQuery(terms: readonly Term[], fuzzy: boolean): Meil
   const fuzzyTerms = rest.filter((term) => term.parts.length === 1 && isFuzzy(term))
   const exact = rest.filter((term) => !fuzzyTerms.includes(term))
   const word = ({ parts: [part] }: Term) => encodeWord(part!.text)
+  const field = terms[0]?.field ?? null
   const phrase = ({ parts, negated }: Term) => `${negated ? '-' : ''}"${parts.map(({ text }) => encodeWord(text)).join(' ')}"`
   return {
     // After a space the last word is no prefix.
     q: `${[...fuzzyTerms.map(word), ...exact.map(phrase)].join(' ')} ${prefix ? word(prefix) : ''}`.trimStart(),
     attributes:
-      prefix && fuzzyTerms.length === 0 && !isFuzzy(prefix) && word(prefix).length >= minSizeForTypos.oneTypo ? exactAttributes : null,
+      field !== null
+        ? attributesOf[field]
+        : prefix && fuzzyTerms.length === 0 && !isFuzzy(prefix) && word(prefix).length >= minSizeForTypos.oneTypo
+          ? exactAttributes
+          : null,
   }
 }
 
@@ -72,6 +92,6 @@ export function filterOf(filter: SearchFilter): string[] | null {
 }
 
 /** Returns whether a value needs no escaping. All ids, media types and states of documents need none. */
-const isUnescaped = (value: string): boolean => /^[\w.+*/-]*$/.test(value)
+export const isUnescaped = (value: string): boolean => /^[\w.+*/-]*$/.test(value)
 
 const ofType = (type: string): string => (type.endsWith('/*') ? `mime_family = "${type.slice(0, -2)}"` : `mime_type = "${type}"`)

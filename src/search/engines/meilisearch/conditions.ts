@@ -1,0 +1,36 @@
+/** Converts conditions on fields to terms and filter expressions of Meilisearch. */
+import type { AdvancedQuery, SearchClause } from '../../../ports/search-engine.ts'
+import { phraseOf, type Term, termFields, termsOf } from '../../query/parser.ts'
+import { hasOtherForms, isExpressible, isUnescaped } from './query.ts'
+
+export interface Conditions {
+  readonly terms: readonly Term[]
+  readonly filter: readonly string[]
+}
+
+const filterable = ['mime_type', 'status', 'source_id']
+
+/** Returns null for conditions that Meilisearch cannot express: alternatives, parts of texts, whole titles, metadata, stems, and another order than by score. */
+export function conditionsOf({ must, should, mustNot, sort }: AdvancedQuery): Conditions | null {
+  const [first, second] = sort
+  if (first?.field !== 'score' || first.order !== 'desc' || second) return null
+  // One alternative is a condition.
+  if (should.length > (must.length === 0 ? 1 : 0)) return null
+  const all = [...[...must, ...should].map((clause) => compile(clause, false)), ...mustNot.map((clause) => compile(clause, true))]
+  if (!all.every((one) => one !== null)) return null
+  const terms = all.flatMap(({ terms }) => terms)
+  return isExpressible(terms) ? { terms, filter: all.flatMap(({ filter }) => filter) } : null
+}
+
+function compile({ field, type, value }: SearchClause, negated: boolean): Conditions | null {
+  if (filterable.includes(field))
+    return type === 'exact' && isUnescaped(value) ? { terms: [], filter: [`${negated ? 'NOT ' : ''}${field} = "${value}"`] } : null
+  const termField = termFields.find((one) => one === field) ?? null
+  if (field !== 'any' && termField === null) return null
+  const phrase = type === 'exact' && (field === 'any' || field === 'content') ? phraseOf(value) : null
+  const words = type === 'match' ? termsOf(value) : phrase ? [phrase] : []
+  const terms = words.map((term) => ({ ...term, field: termField, negated }))
+  // Without one of several words, a document does not match all of them.
+  const isExpressed = terms.length > 0 && (!negated || terms.length === 1) && !terms.some(hasOtherForms)
+  return isExpressed ? { terms, filter: [] } : null
+}

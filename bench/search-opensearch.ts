@@ -1,6 +1,7 @@
 /**
  * How do OpenSearch and the embedded index compare? A part of bench/search.ts, which runs it where OPENSEARCH_URL names a cluster: the same documents are
- * indexed there, and each request is sent to both engines in turn.
+ * indexed there, and the requests of each kind are sent to both engines in turn. Processor time, of dms, PostgreSQL and OpenSearch together, depends less
+ * on what else the machine does than time by the clock.
  */
 import { randomUUID } from 'node:crypto'
 import Table from 'cli-table3'
@@ -14,13 +15,17 @@ import { listen } from '../src/server/listen.ts'
 
 type Kinds<R> = readonly (readonly [name: string, requests: readonly R[]])[]
 
-/** Prints index time, size and the times of both engines. `embedded`: URL of the server with the embedded index; `flags`: its settings. */
+/**
+ * Prints index time, size and the times of both engines. `embedded`: URL of the server with the embedded index; `flags`: its settings;
+ * `processorTime`: seconds that dms and PostgreSQL have used so far.
+ */
 export async function measureOpenSearch<R>(
   cluster: string,
   embedded: string,
   flags: Readonly<Record<string, string | number | boolean>>,
   kinds: Kinds<R>,
   ask: (url: string, request: R) => Promise<unknown>,
+  processorTime: () => number,
 ): Promise<void> {
   const index = `dms-bench-${randomUUID()}`
   const settings = {
@@ -33,10 +38,11 @@ export async function measureOpenSearch<R>(
     hasStatementTimeout: false,
   })
   try {
-    await load(app, cluster)
+    const usedTime = async () => processorTime() + (await clusterTime(cluster))
+    await load(app, cluster, usedTime)
     const server = await listen(buildServer(app), app.config)
     try {
-      await compare(kinds, [embedded, server.url], ask)
+      await compare(kinds, [embedded, server.url], ask, usedTime)
     } finally {
       await server.close(1000)
     }
@@ -47,14 +53,13 @@ export async function measureOpenSearch<R>(
 }
 
 /** Builds the index of OpenSearch alone, because the embedded one is there already. */
-async function load({ db, config: { search }, log }: App, cluster: string): Promise<void> {
-  const start = performance.now()
+async function load({ db, config: { search }, log }: App, cluster: string, usedTime: () => Promise<number>): Promise<void> {
+  const [start, before] = [performance.now(), await usedTime()]
   const engine = openOpenSearch({
     ...{ urls: search.opensearch_urls, username: '', password: '', caFile: '', timeout: search.opensearch_timeout, log, db },
     ...{ index: search.opensearch_index, batchSize: search.batch_size, mayCreate: async () => false },
     ...{ shards: search.opensearch_shards, replicas: 0, refreshInterval: search.opensearch_refresh_interval },
   })
-  const cpu = process.cpuUsage()
   const next = await engine.rebuild()
   const documents = await db.selectFrom('documents').select('id').orderBy('id').execute()
   for (let from = 0; from < documents.length; from += search.batch_size)
@@ -62,38 +67,52 @@ async function load({ db, config: { search }, log }: App, cluster: string): Prom
   await next.complete()
   await next.swap()
   const seconds = ((performance.now() - start) / 1000).toFixed(0)
-  const own = (process.cpuUsage(cpu).user / 1e6).toFixed(0)
+  const used = ((await usedTime()) - before).toFixed(0)
   await fetch(`${cluster}/${search.opensearch_index}/_forcemerge?max_num_segments=1`, { method: 'POST' })
   const stats = (await (await fetch(`${cluster}/${search.opensearch_index}/_stats/store`)).json()) as {
     _all: { primaries: { store: { size_in_bytes: number } } }
   }
   const bytes = stats._all.primaries.store.size_in_bytes / documents.length
   console.log(
-    `OpenSearch: ${documents.length} documents indexed in ${seconds} s (${own} s of processor time of dms); ${(bytes / 1000).toFixed(1)} kB each, merged`,
+    `OpenSearch: ${documents.length} documents indexed in ${seconds} s (${used} s of processor time); ${(bytes / 1000).toFixed(1)} kB each, merged`,
   )
+}
+
+/** Seconds of processor time that the nodes have used so far. */
+async function clusterTime(cluster: string): Promise<number> {
+  const answer = await fetch(`${cluster}/_nodes/stats/process?filter_path=nodes.*.process.cpu.total_in_millis`)
+  const { nodes } = (await answer.json()) as { nodes: Record<string, { process: { cpu: { total_in_millis: number } } }> }
+  return Object.values(nodes).reduce((sum, { process }) => sum + process.cpu.total_in_millis, 0) / 1000
 }
 
 async function compare<R>(
   kinds: Kinds<R>,
   urls: readonly [string, string],
   ask: (url: string, request: R) => Promise<unknown>,
+  usedTime: () => Promise<number>,
 ): Promise<void> {
   const table = new Table({
-    head: ['in turns', 'embedded p50', 'p95, ms', 'OpenSearch p50', 'p95, ms'],
-    colAligns: ['left', ...Array.from({ length: 4 }, () => 'right' as const)],
+    head: ['in turns', 'embedded p50', 'p95', 'processors, ms', 'OpenSearch p50', 'p95', 'processors, ms'],
+    colAligns: ['left', ...Array.from({ length: 6 }, () => 'right' as const)],
   })
+  for (const url of urls) for (const [, requests] of kinds) for (const request of requests.slice(0, 3)) await ask(url, request)
   for (const [name, requests] of kinds) {
-    const times: [number[], number[]] = [[], []]
-    for (const request of requests)
-      for (const [nth, url] of urls.entries()) {
+    const columns: string[] = []
+    for (const url of urls) {
+      const times: number[] = []
+      const before = await usedTime()
+      for (const request of requests) {
         const start = performance.now()
         await ask(url, request)
-        times[nth]!.push(performance.now() - start)
+        times.push(performance.now() - start)
       }
-    const columns = times.flatMap((all) => {
-      const sorted = all.toSorted((one, other) => one - other)
-      return [0.5, 0.95].map((share) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN).toFixed(1))
-    })
+      const each = (((await usedTime()) - before) * 1000) / requests.length
+      times.sort((one, other) => one - other)
+      columns.push(
+        ...[0.5, 0.95].map((share) => (times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN).toFixed(1)),
+        each.toFixed(1),
+      )
+    }
     table.push([name, ...columns])
   }
   console.log(table.toString())

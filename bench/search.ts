@@ -94,6 +94,8 @@ function flagsFor(data_dir: string) {
   return {
     data_dir,
     'server.port': 0,
+    // A busy machine takes long to start a connection.
+    'database.connect_timeout': '60s',
     'log.access': false,
     'limits.api_calls_per_minute': 0,
     'worker.embedded': false,
@@ -139,7 +141,7 @@ async function run(app: App): Promise<void> {
     if ((values.only === '' && count <= mostJudged) || values.only === 'quality') await quality(app, words, await samples(app))
     const { MEILI_URL: url, MEILI_API_KEY: apiKey = '' } = process.env
     const { OPENSEARCH_URL: cluster } = process.env
-    if (cluster) await measureOpenSearch(cluster, server.url, flagsFor(app.config.data_dir), kinds, ask)
+    if (cluster) await measureOpenSearch(cluster, server.url, flagsFor(app.config.data_dir), kinds, ask, processorTime)
     if (url) await measureMeilisearch({ url, apiKey, keep: values['data-dir'] !== undefined }, flagsFor(app.config.data_dir), kinds, ask)
   } finally {
     await server.close(1000)

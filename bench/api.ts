@@ -15,6 +15,7 @@ import { availableParallelism, cpus, tmpdir, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const run = promisify(execFile)
@@ -91,7 +92,6 @@ try {
 
 /** The median of each figure. */
 function middle(figures: readonly Figure[]): Figure {
-  const median = (values: number[]) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number
   const [rate, p99, cpu] = (['rate', 'p99', 'cpu'] as const).map((name) => median(figures.map((figure) => figure[name])))
   return { rate, p99, cpu } as Figure
 }

@@ -17,6 +17,7 @@ import { loadConfig } from '../src/config/load.ts'
 import * as leases from '../src/jobs/leases.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
+import { median, quantile } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
@@ -173,8 +174,7 @@ async function timeAll(name: string, run: (round: number) => Promise<unknown>): 
     await run(round)
     times.push(performance.now() - start)
   }
-  times.sort((one, two) => one - two)
-  const [median, p95] = [0.5, 0.95].map((share) => times[Math.min(times.length - 1, Math.floor(times.length * share))]!) as [number, number]
-  report({ measure: `${rowCount} rows: ${name}`, unit: 'ms', value: median, p95, better: 'lower' })
-  return `${median.toFixed(1)} / ${p95.toFixed(1)}`
+  const [value, p95] = [median(times), quantile(times, 0.95)]
+  report({ measure: `${rowCount} rows: ${name}`, unit: 'ms', value, p95, better: 'lower' })
+  return `${value.toFixed(1)} / ${p95.toFixed(1)}`
 }

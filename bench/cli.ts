@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
@@ -96,11 +97,6 @@ function run(args: string[]): Run {
 
 function format(ms: number): string {
   return ms.toFixed(0).padStart(5)
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = numbers.toSorted((one, other) => one - other)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }
 
 /** The packages whose files are loaded, and the files of the build; what Node itself brings does not count. */

@@ -23,6 +23,7 @@ import { bareEnvironment, executable, hasProgram } from '../test/support/process
 import { startServed } from '../test/support/servers/served.ts'
 import { cpuTime } from './ocr-programs.ts'
 import { cpuOf, database as databaseProcesses } from './processor.ts'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 import { makeScans } from './scans.ts'
 
@@ -85,9 +86,17 @@ try {
 async function compare(name: string, isSequential: boolean, round: (count: 1 | 2) => Promise<Round>): Promise<void> {
   const results = { 1: [] as Round[], 2: [] as Round[] }
   for (let number = 0; number < rounds; number++) for (const count of [1, 2] as const) results[count].push(await round(count))
-  const median = (count: 1 | 2, of: (one: Round) => number) => results[count].map(of).toSorted((a, b) => a - b)[Math.floor(rounds / 2)] ?? 0
-  const one = { rate: median(1, ({ rate }) => rate), own: median(1, ({ own }) => own), postgres: median(1, ({ postgres }) => postgres) }
-  const two = { rate: median(2, ({ rate }) => rate), own: median(2, ({ own }) => own), postgres: median(2, ({ postgres }) => postgres) }
+  const medianOf = (count: 1 | 2, of: (one: Round) => number) => median(results[count].map(of))
+  const one = {
+    rate: medianOf(1, ({ rate }) => rate),
+    own: medianOf(1, ({ own }) => own),
+    postgres: medianOf(1, ({ postgres }) => postgres),
+  }
+  const two = {
+    rate: medianOf(2, ({ rate }) => rate),
+    own: medianOf(2, ({ own }) => own),
+    postgres: medianOf(2, ({ postgres }) => postgres),
+  }
   const waiting = ({ postgres }: { postgres: number }) => (isSequential ? postgres : 0)
   // On many cores, each process has one of its own. On two, PostgreSQL needs a part of them.
   const onManyCores = (2 * (one.own + waiting(one))) / (two.own + waiting(two))
@@ -98,7 +107,7 @@ async function compare(name: string, isSequential: boolean, round: (count: 1 | 2
       rate.toFixed(2),
       (own * 1e3).toFixed(2),
       (postgres * 1e3).toFixed(2),
-      median(count === 0 ? 1 : 2, ({ cores }) => cores).toFixed(2),
+      medianOf(count === 0 ? 1 : 2, ({ cores }) => cores).toFixed(2),
       count === 0 ? '' : (two.rate / one.rate).toFixed(2),
       count === 0 ? '' : `${onManyCores.toFixed(2)}; on two cores ${onTwoCores.toFixed(2)}`,
     ])

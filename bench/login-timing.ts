@@ -7,10 +7,9 @@
  * Prints the medians and their difference; ends with 1 when that is 15 % or more, and more than 5 ms.
  */
 import { startServed } from '../test/support/servers/served.ts'
+import { median } from './quantile.ts'
 
 const pairs = Number(process.argv[2] ?? 60)
-const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? 0
-
 const served = await startServed({ env: { DMS_TRUSTED_PROXIES: '127.0.0.1/32', DMS_WORKER_EMBEDDED: 'false' } })
 let asked = 0
 

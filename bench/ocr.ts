@@ -14,6 +14,7 @@ import { gunzipSync } from 'node:zlib'
 import { distance } from 'fastest-levenshtein'
 import { findOcr } from '../src/ocr/languages.ts'
 import { answers, cores, layDown, ocrmypdf, ours, type Program, plainTesseract, type Reading, type Stack } from './ocr-programs.ts'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 import { makeScans, variants } from './scans.ts'
 
@@ -156,8 +157,4 @@ function errors({ truths }: Stack, { texts }: Reading): number {
 
 function rounded(value: number): number {
   return Math.round(value * 100) / 100
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }

@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { findOcr } from '../src/ocr/languages.ts'
 import { answers, cores, layDown, ocrmypdf, ours, type Program, type Reading } from './ocr-programs.ts'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 import { makeScans } from './scans.ts'
 
@@ -85,8 +86,4 @@ function rowOf(name: string, all: readonly Reading[], peers: readonly Reading[] 
 
 function rounded(value: number): number {
   return Math.round(value * 100) / 100
-}
-
-function median(figures: readonly number[]): number {
-  return figures.toSorted((a, b) => a - b)[Math.floor(figures.length / 2)] ?? Number.NaN
 }

@@ -17,6 +17,7 @@ import { openPlace } from '../test/faults/place.ts'
 import { run } from '../test/support/processes/run.ts'
 import { hasS3Server, startS3 } from '../test/support/servers/s3-server.ts'
 import { bucketSettings } from '../test/support/servers/s3-settings.ts'
+import { median, quantile } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({ options: { files: { type: 'string', default: '2000' }, bytes: { type: 'string', default: '2000' } } })
@@ -82,8 +83,7 @@ async function measure(): Promise<void> {
       if (code !== 0) throw new Error(`storage migrate --to ${to} ended with ${code}: ${stderr}`)
       const moved = (JSON.parse(stdout) as { moved: number }).moved
       await mapConcurrently(ledger.uploads.keys(), concurrency, async (id) => void (await download(id)))
-      const sorted = times.toSorted((a, b) => a - b)
-      const [p50 = Number.NaN, p95 = Number.NaN] = [sorted[sorted.length >> 1], sorted[Math.floor(sorted.length * 0.95)]]
+      const [p50, p95] = [median(times), quantile(times, 0.95)]
       const uploads = ledger.uploads.size - before
       table.push([to, moved, seconds.toFixed(1), (moved / seconds).toFixed(1), uploads, times.length, p50.toFixed(1), p95.toFixed(1), lost])
       report({ measure: `files of ${bytes} bytes to ${to}`, unit: 'files/s', value: moved / seconds, better: 'higher' })

@@ -17,6 +17,7 @@ import { openBucket } from '../src/files/stores/s3/bucket.ts'
 import { openS3 } from '../src/files/stores/s3/s3.ts'
 import { hasS3Server, startS3 } from '../test/support/servers/s3-server.ts'
 import { bucketSettings } from '../test/support/servers/s3-settings.ts'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
@@ -100,9 +101,4 @@ async function rateOf(bodies: readonly Buffer[], put: (bytes: Buffer, index: num
 /** Yields the bytes as a socket would. */
 async function* pieces(bytes: Buffer) {
   for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536)
-}
-
-function median(numbers: readonly number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b)
-  return sorted[sorted.length >> 1] ?? Number.NaN
 }

@@ -32,6 +32,7 @@ import { bareEnvironment, executable } from '../test/support/processes/run.ts'
 import { type Served, startServed } from '../test/support/servers/served.ts'
 import { handOver, hasWebdavServer, startWebdav, type WebdavServerName } from '../test/support/servers/webdav-servers.ts'
 import { cpuOf, database } from './processor.ts'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
@@ -331,9 +332,4 @@ async function seconds(work: () => Promise<unknown>): Promise<number> {
   const began = performance.now()
   await work()
   return (performance.now() - began) / 1000
-}
-
-function median(all: readonly number[]): number {
-  const sorted = all.toSorted((a, b) => a - b)
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
 }

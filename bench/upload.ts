@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { processTree } from '../test/support/processes/process-tree.ts'
+import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
 import { dd, dms, rawServer, type Way } from './upload-ways.ts'
 
@@ -127,8 +128,4 @@ async function disk(): Promise<string> {
     if (rotational !== null) return rotational.trim() === '1' ? 'rotating disk' : 'disk without rotation'
   }
   return 'disk unknown'
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN
 }

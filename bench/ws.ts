@@ -22,6 +22,7 @@ import { publish } from '../src/events.ts'
 import { openLog } from '../src/log/log.ts'
 import { processTree } from '../test/support/processes/process-tree.ts'
 import { startServed } from '../test/support/servers/served.ts'
+import { quantile } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
@@ -181,8 +182,7 @@ function show(before: number, open: number, phases: readonly Phase[]): void {
   const table = new Table({ head: [`${total} sockets`, 'events/s', 'messages/s', 'p50, ms', 'p99, ms', 'most, ms', 'server, MB'] })
   table.push(['no sockets', '', '', '', '', '', megabytes(before)], ['all open', '', '', '', '', '', megabytes(open)])
   for (const { name, delays, sent, seconds, resident } of phases) {
-    const sorted = delays.toSorted((a, b) => a - b)
-    const at = (share: number) => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN).toFixed(1)
+    const at = (part: number) => quantile(delays, part).toFixed(1)
     report({ measure: `event to ${total} sockets, ${name}`, unit: 'ms', value: Number(at(0.5)), p95: Number(at(0.95)), better: 'lower' })
     table.push([name, (sent / seconds).toFixed(0), (delays.length / seconds).toFixed(0), at(0.5), at(0.99), at(1), megabytes(resident)])
   }

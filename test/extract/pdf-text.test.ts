@@ -54,6 +54,16 @@ describe('words', () => {
     expect(await drawn('50 700 Td (l\\264amore) Tj')).toBe('l´amore')
   })
 
+  test('contain superscripts and subscripts, and footnote marks stand beside them', async () => {
+    // Widths of Helvetica, as a page of TeX has them: the script begins where the letters end.
+    const script = (x: number, rise: number, letters: string) => `/F1 6 Tf 1 0 0 1 ${x} ${700 + rise} Tm (${letters}) Tj /F1 12 Tf`
+    const text = (x: number, letters: string) => `1 0 0 1 ${x} 700 Tm (${letters}) Tj`
+    expect(await drawn(`${text(50, 'km')} ${script(66, 6, '2')} ${text(73, 'of land')}`)).toBe('km2 of land')
+    expect(await drawn(`${text(50, 'CO')} ${script(68, -3, '2')} ${text(75, 'emissions')}`)).toBe('CO2 emissions')
+    expect(await drawn(`${text(50, 'words')} ${script(82.7, 6, '12')} ${text(93, 'that')}`)).toBe('words 12 that')
+    expect(await drawn(`${script(50, 6, '3')} ${text(53.4, 'Notes begin here')}`)).toBe('3 Notes begin here')
+  })
+
   test('in two columns are read column by column', async () => {
     const column = (x: number, words: string) => words.split(' ').map((word, i) => `1 0 0 1 ${x} ${700 - i * 14} Tm (${word}) Tj`)
     expect(await drawn([...column(50, 'left one two'), ...column(300, 'right one two')].join(' '))).toMatch(/left\s+one\s+two\s+right/)

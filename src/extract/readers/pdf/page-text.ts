@@ -1,6 +1,7 @@
 /** Text of a PDF page, by PDFium. */
 import { maxTextLength } from '../decode.ts'
 import { type PdfiumModule, readBytes } from './pdfium-module.ts'
+import { type Edits, separateScripts } from './scripts.ts'
 
 /** Replaces a hyphen at the end of a line in the middle of a word. joinHyphenatedWords() removes it. */
 export const softLineEnd = '\ufffe'
@@ -57,7 +58,11 @@ export function readPageText(pdfium: PdfiumModule, page: number): PageText {
     const text = count > 0 ? getText(pdfium, textPage, count) : ''
     const gaps = findGaps(pdfium, textPage, count)
     const isMapped = gaps.count <= maxGapShare * text.replace(/\s/g, '').length
-    const edits = new Map([...(isMapped ? gaps.edits : []), ...(accentPattern.test(text) ? composeAccents(pdfium, textPage, count) : [])])
+    const edits: Edits = new Map([
+      ...separateScripts(pdfium, textPage, text, gaps.edits),
+      ...(isMapped ? gaps.edits : []),
+      ...(accentPattern.test(text) ? composeAccents(pdfium, textPage, count) : []),
+    ])
     const edited = edits.size > 0 ? applyEdits(pdfium, textPage, text, edits) : text
     const plain = edited
       .replaceAll('\r\n', '\n')
@@ -105,9 +110,6 @@ function charBox(pdfium: PdfiumModule, textPage: number, index: number): CharBox
   }
 }
 
-/** Edits by index of the character. */
-type Edits = Map<number, string>
-
 function fontName(pdfium: PdfiumModule, textPage: number, index: number): string {
   const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFText_GetFontInfo(textPage, index, buffer, size, 0))
   return bytes ? Buffer.from(bytes.subarray(0, -1)).toString('latin1') : ''
@@ -145,10 +147,12 @@ function composeAccents(pdfium: PdfiumModule, textPage: number, count: number): 
       const letter = dotless[letterAt(at)] ?? letterAt(at)
       const base = /^\p{L}$/u.test(letter) ? charBox(pdfium, textPage, at) : null
       const composed = `${letter}${accent}`.normalize('NFC')
-      if (!base || composed.length !== 1 || !isOver(box, base)) continue
+      if (!base || composed.length > 2 || !isOver(box, base)) continue
       edits.set(at, composed)
       edits.set(i, '')
-      for (const beside of [i - 1, i + 1]) if (pdfium._FPDFText_IsGenerated(textPage, beside) === 1) edits.set(beside, '')
+      // Accents of formulas, such as x with tilde, end no word.
+      const sides = composed.length === 1 ? [i - 1, i + 1] : [Math.min(at, i) + 1]
+      for (const beside of sides) if (pdfium._FPDFText_IsGenerated(textPage, beside) === 1) edits.set(beside, '')
       break
     }
   }

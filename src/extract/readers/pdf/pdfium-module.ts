@@ -31,6 +31,7 @@ export interface PdfiumModule {
   _FPDFText_CountChars(textPage: number): number
   _FPDFText_GetText(textPage: number, start: number, count: number, buffer: number): number
   _FPDFText_GetTextIndexFromCharIndex(textPage: number, index: number): number
+  _FPDFText_GetCharIndexFromTextIndex(textPage: number, index: number): number
   _FPDFText_HasUnicodeMapError(textPage: number, index: number): number
   _FPDFText_GetFontInfo(textPage: number, index: number, buffer: number, size: number, flags: number): number
   _FPDFText_IsGenerated(textPage: number, index: number): number

@@ -1,0 +1,86 @@
+/** Superscripts and subscripts in the text of a PDF page. PDFium takes some of them for lines of their own. */
+import { type PdfiumModule, readFloats } from './pdfium-module.ts'
+
+/** Edits by index of the character. */
+export type Edits = Map<number, string>
+
+/** A character with the height of its font, in points. */
+interface Cell {
+  readonly left: number
+  readonly right: number
+  readonly top: number
+  readonly bottom: number
+}
+
+/** Horizontal distance in heights of the font up to which characters belong to one word, and to one line. */
+const [maxWordGap, maxLineGap] = [0.035, 1]
+/** Footnote marks follow words. After shorter ones, digits are part of a unit or formula. */
+const minWordLength = 4
+
+/** Returns edits that join scripts with their words, as in CO2, and separate footnote marks from words. `gaps` has the glyphs without a character. */
+export function separateScripts(pdfium: PdfiumModule, textPage: number, text: string, gaps: Edits): Edits {
+  const edits: Edits = new Map()
+  // Indexes of the text are code points.
+  const points = /[\ud800-\udfff]/.test(text) ? [...text] : text
+  const cellAt = (at: number): Cell | null => {
+    const index = pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
+    const box =
+      index < 0 || gaps.has(index) ? null : readFloats(pdfium, 4, (pointer) => pdfium._FPDFText_GetLooseCharBox(textPage, index, pointer))
+    if (!box) return null
+    const [left, top, right, bottom] = box as [number, number, number, number]
+    return top > bottom ? { left, top, right, bottom } : null
+  }
+  const edit = (at: number, replacement: string): void => {
+    const index = pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
+    if (index >= 0) edits.set(index, replacement)
+  }
+  for (let at = 1; at + 1 < points.length; at++) {
+    if (points[at] === '\r' && points[at + 1] === '\n') {
+      // Private characters are parts of tall brackets.
+      if (privateUse.test(points[at - 1]!) || privateUse.test(points[at + 2] ?? '')) continue
+      const [before, after] = [cellAt(at - 1), cellAt(at + 2)]
+      const gap = before && after ? gapOnLine(before, after) : null
+      if (gap === null) continue
+      edit(at, gap > maxWordGap || isNumber(points, at) ? ' ' : '')
+      edit(at + 1, '')
+    } else if (isDigit(points[at - 1]!) !== isDigit(points[at]!) && isBesideMark(points, at)) {
+      const [mark, word] = isDigit(points[at]!) ? [cellAt(at), cellAt(at - 1)] : [cellAt(at - 1), cellAt(at)]
+      if (mark && word && isRaised(mark, word)) edit(at, ` ${points[at]}`)
+    }
+  }
+  return edits
+}
+
+const privateUse = /\p{Co}/u
+
+const isDigit = (letter: string): boolean => letter >= '0' && letter <= '9'
+
+const isLetter = (letter: string | undefined): boolean => letter !== undefined && /\p{L}/u.test(letter)
+
+/** Returns whether `count` letters begin at `from`. */
+function areLetters(points: ArrayLike<string>, from: number, count: number): boolean {
+  for (let i = from; i < from + count; i++) if (!isLetter(points[i])) return false
+  return true
+}
+
+/** Returns whether a digit is beside a word: behind one of `minWordLength`, or before one of three letters. */
+const isBesideMark = (points: ArrayLike<string>, at: number): boolean =>
+  isDigit(points[at]!) ? areLetters(points, at - minWordLength, minWordLength) : areLetters(points, at, 3)
+
+/** Returns whether a number begins behind the line break at `at`, and before it ends a word or another number. */
+const isNumber = (points: ArrayLike<string>, at: number): boolean =>
+  isDigit(points[at + 2] ?? '') && (isDigit(points[at - 1]!) || areLetters(points, at - minWordLength, minWordLength))
+
+const heightOf = ({ top, bottom }: Cell): number => top - bottom
+
+/** Returns the distance between characters that stand side by side, in heights of the larger one; null for others. */
+function gapOnLine(before: Cell, after: Cell): number | null {
+  const overlap = Math.min(before.top, after.top) - Math.max(before.bottom, after.bottom)
+  if (overlap < 0.25 * Math.min(heightOf(before), heightOf(after))) return null
+  const gap = (after.left - before.right) / Math.max(heightOf(before), heightOf(after))
+  return gap > -0.15 && gap < maxLineGap ? gap : null
+}
+
+/** Returns whether a character is a superscript beside a letter of a word. */
+const isRaised = (mark: Cell, word: Cell): boolean =>
+  heightOf(mark) < 0.9 * heightOf(word) && mark.bottom - word.bottom > 0.1 * heightOf(word)

@@ -143,11 +143,13 @@ async function loadEmbedded(cli: Cli, command: string): Promise<LoadedConfig> {
     throw new Failure('CONFIG', 'database.url is set: dms upgrades its embedded PostgreSQL only', {
       fix: 'upgrade the external PostgreSQL with its own tools, such as pg_upgrade',
     })
-  const [{ hasCluster }, { completeExchange }] = await Promise.all([
+  const [{ clusterFolder, hasCluster, readMajor }, { completeExchange, isExchanging }] = await Promise.all([
     import('../../src/db/embedded/cluster.ts'),
     import('../../src/db/embedded/exchange.ts'),
   ])
   if (!(await hasCluster(config.data_dir))) throw new NoData(config.data_dir)
+  // Before the lock, which another user cannot take.
+  if (!(await isExchanging(config.data_dir))) await readMajor(clusterFolder(config.data_dir))
   await completeExchange(config.data_dir)
   return loaded
 }

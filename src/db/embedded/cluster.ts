@@ -94,9 +94,13 @@ export class DatabaseOutdated extends Error {
   }
 }
 
-/** Returns the major version of the data in a folder. Throws ConfigError if it has none. */
+/** Returns the major version of the data in a folder. Throws ConfigError if it has none, or if this account cannot read it. */
 export async function readMajor(folder: string): Promise<number> {
-  const major = Number.parseInt(await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(() => ''), 10)
+  const version = await readFile(join(folder, 'PG_VERSION'), 'utf8').catch(({ code }: NodeJS.ErrnoException) => {
+    if (code === 'EACCES') throw new ConfigError([`${folder} belongs to another user: run dms as that user or as root`])
+    return ''
+  })
+  const major = Number.parseInt(version, 10)
   if (Number.isNaN(major)) throw new ConfigError([`${folder} is not a PostgreSQL database: move it away`])
   return major
 }

@@ -116,12 +116,14 @@ test.skipIf(missing)(
     expect(inUse.stderr).toContain('systemctl stop dms')
     await client.query('create table public.theirs (id int generated always as identity)')
     await client.query('create schema theirs')
+    await client.query('create table public.by_year (year int) partition by list (year)')
+    await client.query('create table public.of_2026 partition of by_year for values in (2026)')
     await leave(client, dataDir)
     const before = checksumOf(join(dataDir, 'postgres'))
     const unknown = await dms(dataDir, 'database', 'upgrade', ...programs, '-o', 'json')
     expect(unknown.code).toBe(7)
     expect(JSON.parse(unknown.stderr.trim().split('\n').at(-1) ?? '')).toMatchObject({
-      error: { code: 'CONFLICT', details: { objects: expect.arrayContaining(['schema theirs', 'column theirs.id']) } },
+      error: { code: 'CONFLICT', details: { objects: expect.arrayContaining(['schema theirs', 'column theirs.id', 'relation of_2026']) } },
     })
     expect(namesIn(dataDir)).toEqual(['postgres'])
     expect(checksumOf(join(dataDir, 'postgres'))).toBe(before)

@@ -6,6 +6,8 @@ import { expect, onTestFinished, test } from 'vitest'
 import { hasCluster } from '../../../src/db/embedded/cluster.ts'
 import { completeExchange, exchange, isExchanging, listKept, removeKept } from '../../../src/db/embedded/exchange.ts'
 import { requireSpace } from '../../../src/db/embedded/upgrade/plan.ts'
+import { explainFailure } from '../../../src/db/embedded/upgrade/upgrade.ts'
+import { AppError } from '../../../src/errors.ts'
 
 /** Creates a data folder with an old cluster, and a new one beside it. */
 function createDataDir(): string {
@@ -68,4 +70,15 @@ test('a disk that is too full is refused with both numbers', () => {
     'the upgrade needs 3.0 GB, and the disk of /srv/dms has 2.0 GB free',
   )
   expect(() => requireSpace('/srv/dms', { neededBytes: 3e9, freeBytes: 3e9 })).not.toThrow()
+})
+
+test('a disk that fills up during the upgrade ends with CONFLICT and a fix; other errors stay', async () => {
+  for (const code of ['ENOSPC', '53100'])
+    expect(await explainFailure(Object.assign(new Error('cannot write'), { code }), tmpdir())).toMatchObject({
+      code: 'CONFLICT',
+      message: `the disk of ${tmpdir()} is full; the old database is unchanged`,
+      fix: expect.stringContaining('free space'),
+    })
+  for (const error of [new AppError('CONFLICT', {}, 'the rows differ'), Object.assign(new Error('broken'), { code: 'XX000' })])
+    expect(await explainFailure(error, tmpdir())).toBe(error)
 })

@@ -13,19 +13,24 @@ export interface Table {
   /** columns that are not generated */
   columns: string[]
   bytes: number
-  isPartition: boolean
+  /** partitioned table with its schema; null if this is no partition */
+  parent: string | null
+  /** of this table, or to it */
+  hasForeignKeys: boolean
 }
 
 const select = async <T extends object>(client: Client, query: string): Promise<T[]> => (await client.query<T>(query)).rows
 
-/** Returns all tables with rows, the largest last. */
+/** Returns all tables that hold rows themselves, the largest first. */
 export const listTables = (client: Client): Promise<Table[]> =>
   select(
     client,
-    `select c.relname::text as name, c.relowner::regrole::text as owner, c.relispartition as "isPartition", pg_table_size(c.oid)::float8 as bytes,
+    `select c.relname::text as name, c.relowner::regrole::text as owner, pg_table_size(c.oid)::float8 as bytes,
+       exists (select from pg_constraint k where k.contype = 'f' and c.oid in (k.conrelid, k.confrelid)) as "hasForeignKeys",
+       (select inhparent::regclass::text from pg_inherits where inhrelid = c.oid and c.relispartition) as parent,
        (select coalesce(array_agg(a.attname::text order by a.attnum), '{}') from pg_attribute a
         where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns
-     from ${relations} and c.relkind = 'r' order by pg_table_size(c.oid)`,
+     from ${relations} and c.relkind = 'r' order by pg_table_size(c.oid) desc`,
   )
 
 /** Returns statements by table that create it as in this database, without its indexes. Identity columns are not supported. */
@@ -45,9 +50,9 @@ export async function tableStatements(client: Client): Promise<Map<string, strin
      select 1 as step, relname::text as name, case when relispartition
          then format('create table public.%I partition of %s %s', relname, (select inhparent::regclass from pg_inherits where inhrelid = own.oid),
            pg_get_expr(relpartbound, oid))
-         else format('create %stable public.%I (%s)%s', case relpersistence when 'u' then 'unlogged ' else '' end, relname,
-           (select string_agg(definition, ', ' order by attnum) from columns where columns.relname = own.relname),
-           coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '')) end as statement from own
+         else format('create %stable public.%I (%s)', case relpersistence when 'u' then 'unlogged ' else '' end, relname,
+           (select string_agg(definition, ', ' order by attnum) from columns where columns.relname = own.relname)) end
+         || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') as statement from own
      union all select 2, relname, format('alter table public.%I alter %I set storage %s', relname, attname,
          case attstorage when 'p' then 'plain' when 'e' then 'external' when 'm' then 'main' else 'extended' end)
        from columns where attstorage <> typstorage and not relispartition
@@ -62,10 +67,10 @@ export async function tableStatements(client: Client): Promise<Map<string, strin
 }
 
 /** Returns the indexes that belong to no constraint, with their statements. Those of partitioned tables follow their parents. */
-export const listIndexes = (client: Client): Promise<{ name: string; statement: string }[]> =>
+export const listIndexes = (client: Client): Promise<{ name: string; table: string; statement: string }[]> =>
   select(
     client,
-    `select c.relname::text as name, pg_get_indexdef(c.oid) as statement
+    `select c.relname::text as name, t.relname::text as table, pg_get_indexdef(c.oid) as statement
      from pg_index i join pg_class c on c.oid = i.indexrelid join pg_class t on t.oid = i.indrelid
      where c.relnamespace = 'public'::regnamespace and c.relkind = 'i' and not c.relispartition and t.relkind = 'r'
        and not exists (select from pg_constraint k where k.conindid = c.oid)`,
@@ -91,7 +96,8 @@ export async function listSequences(client: Client): Promise<{ name: string; val
 export async function describeObjects(client: Client): Promise<Map<string, string>> {
   const rows = await select<{ name: string; definition: string }>(
     client,
-    `select 'relation ' || c.relname as name, concat(c.relkind, c.relpersistence, ' ', c.relowner::regrole) as definition from ${relations}
+    `select 'relation ' || c.relname as name, concat(c.relkind, c.relpersistence, ' ', c.relowner::regrole, ' ',
+         pg_get_partkeydef(c.oid), pg_get_expr(c.relpartbound, c.oid)) as definition from ${relations}
      union all select format('column %s.%s', c.relname, a.attname), concat_ws(' ', format_type(a.atttypid, a.atttypmod),
          a.attcollation::regcollation, a.attnotnull, a.attidentity, a.attgenerated, pg_get_expr(f.adbin, f.adrelid))
        from pg_attribute a join pg_class c on c.oid = a.attrelid left join pg_attrdef f on f.adrelid = a.attrelid and f.adnum = a.attnum

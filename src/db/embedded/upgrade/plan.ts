@@ -43,10 +43,15 @@ export async function planUpgrade(dataDir: string, oldBinaries: string | undefin
   const databaseBytes = await measureFolder(folder)
   const copies = (await canClone(join(folder, 'PG_VERSION'), dataDir)) ? 1 : 2
   const neededBytes = copies * databaseBytes + emptyBytes
-  const { bavail, bsize } = await statfs(dataDir)
-  const plan = { from, to, account, oldPrograms, databaseBytes, neededBytes, freeBytes: bavail * bsize }
+  const plan = { from, to, account, oldPrograms, databaseBytes, neededBytes, freeBytes: await measureFree(dataDir) }
   requireSpace(dataDir, plan)
   return plan
+}
+
+/** Returns the free bytes of the disk that holds a folder. */
+export async function measureFree(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
 }
 
 /** Throws AppError CONFLICT if the plan needs more space than is free. */

@@ -12,7 +12,7 @@ import { exchange, upgradeFolder } from '../exchange.ts'
 import { serverPid, stopServer } from '../process.ts'
 import { copyCluster } from './copy-cluster.ts'
 import { type CopyResult, copyDatabase } from './copy-database.ts'
-import type { UpgradePlan } from './plan.ts'
+import { measureFree, type UpgradePlan } from './plan.ts'
 
 export interface UpgradeOptions {
   log: Log
@@ -31,7 +31,6 @@ const copySettings = {
   checkpoint_timeout: '1h',
   max_wal_size: '4GB',
   shared_buffers: '256MB',
-  maintenance_work_mem: '256MB',
 }
 
 /** A crashed server recovers before it accepts connections. */
@@ -59,10 +58,28 @@ export async function upgradeCluster(dataDir: string, plan: UpgradePlan, options
       })
     await exchange(dataDir, plan.from)
     return result
+  } catch (error) {
+    options.signal.throwIfAborted()
+    throw await explainFailure(error, dataDir)
   } finally {
     await rm(upgradeFolder(dataDir), { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined)
   }
 }
+
+/** Returns the error, or one with a fix if the disk is full. The plan has checked the space; something else may have used it since. */
+export async function explainFailure(error: unknown, dataDir: string): Promise<unknown> {
+  if (error instanceof AppError) return error
+  const isFull = fullDiskCodes.has((error as { code?: string }).code ?? '') || (await measureFree(dataDir)) < minFreeBytes
+  if (!isFull) return error
+  return Object.assign(new AppError('CONFLICT', {}, `the disk of ${dataDir} is full; the old database is unchanged`), {
+    cause: error,
+    fix: 'free space (dms database upgrade -n prints how much is needed), then run dms database upgrade again',
+  })
+}
+
+const fullDiskCodes = new Set(['ENOSPC', 'EDQUOT', '53100'])
+/** With less, a server that cannot write its WAL ends, and connections are lost without such a code. */
+const minFreeBytes = 20_000_000
 
 /** Removes what an interrupted upgrade has left, and stops its servers. */
 export async function removeUpgrade(dataDir: string): Promise<void> {

@@ -155,10 +155,13 @@ export interface IndexContents {
   faults(ids: readonly string[]): Promise<readonly EntryFault[]>
 }
 
+/** Details of an error that may soon be over. */
+export const retryLater = { retry_after_secs: 5 }
+
 /** The engine is available but failed to process an operation. */
 export class SearchFailure extends AppError {
   constructor(reason: string) {
-    super('SERVICE_UNAVAILABLE', {}, `The search engine failed: ${reason}`)
+    super('SERVICE_UNAVAILABLE', retryLater, `The search engine failed: ${reason}`)
   }
 }
 

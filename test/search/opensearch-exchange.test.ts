@@ -74,7 +74,10 @@ test('what is said to a server, and what is made of its answers', async () => {
     return numbers((await search.advanced({ ...all, must: [clause] })).hits)
   }
 
-  await expect(search.search({ ...plainly, text: 'house' })).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+  await expect(search.search({ ...plainly, text: 'house' })).rejects.toMatchObject({
+    code: 'SERVICE_UNAVAILABLE',
+    details: { retry_after_secs: 5 },
+  })
   await expect(search.check()).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
   expect(await search.status()).toMatchObject({ index: 'recorded', documents: 0, missing: 3, updatedAt: null })
   // There is no index yet, so it begins with all that there is.

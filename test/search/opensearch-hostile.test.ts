@@ -69,6 +69,6 @@ test('a search that OpenSearch has cancelled after search.opensearch_timeout is 
     response.writeHead(500, { 'content-type': 'application/json' }).end(JSON.stringify({ error, status: 500 }))
   })
   const { app } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url, 'search.opensearch_timeout': '3s' })
-  await expect(app.search.search(query)).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
+  await expect(app.search.search(query)).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { retry_after_secs: 5 } })
   expect(seen).toEqual([expect.stringMatching(/^POST \/dms\/_search\?.*cancel_after_time_interval=3000ms/)])
 })

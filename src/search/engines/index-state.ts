@@ -2,10 +2,11 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
-import { noHits, type SearchAnswer } from '../../ports/search-engine.ts'
+import { noHits, retryLater, type SearchAnswer } from '../../ports/search-engine.ts'
 
 /** Error of a request that needs the index. */
-export const missingIndex = () => new AppError('SERVICE_UNAVAILABLE', {}, 'The search index does not exist. Fix: dms search reindex')
+export const missingIndex = () =>
+  new AppError('SERVICE_UNAVAILABLE', retryLater, 'The search index does not exist. Fix: dms search reindex')
 
 /** Returns no hits if there are no documents. Throws SERVICE_UNAVAILABLE otherwise. */
 export async function answerWithoutIndex(db: Db): Promise<SearchAnswer> {

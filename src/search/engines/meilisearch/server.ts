@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type EnqueuedTask, type Index, Meilisearch, MeilisearchApiError, MeilisearchError, type Task } from 'meilisearch'
 import { AppError } from '../../../errors.ts'
 import type { Log } from '../../../log/log.ts'
-import { SearchFailure } from '../../../ports/search-engine.ts'
+import { retryLater, SearchFailure } from '../../../ports/search-engine.ts'
 import type { Entry } from '../entries.ts'
 import { includesSettings, settings } from './settings.ts'
 
@@ -135,7 +135,7 @@ async function nullIfMissing<T>(answer: Promise<T>): Promise<T | null> {
 const reason = (error: Error): string => (error.cause instanceof Error ? reason(error.cause) : error.message)
 
 const unavailable = (cause: Error): AppError => {
-  const error = new AppError('SERVICE_UNAVAILABLE', {}, 'The search engine is out of reach.')
+  const error = new AppError('SERVICE_UNAVAILABLE', retryLater, 'The search engine is out of reach.')
   error.cause = cause
   return error
 }

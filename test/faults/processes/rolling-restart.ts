@@ -89,7 +89,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
 }
 
 /** Receives the events of new documents, by one connection after the other. */
-async function followEvents(url: string, token: string) {
+export async function followEvents(url: string, token: string) {
   const received = new Map<string, number>()
   const { port } = new URL(url)
   let since: number | undefined

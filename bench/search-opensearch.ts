@@ -1,9 +1,12 @@
 /**
- * How do OpenSearch and the embedded index compare? A part of bench/search.ts, which runs it where OPENSEARCH_URL names a cluster: the same documents are
+ * How do OpenSearch and the embedded index compare? A part of bench/search.ts: the same documents are
  * indexed there, and the requests of each kind are sent to both engines in turn. Processor time, of dms, PostgreSQL and OpenSearch together, depends less
  * on what else the machine does than time by the clock.
  */
 import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import Table from 'cli-table3'
 import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config/load.ts'
@@ -12,6 +15,31 @@ import { openApp } from '../src/open-app.ts'
 import { openOpenSearch } from '../src/search/engines/opensearch/engine.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
 import { listen } from '../src/server/listen.ts'
+import { installOpenSearch } from '../test/support/servers/opensearch-program.ts'
+import { openSearchNodes } from '../test/support/servers/opensearch-server.ts'
+import { median, quantile } from './quantile.ts'
+
+const version = '2.19.1'
+const heap = '2g'
+
+/** Runs `use` with the URL of a cluster: the given one, or a node that runs meanwhile. */
+export async function withCluster(given: string | undefined, use: (url: string) => Promise<void>): Promise<void> {
+  if (given) return use(given)
+  const folder = await mkdtemp(join(tmpdir(), 'dms-opensearch-program-'))
+  try {
+    const program = await installOpenSearch(folder, version, (line) => console.log(line))
+    if (program === null) return
+    const [node] = await openSearchNodes(1, program, heap)
+    try {
+      await node!.start()
+      await use(node!.url)
+    } finally {
+      await node!.remove()
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
 
 type Kinds<R> = readonly (readonly [name: string, requests: readonly R[]])[]
 
@@ -107,11 +135,7 @@ async function compare<R>(
         times.push(performance.now() - start)
       }
       const each = (((await usedTime()) - before) * 1000) / requests.length
-      times.sort((one, other) => one - other)
-      columns.push(
-        ...[0.5, 0.95].map((share) => (times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN).toFixed(1)),
-        each.toFixed(1),
-      )
+      columns.push(...[median(times), quantile(times, 0.95), each].map((value) => value.toFixed(1)))
     }
     table.push([name, ...columns])
   }

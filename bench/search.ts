@@ -1,12 +1,12 @@
 /**
  * How long does a search take, how good is what it finds, and how fast is the index made?
  *
- *   node bench/search.ts [--documents 100000] [--data-dir DIR] [--queries 60] [--best-of 1] [--engine postgres] [--only NAME] [--reindex] [--fill]
+ *   node bench/search.ts [--documents 100000] [--data-dir DIR] [--queries 60] [--best-of 1] [--engine postgres] [--only NAME] [--reindex] [--fill] [--opensearch]
  *
  * A database of its own is filled with made documents (see search-corpus.ts) and indexed; `--data-dir` keeps it for the next run,
  * `--fill` ends once it is there. Each time is that of a whole HTTP request of one client, with highlights and facets, over a warm cache; `--best-of N`: the least of N, for a
  * machine that others use too. `processors` is what a request costs this process and the database together. How good the first ten are: see search-quality.ts. Where MEILI_URL and MEILI_API_KEY name a Meilisearch server, that is measured as well; see search-meilisearch.ts.
- * Where OPENSEARCH_URL names an OpenSearch cluster, both engines are asked in turn; see search-opensearch.ts.
+ * With --opensearch, an OpenSearch node from Maven Central is asked in turn with the embedded index, or the cluster at OPENSEARCH_URL; see search-opensearch.ts.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -28,7 +28,7 @@ import { fillDocuments } from './fill-documents.ts'
 import { report } from './report/figure.ts'
 import { labels, makeWords, seeded } from './search-corpus.ts'
 import { measureMeilisearch } from './search-meilisearch.ts'
-import { measureOpenSearch } from './search-opensearch.ts'
+import { measureOpenSearch, withCluster } from './search-opensearch.ts'
 import { type Judged, judge } from './search-quality.ts'
 
 const { values } = parseArgs({
@@ -41,6 +41,7 @@ const { values } = parseArgs({
     only: { type: 'string', default: '' },
     fill: { type: 'boolean', default: false },
     reindex: { type: 'boolean', default: false },
+    opensearch: { type: 'boolean', default: false },
   },
 })
 const count = Number(values.documents)
@@ -140,8 +141,11 @@ async function run(app: App): Promise<void> {
     await measure(kinds, (request) => ask(server.url, request))
     if ((values.only === '' && count <= mostJudged) || values.only === 'quality') await quality(app, words, await samples(app))
     const { MEILI_URL: url, MEILI_API_KEY: apiKey = '' } = process.env
-    const { OPENSEARCH_URL: cluster } = process.env
-    if (cluster) await measureOpenSearch(cluster, server.url, flagsFor(app.config.data_dir), kinds, ask, processorTime)
+    const { OPENSEARCH_URL } = process.env
+    if (values.opensearch || OPENSEARCH_URL)
+      await withCluster(OPENSEARCH_URL, (cluster) =>
+        measureOpenSearch(cluster, server.url, flagsFor(app.config.data_dir), kinds, ask, processorTime),
+      )
     if (url) await measureMeilisearch({ url, apiKey, keep: values['data-dir'] !== undefined }, flagsFor(app.config.data_dir), kinds, ask)
   } finally {
     await server.close(1000)

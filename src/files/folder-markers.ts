@@ -5,6 +5,7 @@ import { flushFolder } from '../flush-folder.ts'
 import type { Markers } from '../ports/file-store.ts'
 
 export const folderMarkers = (folder: string): Markers => ({
+  kind: 'disk',
   location: folder,
   read: async (name) =>
     (

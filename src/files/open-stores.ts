@@ -57,7 +57,7 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
 }
 
 /**
- * Returns a function that tells whether a store besides the primary has the marker of this archive. It throws STORAGE_UNAVAILABLE if the store
+ * Returns a function that tells whether the secondary store has the marker of this archive. It throws STORAGE_UNAVAILABLE if the store
  * may have files and is out of reach.
  */
 function openPresenceCheck(config: Config, db: Db): (kind: StoreKind) => Promise<boolean> {

@@ -15,14 +15,13 @@ export const markerName = '.dms-store'
 
 /** Compares the marker with the store id in the database. Creates both on the first start, and a lost marker of an empty store if `creates`. Throws ConfigError, NoData. */
 export async function checkStoreMarker(db: Db, markers: Markers, creates: boolean): Promise<void> {
-  const { location } = markers
+  const { kind, location } = markers
   const marker = await markers.read(markerName).catch(emptyIfUnreadable)
   const storeId = await loadStoreId(db)
   if (storeId && marker === storeId) return
   const belongsElsewhere = (own: string) =>
     new ConfigError([`the document store ${location} belongs to another database (its ${markerName} says ${marker}, ${own})`])
   if (marker) throw belongsElsewhere(storeId ? `ours is ${storeId}` : 'this database is new')
-  const kind = location.includes('://') ? 's3' : 'disk'
   const isUnused = (await isUsed(db, otherKind[kind])) && !(await isUsed(db, kind))
   if (storeId && !isUnused && (await hasStoredFiles(db))) {
     const question = kind === 's3' ? 'is it the right bucket and prefix?' : 'is the folder not mounted?'

@@ -10,6 +10,7 @@ import { ConfigError } from '../errors.ts'
 import { type DerivedFile, FileMissing, type FileStore, type StoreKind, sha256Of } from '../ports/file-store.ts'
 import { countFiles } from './store-status.ts'
 import { isOutage, readSum, wholeFile } from './stores/secondary.ts'
+import { otherKind } from './used-stores.ts'
 
 export interface MigrationOptions {
   readonly to: StoreKind
@@ -36,7 +37,6 @@ export type MigrationCounts = Record<'moved' | 'copied' | 'unchanged' | 'skipped
 const concurrency = 8
 /** Waits before a failed file is tried again, and before an unavailable store is. */
 const retryDelaysMs = { failure: [500, 2000], outage: [1000, 2000, 4000, 8000, 15_000] }
-const otherKind = { disk: 's3', s3: 'disk' } as const satisfies Record<StoreKind, StoreKind>
 
 interface Migration {
   readonly app: App
@@ -206,11 +206,7 @@ async function moveDerived(
   group: readonly DerivedFile[],
   run: (key: string, size: number, work: () => Promise<keyof MigrationCounts>) => Promise<void>,
 ): Promise<void> {
-  const [
-    {
-      key: { sha256 },
-    },
-  ] = group as [DerivedFile]
+  const { sha256 } = group[0]!.key
   const isStored = async () =>
     (await app.db.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).executeTakeFirst()) !== undefined
   for (const { key, name, size } of group) {

@@ -2,7 +2,7 @@
 import type { Db } from '../db/pool.ts'
 import type { StoreKind } from '../ports/file-store.ts'
 
-/** The store besides the primary. */
+/** The other kind of store, by kind. */
 export const otherKind = { disk: 's3', s3: 'disk' } as const satisfies Record<StoreKind, StoreKind>
 
 const keyOf = (kind: StoreKind): string => `store_used:${kind}`

@@ -74,6 +74,7 @@ export interface FileStore {
 
 /** Small text files at the root of a store or data folder, which tell to whom it belongs. */
 export interface Markers {
+  readonly kind: StoreKind
   /** folder or URL, for messages */
   readonly location: string
   /** Returns the text of a marker, '' for a missing one. */

@@ -21,7 +21,7 @@ const [owner, other, red] = [
 /** What a run makes up: versions of entries and names of indexes. */
 const variable = [/(?<="version":)\d{16}/g, /(?<=recorded-)[0-9a-f]{16}/g]
 
-// OPENSEARCH_RECORD=1 OPENSEARCH_URL=… records it anew.
+// OPENSEARCH_RECORD=1 OPENSEARCH_URL=… records it again.
 test('what is said to a server, and what is made of its answers', async () => {
   const file = join(import.meta.dirname, '..', 'fixtures', 'opensearch-exchange.json')
   const { OPENSEARCH_RECORD, OPENSEARCH_URL = '' } = process.env

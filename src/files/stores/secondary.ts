@@ -1,6 +1,6 @@
 /**
  * Two document stores as one. New files go to the primary store. A file that it lacks is looked for in the secondary store, from which a
- * migration moves files one by one, in either direction: see src/files/migration.ts.
+ * migration moves files one by one, in either direction: see src/files/store-migration.ts.
  */
 import { createHash } from 'node:crypto'
 import { AppError } from '../../errors.ts'
@@ -45,18 +45,12 @@ export function withSecondary(primary: FileStore, openSecondary: SecondaryOpener
       const staged = await primary.stage(source, maxSize, generation)
       const comparisons = new Map<string, Promise<boolean>>()
       return {
-        sha256: staged.sha256,
-        address: staged.address,
-        size: staged.size,
-        head: staged.head,
+        ...staged,
         equals(address) {
           const isEqual = comparisons.get(address) ?? compare(staged, address, primary, secondary)
           comparisons.set(address, isEqual)
           return isEqual
         },
-        commit: () => staged.commit(),
-        confirm: () => staged.confirm(),
-        discard: () => staged.discard(),
       }
     },
     read: (address, range) => find((store) => store.read(address, range)),

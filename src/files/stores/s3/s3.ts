@@ -115,6 +115,7 @@ export function s3Markers({ storage }: Pick<Config, 'storage'>): Markers {
     return use(bucket).finally(() => bucket.close())
   }
   return {
+    kind: 's3',
     location: `s3://${storage.s3_bucket}/${prefix}`,
     read: (name) => withBucket(async (bucket) => ((await bucket.readText(prefix + name)) ?? '').trim()),
     write: (name, text, isNew) => withBucket((bucket) => bucket.put(prefix + name, textBody(`${text}\n`), isNew)),

@@ -1,22 +1,31 @@
-/** Reader of compressed files: gzip, zstd, bzip2 and xz. */
+/** Reader of compressed files: gzip, zstd, bzip2, xz, lz4 and compress. */
 import { constants, gunzipSync, zstdDecompressSync } from 'node:zlib'
 import type { ArchiveReader } from 'libarchive-wasm'
 import { ReadFailure } from '../../ports/document-reader.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
 import type { PartTools } from '../parts.ts'
 import { maxMemberBytes, openOtherArchive, openUnpackedTar } from './archive.ts'
+import { unpackLz4 } from './unpack/lz4.ts'
+import { unpackLzw } from './unpack/lzw.ts'
 
 const tarMagicOffset = 257
 /** Extensions that say what is in the file, and those that are dropped. */
 const extensions: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/\.svgz$/i, '.svg'],
-  [/\.(gz|gzip|zst|bz2|xz)$/i, ''],
+  [/\.(gz|gzip|zst|bz2|xz|lz4|z)$/i, ''],
 ]
 
 /** Opens a gzip or zstd file: an archive if it contains one, else the one file in it, with its pages and thumbnail. */
 export const openGzip = (source: ByteSource, tools: PartTools) => openUnpacked(source, gunzip(source.read()), tools)
 
 export const openZstd = (source: ByteSource, tools: PartTools) => openUnpacked(source, unzstd(source.read()), tools)
+
+/** Opens an lz4 file or one of compress (`.Z`), as openGzip() does. Returns null if nothing can be unpacked. */
+export async function openLz4OrCompress(source: ByteSource, tools: PartTools, mimeType: string): Promise<OpenedDocument | null> {
+  const unpack = mimeType === 'application/x-lz4' ? unpackLz4 : unpackLzw
+  const bytes = withFailures(() => unpack(source.read(), maxMemberBytes))
+  return bytes.length === 0 ? null : openUnpacked(source, bytes, tools)
+}
 
 /** Opens a bzip2 or xz file, as openGzip() does. Returns null if nothing can be unpacked. */
 export async function openBzip2OrXz(source: ByteSource, tools: PartTools, mimeType: string): Promise<OpenedDocument | null> {

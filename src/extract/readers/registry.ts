@@ -4,7 +4,7 @@ import { typeByExtension } from '../mime-types.ts'
 import { type ByteSource, bytesSource, type OpenedDocument, openTextOnly } from '../opened-document.ts'
 import { openOtherArchive, openTar, openZip } from './archive.ts'
 import { findPreview } from './camera-raw.ts'
-import { openBzip2OrXz, openGzip, openZstd } from './compressed.ts'
+import { openBzip2OrXz, openGzip, openLz4OrCompress, openZstd } from './compressed.ts'
 import { decode, maxTextLength } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage, openSvg } from './image.ts'
@@ -62,12 +62,13 @@ const readers = new Map<string, Reader>([
   ['application/gzip', openGzip],
   ['application/zstd', openZstd],
   ...withReader(['application/x-bzip2', 'application/x-xz'], openBzip2OrXz),
+  ...withReader(['application/x-lz4', 'application/x-compress'], openLz4OrCompress),
   ['application/x-tar', openTar],
   ...withReader(
     [
       ...['application/x-7z-compressed', 'application/x-rar-compressed', 'application/vnd.ms-cab-compressed'],
       ...['application/x-cpio', 'application/x-unix-archive', 'application/x-deb', 'application/x-iso9660-image'],
-      ...['application/x-compress', 'application/lzip'],
+      'application/lzip',
     ],
     openOtherArchive,
   ),

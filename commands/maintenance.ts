@@ -45,7 +45,7 @@ export const maintenance = (cli: Cli) =>
         ['maintenance vacuum-jobs -n', 'dry run'],
         ['maintenance vacuum-jobs', ''],
       ],
-      notes: ['Retention: maintenance.jobs_keep. Jobs of failed documents are kept.'],
+      notes: ['Retention: maintenance.jobs_keep. Completed jobs are deleted by whole weeks. Jobs of failed documents are kept.'],
     }),
   ])
 

@@ -48,7 +48,7 @@ export async function publishMany<Type extends EventType>(
     select pg_notify(${channel}, 'event')`.execute(trx)
 }
 
-/** Deletes events past their retention. */
-export async function deleteExpiredEvents(db: Db): Promise<void> {
-  await sql`delete from events where at < now() - ${retentionMs} * interval '1 ms'`.execute(db)
+/** Truncates the partitions whose events are all past their retention. */
+export async function truncateExpiredEvents(db: Db): Promise<void> {
+  await sql`select dms_expire_events(${retentionMs} * interval '1 ms')`.execute(db)
 }

@@ -99,7 +99,7 @@ async function digestTable(client: PoolClient, { name, columns }: Head['tables']
   await drain(
     stored.pass(
       name,
-      client.query(copyTo(`copy ${quoteIdentifier(name)} (${columns.map(quoteIdentifier).join(', ')}) to stdout`)) as Bytes,
+      client.query(copyTo(`copy (select ${columns.map(quoteIdentifier).join(', ')} from ${quoteIdentifier(name)}) to stdout`)) as Bytes,
     ),
   )
   return stored.digests.get(name) ?? { rows: 0, sum: 0n }

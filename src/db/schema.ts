@@ -123,6 +123,8 @@ export interface Schema extends DocumentTables {
     at: CreatedAt
     /** in the order of commits; null: not yet assigned */
     position: number | null
+    /** number of the partition, from the time */
+    slot: Generated<number>
   }
   servers: { id: string; http_connections: Generated<number>; ws_connections: Generated<number>; started_at: CreatedAt; seen_at: UpdatedAt }
   live_places: { id: string; user_id: string; server_id: string; taken_at: CreatedAt }

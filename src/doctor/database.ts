@@ -144,7 +144,7 @@ async function checkQueue(installation: LazyInstallation, db: Db): Promise<Check
     sql`select count(*) filter (where status = 'pending') as pending,
       coalesce(extract(epoch from now() - min(run_at) filter (where status = 'pending' and run_at <= now())), 0)::int as age,
       count(*) filter (where status = 'failed' and finished_at > now() - interval '1 day') as failed
-    from jobs`,
+    from jobs where status <> 'completed'`,
   )
   if (age > 3600)
     return warn(`${pending} jobs wait, the first for ${Math.floor(age / 60)} minutes`, 'start more workers, or see dms ocr queue')

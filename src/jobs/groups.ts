@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
 import { msFromNow } from './leases.ts'
-import { type GroupLease, type Job, type Kind, ocrPausedKey } from './queue.ts'
+import { type GroupLease, type Job, type Kind, moveFinished, ocrPausedKey } from './queue.ts'
 
 /**
  * Leases pending jobs of the kind, priority and owner of a leased job, if their documents satisfy `isSmall`, a condition on `document`. Returns
@@ -33,10 +33,12 @@ export async function leaseGroup<K extends Kind>(
 
 /** Marks jobs as completed, each with its number of pages. Leaves out jobs whose lease is lost. Returns the ids of the completed ones. */
 export async function completeGroup(trx: Trx, done: readonly { job: Job; pages: number }[]): Promise<Set<string>> {
-  const { rows } = await sql<{ id: string }>`
-    update jobs set status = 'completed', lease_until = null, finished_at = now(), pages_done = done.pages, pages_total = done.pages
-    from unnest(${done.map(({ job }) => job.id)}::uuid[], ${done.map(({ job }) => job.fence)}::bigint[],
-      ${done.map(({ pages }) => pages)}::integer[]) as done (id, fence, pages)
-    where jobs.id = done.id and jobs.fence = done.fence and jobs.status = 'processing' returning jobs.id`.execute(trx)
-  return new Set(rows.map(({ id }) => id))
+  const rows = sql`unnest(${done.map(({ job }) => job.id)}::uuid[], ${done.map(({ job }) => job.fence)}::bigint[],
+    ${done.map(({ pages }) => pages)}::integer[]) as done (id, fence, pages)`
+  const { rows: completed } = await sql<{ id: string }>`
+    ${moveFinished(
+      sql`(id, fence) in (select id, fence from ${rows}) and status = 'processing'`,
+      sql`(select jsonb_build_object('status', 'completed', 'pages_done', pages, 'pages_total', pages) from ${rows} where id = (job).id)`,
+    )} returning id`.execute(trx)
+  return new Set(completed.map(({ id }) => id))
 }

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql, type UpdateObject } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Schema } from '../db/schema.ts'
-import { type Job, type JobProblem, kinds, ocrPausedKey, priorities, type Queue } from './queue.ts'
+import { type Job, type JobProblem, kinds, moveFinished, ocrPausedKey, priorities, type Queue } from './queue.ts'
 
 /**
  * Leases the next job of a queue for `leaseMs`; null if none can run. Takes the highest priority, and within it owners in turn.
@@ -87,25 +87,32 @@ export async function setParentProgress(db: Db, job: Job, done: number, total: n
 /** Marks a job as completed. Throws LeaseLost, which rolls the caller's transaction back. */
 export async function completeJob(trx: Trx, job: Job): Promise<void> {
   await lockDocument(trx, job)
-  await updateLeased(trx, job, { status: 'completed', lease_until: null, finished_at: msFromNow(0) })
-  if (!kinds[job.kind].keepsFinished) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
+  await finishLeased(trx, job, { status: 'completed' })
+}
+
+/** Ends a job that is leased with this fencing token. Throws LeaseLost. */
+async function finishLeased(trx: Trx, { id, fence, kind }: Job, changes: object): Promise<void> {
+  const isLeased = sql`id = ${id} and fence = ${fence} and status = 'processing'`
+  // A kind of a later version has no entry.
+  const finish =
+    kinds[kind]?.keepsFinished === false
+      ? sql`delete from jobs_live where ${isLeased}`
+      : moveFinished(isLeased, sql`${JSON.stringify(changes)}::jsonb`)
+  const { numAffectedRows } = await finish.execute(trx)
+  if (numAffectedRows !== 1n) throw new LeaseLost()
 }
 
 /** Records a failed attempt. Returns whether it was the last one. Throws LeaseLost. */
 export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<boolean> {
   await lockDocument(trx, job)
   const isFinal = !problem.isRetryable || job.attempts >= job.max_attempts
-  await updateLeased(trx, job, {
-    error_code: problem.code,
-    error_message: problem.message,
-    lease_until: null,
-    worker: null,
-    ...(isFinal
-      ? { status: 'failed', finished_at: msFromNow(0) }
-      : { status: 'pending', dedupe_key: null, run_at: msFromNow(backoffMs(job.attempts)) }),
-  })
-  // A kind of a later version has no entry.
-  if (isFinal && kinds[job.kind]?.keepsFinished === false) await trx.deleteFrom('jobs').where('id', '=', job.id).execute()
+  const changes = { error_code: problem.code, error_message: problem.message.toWellFormed(), worker: null }
+  if (isFinal) await finishLeased(trx, job, { ...changes, status: 'failed' })
+  else
+    await updateLeased(trx, job, {
+      ...{ ...changes, status: 'pending', lease_until: null, dedupe_key: null },
+      run_at: msFromNow(backoffMs(job.attempts)),
+    })
   return isFinal
 }
 

@@ -1,5 +1,5 @@
 /** The job queue. Jobs are rows, so that enqueueing is part of the caller's transaction. Leases are in leases.ts. */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
@@ -147,7 +147,7 @@ export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJ
   // DO UPDATE and not DO NOTHING: it locks the pending row, so that no worker starts the job before this transaction commits. Rows are inserted
   // in the given order, which prevents deadlocks between transactions with the same keys.
   const { rows } = await sql<{ id: string }>`
-    insert into jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
+    insert into jobs_live as jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
     select kind, queue, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
       dedupe_key, max_attempts, coalesce(run_at, now() + delay_ms * interval '1 ms')
     from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (kind text, queue text, payload jsonb, priority smallint,
@@ -160,12 +160,23 @@ export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJ
   return rows.map(({ id }) => id)
 }
 
+/**
+ * Moves the jobs to do that satisfy `which` to the finished ones, with `changes` to the row `job`. As a deletion and an insertion: an update that
+ * moves a row to another partition fails concurrent updates.
+ */
+export const moveFinished = (which: RawBuilder<unknown>, changes: RawBuilder<unknown>): RawBuilder<unknown> => sql`
+  with moved as (delete from jobs_live as job where ${which} returning job)
+  insert into jobs select finished.* from moved
+  cross join jsonb_populate_record(job, jsonb_build_object('lease_until', null, 'finished_at', now()) || ${changes}) finished`
+
 /** Cancels pending and running jobs with their helpers. Workers are notified at commit. Returns the ids that were pending or running. */
 export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]> {
   if (ids.length === 0) return []
   const { rows } = await sql<{ id: string; parent_id: string | null }>`
-    update jobs set status = 'cancelled', fence = fence + 1, lease_until = null, finished_at = now()
-    where (id = any(${ids}) or parent_id = any(${ids})) and status in ('pending', 'processing') returning id, parent_id`.execute(trx)
+    ${moveFinished(
+      sql`(id = any(${ids}) or parent_id = any(${ids}))`,
+      sql`jsonb_build_object('status', 'cancelled', 'fence', (job).fence + 1)`,
+    )} returning id, parent_id`.execute(trx)
   for (const { id } of rows) await sql`select pg_notify('dms_jobs', ${`cancel:${id}`})`.execute(trx)
   return rows.map(({ id }) => id).filter((id) => ids.includes(id))
 }

@@ -46,7 +46,10 @@ export async function status(app: App, actor: Actor): Promise<Status> {
       (sum(coalesce(j.pages_total, 1)) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 hour')
         / nullif(extract(epoch from ${now}::timestamptz - min(j.started_at) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 hour')), 0))::float8
         as pages_per_second
-    from jobs j join live_documents d on d.id = j.document_id
+    from (
+      select * from jobs where status in ('pending', 'processing', 'failed')
+      union all select * from jobs where status = 'completed' and finished_at > ${now}::timestamptz - interval '1 day'
+    ) j join live_documents d on d.id = j.document_id
     where j.kind = 'ocr' and (${isAdmin(actor)} or d.owner_id = ${actor.id})`.execute(app.db)
   const { pages_left, pages_per_second, ...counts } = rows[0]!
   const isIdle = counts.pending + counts.processing === 0

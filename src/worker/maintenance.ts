@@ -7,6 +7,7 @@ import { purgeOrphans } from '../documents/purge.ts'
 import { purgeExpired } from '../documents/trash/purge-trash.ts'
 import { purgeVersions } from '../documents/trash/version-limits.ts'
 import { isDue, recordSuccess } from '../jobs/last-success.ts'
+import { dropJobWeeks } from '../jobs/weeks.ts'
 import { deleteRead } from '../notifications/notifications.ts'
 import { deleteEnded } from '../shared-links/shared-links.ts'
 
@@ -17,7 +18,10 @@ const steps = {
   files: purgeOrphans,
   links: ({ db, config }, isDryRun) => deleteEnded(db, config.maintenance.links_keep, isDryRun),
   notifications: ({ db, config }, isDryRun) => deleteRead(db, config.maintenance.notifications_keep, isDryRun),
-  jobs: ({ db, config }, isDryRun) => deleteInBatches(db, 'jobs', expiredJobs(config.maintenance.jobs_keep), isDryRun),
+  jobs: async ({ db, config }, isDryRun) => {
+    const { jobs_keep } = config.maintenance
+    return (await dropJobWeeks(db, jobs_keep, isDryRun)) + (await deleteInBatches(db, 'jobs', expiredJobs(jobs_keep), isDryRun))
+  },
 } as const satisfies Record<string, (app: App, isDryRun: boolean) => Promise<number>>
 
 export type Step = keyof typeof steps
@@ -54,8 +58,9 @@ export async function maintainDaily(app: App): Promise<void> {
   }
 }
 
-/** Selects finished jobs. The job of a failed document stays as long as the document, because a retry starts from it. */
+/** Selects finished jobs outside the weeks. The job of a failed document stays as long as the document, because a retry starts from it. */
 const expiredJobs = (ageMs: number) => sql`
-  select job.id from jobs job left join documents document on document.id = job.document_id
-  where job.status in ('completed', 'failed', 'cancelled') and job.finished_at < now() - ${ageMs} * interval '1 ms'
-    and (document.status is null or document.status <> 'failed')`
+  select job.id from (
+    select id, document_id, finished_at from jobs_failed union all select id, document_id, finished_at from jobs_completed_other
+  ) job left join documents document on document.id = job.document_id
+  where job.finished_at < now() - ${ageMs} * interval '1 ms' and (document.status is null or document.status <> 'failed')`

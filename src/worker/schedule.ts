@@ -2,7 +2,8 @@
 import type { App } from '../app.ts'
 import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
-import { deleteExpiredEvents } from '../events.ts'
+import { truncateExpiredEvents } from '../events.ts'
+import { addJobWeeks } from '../jobs/weeks.ts'
 import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
 import { maintainDaily } from './maintenance.ts'
 
@@ -14,7 +15,8 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
     if (app.config.worker.schedule_sources) await enqueueDueSyncs(app)
   },
   'date documents of earlier versions': dateOldDocuments,
-  'delete expired events': ({ db }) => deleteExpiredEvents(db),
+  'add partitions of jobs': ({ db }) => addJobWeeks(db),
+  'truncate expired events': ({ db }) => truncateExpiredEvents(db),
   'daily maintenance': maintainDaily,
 }
 

@@ -11,9 +11,11 @@ import { joinEmbedded } from '../../src/db/embedded/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { openDatabase } from '../../src/db/pool.ts'
 import type { OwnedDatabase } from '../../src/db/schema-owner.ts'
+import { truncateExpiredEvents } from '../../src/events.ts'
 import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
 import { reindex } from '../../src/search/search.ts'
+import { maintain } from '../../src/worker/maintenance.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { folder } from '../support/places.ts'
 
@@ -80,6 +82,19 @@ describe('the embedded database', () => {
   test('the application reads and writes rows, and nothing else', async () => {
     const { app } = await open({ data_dir: await dataFolder() })
     await works(app, 'harbour')
+    // Partitions are the owner's.
+    await app.db
+      .updateTable('jobs')
+      .set({ finished_at: new Date(0) })
+      .where('status', '=', 'completed')
+      .execute()
+    await sql`select dms_add_job_weeks('2020-01-01', '2020-01-02')`.execute(app.db)
+    await maintain(app)
+    expect(await app.db.selectFrom('jobs').select('id').execute()).toEqual([])
+    expect(await sql`select to_regclass('jobs_completed_2020w01')::text as name`.execute(app.db)).toMatchObject({ rows: [{ name: null }] })
+    await sql`update events set at = at - interval '1 hour'`.execute(app.db)
+    await truncateExpiredEvents(app.db)
+    expect(await app.db.selectFrom('events').select('seq').execute()).toEqual([])
     for (const [what, statement] of forbidden)
       await expect
         .soft(sql.raw(statement).execute(app.db), what)

@@ -84,7 +84,7 @@ export async function listTables(client: Pick<pg.ClientBase, 'query'>): Promise<
   const { rows } = await client.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = ''
-     where c.relnamespace = current_schema()::regnamespace and c.relkind = 'r' and c.relname <> all($1) and not starts_with(c.relname::text, $2)
+     where c.relnamespace = current_schema()::regnamespace and c.relkind in ('r', 'p') and not c.relispartition and c.relname <> all($1) and not starts_with(c.relname::text, $2)
        and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
      group by c.relname order by c.relname`,
     [excludedTables, excludedPrefix],
@@ -98,7 +98,7 @@ async function readSnapshotHead(client: pg.Client): Promise<SnapshotHead> {
   const migrations = await rows<{ name: string }>('select name from migrations order by name')
   const tables = await listTables(client)
   const references = await rows<{ from: string; to: string }>(
-    `select r.conrelid::regclass::text as "from", r.confrelid::regclass::text as "to" from pg_constraint r
+    `select coalesce(pg_partition_root(r.conrelid), r.conrelid)::regclass::text as "from", r.confrelid::regclass::text as "to" from pg_constraint r
      where r.contype = 'f' and r.connamespace = current_schema()::regnamespace and r.conrelid <> r.confrelid`,
   )
   const names = await rows<{ name: string }>(

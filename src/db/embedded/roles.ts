@@ -44,7 +44,8 @@ async function transferOwnership(address: ClientConfig): Promise<void> {
           union all
           select format('alter table %s owner to ${ownerRole}', c.oid::regclass) from pg_class c
           where relnamespace = 'public'::regnamespace and relowner = '${superuser}'::regrole and relkind in ('r', 'p', 'v', 'm', 'S')
-            and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = c.oid and deptype in ('a', 'i', 'e'))
+            and not exists (select from pg_depend where classid = 'pg_class'::regclass and objid = c.oid
+              and (deptype = 'e' or c.relkind = 'S' and deptype in ('a', 'i')))
           union all
           select format('alter routine %s owner to ${ownerRole}', p.oid::regprocedure) from pg_proc p
           where pronamespace = 'public'::regnamespace and proowner = '${superuser}'::regrole

@@ -66,9 +66,11 @@ async function publishCounts(trx: Trx): Promise<boolean> {
     with counted as (
       select coalesce(documents.owner_id::text, 'all') as key, documents.owner_id as user_id, count(*) filter (where jobs.status = 'pending') as pending,
         count(*) filter (where jobs.status = 'processing') as processing, count(*) filter (where jobs.status = 'completed') as completed
-      from jobs join live_documents documents on documents.id = jobs.document_id
-      where jobs.kind = 'ocr' and (jobs.status in ('pending', 'processing')
-        or jobs.status = 'completed' and jobs.finished_at >= date_trunc('day', now(), 'UTC'))
+      from (
+        select * from jobs where status in ('pending', 'processing')
+        union all select * from jobs where status = 'completed' and finished_at >= date_trunc('day', now(), 'UTC')
+      ) jobs join live_documents documents on documents.id = jobs.document_id
+      where jobs.kind = 'ocr'
       group by grouping sets ((), (documents.owner_id))
     ), changed as (
       select key, coalesce(counted.user_id, previous.user_id) as user_id, coalesce(counted.pending, 0) as pending,

@@ -33,6 +33,14 @@ export const listTables = (client: Client): Promise<Table[]> =>
      from ${relations} and c.relkind = 'r' order by pg_table_size(c.oid) desc`,
   )
 
+/** Returns the partitioned tables with foreign keys. They have no rows of their own. */
+export const listPartitioned = (client: Client): Promise<{ name: string }[]> =>
+  select(
+    client,
+    `select c.relname::text as name from ${relations} and c.relkind = 'p'
+       and exists (select from pg_constraint where contype = 'f' and conrelid = c.oid)`,
+  )
+
 /** Returns statements by table that create it as in this database, without its indexes. Identity columns are not supported. */
 export async function tableStatements(client: Client): Promise<Map<string, string[]>> {
   const rows = await select<{ name: string; statement: string }>(

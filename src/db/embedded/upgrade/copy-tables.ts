@@ -5,7 +5,7 @@ import { type Client, escapeIdentifier } from 'pg'
 import { from as copyFrom, to as copyTo } from 'pg-copy-streams'
 import { AppError } from '../../../errors.ts'
 import { ownerRole } from '../roles.ts'
-import { checksumTable, listIndexes, type Table } from './catalog.ts'
+import { checksumTable, listIndexes, listPartitioned, type Table } from './catalog.ts'
 import type { Pairs } from './connection-pairs.ts'
 
 export interface ProgressOptions {
@@ -28,7 +28,9 @@ export async function copyTables(pairs: Pairs, tables: readonly Table[], { onTab
     await asOwner(to, async () => {
       for (const { name, table } of newIndexes) if (names.has(table)) await to.query(`drop index public.${escapeIdentifier(name)}`)
       // Truncated in this transaction, tables need no WAL.
-      await to.query(`truncate ${[...names].map((name) => `public.${escapeIdentifier(name)}`).join(', ')}`)
+      const partitioned = group.some(({ hasForeignKeys }) => hasForeignKeys) ? await listPartitioned(to) : []
+      const truncated = [...names, ...partitioned.map(({ name }) => name)]
+      await to.query(`truncate ${truncated.map((name) => `public.${escapeIdentifier(name)}`).join(', ')}`)
       for (const { name, columns } of group) {
         report(name)
         const counter = new Transform({

@@ -1,11 +1,12 @@
 /**
  * Does the table `documents` answer as fast with many rows? Generates rows by SQL, without files and texts, and measures requests in this process.
  *
- *   node bench/archive-rows.ts [--rows 1000000] [--rounds 40] [--folder FOLDER]
+ *   node bench/archive-rows.ts [--rows 1000000] [--waiting 100000] [--rounds 40] [--folder FOLDER] [--keep]
  *
- * One user owns half of the rows, 100 others the rest. A rare value has one row in 100,000.
+ * One user owns half of the rows, 100 others the rest. A rare value has one row in 100,000. Each document has a finished job, and `--waiting` of them
+ * a waiting one. `--keep` leaves the rows in the folder, and a later run with it measures them again.
  */
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -14,24 +15,34 @@ import { sql } from 'kysely'
 import type { Actor } from '../src/actor.ts'
 import { localTransport } from '../src/client/local.ts'
 import { loadConfig } from '../src/config/load.ts'
+import type { Db } from '../src/db/pool.ts'
 import * as leases from '../src/jobs/leases.ts'
+import type { Job } from '../src/jobs/queue.ts'
 import { openLog } from '../src/log/log.ts'
-import { openApp } from '../src/open-app.ts'
+import { openApp, openConfiguredDatabase } from '../src/open-app.ts'
 import { median, quantile } from './quantile.ts'
 import { report } from './report/figure.ts'
 
 const { values } = parseArgs({
   options: {
     rows: { type: 'string', default: '1000000' },
+    waiting: { type: 'string', default: '100000' },
     rounds: { type: 'string', default: '40' },
+    keep: { type: 'boolean', default: false },
     folder: { type: 'string', default: tmpdir() },
   },
 })
 const rowCount = Number(values.rows)
+const waitingCount = Number(values.waiting)
 const rounds = Number(values.rounds)
 const batchRows = 100_000
+/** Jobs that are leased and completed. */
+const leaseCount = 200
+/** Tables that are filled without their indexes, foreign keys and triggers. */
+const filledTables = ['documents', 'document_labels', 'jobs_live', 'jobs_completed']
 
-const folder = await mkdtemp(join(values.folder, 'dms-bench-rows-'))
+const folder = values.keep ? join(values.folder, 'dms-bench-rows') : await mkdtemp(join(values.folder, 'dms-bench-rows-'))
+await mkdir(folder, { recursive: true })
 // The database runs as another user when we are root; that one must get through.
 await chmod(folder, 0o711)
 const { config } = loadConfig({
@@ -44,7 +55,8 @@ const { config } = loadConfig({
     'limits.api_calls_per_minute': 0,
   },
 })
-const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
+const log = openLog({ level: 'error', format: 'json' })
+const app = await openApp(config, log, {
   migrate: 'always',
   creates: true,
   hasStatementTimeout: false,
@@ -52,7 +64,11 @@ const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
 const { db } = app
 try {
   const started = performance.now()
-  await generate()
+  if (await isEmpty()) {
+    const database = await openConfiguredDatabase(config, log, {})
+    await database.asOwner((owner) => generate(owner.db))
+    await database.close()
+  }
   const { rows } = await sql<{ bytes: number }>`
     select pg_total_relation_size('documents') as bytes`.execute(db)
   console.log(
@@ -61,10 +77,32 @@ try {
   await measure()
 } finally {
   await app.close()
-  await rm(folder, { recursive: true, force: true })
+  if (!values.keep) await rm(folder, { recursive: true, force: true })
 }
 
-async function generate(): Promise<void> {
+async function isEmpty(): Promise<boolean> {
+  return (await db.selectFrom('users').select('id').limit(1).executeTakeFirst()) === undefined
+}
+
+/** Drops the indexes and foreign keys of the tables to fill. Returns the statements that create them again. */
+async function dropIndexes(db: Db): Promise<string[]> {
+  const { rows } = await sql<{ drop: string; create: string }>`
+    select format('alter table %s drop constraint %I', conrelid::regclass, conname) as drop,
+      format('alter table %s add constraint %I %s not valid', conrelid::regclass, conname, pg_get_constraintdef(oid)) as create
+    from pg_constraint where contype = 'f' and conrelid = any(${filledTables}::regclass[])
+    union all
+    select format('drop index %s', indexrelid::regclass), replace(pg_get_indexdef(indexrelid), ' ON ONLY ', ' ON ')
+    from pg_index where indrelid = any(${filledTables}::regclass[]) and not exists (select from pg_constraint where conindid = indexrelid)
+    union all
+    select format('alter table %I disable trigger user', name), format('alter table %I enable trigger user', name)
+    from unnest(${filledTables}::text[]) name`.execute(db)
+  for (const { drop } of rows) await sql.raw(drop).execute(db)
+  return rows.map(({ create }) => create)
+}
+
+async function generate(db: Db): Promise<void> {
+  await sql`select dms_add_job_weeks(now() - interval '30 days', now())`.execute(db)
+  const statements = await dropIndexes(db)
   await sql`
     insert into users (username, username_key, email, email_key, role)
     select 'user' || n, 'user' || n, 'user' || n || '@example.org', 'user' || n || '@example.org', case n when 101 then 'admin' else 'user' end
@@ -98,11 +136,17 @@ async function generate(): Promise<void> {
       insert into document_labels (document_id, label_id)
       select id, named.ids[case when size % 100000 = 1006 then 10 else 1 + size % 9 end] from added cross join named`.execute(db)
   }
-  // Every hundredth document waits for its text.
   await sql`
-    insert into jobs (kind, queue, document_id, owner_id) select 'rendition', 'ocr', id, owner_id from documents where page_count = 20 and size % 5 = 4`.execute(
+    insert into jobs (kind, queue, status, document_id, owner_id, payload, attempts, pages_done, pages_total, created_at, run_at, started_at, finished_at)
+    select 'ocr', 'ocr', status, id, owner_id, '{"language": "eng"}', 1, page_count, page_count, at, at, at, at + page_count * interval '1 s'
+    from documents cross join lateral (
+      select now() - interval '30 days' * (1 - extract(epoch from created_at - timestamptz '2020-01-01') / ${rowCount * 10}) as at) moment`.execute(
     db,
   )
+  await sql`
+    insert into jobs (kind, queue, document_id, owner_id) select 'rendition', 'ocr', id, owner_id from documents where page_count = 20
+    limit ${waitingCount}`.execute(db)
+  for (const statement of statements) await sql.raw(statement).execute(db)
   await sql`vacuum analyze`.execute(db)
 }
 
@@ -142,7 +186,17 @@ async function measure(): Promise<void> {
   }
   table.push(['get', await time('get', actors['half of all'], (round) => `/api/documents/${sample[round % sample.length]!.id}`), '', ''])
   table.push(['list, deep cursor', await time('list, deep cursor', actors['half of all'], await walk(actors['half of all'])), '', ''])
-  table.push(['lease a job', await timeAll('lease a job', () => leases.leaseNext(db, 'ocr', 'bench/1', 60_000)), '', ''])
+  const leased: Job[] = []
+  const lease = async () => {
+    const job = await leases.leaseNext(db, 'ocr', 'bench/1', 600_000)
+    if (job) leased.push(job)
+  }
+  table.push(['lease a job', await timeAll('lease a job', lease, leaseCount), '', ''])
+  const complete = async (round: number) => {
+    const job = leased[round]
+    if (job) await db.transaction().execute((trx) => leases.completeJob(trx, { ...job, kind: 'ocr' }))
+  }
+  table.push(['complete a job', await timeAll('complete a job', complete, leaseCount), '', ''])
   console.log(table.toString())
   console.log(`load ${loadavg()[0]?.toFixed(1)}`)
 }
@@ -165,11 +219,11 @@ function time(name: string, actor: Actor, path: (round: number) => string): Prom
 }
 
 /** Measures at least five rounds, and at most ten seconds. */
-async function timeAll(name: string, run: (round: number) => Promise<unknown>): Promise<string> {
+async function timeAll(name: string, run: (round: number) => Promise<unknown>, count = rounds): Promise<string> {
   const times: number[] = []
   const until = performance.now() + 10_000
   await run(0)
-  for (let round = 0; round < rounds && (round < 5 || performance.now() < until); round++) {
+  for (let round = 1; round <= count && (round <= 5 || performance.now() < until); round++) {
     const start = performance.now()
     await run(round)
     times.push(performance.now() - start)

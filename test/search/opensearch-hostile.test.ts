@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest'
 import { noFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
+import type { Entry } from '../../src/search/engines/entries.ts'
+import { entryOf } from '../../src/search/engines/opensearch/entry.ts'
+import { requestsOf } from '../../src/search/engines/opensearch/index-documents.ts'
 import { engines } from '../../src/search/engines/registry.ts'
 import { reindex } from '../../src/search/reindex.ts'
 import { startApp } from '../support/app.ts'
@@ -71,4 +74,29 @@ test('a search that OpenSearch has cancelled after search.opensearch_timeout is 
   const { app } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url, 'search.opensearch_timeout': '3s' })
   await expect(app.search.search(query)).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE', details: { retry_after_secs: 5 } })
   expect(seen).toEqual([expect.stringMatching(/^POST \/dms\/_search\?.*cancel_after_time_interval=3000ms/)])
+})
+
+test('an entry has at most so many bytes of words and of stems: the end of a long text is left out, title and labels are not', async () => {
+  const content = Array.from(
+    { length: 2000 },
+    (_, nth) => `word${String.fromCharCode(97 + (nth % 26))}${'abcdefghij'[nth % 10]}${nth}`,
+  ).join(' ')
+  const letters = content.replaceAll(/\d/g, (digit) => 'klmnopqrst'[Number(digit)]!)
+  const long = {
+    ...{ id: '', owner_id: '', source_id: null, created_at: new Date(0), updated_at: new Date(0), document_date: null, size: 1 },
+    ...{ ocr_confidence: null, mime_type: 'text/plain', status: 'completed' as const, label_ids: [], label_names: ['Lasting'] },
+    ...{ title: 'Title', filename: 'a.txt', content: letters, language: 'deu+eng+fra+eng', metadata: {} },
+  }
+  const size = (entry: Entry, ...names: string[]) => names.reduce((sum, name) => sum + JSON.stringify(entry[name]).length, 0)
+  const [whole, cut] = [await entryOf(long), await entryOf(long, 10_000)]
+  expect([size(whole, 'content', 'any') > 40_000, size(whole, 'stems') > 60_000]).toEqual([true, true])
+  expect([size(cut, 'content', 'any') < 10_000, size(cut, 'stems') < 11_000]).toEqual([true, true])
+  expect([cut.title, cut.labels, letters.startsWith(String(cut.content))]).toEqual(['title', ['lasting'], true])
+  expect(Object.keys(cut.stems as object)).toEqual(['deu', 'eng', 'fra'])
+})
+
+test('a bulk request with several documents has at most so many bytes', () => {
+  const actions = [1, 50, 10, 200, 1, 1].map((length) => ['{}', 'x'.repeat(length)] as const)
+  const sizes = requestsOf(actions, 70).map((request) => request.map(([, entry]) => entry?.length))
+  expect(sizes).toEqual([[1, 50], [10], [200], [1, 1]])
 })

@@ -11,8 +11,14 @@ const stepWords = 10_000
 /** Maximum length of a value in characters. A term of Lucene has at most 32,766 bytes. */
 const maxValue = 7_000
 
-/** Returns the entry of a document. */
-export async function entryOf(document: IndexedDocument): Promise<Entry> {
+/**
+ * Maximum bytes of the words of an entry. OpenSearch accepts requests of 100 MB. Text of 20 million characters can need more: as bigrams, or as words
+ * with stems in many languages.
+ */
+const maxBytes = 60_000_000
+
+/** Returns the entry of a document. Without room for all words, the last ones of the content are left out. `bytes`: maximum for words, and for stems. */
+export async function entryOf(document: IndexedDocument, bytes = maxBytes / 2): Promise<Entry> {
   const {
     id,
     owner_id,
@@ -29,7 +35,10 @@ export async function entryOf(document: IndexedDocument): Promise<Entry> {
   } = document
   const any = new Set<string>()
   const stemmed: Partial<Record<TextField, Set<string>>> = {}
+  const languages = [...new Set(document.language.split('+').filter(hasStemmer))]
   let tokenCount = 0
+  let bytesLeft = bytes
+  let stemBytesLeft = bytes
 
   const wordsOf = async (field: TextField, text: string): Promise<string> => {
     const words: string[] = []
@@ -37,8 +46,14 @@ export async function entryOf(document: IndexedDocument): Promise<Entry> {
     stemmed[field] = distinct
     for (const { text: word, position, form } of tokenize(text)) {
       if (++tokenCount % stepWords === 0) await yieldToEventLoop()
+      const size = Buffer.byteLength(word) + 1
+      bytesLeft -= any.has(word) ? size : 2 * size
+      if (bytesLeft < 0) break
       any.add(word)
-      if (isMistypable(word)) distinct.add(word)
+      if (isMistypable(word) && !distinct.has(word)) {
+        stemBytesLeft -= size * languages.length
+        if (stemBytesLeft >= 0) distinct.add(word)
+      }
       if (form === 'joined') words[position - 1] += samePosition + word
       else words[position - 1] = word
     }
@@ -53,7 +68,6 @@ export async function entryOf(document: IndexedDocument): Promise<Entry> {
     content: await wordsOf('content', document.content),
     labels,
   }
-  const languages = document.language.split('+').filter(hasStemmer)
   const stems = Object.fromEntries(Object.entries(stemmed).map(([field, words]) => [field, [...words].join(' ')]))
   const values = valuesOf(document)
   return {

@@ -5,7 +5,6 @@ import type { Db } from '../../../db/pool.ts'
 import { AppError } from '../../../errors.ts'
 import { SearchFailure } from '../../../ports/search-engine.ts'
 import { batchesOf, loadDocuments } from '../../indexed-documents.ts'
-import type { Entry } from '../entries.ts'
 import type { Cluster } from './cluster.ts'
 import { entryOf } from './entry.ts'
 import { hasStemmer } from './mapping.ts'
@@ -17,14 +16,17 @@ export interface Target {
   readonly batchSize: number
 }
 
-/** Maximum size of the texts of a request. Entries are about twice as large; OpenSearch accepts 100 MB. */
+/** Maximum size of the texts of a batch. Entries are about twice as large, or larger with several languages. */
 const maxBytes = 5_000_000
+/** Maximum size of a request with several documents. OpenSearch accepts 100 MB. */
+const maxRequestBytes = 20_000_000
 /** Delays before a request, or its rejected part, is sent again to a cluster that is too busy. */
 const backoffMs = [100, 200, 400, 800, 1600, 3200, 6400]
 /** Maximum number of failed documents that an error names. */
 const maxNamed = 5
 
-type Action = readonly [operation: object, entry?: Entry]
+/** Lines of JSON. */
+type Action = readonly [operation: string, entry?: string]
 
 interface BulkResponse {
   readonly errors: boolean
@@ -41,7 +43,23 @@ export class MissingIndex extends Error {}
 export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
   for (const batch of await batchesOf(target.db, ids, { documents: target.batchSize, bytes: maxBytes }))
-    await send(target.cluster, alias, await actionsOf(target.db, batch), isSearchable)
+    for (const actions of requestsOf(await actionsOf(target.db, batch))) await send(target.cluster, alias, actions, isSearchable)
+}
+
+/** Divides actions into requests of at most `maxBytes`, if no single one is larger. */
+export function requestsOf(actions: readonly Action[], maxBytes = maxRequestBytes): Action[][] {
+  const requests: Action[][] = []
+  let bytesLeft = 0
+  for (const action of actions) {
+    const size = action.reduce((sum, line = '') => sum + Buffer.byteLength(line) + 1, 0)
+    bytesLeft -= size
+    if (bytesLeft >= 0) requests.at(-1)!.push(action)
+    else {
+      requests.push([action])
+      bytesLeft = maxBytes - size
+    }
+  }
+  return requests
 }
 
 /**
@@ -56,12 +74,12 @@ async function actionsOf(db: Db, ids: readonly string[]): Promise<Action[]> {
     return [Number(rows[0]!.version), await loadDocuments(trx, ids)] as const
   })
   await addLanguages(db, [...new Set(documents.flatMap(({ language }) => language.split('+')))].filter(hasStemmer))
-  const entries = new Map<string, Entry>()
-  for (const document of documents) entries.set(document.id, await entryOf(document))
+  const entries = new Map<string, string>()
+  for (const document of documents) entries.set(document.id, JSON.stringify(await entryOf(document)))
   return ids.map((_id) => {
     const entry = entries.get(_id)
     const how = { _id, version, version_type: 'external' }
-    return entry ? [{ index: how }, entry] : [{ delete: how }]
+    return entry ? [JSON.stringify({ index: how }), entry] : [JSON.stringify({ delete: how })]
   })
 }
 

@@ -28,6 +28,17 @@ test('two languages of a text, the more frequent one first; none of figures and 
   expect(detectLanguages('Total amount').languages).toEqual([])
 })
 
+test('a second language of a long text, wherever its section is', () => {
+  const german = Array.from({ length: 9 }, () => texts.deu).join('\n')
+  const english = Array.from({ length: 3 }, () => texts.eng).join('\n')
+  expect(detectLanguages(german).languages).toEqual(['de'])
+  for (const at of [0, 0.5, 1]) {
+    const cut = german.indexOf(' ', Math.floor(german.length * at) - 1)
+    const text = cut < 0 ? `${german}\n${english}` : `${german.slice(0, cut)}\n${english}\n${german.slice(cut)}`
+    expect(detectLanguages(text).languages).toEqual(['de', 'en'])
+  }
+})
+
 test('auto reads each page in its language and says which', async () => {
   const { app, asAda, runJobs } = await startApp({ 'ocr.engine': 'tesseract-js' })
   const { id } = await upload(asAda, 'brief.png', await drawText(german))

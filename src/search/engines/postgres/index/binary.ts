@@ -2,14 +2,14 @@
 
 const int2Oid = 21
 
-/** Encodes a smallint[]. Format: array_recv() in PostgreSQL's source. */
+/** Encodes a smallint[], sorted: then the sort of the keys for the index is one pass. Format: array_recv() in PostgreSQL's source. */
 export function smallints(numbers: ReadonlySet<number>): Buffer {
   if (numbers.size === 0) return Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, int2Oid])
   const bytes = Buffer.allocUnsafe(20 + numbers.size * 6)
   const header = [1, 0, int2Oid, numbers.size, 1]
   let at = 0
   for (const value of header) at = bytes.writeInt32BE(value, at)
-  for (const number of numbers) {
+  for (const number of Int16Array.from(numbers).sort()) {
     at = bytes.writeInt32BE(2, at)
     at = bytes.writeInt16BE(number, at)
   }

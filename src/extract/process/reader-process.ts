@@ -1,6 +1,6 @@
 /** One reader process: starts it, gives it work, watches its limits, kills it. */
 import type { ChildProcess } from 'node:child_process'
-import { linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import { linkSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -9,6 +9,7 @@ import { ReadFailure } from '../../ports/document-reader.ts'
 import type { InstalledOcr } from '../../ports/ocr-engine.ts'
 import { type Answer, outputName, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
+import { residentMemory } from './resident-memory.ts'
 import { forkSandboxed, type Rights } from './sandbox.ts'
 
 const memoryPollMs = 500
@@ -16,6 +17,8 @@ const memoryPollMs = 500
 const maxWorks = 1000
 /** Maximum time that a process works before it is replaced. */
 const maxWorkMs = 15 * 60_000
+/** Working time after which the memory of a process is measured again: that takes as long as a small text. */
+const memoryCheckMs = 100
 const maxStderrLength = 4000
 const program = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.meta.url))}`, import.meta.url))
 
@@ -74,6 +77,8 @@ export function startProcess({
   let works = 0
   let files = 0
   let workedMs = 0
+  let memoryCheckAtMs = memoryCheckMs
+  let isTooLarge = false
   let isEnded = false
   let stderr = ''
   child.stderr?.on('data', (chunk: Buffer) => {
@@ -154,6 +159,10 @@ export function startProcess({
       return answer
     } finally {
       workedMs += performance.now() - startMs
+      if (workedMs >= memoryCheckAtMs) {
+        isTooLarge = residentMemory(child.pid ?? 0) > (memoryBytes * 2) / 3
+        memoryCheckAtMs = workedMs + memoryCheckMs
+      }
       clearTimeout(timer)
       clearInterval(memoryPoll)
       signal?.removeEventListener('abort', onAbort)
@@ -170,9 +179,8 @@ export function startProcess({
     },
     hasReadOtherThan: (path) => files > (path === lastPath ? 1 : 0),
     get isWorn() {
-      const isTooLarge = () => residentMemory(child.pid ?? 0) > (memoryBytes * 2) / 3
       const hasOldModels = ocr?.languages !== installed?.languages
-      return isEnded || !child.connected || hasOldModels || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge()
+      return isEnded || !child.connected || hasOldModels || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge
     },
     run,
     stop,
@@ -224,23 +232,5 @@ function setReferenced(child: ChildProcess, isReferenced: boolean): void {
   for (const handle of [child, child.channel, child.stderr as Socket | null]) {
     if (isReferenced) handle?.ref()
     else handle?.unref()
-  }
-}
-
-/** Returns the resident bytes of a process and its descendants; 0 except on Linux. */
-function residentMemory(pid: number): number {
-  const kilobytes = Number(/^VmRSS:\s+(\d+) kB/m.exec(orEmpty(() => readFileSync(`/proc/${pid}/status`, 'utf8')))?.[1] ?? 0)
-  const threads = orEmpty(() => readdirSync(`/proc/${pid}/task`))
-  const lists = Array.from(threads, (thread) => orEmpty(() => readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')))
-  const children = lists.flatMap((list) => list.split(' ').filter(Boolean).map(Number))
-  return children.reduce((sum, child) => sum + residentMemory(child), kilobytes * 1024)
-}
-
-/** Returns '' if `read` throws, as for processes and threads that have ended. */
-function orEmpty<T>(read: () => T): T | '' {
-  try {
-    return read()
-  } catch {
-    return ''
   }
 }

@@ -18,8 +18,8 @@ const maxCharacters = 0xffff
 export const fontName = 'DmsText'
 
 export interface GlyphlessFont {
-  /** Returns the codes of a text as hexadecimal digits. Characters beyond 65,535 different ones are left out. */
-  encode(text: string): { hex: string; length: number }
+  /** Returns the codes of a text as a literal string in Latin-1, which is compressed better than hexadecimal digits. Characters beyond 65,535 different ones are left out. */
+  encode(text: string): { string: string; length: number }
   /** Writes the font with the characters that were encoded. */
   write(ref: PDFRef): void
 }
@@ -38,7 +38,8 @@ export function createGlyphlessFont(context: PdfContext): GlyphlessFont {
   return {
     encode(text) {
       const found = [...text].flatMap((character) => codeOf(character) ?? [])
-      return { hex: found.map((code) => code.toString(16).padStart(4, '0')).join(''), length: found.length }
+      const bytes = found.map((code) => String.fromCharCode(code >> 8, code & 0xff)).join('')
+      return { string: `(${bytes.replace(/[()\\]/g, '\\$&').replaceAll('\r', '\\r')})`, length: found.length }
     },
     write(ref) {
       const systemInfo = { Registry: PDFString.of('Adobe'), Ordering: PDFString.of('Identity'), Supplement: 0 }

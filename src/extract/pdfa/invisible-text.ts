@@ -5,6 +5,8 @@ import { advance, fontName, type GlyphlessFont } from './glyphless-font.ts'
 const boxUnits = 10_000
 /** Units of the text per point. */
 const perPoint = 4
+/** Steps of the horizontal scaling, in percent, and of moves, in thousandths: the fewer different numbers, the better they are compressed. */
+const [stretchStep, moveStep] = [4, 20]
 /** Characters that are written from right to left. */
 const rightToLeft = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u
 /** Share of the height that two words of a line overlap. */
@@ -20,7 +22,7 @@ interface PlacedWord {
 }
 
 /**
- * Returns the operators for a page of `width` × `height` points. `angle`: direction of the lines, clockwise in degrees. Words keep their order.
+ * Returns the operators for a page of `width` × `height` points, in Latin-1. `angle`: direction of the lines, clockwise in degrees. Words keep their order.
  */
 export function invisibleText(font: GlyphlessFont, words: readonly WordRow[], width: number, height: number, angle: number): string {
   const [cos, sin] = [Math.cos((angle * Math.PI) / 180), Math.sin((angle * Math.PI) / 180)]
@@ -33,18 +35,31 @@ export function invisibleText(font: GlyphlessFont, words: readonly WordRow[], wi
     // From the frame of the text to that of the page, whose y axis points up.
     const [x, y] = [start * cos - bottom * sin, height * perPoint - (start * sin + bottom * cos)]
     const matrix = angle === 0 ? '1 0 0 1' : [cos, -sin, sin, cos].map((number) => number.toFixed(5)).join(' ')
-    let at = start
-    const shown = line.map((word, i) => {
-      const { hex, length } = font.encode(`${word.text}${i < line.length - 1 ? ' ' : ''}`)
-      const count = Math.max(1, length - (i < line.length - 1 ? 1 : 0))
-      const stretch = Math.max(1, Math.round((100 * word.width) / (count * advance * size)))
-      const move = i === 0 ? '' : `${Math.round(word.x) - at} 0 Td`
-      at = Math.round(word.x)
-      return `${move}${move && '\n'}${stretch} Tz<${hex}>Tj`
-    })
-    return `/${fontName} ${size} Tf ${matrix} ${x.toFixed(0)} ${y.toFixed(0)} Tm\n${shown.join('\n')}`
+    return `/${fontName} ${size} Tf ${matrix} ${x.toFixed(0)} ${y.toFixed(0)} Tm\n${showLine(font, line, start, size)}`
   })
   return `q ${1 / perPoint} 0 0 ${1 / perPoint} 0 0 cm BT 3 Tr\n${lines.join('\n')}\nET Q\n`
+}
+
+/** Returns the operators that show the words of a line of this font size from `start`. */
+function showLine(font: GlyphlessFont, line: readonly PlacedWord[], start: number, size: number): string {
+  let shown = ''
+  let at = start
+  let current = 0
+  for (const [i, word] of line.entries()) {
+    const isLast = i === line.length - 1
+    const { string, length } = font.encode(`${word.text}${isLast ? '' : ' '}`)
+    const count = Math.max(1, length - (isLast ? 0 : 1))
+    const exact = (100 * word.width) / (count * advance * size)
+    const stretch = Math.max(1, Math.round(exact / stretchStep) * stretchStep)
+    if (stretch !== current) shown += `${current === 0 ? '' : ']TJ\n'}${stretch} Tz[`
+    current = stretch
+    // TJ moves to the left, in thousandths of the stretched font size.
+    const thousandth = (size * stretch) / 100_000
+    const move = Math.round((at - word.x) / thousandth / moveStep) * moveStep
+    shown += `${i === 0 || move === 0 ? '' : move}${string}`
+    at += (length * advance * 1000 - (i === 0 ? 0 : move)) * thousandth
+  }
+  return `${shown}]TJ`
 }
 
 /** Returns the word in the frame of the text; none for an empty word. The upright box of a tilted word is larger than the word. */

@@ -139,7 +139,7 @@ function addContent(context: PdfContext, { node }: Page, operators: string, font
   const contents = node.Contents()
   const single = node.get(PDFName.of('Contents'))
   const before = contents instanceof PDFArray ? contents.asArray() : single ? [single] : []
-  const stream = (text: string) => context.register(deflated(context, Buffer.from(text)))
+  const stream = (text: string) => context.register(deflated(context, Buffer.from(text, 'latin1')))
   node.set(PDFName.of('Contents'), context.obj([stream('q\n'), ...before, stream(`\nQ\n${operators}`)]))
   const resources = node.Resources() as PDFDict
   const fonts = resources.lookup(PDFName.of('Font'))

@@ -37,7 +37,7 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
     const page = context.obj({
       ...{ Type: 'Page', Parent: pagesRef, MediaBox: [0, 0, size.width, size.height] },
       Resources: { XObject: { P: picture.image }, Font: { [fontName]: fontRef } },
-      Contents: context.register(deflated(context, Buffer.from(content))),
+      Contents: context.register(deflated(context, Buffer.from(content, 'latin1'))),
     })
     pages.push(context.register(page))
   }

@@ -4,11 +4,11 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
 import type { Config } from '../../../config/schema.ts'
-import { AppError } from '../../../errors.ts'
 import { type ListedObject, listUrl, parseListPage } from '../../../s3/list-page.ts'
 import { S3Error } from '../../../s3/signed-requests.ts'
 import { encodeKey, encodeQuery, objectUrl } from '../../../s3/urls.ts'
 import { bucketUrl, openEndpoint } from './endpoint.ts'
+import { isMisconfigured, isRetryable, throwOutage, toOutage } from './outage.ts'
 
 export interface S3Request {
   readonly method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
@@ -69,9 +69,6 @@ const maxAttempts = 5
 /** After this time no further attempt begins. */
 const retryWindowMs = 10_000
 const firstRetryDelayMs = 200
-/** Retry-After of answers during an outage. */
-const outageRetrySecs = 30
-const retryableCodes = ['SlowDown', 'InternalError', 'ServiceUnavailable', 'RequestTimeout', 'RequestLimitExceeded', 'OperationAborted']
 
 export function openBucket(storage: Config['storage']): Bucket {
   const url = bucketUrl(storage)
@@ -135,7 +132,7 @@ export function openBucket(storage: Config['storage']): Bucket {
   const exchange = (request: S3Request) => withRetries(async () => text((await sendOnce(request)).body))
   const nullIfMissing = (error: unknown) => {
     if (error instanceof S3Error && error.status === 404) return null
-    throw error
+    return throwOutage(error)
   }
 
   return {
@@ -144,11 +141,13 @@ export function openBucket(storage: Config['storage']): Bucket {
     exchange,
     async put(key, body, isNew = false) {
       const headers = { ...encryption, ...(isNew ? { 'if-none-match': '*' } : {}) }
-      await exchange({ method: 'PUT', key, headers, body }).catch((error) => {
-        if (!isNew || !(error instanceof S3Error)) throw error
-        // 412: it exists. 501: the server has no conditional writes.
-        return error.status === 412 ? '' : exchange({ method: 'PUT', key, headers: encryption, body })
+      const refused = await exchange({ method: 'PUT', key, headers, body }).catch((error) => {
+        if (!isNew || !(error instanceof S3Error)) return throwOutage(error)
+        return error
       })
+      // 412: it exists. 501: the server has no conditional writes.
+      if (refused instanceof S3Error && refused.status !== 412)
+        await exchange({ method: 'PUT', key, headers: encryption, body }).catch(throwOutage)
     },
     async get(key, range, etag) {
       const headers: Record<string, string> = etag ? { 'if-match': etag } : {}
@@ -157,13 +156,14 @@ export function openBucket(storage: Config['storage']): Bucket {
       return response && { ...headOf(response), body: response.body }
     },
     async head(key) {
-      const ask = () => send({ method: 'HEAD', key }).catch(nullIfMissing)
-      const response = await ask().catch(async (error) => {
+      const ask = () => send({ method: 'HEAD', key })
+      const askWithRegion = async (error: unknown) => {
         if (!(error instanceof S3Error) || error.status !== 400) throw error
         // Answers to HEAD have no body that names the region. The answer to a list does.
         await exchange({ method: 'GET', key: '', query: { 'list-type': '2', 'max-keys': '1' } })
         return ask()
-      })
+      }
+      const response = await ask().catch(askWithRegion).catch(nullIfMissing)
       await response?.body.dump()
       return response && headOf(response)
     },
@@ -218,13 +218,3 @@ const headOf = ({ headers }: Dispatcher.ResponseData): ObjectHead => ({
   size: Number(headers['content-length'] ?? Number.NaN),
   etag: [headers.etag].flat()[0] ?? '',
 })
-
-const isRetryable = ({ status, code }: S3Error): boolean =>
-  (status >= 500 && status !== 501) || status === 429 || retryableCodes.includes(code)
-
-/** Returns whether credentials, bucket or clock are wrong, which no retry corrects. */
-const isMisconfigured = ({ status, code }: S3Error): boolean => status === 401 || status === 403 || code === 'NoSuchBucket'
-
-/** Returns STORAGE_UNAVAILABLE with a cause. */
-export const toOutage = (cause: unknown): AppError =>
-  Object.assign(new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: outageRetrySecs }), { cause })

@@ -4,7 +4,8 @@ import { LRUCache } from 'lru-cache'
 import { addressPattern, FileMissing } from '../../../ports/file-store.ts'
 import { S3Error } from '../../../s3/signed-requests.ts'
 import { checkAddress } from '../../address.ts'
-import { type Bucket, type S3Body, textBody, toOutage } from './bucket.ts'
+import { type Bucket, type S3Body, textBody } from './bucket.ts'
+import { toOutage } from './outage.ts'
 
 export interface StoredObjects {
   /** Returns the key of a multipart upload. */
@@ -133,7 +134,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
 }
 
 /** Opens an object as a stream that continues after a lost connection; null for a missing object. */
-async function openStream(bucket: Bucket, key: string, range: { start: number; end: number } | undefined): Promise<Readable | null> {
+export async function openStream(bucket: Bucket, key: string, range?: { start: number; end: number }): Promise<Readable | null> {
   const first = await bucket.get(key, range).catch((error) => {
     // Like a range behind the end of a local file.
     if (error instanceof S3Error && error.status === 416) return 'empty' as const

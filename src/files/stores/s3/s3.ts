@@ -10,8 +10,9 @@ import { FileMissing, type FileStore, type Markers, type StagedFile } from '../.
 import { checkAddress, derivedName, newGeneration, parseDerivedName } from '../../address.ts'
 import { openCollector } from '../../free-buffers.ts'
 import { markerName } from '../../store-marker.ts'
-import { type Bucket, encryptionHeaders, openBucket, textBody, toOutage } from './bucket.ts'
-import { openObjects, type StoredObjects } from './objects.ts'
+import { type Bucket, encryptionHeaders, openBucket, textBody } from './bucket.ts'
+import { openObjects, openStream, type StoredObjects } from './objects.ts'
+import { toOutage } from './outage.ts'
 import { openReadCache } from './read-cache.ts'
 import { abortUploads, upload } from './upload.ts'
 import { openWriteSessions, type WriteSession } from './write-sessions.ts'
@@ -65,8 +66,8 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
     list: () => objects.list(),
     quarantine: (address) => objects.quarantine(address),
     async readDerived({ sha256, ownerId }, name) {
-      const object = await bucket.get(derivedKey(sha256, derivedName(ownerId, name)))
-      return object && buffer(object.body)
+      const object = await openStream(bucket, derivedKey(sha256, derivedName(ownerId, name)))
+      return object && buffer(object)
     },
     async writeDerived({ sha256, ownerId }, name, bytes) {
       const sum = createHash('sha256').update(bytes).digest('hex')

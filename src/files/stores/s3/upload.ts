@@ -7,7 +7,8 @@ import { Readable } from 'node:stream'
 import { AppError } from '../../../errors.ts'
 import { S3Error } from '../../../s3/signed-requests.ts'
 import { readXml } from '../../../xml.ts'
-import { type Bucket, type S3Body, textBody, toOutage } from './bucket.ts'
+import { type Bucket, type S3Body, textBody } from './bucket.ts'
+import { throwOutage, toOutage } from './outage.ts'
 
 export interface Uploaded {
   /** hex */
@@ -75,7 +76,7 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
     return { sha256: whole.digest('hex'), size, head: Buffer.concat(head), isMultipart: parts !== null }
   } catch (error) {
     await parts?.abort()
-    throw error
+    return throwOutage(error)
   }
 }
 

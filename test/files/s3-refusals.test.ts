@@ -1,0 +1,60 @@
+/** The document store in S3 on a server that refuses requests, or breaks its answers off. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type RequestListener } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
+import { loadConfig } from '../../src/config/load.ts'
+import { openS3 } from '../../src/files/stores/s3/s3.ts'
+
+const address = `${'ab'.repeat(32)}.00000000`
+
+async function openStore(answer: RequestListener) {
+  const server = createServer((request, response) => {
+    request.resume().once('end', () => answer(request, response))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const folder = await mkdtemp(join(tmpdir(), 'dms-s3-refusals-'))
+  const { config } = loadConfig({
+    env: {},
+    flags: {
+      data_dir: folder,
+      'storage.kind': 's3',
+      'storage.s3_endpoint': `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      'storage.s3_bucket': 'files',
+      'storage.s3_access_key_id': 'id',
+      'storage.s3_secret_access_key': 'secret',
+      'storage.s3_force_path_style': true,
+    },
+  })
+  const store = openS3(config, join(folder, 'cache'))
+  onTestFinished(async () => {
+    await store.close().catch(() => {})
+    server.closeAllConnections()
+    server.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  return store
+}
+
+test.each([400, 409, 412])('503 STORAGE_UNAVAILABLE for a refusal with %d', async (status) => {
+  const store = await openStore((_, response) => response.writeHead(status).end())
+  const unavailable = { code: 'STORAGE_UNAVAILABLE', status: 503 }
+  await expect(store.size(address)).rejects.toMatchObject(unavailable)
+  await expect(store.read(address)).rejects.toMatchObject(unavailable)
+  await expect(store.stage(Readable.from([Buffer.from('hello')]), 10)).rejects.toMatchObject(unavailable)
+  await expect(store.readDerived({ sha256: 'ab'.repeat(32), ownerId: 'a' }, '1x1.webp')).rejects.toMatchObject(unavailable)
+})
+
+test('a derived file whose connection is lost is read to its end', async () => {
+  const bytes = Buffer.from('0123456789')
+  const store = await openStore(({ headers: { range = 'bytes=0-' } }, response) => {
+    const rest = bytes.subarray(Number(/\d+/.exec(range)?.[0]))
+    response.writeHead(206, { 'content-length': rest.length, etag: '"one"' })
+    if (rest.length <= 4) return void response.end(rest)
+    response.write(rest.subarray(0, 3), () => response.destroy())
+  })
+  expect(String(await store.readDerived({ sha256: 'ab'.repeat(32), ownerId: 'a' }, '1x1.webp'))).toBe('0123456789')
+})

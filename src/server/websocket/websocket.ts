@@ -158,14 +158,20 @@ export async function openWebSockets(
 
   const recheck = (shouldCheck: (socket: Socket) => boolean = () => true) =>
     logFailure(recheckSessions(app, [...sockets.values()].filter(shouldCheck)))
+  let isPollDue = false
+  const poll = async () => {
+    isPollDue = true
+    await feed.poll()
+    isPollDue = false
+  }
   const pollAll = () => {
-    logFailure(feed.poll())
+    logFailure(poll())
     queue.onChange()
     recheck()
   }
   const onNotification = (payload: string) => {
     const [kind, id] = payload.split(':')
-    if (kind === 'event') logFailure(feed.poll())
+    if (kind === 'event') logFailure(poll())
     else if (kind === 'queue') queue.onChange()
     else recheck(({ session }) => session?.actor.id === id)
   }
@@ -175,7 +181,7 @@ export async function openWebSockets(
     if (sockets.size === 0) return
     seconds++
     for (const socket of sockets.values()) socket.checkExpiry()
-    if (seconds % pollIntervalSeconds === 0) logFailure(feed.poll())
+    if (isPollDue || seconds % pollIntervalSeconds === 0) logFailure(poll())
     if (seconds % recheckIntervalSeconds === 0) recheck()
   }, 1000)
 

@@ -20,11 +20,11 @@ export async function openReplica(config: Config['database'], log: Log): Promise
 export interface Position {
   /** bytes of WAL */
   wal: number
-  /** The newest heartbeat of a server. A standby that does not follow this primary lacks it, whatever its position is. */
-  heartbeat: string
+  /** The newest heartbeat of a server, in microseconds since 1970. A standby that does not follow this primary lacks it, whatever its position is. */
+  heartbeat: number
 }
 
-const newestHeartbeat = sql<string>`(select coalesce(max(seen_at), 'epoch')::text from servers)`
+const newestHeartbeat = sql<number>`(select coalesce(extract(epoch from max(seen_at)) * 1000000, 0)::bigint from servers)`
 
 /** Returns the position of a primary, which every durable commit precedes. */
 export async function loadPrimary(db: Db): Promise<Position> {
@@ -34,8 +34,8 @@ export async function loadPrimary(db: Db): Promise<Position> {
 }
 
 /** Returns the position up to which a standby has replayed; null if it is no standby. */
-export async function loadStandby(db: Db): Promise<{ wal: number | null; heartbeat: string }> {
-  const { rows } = await sql<{ wal: number | null; heartbeat: string }>`
+export async function loadStandby(db: Db): Promise<{ wal: number | null; heartbeat: number }> {
+  const { rows } = await sql<{ wal: number | null; heartbeat: number }>`
     select case when pg_is_in_recovery() then pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint end as wal,
       ${newestHeartbeat} as heartbeat`.execute(db)
   return rows[0]!

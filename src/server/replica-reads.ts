@@ -96,12 +96,19 @@ export function openReplicaReads(app: App): ReplicaReads | null {
     // A pin lasts twice as long as needed, so that not every write has to renew it.
     const due = userIds.filter((id) => (pinnedUntil.get(id) ?? 0) - now < maxLagMs)
     if (due.length === 0) return
-    for (const id of due) pinnedUntil.set(id, now + 2 * maxLagMs)
+    const pin = (durationMs: number) => {
+      for (const id of due) pinnedUntil.set(id, now + durationMs)
+    }
     await sql`
       insert into call_windows (key, starts_at, used) select key, clock_timestamp(), 0 from unnest(${due.map(keyOf).sort()}::text[]) as key
       on conflict (key) do update set starts_at = excluded.starts_at`
       .execute(app.db)
-      .catch((error: Error) => log.warn({ err: error.message }, 'other servers do not know of a write'))
+      .then(() => pin(2 * maxLagMs))
+      .catch((error: Error) => {
+        // The next write tries again.
+        pin(maxLagMs)
+        log.warn({ err: error.message }, 'other servers do not know of a write')
+      })
   }
 
   const count = async <T>(where: keyof typeof counts, answer: () => Promise<T>): Promise<T> => {

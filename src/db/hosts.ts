@@ -64,7 +64,8 @@ export function openHosts(url: string | undefined, isReplica = false): Hosts {
         return this
       } catch (error) {
         if (current === this.#index) current = (current + 1) % urls.length
-        await this.end().catch(() => {})
+        // A host that no longer answers would never confirm the end.
+        void this.end().catch(() => {})
         throw error
       }
     }

@@ -43,6 +43,7 @@ class PipelineDialect extends PostgresDialect {
 export function openPipeline({ name, settings, hosts, log, logQuery, stallTimeoutMs }: PipelineOptions): Kysely<Schema> {
   const statementNames = new Map<string, string>()
   let opening: Promise<{ client: pg.Client; shared: PostgresPoolClient }> | null = null
+  let current: pg.Client | null = null
 
   const nameStatement = (text: string): string | undefined => {
     if (!statementNames.has(text) && statementNames.size < maxPrepared) statementNames.set(text, `read${statementNames.size}`)
@@ -51,8 +52,9 @@ export function openPipeline({ name, settings, hosts, log, logQuery, stallTimeou
 
   const open = async () => {
     const client = new hosts.Client({ ...settings, application_name: name, pipeline: true })
+    // An earlier client may end after the next one has connected.
     const onLost = () => {
-      opening = null
+      if (current === client) opening = current = null
     }
     client.on('error', (error) => {
       log.warn({ err: error.message, connection: name }, 'a reading connection was lost')
@@ -60,6 +62,7 @@ export function openPipeline({ name, settings, hosts, log, logQuery, stallTimeou
     })
     client.on('end', onLost)
     await client.connect()
+    current = client
     destroyWhenStalled(client, stallTimeoutMs)
     const query = (text: string, values: unknown[]) => client.query({ name: nameStatement(text), text, values })
     return { client, shared: { query, release() {} } as unknown as PostgresPoolClient }
@@ -69,8 +72,9 @@ export function openPipeline({ name, settings, hosts, log, logQuery, stallTimeou
     options: settings,
     async connect() {
       opening ??= hosts.retry(open)
-      const { shared } = await opening.catch((error) => {
-        opening = null
+      const own = opening
+      const { shared } = await own.catch((error) => {
+        if (opening === own) opening = null
         throw error
       })
       return shared

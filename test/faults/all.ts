@@ -39,6 +39,7 @@ import { failingCalls } from './storage/failing-calls.ts'
 import { fullDisk } from './storage/full-disk.ts'
 import { killedStorageMigrations } from './storage/killed-storage-migrations.ts'
 import { missingVolume } from './storage/missing-volume.ts'
+import { s3Outages } from './storage/s3-outages.ts'
 
 export const faults: readonly Fault[] = [
   killedUploads,
@@ -80,4 +81,5 @@ export const faults: readonly Fault[] = [
   rollingRestart,
   killedUpgrades,
   killedStorageMigrations,
+  s3Outages,
 ]

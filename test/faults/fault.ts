@@ -39,6 +39,8 @@ export interface Fault {
   readonly isLong?: boolean
   /** measures times: nothing else of the battery runs beside it */
   readonly isAlone?: boolean
+  /** has a known finding that is not solved: the short form leaves it out, unless `--only` names it */
+  readonly hasOpenFinding?: boolean
   /** why it cannot be tried on this machine; null: it can */
   missing?(): string | null
   run(given: Given): Promise<Told>

@@ -100,6 +100,9 @@ describe.runIf(hasS3Server())('Swift', () => {
     expect(await here(place, ['check', '--sample', '100%'], { env })).toMatchObject({ code: 0 })
     expect((await here(place, ['doctor', '--only', 'storage'], { env })).stdout).toMatch(/s3:\/\//)
     expect(await here(place, ['backup', 'create', '--to', `${backups}/a.tar`], { env })).toMatchObject({ code: 0 })
+    const wrongKey = { env: { ...env, DMS_S3_SECRET_ACCESS_KEY: 'wrong' } }
+    const refused = await here(place, ['backup', 'create', '--to', `${backups}/b.tar`], wrongKey)
+    expect(refused).toMatchObject({ code: 69, stderr: expect.stringContaining('(S3 answers 403') })
     const to = await emptyPlace()
     const other = envOf(await bucketSettings(server))
     expect(await here(to, ['restore', `${backups}/a.tar`, '-q'], { env: other })).toMatchObject({ code: 0 })

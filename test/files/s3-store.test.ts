@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { request as openRequest } from 'node:http'
+import { type IncomingMessage, request as openRequest } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -135,6 +135,17 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     await expect(openBucket({ 'storage.s3_ca_file': `${caFile}.lost` })).rejects.toThrow('storage.s3_ca_file cannot be read: ENOENT')
   })
 
+  test('no multipart upload is left after the answer to its beginning was lost', async () => {
+    let lost = 0
+    const isBeginning = ({ method, url }: IncomingMessage) => method === 'POST' && url?.endsWith('?uploads=') === true
+    const { caFile, url } = await startTls(server.url, (request) => isBeginning(request) && ++lost === 1)
+    const { store, config } = await openBucket({ 'storage.s3_endpoint': url, 'storage.s3_ca_file': caFile })
+    const address = await keep(store, randomBytes(9_000_000))
+    expect(lost).toBe(2)
+    expect(await uploadsIn(config)).not.toContain('<Upload>')
+    expect(await store.size(address)).toBe(9_000_000)
+  })
+
   test('files of a process that died are uncommitted, and data without an address is removed', async () => {
     const { open, store, path, config } = await openBucket()
     const large = randomBytes(9_000_000)
@@ -155,8 +166,8 @@ describe.runIf(hasS3Server())('a server of S3', () => {
   })
 })
 
-/** Starts a proxy with TLS. The Host header stays, because signatures cover it. */
-async function startTls(onward: string) {
+/** Starts a proxy with TLS. The Host header stays, because signatures cover it. The answers to requests that `isLost` names are lost. */
+async function startTls(onward: string, isLost: (request: IncomingMessage) => boolean = () => false) {
   const folder = await mkdtemp(join(tmpdir(), 'dms-s3-tls-'))
   const caFile = await makeCertificate(folder)
   const [cert, key] = await Promise.all(['cert.pem', 'key.pem'].map((name) => readFile(join(folder, name))))
@@ -164,6 +175,7 @@ async function startTls(onward: string) {
     const { method, url, headers } = request
     request.pipe(
       openRequest(new URL(url ?? '', onward), { method, headers, agent: false }, (answer) => {
+        if (isLost(request)) return void answer.resume().on('end', () => request.socket.destroy())
         response.writeHead(answer.statusCode ?? 502, answer.headers)
         answer.pipe(response)
       }),
@@ -177,6 +189,9 @@ async function startTls(onward: string) {
   })
   return { caFile, url: `https://localhost:${(proxy.address() as AddressInfo).port}/` }
 }
+
+/** Lists unfinished multipart uploads, as XML. */
+const uploadsIn = (config: Config): Promise<string> => bucketOf(config).exchange({ method: 'GET', key: '', query: { uploads: '' } })
 
 function bucketOf({ storage }: Config) {
   const bucket = openS3Bucket(storage)

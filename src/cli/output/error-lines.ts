@@ -71,9 +71,10 @@ function errorMessage(error: unknown): string {
   // Commander adds a prefix and puts its suggestion on a second line.
   const message = formatFileError(error.message.replace(/^error: /, '').replace(/\n\((Did you mean .*)\)$/s, ' — $1'))
   if (message === '' && error instanceof AggregateError) return errorMessage(error.errors[0])
-  return message === 'fetch failed' && error.cause instanceof Error
-    ? `the server cannot be reached: ${errorMessage(error.cause)}`
-    : message || error.name
+  if (!(error.cause instanceof Error)) return message || error.name
+  if (message === 'fetch failed') return `the server cannot be reached: ${errorMessage(error.cause)}`
+  // What an administrator can correct, such as a wrong key, is in the cause.
+  return (error as { code?: unknown }).code === 'STORAGE_UNAVAILABLE' ? `${message} (${errorMessage(error.cause)})` : message || error.name
 }
 
 /** Rewrites file errors of Node as other programs print them: "notes.txt: no such file or directory". */

@@ -122,7 +122,8 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
       if (ledger.deleted.has(id)) return
       if ((status === 0 || status === 503) && performance.now() < end) continue
       downloads++
-      return expect(status === 200 && sha256Of(body) === ledger.uploads.get(id)?.sha256, `${id} is answered with ${status} or other bytes`)
+      const log = status === 500 ? server.said.findLast((line) => line.includes('request failed')) : ''
+      return expect(status === 200 && sha256Of(body) === ledger.uploads.get(id)?.sha256, `${id}: ${status} or other bytes. ${log}`)
     }
   }
 

@@ -46,6 +46,8 @@ export async function openS3Store(place: Place) {
   }
   return {
     setMisbehaviour: proxy.setMisbehaviour,
+    /** Refuses connections, and breaks off those that are open, as if S3 had been killed. */
+    setDown: proxy.setDown,
     counts: proxy.counts,
     env: (kind: 'disk' | 's3'): Record<string, string> => ({
       DMS_STORAGE_KIND: kind,
@@ -57,7 +59,7 @@ export async function openS3Store(place: Place) {
       DMS_S3_SECRET_ACCESS_KEY: s3.password,
       DMS_S3_FORCE_PATH_STYLE: 'true',
     }),
-    /** Returns the sizes of stored files by address, and what no file needs: data without a pointer, and markers of write sessions. */
+    /** Returns the sizes of stored files by address, and what no file needs: data without a pointer, markers of write sessions, unfinished uploads. */
     async list(): Promise<{ sizes: Map<string, number>; abandoned: string[] }> {
       const sizes = await listSizes('files/')
       const data = await listSizes('data/')
@@ -68,7 +70,9 @@ export async function openS3Store(place: Place) {
         sizes.set(address, data.get(id) ?? -1)
       }
       const unreferenced = [...data.keys()].filter((id) => !referenced.has(id)).map((id) => `data/${id}`)
-      return { sizes, abandoned: [...unreferenced, ...[...(await listSizes('uncommitted/')).keys()].map((id) => `uncommitted/${id}`)] }
+      const markers = [...(await listSizes('uncommitted/')).keys()].map((id) => `uncommitted/${id}`)
+      const unfinished = [...(await get(`${bucket}?uploads`)).matchAll(/<Key>(.*?)<\/Key>/g)].map(([, key]) => `upload of ${key}`)
+      return { sizes, abandoned: [...unreferenced, ...markers, ...unfinished] }
     },
   }
 }
@@ -76,6 +80,7 @@ export async function openS3Store(place: Place) {
 /** Starts a proxy to a local port. Swift checks signatures with the Host header, which stays. */
 async function startProxy(port: number) {
   let next: () => Misbehaviour | null = () => null
+  let isDown = false
   const counts = Object.fromEntries(misbehaviours.map((each) => [each, 0])) as Record<Misbehaviour, number>
   const server = createServer((request, response) => {
     const misbehaviour = next()
@@ -86,9 +91,16 @@ async function startProxy(port: number) {
       request.resume().on('end', () => response.writeHead(503, { 'content-length': 0 }).end())
     } else forward(request, response, port, misbehaviour)
   })
+  server.on('connection', (socket) => {
+    if (isDown) socket.destroy()
+  })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   return {
+    setDown(value: boolean) {
+      isDown = value
+      if (isDown) server.closeAllConnections()
+    },
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     counts,
     /** Sets a function that decides for each request. */

@@ -18,6 +18,8 @@ export interface S3Request {
   readonly body?: S3Body
   /** limit of one attempt, until the head of the response; default 30 s */
   readonly timeoutMs?: number
+  /** is called before another attempt */
+  onRetry?(): void
 }
 
 /** Bytes of a request. The server compares them with their SHA-256, which is part of the signature. */
@@ -113,7 +115,7 @@ export function openBucket(storage: Config['storage']): Bucket {
     }
   }
 
-  async function withRetries<T>(work: () => Promise<T>): Promise<T> {
+  async function withRetries<T>(work: () => Promise<T>, onRetry?: () => void): Promise<T> {
     const startedAt = performance.now()
     for (let attempt = 1; ; attempt++) {
       try {
@@ -123,13 +125,14 @@ export function openBucket(storage: Config['storage']): Bucket {
         const delayMs = firstRetryDelayMs * 2 ** (attempt - 1) * (0.5 + Math.random())
         const isLast = attempt >= maxAttempts || performance.now() + delayMs - startedAt > retryWindowMs
         if (isLast || (error instanceof S3Error && isMisconfigured(error))) throw toOutage(error)
+        onRetry?.()
         await sleep(delayMs)
       }
     }
   }
 
   const send = (request: S3Request) => withRetries(() => sendOnce(request))
-  const exchange = (request: S3Request) => withRetries(async () => text((await sendOnce(request)).body))
+  const exchange = (request: S3Request) => withRetries(async () => text((await sendOnce(request)).body), request.onRetry)
   const nullIfMissing = (error: unknown) => {
     if (error instanceof S3Error && error.status === 404) return null
     return throwOutage(error)

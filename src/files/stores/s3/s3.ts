@@ -38,7 +38,8 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
       const addressOf = (sha256: string) => checkAddress([sha256, generation ?? own].filter((part) => part !== '').join('.'))
       try {
         const putSmall = (body: Parameters<StoredObjects['putSmall']>[1]) => objects.putSmall(addressOf(body.sha256), body)
-        const uploaded = await upload(bucket, source, { maxSize, key: objects.dataKey(id), encryption, countBytes, putSmall })
+        const { keepMarker: onLeftover } = session
+        const uploaded = await upload(bucket, source, { maxSize, key: objects.dataKey(id), encryption, countBytes, putSmall, onLeftover })
         const address = addressOf(uploaded.sha256)
         if (uploaded.isMultipart) await objects.putPointer(address, id)
         return stagedFile({ ...uploaded, address }, objects, session)

@@ -26,6 +26,8 @@ interface UploadOptions {
   readonly encryption: Readonly<Record<string, string>>
   /** is called with the size of each received chunk */
   countBytes(bytes: number): void
+  /** is called if an unfinished multipart upload may be left in the bucket */
+  onLeftover(): void
   /** stores a file that is no larger than one part */
   putSmall(body: S3Body): Promise<void>
 }
@@ -42,7 +44,7 @@ export const partBytes = (number: number): number => firstPartBytes * 2 ** Math.
 
 /** Uploads `source`. Throws AppError PAYLOAD_TOO_LARGE and STORAGE_UNAVAILABLE. A failure leaves nothing behind that could be found. */
 export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, options: UploadOptions): Promise<Uploaded> {
-  const { maxSize, key, encryption, countBytes, putSmall } = options
+  const { maxSize, key, encryption, countBytes, putSmall, onLeftover } = options
   const whole = createHash('sha256')
   const head: Uint8Array[] = []
   let size = 0
@@ -72,10 +74,11 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
     else {
       if (part.size > 0) await parts.put(takePart())
       await parts.complete(size)
+      if (parts.isAmbiguous()) await abortUploads(bucket, key).catch(onLeftover)
     }
     return { sha256: whole.digest('hex'), size, head: Buffer.concat(head), isMultipart: parts !== null }
   } catch (error) {
-    await parts?.abort()
+    await parts?.abort().catch(onLeftover)
     return throwOutage(error)
   }
 }
@@ -84,11 +87,19 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
 function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<string, string>>) {
   const etags: string[] = []
   let id: string | null = null
+  /** whether the answer to a beginning was lost, so that there may be two uploads */
+  let isAmbiguous = false
   let number = 0
   let sending: Promise<void> = Promise.resolve()
 
   const begin = async () => {
-    const answer = await bucket.exchange({ method: 'POST', key, query: { uploads: '' }, headers: encryption })
+    const onRetry = () => {
+      isAmbiguous = true
+    }
+    const answer = await bucket.exchange({ method: 'POST', key, query: { uploads: '' }, headers: encryption, onRetry }).catch((error) => {
+      onRetry()
+      throw error
+    })
     id = (await readFields(answer, 'InitiateMultipartUploadResult')).get('UploadId') ?? ''
     if (id === '') throw toOutage(new Error('S3 has begun a multipart upload without an id'))
     return id
@@ -102,6 +113,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
 
   return {
     nextNumber: () => number + 1,
+    isAmbiguous: () => isAmbiguous,
     /** Sends a part after the one before has arrived. */
     async put(body: S3Body): Promise<void> {
       await sending
@@ -124,9 +136,11 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
       const stored = await bucket.head(key)
       if (stored?.size !== size) throw toOutage(failure ?? new Error(`S3 has ${stored?.size ?? 'none'} of ${size} bytes`))
     },
+    /** Throws STORAGE_UNAVAILABLE if the upload may be left. */
     async abort(): Promise<void> {
       await sending.catch(() => {})
-      if (id !== null) await abortUpload(bucket, key, id).catch(() => {})
+      if (isAmbiguous) await abortUploads(bucket, key)
+      else if (id !== null) await abortUpload(bucket, key, id)
     },
   }
 }

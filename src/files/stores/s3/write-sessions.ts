@@ -11,6 +11,8 @@ import { type Bucket, textBody } from './bucket.ts'
 
 export interface WriteSession {
   readonly id: string
+  /** Keeps the marker of the session, so that what an upload has left in the bucket is searched for. */
+  keepMarker(): void
   /** Ends the use by one file, which stays uncommitted if `isUncommitted`. */
   release(isUncommitted: boolean): Promise<void>
 }
@@ -91,7 +93,10 @@ export function openWriteSessions(bucket: Bucket, prefix: string): WriteSessions
         await release(false)
         throw error
       })
-      return { id: session.id, release }
+      const keepMarker = () => {
+        session.hasUncommitted = true
+      }
+      return { id: session.id, keepMarker, release }
     },
     async listAbandoned() {
       const abandoned: string[] = []

@@ -1,0 +1,149 @@
+/** F42: documents are uploaded, read, purged and checked in S3, while S3 misbehaves and is killed, and the server is killed. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { run as runDms } from '../../support/processes/run.ts'
+import { hasS3Server } from '../../support/servers/s3-server.ts'
+import { sha256Of } from '../caller.ts'
+import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { misbehaviours, openS3Store } from './s3-store.ts'
+
+export const s3Outages: Fault = {
+  id: 'F42',
+  name: 'uploads, downloads, purges, OCR jobs and `check` on S3, which misbehaves and is killed, as is the server',
+  isLong: true,
+  // On a loaded machine an upload may have no answer within 90 s.
+  hasOpenFinding: true,
+  missing: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
+  run,
+}
+
+const amounts = {
+  short: { rounds: 1, lanes: 2, roundMs: 8000, hangs: 0 },
+  whole: { rounds: 6, lanes: 4, roundMs: 20_000, hangs: 4 },
+}
+/** Share of requests to S3 that are not answered as they should be. */
+const misbehaviourRate = 0.05
+/** Time without S3, longer than its requests are retried. */
+const outageMs = 15_000
+/** More than one part of a multipart upload. */
+const largeBytes = 9_000_000
+/** A request that S3 never answers takes 30 s. */
+const answerTimeoutMs = 90_000
+/** Exit statuses of `check`: no problem, and S3 out of reach. */
+const expectedExits = [0, 69]
+
+async function run({ isShort, openPlace }: Given): Promise<Told> {
+  const { rounds, lanes, roundMs, hangs } = isShort ? amounts.short : amounts.whole
+  const place = await openPlace()
+  const store = await openS3Store(place)
+  const env = store.env('s3')
+  let server = await place.start({ env })
+  const trial = await openTrial(place, answerTimeoutMs)
+  const { caller, ledger, expect, notes } = trial
+  for (let at = 0; at < 5; at++) await caller.uploadText()
+
+  store.setMisbehaviour(() => {
+    if (Math.random() > misbehaviourRate) return null
+    const choice = misbehaviours[Math.floor(Math.random() * misbehaviours.length)] ?? null
+    return choice === 'hang' && store.counts.hang >= hangs ? 'lose' : choice
+  })
+  const stop = new AbortController()
+  place.atEnd(() => stop.abort())
+  let [downloads, brokenOff, checks] = [0, 0, 0]
+  const load = Promise.all([...Array.from({ length: lanes }, uploadAndDownload), purge(), breakOff()])
+
+  for (let round = 0; round < rounds; round++) {
+    await sleep(roundMs)
+    store.setDown(true)
+    await sleep(outageMs)
+    store.setDown(false)
+    await sleep(roundMs / 2)
+    await check(expectedExits)
+    await server.kill()
+    server = await place.start({ env })
+  }
+  stop.abort()
+  await load
+  store.setMisbehaviour(() => null)
+  // A worker removes at its start what a killed process had begun.
+  await server.stop()
+  server = await place.start({ env })
+  const misbehaved = Object.entries(store.counts).map(([name, count]) => `${count} ${name}`)
+  notes.push(`${downloads} downloads compared, ${brokenOff} uploads broken off, ${checks} checks, requests to S3: ${misbehaved.join(', ')}`)
+  const told = await trial.conclude(
+    `${rounds} kills, ${rounds} outages of S3, ${Object.values(store.counts).reduce((a, b) => a + b)} bad answers of S3`,
+    { patience: 120_000, list: store.list },
+  )
+  await check([0])
+  await server.stop()
+  await place.remove()
+  return { ...told, problems: [...new Set([...told.problems, ...trial.problems])] }
+
+  async function uploadAndDownload(): Promise<void> {
+    while (!stop.signal.aborted) {
+      const dice = Math.random()
+      const ids = [...ledger.uploads.keys()]
+      const id = ids[Math.floor(Math.random() * ids.length)]
+      if (dice < 0.2 || !id) await caller.uploadText()
+      else if (dice < 0.4) await caller.uploadBytes(dice < 0.25 ? largeBytes : 20_000)
+      else await compareDownload(id)
+      await sleep(50)
+    }
+  }
+
+  /** Downloads a document and compares its bytes. */
+  async function compareDownload(id: string): Promise<void> {
+    const { status, body } = await caller.download(id)
+    // A connection may be lost after the head of the answer.
+    if (ledger.deleted.has(id) || status === 0 || status === 503) return
+    if (body.length < (ledger.uploads.get(id)?.size ?? 0) && status === 200) return
+    downloads++
+    expect(status === 200 && sha256Of(body) === ledger.uploads.get(id)?.sha256, `${id} is answered with ${status} or other bytes`)
+  }
+
+  /** Purges documents; a purge that is refused is repeated. */
+  async function purge(): Promise<void> {
+    while (!stop.signal.aborted) {
+      const id = [...ledger.uploads.keys()].findLast((each) => !ledger.deleted.has(each))
+      if (id) {
+        ledger.deleted.add(id)
+        for (const end = performance.now() + answerTimeoutMs; ; await sleep(500)) {
+          const { status } = await caller.call('DELETE', `/api/documents/${id}?permanent=true`, { what: 'purge' })
+          if (status === 204 || status === 404) break
+          if (performance.now() > end) return expect(false, `the purge of ${id} is answered with ${status}`)
+        }
+      }
+      await sleep(1500)
+    }
+  }
+
+  /** Breaks uploads off after their first part. */
+  async function breakOff(): Promise<void> {
+    while (!stop.signal.aborted) {
+      await sleep(3000)
+      const head = '--b\r\ncontent-disposition: form-data; name="file"; filename="broken.bin"\r\n\r\n'
+      async function* body() {
+        yield Buffer.from(head)
+        yield randomBytes(largeBytes)
+        await sleep(200)
+        throw new Error('broken off')
+      }
+      await fetch(new URL('/api/documents/upload', place.url), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${caller.token()}`, 'content-type': 'multipart/form-data; boundary=b' },
+        body: body() as never,
+        duplex: 'half',
+      } as RequestInit).catch(() => {})
+      brokenOff++
+    }
+  }
+
+  async function check(exits: readonly number[]): Promise<void> {
+    const { code, stdout, stderr } = await runDms(['check', '--data-dir', place.dataDir], {
+      env: { DMS_STORAGE_MIN_FREE: '0', ...env },
+      timeout: 300_000,
+    })
+    checks++
+    expect(exits.includes(code ?? -1), `check ended with ${code}: ${stdout.slice(-300)} ${stderr.slice(-300)}`)
+  }
+}

@@ -43,6 +43,12 @@ export async function completeExchange(dataDir: string): Promise<void> {
 /** Returns whether an exchange has moved the old cluster away and not yet put the new one in its place. */
 export const isExchanging = async (dataDir: string): Promise<boolean> => (await exchangedMajor(dataDir)) !== null
 
+/** Removes an unfinished upgrade. Between the two renames of an exchange, which the next command completes, does nothing. */
+export async function removeUnfinished(dataDir: string): Promise<void> {
+  if (await isExchanging(dataDir)) return
+  await rm(upgradeFolder(dataDir), { recursive: true, force: true, maxRetries: 5 })
+}
+
 async function exchangedMajor(dataDir: string): Promise<number | null> {
   if (existsSync(liveFolder(dataDir))) return null
   const major = Number.parseInt(await readFile(markerFile(dataDir), 'utf8').catch(() => ''), 10)

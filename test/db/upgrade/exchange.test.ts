@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { hasCluster } from '../../../src/db/embedded/cluster.ts'
-import { completeExchange, exchange, isExchanging, listKept, removeKept } from '../../../src/db/embedded/exchange.ts'
+import { completeExchange, exchange, isExchanging, listKept, removeKept, removeUnfinished } from '../../../src/db/embedded/exchange.ts'
 import { requireSpace } from '../../../src/db/embedded/upgrade/plan.ts'
 import { explainFailure } from '../../../src/db/embedded/upgrade/upgrade.ts'
 import { AppError } from '../../../src/errors.ts'
@@ -55,6 +55,18 @@ test('between the renames, whoever opens the folder next completes the exchange,
   expect(versionIn(dataDir)).toBe('18')
   expect(versionIn(dataDir, 'postgres-17')).toBe('17')
   expect(existsSync(join(dataDir, 'postgres-upgrade'))).toBe(false)
+})
+
+test('if the second rename fails, the new cluster stays, and the next command completes the exchange', async () => {
+  const dataDir = createDataDir()
+  writeFileSync(join(dataDir, 'postgres-upgrade/complete'), '17\n')
+  renameSync(join(dataDir, 'postgres'), join(dataDir, 'postgres-17'))
+  await removeUnfinished(dataDir)
+  await completeExchange(dataDir)
+  expect(versionIn(dataDir)).toBe('18')
+  mkdirSync(join(dataDir, 'postgres-upgrade/new'), { recursive: true })
+  await removeUnfinished(dataDir)
+  expect(readdirSync(dataDir).sort()).toEqual(['postgres', 'postgres-17'])
 })
 
 test('a missing cluster is not replaced by an unfinished copy', async () => {

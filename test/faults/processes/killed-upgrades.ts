@@ -34,7 +34,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const checksum = checksumOf(join(original, 'postgres'))
   const expected = await checksumsOfRows(original, true)
   const states = { old: 0, between: 0, new: 0 }
-  const points = isShort ? [atPhase('rows', 0), atRename(1, 'after'), atRename(2, 'after')] : allPoints()
+  const points = isShort ? [atPhase('rows', 0), atRename(1, 'after'), atRename(2, 'before'), atRename(2, 'after')] : allPoints()
   let [lost, half] = [0, 0]
   for (const [number, { name, kill }] of points.entries()) {
     const dataDir = join(place.folder, `killed-${number}`)

@@ -1,6 +1,6 @@
 /** Upgrades the embedded PostgreSQL to the major version of the installed programs: a new cluster beside the old one, then an exchange. */
 import { createHash } from 'node:crypto'
-import { lchown, mkdir, readFile, rm } from 'node:fs/promises'
+import { lchown, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AppError } from '../../../errors.ts'
@@ -8,7 +8,7 @@ import type { Log } from '../../../log/log.ts'
 import type { Account } from '../account.ts'
 import { clusterFolder, flushCluster, openCluster } from '../cluster.ts'
 import { type EmbeddedPostgres, joinEmbedded } from '../embedded.ts'
-import { exchange, upgradeFolder } from '../exchange.ts'
+import { exchange, removeUnfinished, upgradeFolder } from '../exchange.ts'
 import { serverPid, stopServer } from '../process.ts'
 import { copyCluster } from './copy-cluster.ts'
 import { type CopyResult, copyDatabase } from './copy-database.ts'
@@ -62,7 +62,7 @@ export async function upgradeCluster(dataDir: string, plan: UpgradePlan, options
     options.signal.throwIfAborted()
     throw await explainFailure(error, dataDir)
   } finally {
-    await rm(upgradeFolder(dataDir), { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined)
+    await removeUnfinished(dataDir).catch(() => undefined)
   }
 }
 
@@ -84,7 +84,7 @@ const minFreeBytes = 20_000_000
 /** Removes what an interrupted upgrade has left, and stops its servers. */
 export async function removeUpgrade(dataDir: string): Promise<void> {
   for (const name of ['old', 'new']) await stopServer({ folder: clusterFolder(join(upgradeFolder(dataDir), name)) }, stopTimeoutMs)
-  await rm(upgradeFolder(dataDir), { recursive: true, force: true, maxRetries: 5 })
+  await removeUnfinished(dataDir)
 }
 
 /** Stops a server that nobody uses, which a killed process has left. */

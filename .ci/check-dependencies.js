@@ -10,7 +10,7 @@ const read = (name) => JSON.parse(readFileSync(join(folder, name), 'utf8'))
 const manifest = read('package.json')
 const lock = read('package-lock.json')
 
-/** First version without a published hole; a list where older majors were fixed too. From the packages' own advisories. */
+/** First versions without published vulnerabilities, from the advisories of the packages; a list if older majors have fixed versions too. */
 const floors = {
   '@fastify/multipart': ['9.0.3'],
   esbuild: ['0.28.1'],
@@ -60,13 +60,13 @@ if (problems.length === 0)
   process.stdout.write(`${Object.keys(lock.packages).length - 1} packages: pinned, whole, no known hole, free licences\n`)
 process.exitCode = problems.length === 0 ? 0 : 1
 
-/** At least the floor of its own major, or newer than all majors that have one. */
+/** Returns whether a version is at least the fixed one of its major, or newer than all majors with one. */
 function isSafe(version, floorsOfIt) {
   const own = floorsOfIt.find((floor) => major(floor) === major(version))
   return own ? compare(version, own) >= 0 : major(version) > major(floorsOfIt.at(-1))
 }
 
-/** Where Node looks for a package that another one needs. */
+/** Returns the path at which Node finds a package that another one requires. */
 function placesOf(name, from) {
   const parts = from.split('/node_modules/')
   return [

@@ -14,7 +14,7 @@ const problems = []
 if (sbom.bomFormat !== 'CycloneDX') problems.push(`bomFormat is ${sbom.bomFormat}, not CycloneDX`)
 if (!/^1\.[5-9]$/.test(sbom.specVersion)) problems.push(`specVersion is ${sbom.specVersion}, not 1.5 or later`)
 
-/** By name and version: the SHA-512, null for a package inside another one, whose checksum covers it; the name in the registry. */
+/** Packages by name and version: their SHA-512 (null for a package inside another one, whose checksum covers it) and their name in the registry. */
 const locked = new Map()
 for (const [place, { name = nameOf(place), version, integrity, dev, inBundle }] of Object.entries(lock.packages))
   if (place !== '' && !dev) locked.set(`${nameOf(place)}@${version}`, { published: name, checksum: inBundle ? null : sha512Of(integrity) })

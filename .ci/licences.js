@@ -17,15 +17,15 @@ const licences = new Set([
 /** Packages whose package.json has no SPDX expression, read from their licence files. */
 const licensedInFile = { busboy: 'MIT', streamsearch: 'MIT' }
 
-/** The SPDX expression of a package; undefined where it is unknown. */
+/** Returns the SPDX expression of a package; undefined if it is unknown. */
 export const licenceOf = (name, stated) => stated ?? licensedInFile[name]
 
-/** Whether an SPDX expression allows one of our licences: one of the alternatives (OR), all parts of a list (AND). */
+/** Returns whether an SPDX expression permits one of our licences: one alternative of OR, all parts of AND. */
 export const isAllowed = (expression = '') =>
   expression
     .replace(/[()]/g, '')
     .split(' OR ')
     .some((all) => all.split(' AND ').every((licence) => licences.has(licence)))
 
-/** The name of a package by its place in package-lock.json. */
+/** Returns the name of a package from its path in package-lock.json. */
 export const nameOf = (place) => place.split('node_modules/').at(-1)

@@ -1,4 +1,4 @@
-/** One server for bench/api.ts: dms itself, or a bare handler that runs the SQL that dms was seen to run. */
+/** A server for bench/api.ts: dms, or a bare handler that runs the SQL that dms was seen to run. */
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -81,7 +81,7 @@ async function serveBare(): Promise<() => Promise<void>> {
   return async () => void server.close()
 }
 
-/** What dms sends to the database for each request, sign-in aside: written down while its own verbs run. */
+/** SQL that dms sends for each request, without the sign-in; recorded while the routes of dms run. */
 async function seen(): Promise<Record<keyof typeof paths, Statement[]>> {
   const noted: Statement[] = []
   const pool = new pg.Pool(await address())
@@ -125,7 +125,7 @@ async function overPipeline() {
   return ({ text, values }: Statement) => client.query({ name: nameOf(text), text, values: [...values] })
 }
 
-/** Queries a second with 32 on their way, no HTTP and no JSON. */
+/** Returns queries per second with 32 at once, without HTTP and JSON. */
 async function measure(request: keyof typeof paths): Promise<number> {
   const statements = (await seen())[request]
   const query = await overPipeline()
@@ -162,7 +162,7 @@ async function somebody({ db }: App): Promise<Actor> {
   return { id, role: 'user', username: 'bench' }
 }
 
-/** Documents of about 2 kB of words; one in twenty knows the harbour. */
+/** Texts of about 2 kB; one in twenty contains the word harbour. */
 async function fill({ db }: App, { id }: Actor, count: number): Promise<void> {
   await db
     .insertInto('stored_files')

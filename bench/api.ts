@@ -1,12 +1,12 @@
 /**
- * How fast the API answers beside a bare node:http handler that runs the same SQL, in one run on one machine:
+ * How fast does the API answer, compared with a bare node:http handler that runs the same SQL on the same machine?
  *
  *   node bench/api.ts [documents, default 10000] [seconds of a run, default 5]        needs wrk (Debian: apt-get install wrk)
  *
- * For each request (one document, a list of 20, a search) four handlers take turns, each in a process of its own: dms as it is (sign-in, limits,
- * checks, OpenAPI-described answer), the same without the limit on calls, a bare handler over an ordinary pg pool, and a bare handler over the same pipelined connection that dms reads on.
- * Requests a second need a quiet machine; the CPU time that a handler's process takes for one request (user and system, without the database's) is nearly the same on a busy one.
- * Below: what the database alone can do with that SQL.
+ * Three requests are measured: one document, a list of 20, and a search. Four handlers take turns, each in a process of its own: dms; dms without
+ * the limit of requests; a bare handler with an ordinary pool of pg; and a bare handler with the pipelined connection of dms. Requests per second
+ * need an idle machine. The CPU time of the handler's process per request (user and system, without PostgreSQL) is nearly equal on a busy one.
+ * The last lines have the rate of PostgreSQL alone with this SQL.
  */
 import { type ChildProcess, execFile, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -36,7 +36,7 @@ interface Figure {
   rate: number
   /** milliseconds */
   p99: number
-  /** of the handler's process, for one request, in microseconds */
+  /** CPU time of the handler's process per request, in microseconds */
   cpu: number
 }
 
@@ -96,7 +96,7 @@ function middle(figures: readonly Figure[]): Figure {
   return { rate, p99, cpu } as Figure
 }
 
-/** One run of wrk. */
+/** Runs wrk once. */
 async function load(kind: Kind, request: Request): Promise<Figure> {
   const { child, base, headers, paths } = servers.get(kind) as Served
   const before = await cpuOf(child)
@@ -112,7 +112,7 @@ async function load(kind: Kind, request: Request): Promise<Figure> {
   }
 }
 
-/** Microseconds that the process has worked so far. */
+/** Returns the CPU time of this process in microseconds. */
 async function cpuOf(child: ChildProcess): Promise<number> {
   child.send({ usage: true })
   const [{ cpu }] = (await once(child, 'message')) as [{ cpu: number }]

@@ -96,7 +96,7 @@ async function exitOf(args: readonly string[]): Promise<number | null> {
   return (await start(args, {}).exited).code
 }
 
-/** Starts `dms`; what it prints is read and dropped, as by a pipe. */
+/** Starts `dms` and discards its output. */
 function start(args: readonly string[], env: Record<string, string>) {
   const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(env), stdio: ['ignore', 'pipe', 'pipe'] })
   child.stdout.resume()

@@ -1,10 +1,10 @@
 /**
- * What two attackers do to everybody else: one who is not signed in and one who is, each with 100 requests a minute, made of the worst bodies
- * there are. A real server process; /healthz is asked every 20 ms, first without them, then with them.
+ * How much do two attackers delay other clients? One has no session and one has; each sends 100 requests a minute with the most expensive bodies.
+ * /healthz of a real server is requested every 20 ms, first without the attackers, then with them.
  *
  *   node bench/attackers.ts [SECONDS]
  *
- * Prints p50, p99 and the maximum of /healthz, and how much the memory of the server grew; ends with 1 from 100 ms (p99) or 200 MB on.
+ * Prints p50, p99 and maximum of /healthz, and the growth of the server's memory. Exits with 1 at a p99 of 100 ms or more, or a growth of 200 MB or more.
  */
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
@@ -26,7 +26,7 @@ const repeated = (piece: string, bytes: number): string => piece.repeat(Math.cei
 const names = (count: number): string => `{${Array.from({ length: count }, (_, index) => `"k${index}":0`).join()}}`
 const numbers = (count: number): string => `[${Array.from({ length: count }, () => 0).join()}]`
 
-/** The first is the body that once stopped a server. */
+/** The first body is one that a server once hung on. */
 const anonymous: readonly Attack[] = [
   { method: 'POST', path: '/api/auth/login', body: `[${repeated('0,', 20_000_000)}0]` },
   { method: 'POST', path: '/api/auth/login', body: numbers(31_000) },
@@ -81,7 +81,7 @@ const served = await startServed({
 const metrics = async (): Promise<string> => (await fetch(new URL('/metrics', served.url))).text()
 const residentBytes = async (): Promise<number> => Number(/^process_resident_memory_bytes (\S+)/m.exec(await metrics())?.[1])
 
-/** Milliseconds that /healthz took, sorted. Asked from a process of its own: the bodies of the attackers take their time to send. */
+/** Returns the sorted response times of /healthz in milliseconds. Measured by another process, because sending the bodies takes CPU time. */
 async function probe(durationMs: number): Promise<number[]> {
   const prober = spawn(process.execPath, [import.meta.filename, 'probe', served.url, String(durationMs)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -89,7 +89,7 @@ async function probe(durationMs: number): Promise<number[]> {
   return JSON.parse(await text(prober.stdout)) as number[]
 }
 
-/** Sends them in turn, without waiting for answers; returns how many of each status came back. */
+/** Sends the bodies without waiting for answers. Returns the number of answers by status. */
 async function attack(attacks: readonly Attack[], until: number, headers: Record<string, string>): Promise<Map<number, number>> {
   // Made before, so that the probes, which this process asks too, do not wait for that.
   const requests = attacks.map(({ body, ...request }) => ({ ...request, body: body === undefined ? null : Buffer.from(body) }))

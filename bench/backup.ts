@@ -1,9 +1,9 @@
 /**
- * What does a backup cost? Memory, time and bytes a second of `dms backup create`, `verify` and `restore` with many documents.
+ * What does a backup cost? Memory, time and bytes per second of `dms backup create`, `verify` and `restore` with many documents.
  *
  *   node bench/backup.ts [--documents 100000] [--folder FOLDER]
  *
- * Documents are rows with 2,000 letters of text and a file of 4 kB each, written past the API. The memory is that of the command's process.
+ * Documents are rows with 2,000 letters of text and a file of 4 kB each, generated without the API. The memory is that of the command's process.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -89,7 +89,7 @@ async function fill(): Promise<void> {
   await app.close()
 }
 
-/** Runs a command and watches its memory: the most of it (bytes) in the first tenth of its time, the first half and all of it. */
+/** Runs a command. Returns its maximum memory in bytes: in the first tenth of its time, in the first half and in total. */
 async function measured(args: readonly string[]): Promise<{ seconds: number; peaks: number[] }> {
   const started = performance.now()
   const env = bareEnvironment({ DMS_STORAGE_MIN_FREE: '0' })

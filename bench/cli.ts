@@ -99,7 +99,7 @@ function format(ms: number): string {
   return ms.toFixed(0).padStart(5)
 }
 
-/** The packages whose files are loaded, and the files of the build; what Node itself brings does not count. */
+/** Returns the packages whose files are loaded, and the files of the build; built-in modules of Node do not count. */
 function packagesOf(args: string[]): string[] {
   const [hook, list] = [join(folder, 'hook.mjs'), join(folder, 'loaded')]
   writeFileSync(list, '')

@@ -1,10 +1,10 @@
 /**
- * Does the time of a refused sign-in tell whether there is such a user? A real server, 60 pairs of a wrong password and an unknown name, one
- * after the other; each of its own address, so that no limit is reached.
+ * Does the duration of a refused sign-in reveal whether a user exists? Sends 60 pairs of a wrong password and an unknown name to a real server,
+ * one after the other, each from another address, so that no limit is reached.
  *
  *   node bench/login-timing.ts [PAIRS]
  *
- * Prints the medians and their difference; ends with 1 when that is 15 % or more, and more than 5 ms.
+ * Prints the medians and their difference. Exits with 1 if they differ by 15 % or more, and by more than 5 ms.
  */
 import { startServed } from '../test/support/servers/served.ts'
 import { median } from './quantile.ts'
@@ -13,7 +13,7 @@ const pairs = Number(process.argv[2] ?? 60)
 const served = await startServed({ env: { DMS_TRUSTED_PROXIES: '127.0.0.1/32', DMS_WORKER_EMBEDDED: 'false' } })
 let asked = 0
 
-/** Milliseconds until it is refused. */
+/** Returns the milliseconds until the sign-in is refused. */
 async function refusal(username: string): Promise<number> {
   asked++
   const headers = { 'content-type': 'application/json', 'x-forwarded-for': `198.18.${asked >> 8}.${asked & 255}` }

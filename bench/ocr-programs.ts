@@ -1,4 +1,4 @@
-/** What `bench/ocr.ts` and `bench/pdfa.ts` compare: each reads the same scanned pages and says what they say. */
+/** Programs that `bench/ocr.ts` and `bench/pdfa.ts` compare: each reads the same scanned pages and returns their text. */
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -17,7 +17,7 @@ const run = promisify(execFile)
 const env = { ...process.env, OMP_THREAD_LIMIT: '1' }
 export const cores = availableParallelism()
 
-/** The same pages twice: a JPEG each, and a PDF of all. */
+/** The pages twice: as a JPEG each, and as one PDF. */
 export interface Stack {
   readonly dpi: number
   readonly truths: readonly string[]
@@ -26,10 +26,10 @@ export interface Stack {
 }
 
 export interface Reading {
-  /** one entry a page; empty where the program does not say */
+  /** one text per page; empty if the program returns none */
   readonly texts: readonly string[]
   readonly pagesPerMinute: number
-  /** the same by the processor time of one core, which a busy machine changes little; NaN where there is no /proc */
+  /** pages per minute of CPU time on one core, which load of the machine changes little; NaN without /proc */
   readonly pagesPerCpuMinute: number
 }
 
@@ -38,7 +38,7 @@ const info = { title: 'scan', author: null, created: time, modified: time, langu
 
 export type Program = (stack: Stack) => Promise<Reading>
 
-/** milliseconds of work by all processes that we started, as far as they are not working now */
+/** Returns the CPU time of all child processes so far, in milliseconds. */
 export async function cpuTime(): Promise<number> {
   const fields = async (pid: number | string) => {
     const line = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
@@ -62,7 +62,7 @@ export async function layDown(scans: readonly Scan[], name: string, folder: stri
   return { dpi: scans[0]!.dpi, truths: scans.map(({ truth }) => truth), pdf, jpegs }
 }
 
-/** Our reader with all its slots. Its processes are warm, as they are in a server that is running. `onPdfa` gets a searchable PDF/A of the pages. */
+/** Our reader with all of its slots, already started, as on a running server. `onPdfa` receives a searchable PDF/A of the pages. */
 export const ours =
   (setup: InstalledOcr, folder: string, onPdfa?: (bytes: Buffer) => void): Program =>
   async ({ pdf, truths }) => {
@@ -88,7 +88,7 @@ export const ours =
     }
   }
 
-/** The tesseract program as one would run it by hand: a process for each core, one thread each. */
+/** The tesseract program as run by hand: one process with one thread for each core. */
 export const plainTesseract =
   (models: string | null): Program =>
   ({ jpegs, dpi }) =>
@@ -100,7 +100,7 @@ export const plainTesseract =
       }),
     )
 
-/** Makes a searchable PDF of the same scan, which is more than text. */
+/** Creates a searchable PDF of the same scan, which is more than text. */
 export const ocrmypdf: Program = ({ pdf, truths }) =>
   timed(truths.length, async () => {
     await run('ocrmypdf', ['--quiet', '--jobs', '2', '-l', 'eng', pdf, `${pdf}.out`], { env })

@@ -38,7 +38,7 @@ async function bench(): Promise<void> {
 
 type Programs = Partial<Record<string, Program>>
 
-/** `fast` are the models of the system, `best_int` those of npm. */
+/** `fast`: models of Debian; `best_int`: models of npm */
 async function findPrograms({
   tesseract,
   ocrmypdf: hasOcrmypdf,
@@ -63,7 +63,7 @@ async function findPrograms({
   }
 }
 
-/** Every program in turn, `rounds` times, so that what else the machine does meets them all alike. */
+/** Runs the programs in turn, `rounds` times, so that load of the machine affects all of them equally. */
 async function showRates(programs: Programs): Promise<void> {
   const stacks: Stack[] = []
   for (const dpi of [300, 200]) stacks.push(await layDown(await makeScans(pages, 'clean', dpi), `clean-${dpi}`, folder))
@@ -110,7 +110,7 @@ function reportRates(rates: Rates): void {
   }
 }
 
-/** Medians of the ratios of each round. */
+/** Returns the medians of the ratios in each round. */
 function showRatios(rates: Rates): void {
   const rows: [title: string, cells: { 'by the clock': number; 'by processor time': number; wanted: number }][] = []
   const compare = (title: string, wanted: number, one: string, other: string) => {
@@ -135,7 +135,7 @@ function showRatios(rates: Rates): void {
   console.table(Object.fromEntries(rows))
 }
 
-/** Character errors in percent, white space aside. Plain tesseract gets the pages as they are. */
+/** Returns character errors in percent, ignoring white space. Plain tesseract gets the unprepared pages. */
 async function showErrors(programs: Programs): Promise<void> {
   const rows: Record<string, Record<string, number>> = {}
   const count = Math.min(pages, 4)

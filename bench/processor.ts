@@ -1,8 +1,8 @@
-/** What processes have taken of the processors. */
+/** CPU time of processes. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** The processes of the embedded PostgreSQL. */
+/** Returns the processes of the embedded PostgreSQL. */
 export async function database(dataDir: string): Promise<number[]> {
   const [main] = (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n').map(Number)
   const found = [main as number]
@@ -10,14 +10,14 @@ export async function database(dataDir: string): Promise<number[]> {
   return found
 }
 
-/** Seconds that the processes have taken, and those of their children that are gone. */
+/** Returns the CPU seconds of processes and of their finished children. */
 export async function cpuOf(pids: readonly number[]): Promise<number> {
   let ticks = 0
   for (const pid of pids) for (const value of (await statOf(String(pid))).slice(11, 15)) ticks += Number(value)
   return ticks / 100
 }
 
-/** What /proc tells of a process, from its state on. */
+/** Returns the fields of /proc/PID/stat from the state on. */
 async function statOf(pid: string): Promise<string[]> {
   return (await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')).replace(/^.*\) /, '').split(' ')
 }

@@ -1,4 +1,4 @@
-/** The least that an upload can be, as a peer for `bench/upload.ts`: the body goes to a file below the folder in the first argument, hashed and flushed. */
+/** Peer of `bench/upload.ts`: a minimal server that hashes each body, writes it below the folder in the first argument, and flushes it. */
 import { createHash, randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { createServer } from 'node:http'

@@ -44,7 +44,7 @@ try {
   await rm(data_dir, { recursive: true, force: true })
 }
 
-/** Puts the set into the tables and the index; the names by ids. */
+/** Stores and indexes the set. Returns the names by id. */
 async function fill({ db, search }: App): Promise<Map<string, string>> {
   const owner = {
     username: 'bench',

@@ -122,7 +122,7 @@ function cleanBytes(name: string, file: number): Buffer {
   return Buffer.from(`${name} ${file} ${'lorem ipsum dolor sit amet '.repeat(20 + (file % 280))}`)
 }
 
-/** As ransomware does: other bytes, and a random name unless it happens in place. */
+/** Encrypts files as ransomware does: random bytes, and a random name unless in place. */
 async function encrypt(folder: string, { isInPlace }: Attack): Promise<void> {
   const key = randomBytes(32)
   for (let file = 0; file < files; file++) {
@@ -160,7 +160,7 @@ async function waitUntilRead({ id }: Source): Promise<number> {
   }
 }
 
-/** The checksum of each live document of the source by id. */
+/** Returns the checksum of each live document of the source by id. */
 async function sums({ id }: Source): Promise<Map<string, string>> {
   const all = new Map<string, string>()
   for await (const document of dms.client.documents.list({ source_id: id })) all.set(document.id, document.sha256)

@@ -7,7 +7,7 @@ export type Variant = (typeof variants)[number]
 
 export interface Scan {
   readonly truth: string
-  /** a gray JPEG, as scanners and telephones write it */
+  /** a gray JPEG, as written by scanners and phones */
   readonly jpeg: Buffer
   readonly width: number
   readonly height: number
@@ -24,7 +24,7 @@ const words =
     /\s+/,
   )
 
-/** Dense A4 pages of a text of our own, set in two typefaces and scanned; the same for the same seed. */
+/** Dense A4 pages of our own text in two typefaces; equal for an equal seed. */
 export async function makeScans(count: number, variant: Variant, dpi = 300, seed = 7): Promise<Scan[]> {
   const random = randomness(seed)
   const texts = Array.from({ length: count }, () => Array.from({ length: 48 }, () => lineOf(random)))
@@ -44,7 +44,7 @@ export async function makeScans(count: number, variant: Variant, dpi = 300, seed
   return Promise.all(scans)
 }
 
-/** A small generator with a seed (mulberry32): benchmarks must be the same everywhere. */
+/** Returns a seeded random number generator (mulberry32), so that each run has equal pages. */
 function randomness(seed: number): () => number {
   let state = seed
   return () => {
@@ -79,7 +79,7 @@ const cleanScan = (page: PageImage, random: () => number) => each(page, (value) 
 const noisyScan = (page: PageImage, random: () => number) =>
   each(page, (value) => (random() < 0.0015 ? 40 : noisy(60 + value * 0.68, 70, random)))
 
-/** A photo by lamp light: bright in one corner, a third of that in the other, and the shadow of a hand. */
+/** A photo in lamp light: bright in one corner, a third of that in the opposite one, with the shadow of a hand. */
 const uneven = (page: PageImage, random: () => number) =>
   each(page, (value, x, y) => {
     const [right, down] = [x / page.width, y / page.height]

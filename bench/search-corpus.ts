@@ -1,6 +1,6 @@
-/** Documents for bench/search.ts: as many as wanted, always the same, with words as unevenly spread as in real ones. */
+/** Documents for bench/search.ts: any number, equal in each run, with a natural distribution of words. */
 
-/** The same numbers from 0 to 1 each time. */
+/** Returns a seeded random number generator, 0 to 1. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -37,7 +37,7 @@ const vowels = ['a', 'e', 'i', 'o', 'u', 'ea', 'io', 'ou']
 const codas = ['', '', 'n', 'r', 's', 't', 'l', 'm', 'nd', 'nt', 'ck', 'rt']
 const endings = ['', '', '', 's', 'ed', 'ing', 'er', 'tion', 'al', 'ly', 'ment']
 
-/** Words by how common they are, the most common first. */
+/** Words by frequency, the most frequent first. */
 export function makeWords(): string[] {
   const random = seeded(1)
   const pick = (list: readonly string[]) => list[Math.floor(random() * list.length)] ?? ''
@@ -51,7 +51,7 @@ export function makeWords(): string[] {
   return [...known]
 }
 
-/** Picks a rank, the first far more often than the last, as George Zipf found it. */
+/** Draws a rank by Zipf's law. */
 function zipf(count: number, exponent: number, shift: number, random: () => number): () => number {
   const sums = new Float64Array(count)
   let sum = 0
@@ -71,7 +71,7 @@ function zipf(count: number, exponent: number, shift: number, random: () => numb
   }
 }
 
-/** with the share of documents that are of this type or one above it */
+/** with the cumulative share of this type */
 const types = [
   ['application/pdf', 60, 'pdf'],
   ['image/jpeg', 72, 'jpg'],
@@ -83,7 +83,7 @@ const types = [
   ['image/tiff', 100, 'tif'],
 ] as const
 
-/** Documents of about 2.7 kB, the oldest first, over five years. A third of the words come in expressions that others use too. */
+/** Yields documents of about 2.7 kB, the oldest first, over five years. A third of the words are in expressions shared with other documents. */
 export function* makeDocuments(count: number, words: readonly string[]): Generator<Made> {
   const random = seeded(2)
   const word = zipf(words.length, 1.05, 2.7, random)

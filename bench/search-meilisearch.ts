@@ -1,6 +1,6 @@
 /**
- * What does a search cost us over what Meilisearch takes for it? A part of bench/search.ts, which runs it where MEILI_URL (and MEILI_API_KEY) name a server:
- * the same documents are indexed there, and each request is sent to us and, as we have asked it, to Meilisearch itself, one after the other.
+ * What does dms add to the time of Meilisearch? A part of bench/search.ts, which runs it if MEILI_URL (and MEILI_API_KEY) name a server: the same
+ * documents are indexed there. Each request is sent to dms, and then the requests that dms sent to Meilisearch are repeated directly.
  */
 import { randomUUID } from 'node:crypto'
 import Table from 'cli-table3'
@@ -52,7 +52,7 @@ export async function measureMeilisearch<R>(
   }
 }
 
-/** Makes Meilisearch's index alone: that in PostgreSQL is there already. */
+/** Builds only the index of Meilisearch; that of PostgreSQL exists. */
 async function load(app: App): Promise<void> {
   const { db, config, log } = app
   const { url, api_key: apiKey, index, timeout, batch_size: batchSize } = config.search
@@ -70,11 +70,11 @@ async function load(app: App): Promise<void> {
 
 interface Time {
   readonly ours: number
-  /** our questions to Meilisearch, asked without us one after the other: their whole round trips */
+  /** the recorded requests to Meilisearch, repeated without dms: whole round trips */
   readonly bare: number
-  /** milliseconds of that by Meilisearch's own count, whole ones */
+  /** milliseconds of that as reported by Meilisearch, whole numbers */
   readonly own: number
-  /** questions: where there are more matches than can be paged through, two */
+  /** requests: two if there are more matches than have pages */
   readonly asked: number
 }
 
@@ -125,7 +125,7 @@ async function compare<R>(url: string, kinds: Kinds<R>, ask: (request: R) => Pro
   console.log(table.toString())
 }
 
-/** What Meilisearch is asked while `during` runs, to be asked again. */
+/** Records the requests to Meilisearch while `during` runs. */
 async function listened(url: string, during: () => Promise<unknown>): Promise<(() => Promise<{ processingTimeMs: number }>)[]> {
   const heard: (() => Promise<{ processingTimeMs: number }>)[] = []
   const plainly = globalThis.fetch

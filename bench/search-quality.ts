@@ -1,12 +1,12 @@
 /**
- * How much is lost by not ranking every match? A part of bench/search.ts: the first ten of each search beside the ten of all its matches that score best.
- * `overlap@10`: how many of them are the same. `nDCG@10`: how much of the score that the best ten have those have that are shown, the first counting most.
+ * How much is lost by not ranking every match? A part of bench/search.ts: compares the first ten results with the ten of all matches that score
+ * best. `overlap@10`: how many are equal. `nDCG@10`: the share of the score of the best ten that the shown ones have, weighted by position.
  */
 import Table from 'cli-table3'
 import type { App } from '../src/app.ts'
 import { noFilter, type SearchFilter } from '../src/ports/search-engine.ts'
 
-/** More than any of the databases holds. */
+/** More documents than any of the databases has. */
 const everything = 100_000_000
 
 export interface Judged {
@@ -14,7 +14,7 @@ export interface Judged {
   readonly queries: readonly { readonly text: string; readonly fuzzy: boolean; readonly filter: Partial<SearchFilter> }[]
 }
 
-/** Prints how good the first ten of these searches are. */
+/** Prints the quality of the first ten results of these searches. */
 export async function judge(app: App, kinds: readonly Judged[]): Promise<void> {
   const table = new Table({
     head: ['first ten, beside the ranking of all', 'overlap@10', 'worst', 'nDCG@10', 'worst', 'matches'],

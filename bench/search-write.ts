@@ -99,7 +99,7 @@ async function fill({ db }: App): Promise<{ ids: string[]; bytes: number }> {
   return { ids: ids.sort(), bytes }
 }
 
-/** Seconds that all connections have used: some are opened meanwhile. */
+/** Returns the CPU seconds of all connections; some are opened meanwhile. */
 async function databaseSeconds(): Promise<number> {
   return cpuOf(await database(data_dir))
 }

@@ -1,12 +1,13 @@
 /**
- * How long does a search take, how good is what it finds, and how fast is the index made?
+ * How long does a search take, how good are its results, and how fast is the index built?
  *
  *   node bench/search.ts [--documents 100000] [--data-dir DIR] [--queries 60] [--best-of 1] [--engine postgres] [--only NAME] [--reindex] [--fill] [--opensearch]
  *
- * A database of its own is filled with made documents (see search-corpus.ts) and indexed; `--data-dir` keeps it for the next run,
- * `--fill` ends once it is there. Each time is that of a whole HTTP request of one client, with highlights and facets, over a warm cache; `--best-of N`: the least of N, for a
- * machine that others use too. `processors` is what a request costs this process and the database together. How good the first ten are: see search-quality.ts. Where MEILI_URL and MEILI_API_KEY name a Meilisearch server, that is measured as well; see search-meilisearch.ts.
- * With --opensearch, an OpenSearch node from Maven Central is asked in turn with the embedded index, or the cluster at OPENSEARCH_URL; see search-opensearch.ts.
+ * A new database is filled with generated documents (search-corpus.ts) and indexed. `--data-dir` keeps it for the next run, `--fill` stops after that.
+ * Each time is that of a whole HTTP request of one client, with highlights and facets, over a warm cache. `--best-of N` takes the minimum of N, for a
+ * busy machine. `processors` is the CPU time of this process and PostgreSQL per request. search-quality.ts measures the quality of the first ten
+ * results. A Meilisearch server named by MEILI_URL and MEILI_API_KEY is measured too; see search-meilisearch.ts. With --opensearch, an OpenSearch node
+ * from Maven Central, or the cluster at OPENSEARCH_URL, takes turns with the embedded index; see search-opensearch.ts.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -47,7 +48,7 @@ const { values } = parseArgs({
 const count = Number(values.documents)
 const rounds = Number(values.queries)
 const bestOf = Number(values['best-of'])
-/** Documents up to which all matches are ranked to judge the first ten by, unless that is asked for. */
+/** Maximum number of documents for which all matches are ranked by default, to judge the first ten. */
 const mostJudged = 200_000
 
 interface Request {
@@ -152,7 +153,7 @@ async function run(app: App): Promise<void> {
   }
 }
 
-/** Reads all files of the database, so that they are in the system's cache as far as they fit. */
+/** Reads all files of the database, so that they are in the page cache as far as they fit. */
 async function warm({ config }: App): Promise<void> {
   const folder = join(config.data_dir, 'postgres', 'base')
   const block = Buffer.alloc(1 << 20)
@@ -191,7 +192,7 @@ async function index(app: App): Promise<void> {
   )
 }
 
-/** Documents from all over, to take words from. */
+/** Documents from all parts of the archive, as a source of words. */
 async function samples({ db }: App): Promise<Sample[]> {
   const share = Math.min(100, 150_000 / count)
   const { rows } = await sql<{ title: string; content: string }>`
@@ -199,14 +200,14 @@ async function samples({ db }: App): Promise<Sample[]> {
   return rows.map(({ title, content }) => ({ title, words: content.split(/\s+/).filter((word) => /^[a-z]+$/.test(word)) }))
 }
 
-/** The kinds of searches, each as often as asked for. */
+/** The kinds of searches, each as often as requested. */
 function requestsBy(words: readonly string[], documents: readonly Sample[], only = values.only): [string, Request[]][] {
   const random = seeded(4)
   const below = (limit: number) => Math.floor(random() * limit)
   const rankOf = new Map(words.map((word, rank) => [word, rank]))
   const document = () => documents[below(documents.length)] ?? { title: '', words: [] }
   const common = () => words[below(150)] ?? ''
-  /** a word of some document, of those that are neither everywhere nor made up by a typo */
+  /** Returns a word of a document that is neither frequent nor made by a typo. */
   const wordOf = ({ words }: Sample, from: number, to: number): string => {
     const fit = words.filter((word) => (rankOf.get(word) ?? 0) >= from && (rankOf.get(word) ?? 0) < to)
     return fit[below(fit.length)] ?? words[below(words.length)] ?? 'the'
@@ -324,7 +325,7 @@ async function measure(kinds: readonly [string, Request[]][], ask: (request: Req
   if (kinds.length > 0) console.log(table.toString())
 }
 
-/** What is lost by ranking no more matches than can be paged through; of fewer nothing is. */
+/** Prints what is lost by ranking only as many matches as have pages. */
 async function quality(app: App, words: readonly string[], documents: readonly Sample[]): Promise<void> {
   const { id } = await app.db.selectFrom('users').select('id').where('username', '=', 'user000').executeTakeFirstOrThrow()
   const judged = requestsBy(words, documents, '').flatMap(([name, requests]): Judged[] =>
@@ -342,7 +343,7 @@ async function quality(app: App, words: readonly string[], documents: readonly S
   await judge(app, judged)
 }
 
-/** Seconds that this process and those of the database have used so far. */
+/** Returns the CPU seconds of this process and of PostgreSQL. */
 function processorTime(): number {
   const postmaster = readFileSync(join(app.config.data_dir, 'postgres', 'postmaster.pid'), 'utf8').split('\n')[0]
   let ticks = 0

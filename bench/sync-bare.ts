@@ -1,11 +1,11 @@
 /**
- * What is laid beside a sync: a loop over undici that lists each folder (Depth 1, its answer parsed to names, tags, sizes and times by the package
- * `webdav`), and gets each file, sums it up (SHA-256) and writes it. It keeps no record, looks nothing up, flushes nothing.
+ * Peer of a sync: a loop with undici that lists each folder (Depth 1, parsed by the package `webdav`), and downloads, hashes (SHA-256) and writes
+ * each file. It keeps no records, compares nothing, and flushes nothing.
  *
- *   node bench/sync-bare.ts first URL FOLDER CONCURRENCY        lists and gets everything; the authorization is on standard input
- *   node bench/sync-bare.ts list URL TIMES CONCURRENCY          lists so many times
+ *   node bench/sync-bare.ts first URL FOLDER CONCURRENCY        lists and downloads everything; the authorization is on standard input
+ *   node bench/sync-bare.ts list URL TIMES CONCURRENCY          lists this many times
  *
- * Prints a line of JSON for each time: how many files, seconds, and seconds of processor time.
+ * Prints a JSON line for each time: number of files, seconds, and CPU seconds.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'

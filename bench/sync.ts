@@ -1,19 +1,19 @@
 /**
- * What does a sync from WebDAV cost? In turns on one machine, from one local server and the same files:
+ * What does a sync from WebDAV cost? Three programs take turns on one machine, with the same files of one local server:
  *
  *   node bench/sync.ts [--files 5000] [--per-folder 100] [--levels 1] [--server apache|rclone] [--rounds 3] [--concurrency 8] [--ways bare,rclone,dms,warm]
  *
- * bare    bench/sync-bare.ts: no sync could do less for the first time; again it only lists.
- * rclone  `rclone sync` into an empty folder, then again. Its WebDAV backend sleeps between two calls, which is what its time is made of.
- * dms     `dms sources sync` into an empty database and store, then again: each file is held against the list, stored by its sum and flushed,
- *         and becomes a document with a job to read it.
+ * bare    bench/sync-bare.ts, the minimum: the first sync downloads everything, the next one only lists.
+ * rclone  `rclone sync` into an empty folder, then again. Most of its time are pauses of its WebDAV backend between calls.
+ * dms     `dms sources sync` into an empty database and store, then again. Each new file is hashed, stored and flushed, and becomes a document
+ *         with an OCR job.
  *
- * The first sync is told by the loop itself, without the start of its program, for bare and dms alike, each in a new process. "Again" is told twice:
- * "process" is a new process from its start to its end for all three; "warm" is a process that has done it some times before: for bare the one that
- * lists, for dms `dms serve` with its worker, from the request POST /api/sources/{id}/sync to `finished_at`. "CPU" is what the warm process took of
- * the processors, which a busy machine changes less; for dms less what it takes at rest for as long, and that of its database is told beside it.
+ * The time of the first sync is that of its loop without the start of the program, for bare and dms, each in a new process. The next sync is measured
+ * twice. "process": a new process from start to end, for all three. "warm": a process that has synced before; for bare the one that lists, for dms
+ * `dms serve` with its worker, from POST /api/sources/{id}/sync to `finished_at`. "CPU" is the CPU time of the warm process, which changes little on a
+ * busy machine; for dms without its CPU time when idle, and PostgreSQL separately.
  *
- * Memory: the peak of the process of `dms sources sync` beside that of a sync of an empty folder. With --levels the folders lie in one another.
+ * Memory: the peak of `dms sources sync` compared with that of a sync of an empty folder. With --levels the folders are nested.
  */
 
 import { spawn } from 'node:child_process'
@@ -48,13 +48,13 @@ const { values } = parseArgs({
 })
 const [files, rounds, concurrency] = [Number(values.files), Number(values.rounds), Number(values.concurrency)]
 const [perFolder, levels] = [Number(values['per-folder']), Number(values.levels)]
-/** Syncs of a warm process that count, and those before them. */
+/** Counted syncs of a warm process, and uncounted ones before them. */
 const [counting, warming] = [8, 12]
 
 interface Figures {
-  /** seconds of the loop itself */
+  /** seconds of the loop */
   first: number
-  /** seconds of a process */
+  /** seconds of the process */
   again: number
   /** seconds without the start of the program */
   run?: number
@@ -65,7 +65,7 @@ interface Figures {
 
 interface Warm {
   seconds: number
-  /** seconds of the processor */
+  /** CPU seconds */
   cpu: number
   database?: number
 }
@@ -160,12 +160,12 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
   console.log('wanted of dms: first at most 3 of bare; again, warm, at most 1.3 of bare; again no more than rclone; memory below +100 MB')
 }
 
-/** Nothing where it was not measured. */
+/** undefined if it was not measured */
 function shown(value: number, digits: number): string {
   return Number.isNaN(value) ? '' : value.toFixed(digits)
 }
 
-/** Makes the files; their bytes together. Beside them an empty folder, which costs what any sync costs. */
+/** Creates the files and an empty folder, for the fixed costs of a sync. Returns their total bytes. */
 async function makeFiles(): Promise<number> {
   let bytes = 0
   await mkdir(join(server.folder, 'empty'))
@@ -233,7 +233,7 @@ async function rcloneSettings(program: string): Promise<string> {
   return `${version.split('\n')[0]}: --transfers ${concurrency} --checkers ${concurrency}, ${pacer}`
 }
 
-/** Into a data folder of its own, whose PostgreSQL runs already. */
+/** Syncs into a separate data folder, whose PostgreSQL is already running. */
 async function dms(folder: string): Promise<Figures> {
   const dataDir = await mkdtemp(join(home, 'dms-'))
   await chmod(dataDir, 0o711)
@@ -268,7 +268,7 @@ async function dms(folder: string): Promise<Figures> {
   return { first: first.run, again: again.whole, run: again.run, peak: [first.peak, again.peak] }
 }
 
-/** A source that was synced some times; its id. */
+/** Creates a source and syncs it a few times. Returns its id. */
 async function warmSource(served: Served): Promise<string> {
   const { username, password } = server
   const url = new URL('files/', server.url).href
@@ -289,7 +289,7 @@ async function dmsWarm(served: Served, source: string): Promise<Warm> {
   return { seconds: median(all), cpu: cpu ?? 0, database: databaseCpu }
 }
 
-/** Seconds from the request to the end that the server tells. */
+/** Returns the seconds from the request to the end that the server reports. */
 async function syncByApi({ client }: Served, source: string, wanted?: 'unchanged'): Promise<number> {
   // The run before it may have told its end just now, and still hold the source.
   await sleep(100)
@@ -306,7 +306,7 @@ async function syncByApi({ client }: Served, source: string, wanted?: 'unchanged
   }
 }
 
-/** Runs a program to its end; `peak` is the most memory that it had, in bytes. */
+/** Runs a program to its end. `peak`: its maximum memory in bytes. */
 async function run(program: string, args: readonly string[], env: Record<string, string> = {}, input = '') {
   const began = performance.now()
   const child = spawn(program, args, { env: { ...bareEnvironment({ HOME: home }), ...env }, stdio: ['pipe', 'pipe', 'pipe'] })

@@ -1,4 +1,4 @@
-/** What `bench/upload.ts` compares: ways of bytes to the same disk. */
+/** Ways to write bytes to one disk, which `bench/upload.ts` compares. */
 import { execFile, spawn } from 'node:child_process'
 import { randomBytes, randomInt, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
@@ -15,22 +15,22 @@ import type { Page } from '../src/client/client.ts'
 import { startServed } from '../test/support/servers/served.ts'
 
 export interface Way {
-  /** null where it is no server */
+  /** null if it is no server */
   readonly pid: number | null
-  /** Brings `bytes` to the disk, durably. */
+  /** Writes `bytes` to the disk and flushes them. */
   put(bytes: number): Promise<void>
-  /** Lets the work end that `put` left behind, and frees the room. */
+  /** Waits for work that `put` left behind, and frees the space. */
   settle(): Promise<void>
   close(): Promise<void>
 }
 
 const run = promisify(execFile)
 const chunk = 1 << 20
-/** The sender must not be what is measured: it takes its bytes from anywhere in a pool that does not compress. */
+/** Returns bytes from a random place of an incompressible pool, so that the sender costs little. */
 const pool = randomBytes(16 << 20)
 const agent = new Agent({ keepAlive: true, maxSockets: 64 })
 
-/** `dms serve` with all its defaults. */
+/** `dms serve` with its defaults. */
 export async function dms(folder: string): Promise<Way> {
   const { url, pid, token, client, stop, remove } = await startServed({ below: folder })
   return {
@@ -53,7 +53,7 @@ export async function dms(folder: string): Promise<Way> {
   }
 }
 
-/** A bare node:http handler in a process of its own. */
+/** A bare node:http handler in another process. */
 export async function rawServer(below: string): Promise<Way> {
   const folder = await mkdtemp(join(below, 'raw-'))
   const child = spawn(process.execPath, [fileURLToPath(new URL('./raw-upload-server.ts', import.meta.url)), folder], {
@@ -71,7 +71,7 @@ export async function rawServer(below: string): Promise<Way> {
   }
 }
 
-/** The program dd, flushed at its end. */
+/** The program dd, which flushes at its end. */
 export async function dd(below: string): Promise<Way> {
   const folder = await mkdtemp(join(below, 'dd-'))
   return {

@@ -1,9 +1,9 @@
 /**
- * What does an upload cost? `dms serve` beside dd and beside a bare node:http handler, on the same disk, in turns.
+ * What does an upload cost? `dms serve`, dd and a bare node:http handler take turns on one disk.
  *
  *   node bench/upload.ts [--size 500] [--rounds 5] [--folder FOLDER]
  *
- * --size in MB; --folder lies on the disk that is meant (default: the folder for temporary files).
+ * --size in MB; --folder is on the measured disk (default: the folder of temporary files).
  */
 import { readFile, stat } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, tmpdir, totalmem } from 'node:os'
@@ -28,7 +28,7 @@ const sampling = 50
 
 interface Put {
   seconds: number
-  /** bytes in the server's memory before, and at most during */
+  /** memory of the server in bytes before, and its maximum meanwhile */
   before: number
   peak: number
 }
@@ -71,7 +71,7 @@ async function showLarge(): Promise<void> {
   console.log('wanted of dms: at least 0.6 of dd (median of the ratios of each round), and memory that grows by less than 100 MB')
 }
 
-/** For information. */
+/** Printed for information. */
 async function showMany(): Promise<void> {
   const table = new Table({ head: ['', '10 × 50 MB, MB/s', '400 × 10 kB, 16 at once, files/s'] })
   const rates = new Map<string, { medium: number; small: number }>()
@@ -119,7 +119,7 @@ async function machine(): Promise<string> {
   return `${availableParallelism()} cores, ${cpus()[0]?.model.trim()}, ${memory}, ${await disk()}, load ${loadavg()[0]?.toFixed(1)}, Node ${process.version}`
 }
 
-/** What Linux says of the disk below the folder. */
+/** Returns what Linux reports of the disk of the folder. */
 async function disk(): Promise<string> {
   const { dev } = await stat(values.folder)
   const number = `${(dev >> 8) & 0xfff}:${(dev & 0xff) | ((dev >> 12) & 0xfff00)}`

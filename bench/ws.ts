@@ -1,10 +1,10 @@
 /**
- * How long does an event take to 1,000 WebSockets, what do they cost the server, and does anybody wait for a reader that stopped?
+ * How long does an event take to 1,000 WebSockets, what do they cost the server, and does a client that stops reading delay others?
  *
  *   node bench/ws.ts [--sockets 1000] [--rate 100] [--seconds 15]
  *
- * A real `dms serve`; the events are written by another process, as a worker's are: the time is from before the event's transaction begins
- * until a client has its message, both by one clock. Each event is one user's and goes to that user's five sockets and to five of an admin.
+ * Another process writes the events to a real `dms serve`, as a worker does. The time is from the beginning of the event's transaction until a client
+ * has its message, by one clock. Each event goes to the five sockets of its user and to five of an admin.
  */
 import { randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -34,7 +34,7 @@ const { values } = parseArgs({
 })
 const [total, rate, seconds] = [Number(values.sockets), Number(values.rate), Number(values.seconds)]
 const perUser = 5
-/** characters of the events that fill up a reader that stopped */
+/** characters of the events that fill up a client that stopped reading */
 const large = 100_000
 
 interface User {
@@ -78,7 +78,7 @@ try {
   await served.remove()
 }
 
-/** The admin first, then as many users as the sockets need. */
+/** The admin, and as many users as the sockets need. */
 async function makeUsers(): Promise<User[]> {
   const tokens = openTokens(Buffer.from((await readFile(join(served.dataDir, 'jwt_secret'), 'utf8')).trim()))
   const rows = Array.from({ length: Math.ceil(total / perUser) - 1 }, (_, number) => ({
@@ -123,7 +123,7 @@ function send(userId: string, title: string): Promise<void> {
   return database.db.transaction().execute((trx) => publish(trx, 'document_created', userId, data))
 }
 
-/** Events for users in turn, at the rate, whatever the answers take. */
+/** Sends events for the users in turn at a fixed rate, without waiting for answers. */
 async function phase(name: string, users: readonly User[]): Promise<Phase> {
   delays = []
   received = 0
@@ -141,7 +141,7 @@ async function phase(name: string, users: readonly User[]): Promise<Phase> {
   return { name, delays, sent: sending.length, seconds: took, resident: resident() }
 }
 
-/** The same while somebody who reads nothing gets 2 MB a second besides, of events that nobody else has asked for. */
+/** Measures again while a client that does not read gets further events of 2 MB a second, which only it has subscribed to. */
 async function stoppedReader([stopped, ...users]: readonly User[]): Promise<Phase> {
   const { hostname, port } = new URL(served.url)
   sockets.splice(perUser, perUser).map((socket) => socket.close())

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** From the bottom up; a file imports from its own floor and those below. */
+/** Layers from the bottom up; a file imports from its own layer and those below. */
 const floors: readonly (readonly string[])[] = [
   [
     'src/db/',
@@ -55,7 +55,7 @@ const domains = floors[2] ?? []
 
 interface Import {
   from: string
-  /** a file of ours (path from the root) or a package */
+  /** a file of the project (path from its root) or a package */
   to: string
   isOurs: boolean
 }
@@ -64,13 +64,13 @@ const files = await sources()
 const imports = (await Promise.all(files.map(importsOf))).flat()
 const text = new Map(await Promise.all(files.map(async (file) => [file, await readFile(join(root, file), 'utf8')] as const)))
 
-describe('the nevers', () => {
-  test('1. no import goes up, and every file has its floor', () => {
+describe('dependency rules', () => {
+  test('1. imports go downwards only, and every file belongs to a layer', () => {
     expect(files.filter((file) => !file.startsWith('migrations/') && floorOf(file) === -1)).toEqual([])
     expect(shown(ours().filter(({ from, to }) => floorOf(from) < floorOf(to)))).toEqual([])
   })
 
-  test('1. no circle of files', () => {
+  test('1. no import cycles', () => {
     expect(circle()).toEqual([])
   })
 
@@ -96,7 +96,7 @@ describe('the nevers', () => {
     ).toEqual([])
   })
 
-  test('4. a domain writes only its own tables', () => {
+  test('4. only its own domain writes a table', () => {
     const owners: Record<string, string[]> = {
       users: ['users'],
       email_verifications: ['users'],
@@ -135,7 +135,7 @@ describe('the nevers', () => {
     expect(wrong).toEqual([])
   })
 
-  test('4. reads of documents leave out the trash, except where it must count', () => {
+  test('4. reads of documents exclude the trash, except where it must be counted', () => {
     const includesTrash = [
       'src/documents/access.ts',
       'src/documents/content.ts',
@@ -195,7 +195,7 @@ describe('the nevers', () => {
     expect(shown(users.filter(({ from }) => !place.test(from)))).toEqual([])
   })
 
-  test('6. routes hold no SQL; engines and types know the ports, not the App', () => {
+  test('6. routes contain no SQL; engines and types depend on ports, not on the App', () => {
     const routes = [...text].filter(
       ([file, code]) => /routes\.ts$/.test(file) && /\bsql`|selectFrom|insertInto|updateTable|deleteFrom/.test(code),
     )
@@ -205,11 +205,11 @@ describe('the nevers', () => {
     ).toEqual([])
   })
 
-  test('7. migrations import nothing of ours', () => {
+  test('7. migrations import no other file of the project', () => {
     expect(shown(ours().filter(({ from }) => from.startsWith('migrations/')))).toEqual([])
   })
 
-  test('8. the world is reached through one door each', () => {
+  test('8. each external system is reached through one module', () => {
     const doors: [RegExp, RegExp][] = [
       [/\bprocess\.env\b/, /^(src\/config\/environment\.ts$|bin\/)/],
       [/\bprocess\.exit\(/, /^bin\//],
@@ -225,19 +225,19 @@ describe('the nevers', () => {
     expect(clocks.map(([file]) => file).filter((file) => !clockless.includes(file))).toEqual([])
   })
 
-  test('names that say nothing do not exist', () => {
+  test('no file or folder has a name without meaning', () => {
     expect(files.filter((file) => /(^|\/)(helpers?|utils?|service|repository|types|index|common|misc)\.ts$/.test(file))).toEqual([])
   })
 })
 
-/** These measure the age of files on the disk, which app.now() knows nothing of. */
+/** These measure the age of files, which app.now() does not apply to. */
 const clockless = ['src/files/staging.ts']
 
 const ours = () => imports.filter(({ isOurs }) => isOurs)
 const shown = (list: readonly Import[]) => [...new Set(list.map(({ from, to }) => `${from} imports ${to}`))]
 const floorOf = (file: string) => floors.findIndex((floor) => floor.some((start) => file.startsWith(start)))
 const withoutComments = (code: string) => code.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '')
-/** Without comments and messages, which may mention documents. */
+/** Returns the code without comments and messages, which may mention documents. */
 const withoutProse = (code: string) => withoutComments(code).replace(/'(?!documents)[^'\n`]*'/g, "''")
 
 function circle(): string[] {

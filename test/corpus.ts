@@ -29,11 +29,11 @@ const { values, positionals } = parseArgs({
   },
 })
 const root = resolve(positionals[0] ?? 'corpus')
-/** of a short run, so that it ends within three minutes */
+/** of a short run, which ends within three minutes */
 const filesOfShort = 40
-/** bytes; what the server itself may hold, and one reading process (its own limit is checked twice a second) */
+/** bytes; maximum memory of the server, and of a reader process, whose own limit is checked twice a second */
 const most = { server: 500e6, reader: 1600e6 }
-/** milliseconds after which a reading process without work has ended */
+/** milliseconds after which an idle reader process has ended */
 const idleTimeout = 75_000
 
 const say = (line: string) => process.stdout.write(`${line}\n`)
@@ -143,7 +143,7 @@ function slowest({ read }: FolderRead): string {
   return last ? `${last.seconds?.toFixed(1)} s ${basename(last.path)}` : ''
 }
 
-/** By path. */
+/** Sorts by path. */
 async function truthsOf(folder: Folder, paths: readonly string[]): Promise<Map<string, string>> {
   const truths = new Map<string, string>()
   if (!folder.recall) return truths
@@ -206,7 +206,7 @@ async function checkSearch(
   return `${count - missed.length} of ${count}`
 }
 
-/** Only for files whose words are wanted at all: what was not read is counted by the recall too. */
+/** Returns files with expected words only: a file that was not read lowers the recall too. */
 async function checkRareWords(
   { client }: Served,
   { name, rareWords: floor, hard, withoutModel }: Folder,

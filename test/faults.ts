@@ -24,7 +24,7 @@ const { values } = parseArgs({
   },
 })
 
-/** faults that are tried at once, each lane in a place of its own: most of a fault is waiting */
+/** faults that run at once, each lane with its own place: a fault mostly waits */
 const lanes = values.short ? 4 : 2
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`)
@@ -110,7 +110,7 @@ async function lane(waiting: Fault[]): Promise<void> {
   await settle(place)
 }
 
-/** After all of them: what was only on its way to being removed is gone. */
+/** After all faults: no uncommitted file may be left. */
 async function settle(place: Place): Promise<void> {
   const server = await place.start()
   const left = await unsettled(place, 30_000)
@@ -119,7 +119,7 @@ async function settle(place: Place): Promise<void> {
   if (code !== 0) wrong(`the last server ended with ${code}`)
 }
 
-/** false where it broke off, and nobody knows in what state the place is. */
+/** false if the fault was aborted, after which the state of the place is unknown */
 async function tryOne(fault: Fault, place: Place): Promise<boolean> {
   const reason = fault.missing?.() ?? null
   if (reason !== null) {

@@ -26,7 +26,7 @@ const types: Record<string, string> = {
   ...{ '.jpg': 'image/jpeg', '.jpeg': 'image/jpeg', '.png': 'image/png', '.tif': 'image/tiff', '.tiff': 'image/tiff', '.bmp': 'image/bmp' },
   '.pdf': 'application/pdf',
 }
-/** Reasons for which a PDF is rightly refused; a picture never is. */
+/** Valid reasons to refuse a PDF; a picture is never refused. */
 const refusals = new Set(['NOT_CONVERTIBLE', 'FILE_ENCRYPTED', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX'])
 /** Files above this size, for which the results are compared with the size of their pictures: the fixed part of a PDF/A is 3 kB. */
 const minComparedBytes = 100_000

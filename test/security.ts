@@ -24,7 +24,7 @@ const { values, positionals } = parseArgs({
   options: { only: { type: 'string', multiple: true }, short: { type: 'boolean', default: false } },
 })
 const root = resolve(positionals[0] ?? 'corpus')
-/** of a short run, in each place */
+/** of a short run, at each place */
 const stringsOfShort = 4
 const lanes = 16
 const jwtSecret = randomBytes(32).toString('hex')
@@ -77,7 +77,7 @@ interface Seen {
   text: string
 }
 
-/** Counts what is answered under a name, and looks at each answer as one must look at all. */
+/** Counts answers by name, and checks each for internal details. */
 function watch(what: string) {
   const start = performance.now()
   const statuses = new Map<number, number>()
@@ -112,7 +112,7 @@ function watch(what: string) {
   }
 }
 
-/** The body is understood exactly when the collection says that it is JSON (`i_`: either); what is kept comes back as JSON.parse reads it. */
+/** A body is accepted exactly if the collection says that it is JSON (`i_`: either); stored values are returned as JSON.parse reads them. */
 async function sendBodies({ url, token, client }: Served): Promise<void> {
   const folder = join(root, 'json-parsing', 'test_parsing')
   if (!(await isThere(folder))) return skip(folder)
@@ -153,7 +153,7 @@ interface Vectors {
   }[]
 }
 
-/** None of them is one of our tokens: not under its own key, not under the server's, and not with its header before our claims, signed by us. */
+/** No token is valid: not with its own key, not with the key of the server, and not with its header, our claims and our signature. */
 async function sendSignatures({ url, token: own }: Served): Promise<void> {
   const path = join(root, 'jws-vectors', 'testvectors_v1', 'json_web_signature_test.json')
   if (!(await isThere(path))) return skip(path)
@@ -182,7 +182,7 @@ async function sendSignatures({ url, token: own }: Served): Promise<void> {
   done()
 }
 
-/** Every string is harmless everywhere, and metadata and comments give it back as it was. */
+/** Every string is harmless everywhere, and metadata and comments return it unchanged. */
 async function sendStrings({ url, token, client }: Served): Promise<void> {
   const path = join(root, 'naughty-strings', 'blns.json')
   if (!(await isThere(path))) return skip(path)

@@ -1,16 +1,16 @@
-/** The order of side effects, explored in its short form; `npm run test:simulation` explores more. */
+/** Explores the order of side effects in short form; `npm run test:simulation` explores more. */
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
 import * as newOrder from './simulation/new-order.ts'
 import { exploreAll } from './simulation/scenarios.ts'
 
-test('no order of purge, upload, backup, restore, repair and changes of versions with one fault loses a byte', () => {
+test('no order of purge, upload, backup, restore, repair and version changes with one fault loses a byte', () => {
   const results = exploreAll('new', 1)
   expect(results.map(({ name, violations }) => [name, ...violations.keys()])).toEqual(results.map(({ name }) => [name]))
   expect(results.reduce((sum, { states }) => sum + states, 0)).toBeGreaterThan(100_000)
 })
 
-test('with the old order it finds the lost upload, the damaged bytes and the restore that removes the files of committed rows', () => {
+test('with the earlier order it finds the lost upload, the damaged bytes and the restore that removes files of committed rows', () => {
   const found = new Set(exploreAll('old', 1).flatMap(({ violations }) => [...violations.keys()]))
   expect([...found]).toEqual(
     expect.arrayContaining([
@@ -21,7 +21,7 @@ test('with the old order it finds the lost upload, the damaged bytes and the res
   )
 })
 
-test('every step of the model names a function that exists', async () => {
+test('every step of the model names an existing function', async () => {
   const { purge, sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
   const missing: string[] = []
   for (const { mirrors } of [

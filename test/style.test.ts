@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** Homely words where the field has a term: segment, lease, timeout, heartbeat, quarantine, remote, anonymous, … */
+/** Words without a meaning in the field, which has a term: segment, lease, timeout, heartbeat, quarantine, remote, anonymous, … */
 const banned = new Set(
   `admit apart arrive beginNoting belongs besides bringForward buryDead conclude depart door doors doubt evenLight giveUpFilling grades hints hung
   inLanes inTurn intake journey Journey KeepingClient lane lanes late letGo likely loose mend Opinion pace patience patient Person presence

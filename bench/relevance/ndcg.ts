@@ -1,4 +1,7 @@
-/** How good an order is: 1 where the most wanted come first, less for each that comes late or not at all (normalised discounted cumulative gain). */
+/**
+ * Returns the normalized discounted cumulative gain of an order: 1 for the best order, less for each relevant document that comes late or not at
+ * all.
+ */
 export function ndcg(found: readonly string[], wanted: Readonly<Record<string, number>>, depth = 10): number {
   const best = Object.values(wanted).sort((one, other) => other - one)
   const ideal = gain(best.slice(0, depth))

@@ -1,4 +1,4 @@
-/** Documents and queries with what people would want to find, in English, German and French: 3 what was looked for, 2 good, 1 to do with it. */
+/** Documents and queries with judged relevance, in English, German and French: 3 the wanted document, 2 good, 1 related. */
 
 export interface Judged {
   readonly name: string
@@ -10,7 +10,7 @@ export interface Judged {
 export interface Query {
   readonly q: string
   readonly fuzzy?: boolean
-  /** by the names of documents; what is not named is of no use */
+  /** relevance by name of document; others are irrelevant */
   readonly wanted: Readonly<Record<string, 1 | 2 | 3>>
 }
 

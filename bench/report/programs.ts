@@ -1,4 +1,4 @@
-/** The programs of the report, in the order in which they run. */
+/** Programs of the report, in the order in which they run. */
 
 export interface Program {
   /** Name of the file in bench/. */

@@ -13,11 +13,11 @@ const password = 'correct horse battery'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
-/** The newest entries, as what they say. */
+/** Returns the newest entries as text. */
 const newest = async ({ asAdmin }: Started, limit = 1) =>
   (await asAdmin.audit.list({ limit })).map(({ actor, action, target, outcome, code }) => ({ actor, action, target, outcome, code }))
 
-test('one entry for each change, with who, what, from where, and no value of a field that may be secret', async () => {
+test('each change has one entry with actor, action, address and time, and without values of secret fields', async () => {
   const started = await startApp()
   const { ada, asAda, asAdmin } = started
   const { id } = await upload(asAda, 'one.txt', 'one')
@@ -49,7 +49,7 @@ test('one entry for each change, with who, what, from where, and no value of a f
   expect(uploaded).toMatchObject({ action: 'POST /api/documents/upload', target: `document_id=${id}`, outcome: 'ok' })
 })
 
-test('reading, searching and mistakes leave no entry', async () => {
+test('reads, searches and invalid requests have no entry', async () => {
   const { asAda, asAdmin } = await startApp()
   await asAda.documents.list().next()
   await asAda.search.advanced({ query: { must: [{ field: 'title', value: 'x', type: 'match' }] } })
@@ -58,7 +58,7 @@ test('reading, searching and mistakes leave no entry', async () => {
   expect(await asAdmin.audit.list()).toEqual([])
 })
 
-test('sign-ins, with the name of whom they were for; a name that nobody has is not kept', async () => {
+test('sign-ins are recorded with the user; unknown names are not stored', async () => {
   const started = await startApp()
   await started.asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password })
   const login = (username: string, secret: string) => started.asStranger.send('POST', '/api/auth/login', { username, password: secret })
@@ -75,7 +75,7 @@ test('sign-ins, with the name of whom they were for; a name that nobody has is n
   for (const secret of [password, 'my-password-by-mistake']) expect(all).not.toContain(secret)
 })
 
-test('what was refused, and views of shared links, whose tokens are not kept', async () => {
+test('refused requests and views of shared links are recorded, without the tokens of the links', async () => {
   const started = await startApp()
   const { asAda, asBob, asStranger } = started
   const { id } = await upload(asAda, 'one.txt', 'one')
@@ -98,7 +98,7 @@ test('what was refused, and views of shared links, whose tokens are not kept', a
   for (const secret of [token, 'sesame', 'wrong']) expect(all).not.toContain(secret)
 })
 
-test('every route that changes something is an act', async () => {
+test('every route that changes data has an audit action', async () => {
   const { app } = await startApp()
   const names = (isWanted: boolean) =>
     allRoutes(app)
@@ -111,7 +111,7 @@ test('every route that changes something is an act', async () => {
   ])
 })
 
-test('200 with filters by actor, action, outcome, address and time, by pages of numbers', async () => {
+test('200 with filters by actor, action, outcome, address and time, and with pages', async () => {
   const { app, ada, asAda, asBob, asAdmin, later } = await startApp()
   await asAda.labels.create({ name: 'a', color: '#112233' })
   await later(60_000)
@@ -131,7 +131,7 @@ test('200 with filters by actor, action, outcome, address and time, by pages of 
   expect(await seqs({ ip: '127.0.0.2' })).toEqual([])
 })
 
-test('the database itself refuses to change or remove entries', async () => {
+test('the database refuses to change or remove entries', async () => {
   const { app, asAda } = await startApp()
   await asAda.labels.create({ name: 'a', color: '#112233' })
   for (const statement of [sql`update audit_entries set actor = 'eve'`, sql`delete from audit_entries`, sql`truncate audit_entries`])
@@ -147,7 +147,7 @@ test.each([
     4,
   ],
   ['cut off at the end', sql`delete from audit_entries where seq = 3`, 3],
-])('an entry that was %s behind the back of the log is found', async (_, tamper, seq) => {
+])('verify finds an entry that was %s directly in the database', async (_, tamper, seq) => {
   const { app, asAda, asAdmin } = await startApp()
   for (const name of ['a', 'b', 'c']) await asAda.labels.create({ name, color: '#112233' })
   const whole = await asAdmin.audit.verify()
@@ -160,7 +160,7 @@ test.each([
   expect(await asAdmin.audit.verify(whole.head)).toMatchObject({ ok: false, problem: { seq } })
 })
 
-test('a log that was written anew as a whole is found by the head that was kept', async () => {
+test('verify with a saved head finds a log that was rewritten as a whole', async () => {
   const { app, asAda, asAdmin } = await startApp()
   await asAda.labels.create({ name: 'a', color: '#112233' })
   const { head } = await asAdmin.audit.verify()
@@ -174,7 +174,7 @@ test('a log that was written anew as a whole is found by the head that was kept'
   expect(await asAdmin.audit.verify(head)).toMatchObject({ ok: false, problem: { seq: 1 } })
 })
 
-test('many at once, over two servers, are one chain without gaps', async () => {
+test('concurrent entries of two servers form one chain without gaps', async () => {
   const { app, ada, asAdmin } = await startApp()
   const send = [0, 1].map(() => localTransport(app, ada.actor))
   await Promise.all(
@@ -191,7 +191,7 @@ test('many at once, over two servers, are one chain without gaps', async () => {
   expect(await asAdmin.audit.verify()).toMatchObject({ ok: true, entries: 60 })
 })
 
-test('a refused sign-in is one line of the log that a filter can read, and that no name can forge', async () => {
+test('a refused sign-in is one log line that a filter can read and no user name can forge', async () => {
   const { app, dataDir } = await startApp()
   const file = join(dataDir, 'dms.log')
   const log = openLog({ level: 'warn', format: 'json', file })

@@ -25,7 +25,7 @@ test('uploads, links, labels and OCR jobs name their documents', async () => {
   expect(await targets(4)).toEqual([`id=${a}`, job, job, `document_id=${a}`])
 })
 
-test('downloads are entries, but not HEAD and 304; with audit.downloads = false none is', async () => {
+test('downloads are recorded, except HEAD and 304; with audit.downloads = false none is', async () => {
   for (const isLogged of [true, false]) {
     const { asAda, asBob, asAdmin } = await startApp({ 'audit.downloads': isLogged })
     const { id } = await upload(asAda, 'a.txt', 'a')

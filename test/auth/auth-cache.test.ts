@@ -6,7 +6,10 @@ import { listen } from '../../src/server/listen.ts'
 import { startApp } from '../support/app.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
-/** Two servers that remember who is behind a token, as two processes do; for as long as `monotonicMs` stands still, without it for a second. */
+/**
+ * Starts two servers that cache the user of each token. They never expire their caches while `monotonicMs` stands still, and after a second without
+ * it.
+ */
 async function twoServers(monotonicMs?: () => number) {
   const started = await startApp()
   const { app } = started
@@ -26,7 +29,7 @@ async function twoServers(monotonicMs?: () => number) {
   return { ...started, tokenOf, ask, close: () => Promise.all(servers.map((server) => server.close())) }
 }
 
-test('a logout counts at the very next request here, and elsewhere when its notification comes', async () => {
+test('a logout takes effect with the next request on this server, and with its notification on another', async () => {
   const { ada, tokenOf, ask, close } = await twoServers(() => 0)
   const token = await tokenOf(ada)
   expect([await ask(0, token), await ask(1, token)]).toEqual([200, 200])
@@ -36,7 +39,7 @@ test('a logout counts at the very next request here, and elsewhere when its noti
   await close()
 })
 
-test('a demotion, a disabled account and a new password count when their notifications come, for that user only', async () => {
+test('a demotion, a disabled account and a new password take effect with their notifications, for this user only', async () => {
   const { app, admin, ada, bob, tokenOf, ask, close } = await twoServers(() => 0)
   const [boss, hers, his] = [await tokenOf(admin), await tokenOf(ada), await tokenOf(bob)]
   expect([await ask(0, boss, 'GET', '/api/users'), await ask(1, hers), await ask(1, his)]).toEqual([200, 200, 200])
@@ -49,7 +52,7 @@ test('a demotion, a disabled account and a new password count when their notific
   await close()
 })
 
-test('a logout whose notification is lost counts after a second', async () => {
+test('a logout whose notification is lost takes effect after one second', async () => {
   const { app, ada } = await startApp()
   let now = 0
   const connect = () => new Promise<never>(() => {})
@@ -63,7 +66,7 @@ test('a logout whose notification is lost counts after a second', async () => {
   await expect(cache.authenticate(token)).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
 })
 
-test('a token that expires while it is remembered is refused', async () => {
+test('a cached token is refused after it expires', async () => {
   const { app, ada, ask, close, later } = await twoServers()
   const iat = Math.floor(app.now().getTime() / 1000)
   const token = await app.tokens.sign({ sub: ada.id, jti: randomUUID(), iat, exp: iat + 2, ver: 1 })

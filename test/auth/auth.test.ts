@@ -19,7 +19,7 @@ interface SignIn {
   user: { id: string; username: string; role: string; last_login_at: string | null }
 }
 
-/** An app with a user `eve` whose password is known, and what sign-in needs. */
+/** Starts an app with a user `eve` whose password is known. */
 async function start(overrides?: Parameters<typeof startApp>[0]) {
   const started = await startApp(overrides)
   const { asAdmin, asStranger } = started
@@ -32,7 +32,7 @@ async function start(overrides?: Parameters<typeof startApp>[0]) {
   return { ...started, eve, send, login, me, refresh, logout }
 }
 
-test('200 token, expires_at and user, by name in any case and by e-mail address', async () => {
+test('200 with token, expires_at and user, for the name in any case and the e-mail address', async () => {
   const { login, me, app } = await start()
   for (const name of ['eve', 'EVE', ' ｅｖｅ ', 'Eve@Example.org']) {
     const { token, expires_at, user } = await login(name)
@@ -43,7 +43,7 @@ test('200 token, expires_at and user, by name in any case and by e-mail address'
   }
 })
 
-test('the token says sub, jti, iat, exp, ver and nothing else, signed with HS256', async () => {
+test('a token has sub, jti, iat, exp and ver only, signed with HS256', async () => {
   const { login, eve } = await start()
   const [header, payload] = (await login()).token
     .split('.')
@@ -53,7 +53,7 @@ test('the token says sub, jti, iat, exp, ver and nothing else, signed with HS256
   expect(payload).toEqual({ sub: eve.id, jti: expect.any(String), iat: expect.any(Number), exp: payload.iat + 86_400, ver: 1 })
 })
 
-test('401 UNAUTHORIZED with one and the same body: wrong name, wrong password, disabled user, user without password', async () => {
+test('401 UNAUTHORIZED with an equal body for a wrong name, a wrong password, a disabled user and a user without password', async () => {
   const { asAdmin, eve, send } = await start()
   await asAdmin.call('POST', '/api/users/import', [{ username: 'nopass', email: 'nopass@example.org' }])
   const wrong = await send('/api/auth/login', { username: 'eve', password: 'wrong' })
@@ -68,7 +68,7 @@ test('401 UNAUTHORIZED with one and the same body: wrong name, wrong password, d
   }
 })
 
-test('400 VALIDATION_ERROR for a sign-in without name or password, or with one that cannot be', async () => {
+test('400 VALIDATION_ERROR for a sign-in without name or password, or with an invalid one', async () => {
   const { asStranger } = await startApp()
   for (const body of [
     {},
@@ -83,7 +83,7 @@ test('400 VALIDATION_ERROR for a sign-in without name or password, or with one t
   }
 })
 
-test('429 RATE_LIMITED after 10 failures for a name and address, also for the right password, and only until the window has passed', async () => {
+test('429 RATE_LIMITED after 10 failures for a name and address, also with the right password, until the window ends', async () => {
   const { send, login, later } = await start()
   const fails = () => send('/api/auth/login', { username: 'Eve', password: 'wrong' })
   const statuses = (await Promise.all(Array.from({ length: 14 }, fails))).map(({ status }) => status)
@@ -101,7 +101,7 @@ test('429 RATE_LIMITED after 10 failures for a name and address, also for the ri
   expect((await login()).user.username).toBe('eve')
 })
 
-test('429 for a right guess that was on its way when the limit was reached', async () => {
+test('429 for a right password that is being checked when the limit is reached', async () => {
   const { app, send } = await start()
   const { promise: until, resolve: goOn } = Promise.withResolvers<void>()
   const verify: typeof app.passwords.verify = async (phc, given) => until.then(() => app.passwords.verify(phc, given))
@@ -112,13 +112,13 @@ test('429 for a right guess that was on its way when the limit was reached', asy
   expect(await guess).toMatchObject({ code: 'RATE_LIMITED' })
 })
 
-test('right passwords are never counted, however many come at once', async () => {
+test('right passwords never count, however many are sent at once', async () => {
   const { login, me } = await start()
   const all = await Promise.all(Array.from({ length: 14 }, () => login()))
   expect(await me(all[13]!.token)).toBe(200)
 })
 
-test('201 for a registration, which can sign in', async () => {
+test('201 for a registration; the user can sign in', async () => {
   const { send, login } = await start()
   const response = await send('/api/auth/register', { username: ' Ünal ', email: 'unal@example.org', password })
   expect(response.status).toBe(201)
@@ -136,7 +136,7 @@ test('201 for a registration, which can sign in', async () => {
   await login('ÜNAL')
 })
 
-test('409 DUPLICATE_RESOURCE with the field, whatever the case or the form of the letters', async () => {
+test('409 DUPLICATE_RESOURCE with the field, for any case and Unicode form', async () => {
   const { send } = await start()
   for (const [username, email, field] of [
     ['EVE', 'other@example.org', 'username'],
@@ -149,7 +149,7 @@ test('409 DUPLICATE_RESOURCE with the field, whatever the case or the form of th
   }
 })
 
-test('one 201 and otherwise 409 when the same name registers many times at once', async () => {
+test('concurrent registrations of one name: one 201, all others 409', async () => {
   const { send } = await start()
   const all = await Promise.all(
     Array.from({ length: 8 }, (_, at) =>
@@ -159,7 +159,7 @@ test('one 201 and otherwise 409 when the same name registers many times at once'
   expect(all.map(({ status }) => status).sort()).toEqual([201, ...Array(7).fill(409)])
 })
 
-test('429 RATE_LIMITED for the third registration of an address, or /64, within an hour, and for the fifth of all; admins are not counted', async () => {
+test('429 RATE_LIMITED for the third registration per hour of an address or /64 and the fifth of all; admins are not counted', async () => {
   const { app, asAdmin, later } = await start({ 'limits.registrations_per_hour': 2, 'limits.registrations_per_hour_total': 4 })
   const server = buildServer(app)
   let number = 0
@@ -187,7 +187,7 @@ test('429 RATE_LIMITED for the third registration of an address, or /64, within 
   expect((await register('192.0.2.1')).status).toBe(201)
 })
 
-test('400 VALIDATION_ERROR, naming the field, for what a user cannot be', async () => {
+test('400 VALIDATION_ERROR with the field for an invalid user', async () => {
   const { asStranger } = await startApp()
   for (const bad of [
     { username: 'a b' },
@@ -222,7 +222,7 @@ test('400 with every rule that a new password breaks', async () => {
   expect(messages).toEqual(['at least 12 characters', 'at least one digit', 'at least one special character'])
 })
 
-test('403 FORBIDDEN and no user: role admin without an admin’s token; 201 with one', async () => {
+test('403 FORBIDDEN for role admin without the token of an admin, and no user; 201 with one', async () => {
   const { send, login, asAdmin, app } = await start()
   const wish = { username: 'boss', email: 'boss@example.org', password, role: 'admin' }
   expect((await send('/api/auth/register', wish)).status).toBe(403)
@@ -231,7 +231,7 @@ test('403 FORBIDDEN and no user: role admin without an admin’s token; 201 with
   expect((await asAdmin.send('POST', '/api/auth/register', wish)).status).toBe(201)
 })
 
-test('what a registration may not say is ignored: id, is_admin, disabled, created_at, token_version', async () => {
+test('a registration ignores id, is_admin, disabled, created_at and token_version', async () => {
   const { send } = await start()
   const forged = {
     id: randomUUID(),
@@ -248,14 +248,14 @@ test('what a registration may not say is ignored: id, is_admin, disabled, create
   expect(made.created_at).not.toMatch(/^2001/)
 })
 
-test('403 FORBIDDEN for a registration where that is switched off, save for admins', async () => {
+test('403 FORBIDDEN for a registration if it is switched off, except by admins', async () => {
   const { send, asAdmin } = await start({ 'auth.enable_registration': false })
   const wish = { username: 'new', email: 'new@example.org', password }
   expect((await send('/api/auth/register', wish)).status).toBe(403)
   expect((await asAdmin.send('POST', '/api/auth/register', wish)).status).toBe(201)
 })
 
-test('401 for a token after its logout, also on a server that knew it as good, and not for another token', async () => {
+test('401 for a token after its logout, also on a server that has cached it; other tokens stay valid', async () => {
   const secret = randomUUID() + randomUUID()
   const { login, logout, me, refresh, app } = await start({ 'auth.jwt_secret': secret })
   const elsewhere = localClient({ ...app, tokens: openTokens(Buffer.from(secret)) }, null)
@@ -270,7 +270,7 @@ test('401 for a token after its logout, also on a server that knew it as good, a
   expect([await me(kept.token), await there(kept.token)]).toEqual([200, 200])
 })
 
-test('refresh: 200 with a new token, and the old one ends', async () => {
+test('refresh: 200 with a new token; the old one becomes invalid', async () => {
   const { login, refresh, me } = await start()
   const old = await login()
   const response = await refresh(old.token)
@@ -282,7 +282,7 @@ test('refresh: 200 with a new token, and the old one ends', async () => {
   expect((await refresh(old.token)).status).toBe(401)
 })
 
-test('refresh: of many at once with one token one succeeds', async () => {
+test('refresh: of concurrent requests with one token one succeeds', async () => {
   const { login, refresh, app } = await start()
   await connectAll(app)
   const { token } = await login()
@@ -290,7 +290,7 @@ test('refresh: of many at once with one token one succeeds', async () => {
   expect(all.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401, 401, 401])
 })
 
-test('an expired token: 401, but a refresh works within the grace, and no longer', async () => {
+test('an expired token: 401, but a refresh works within the grace period only', async () => {
   const { login, refresh, me, later } = await start()
   const [first, second] = await Promise.all([login(), login()])
   await later(24 * 3_600_000 + 1000)
@@ -300,7 +300,7 @@ test('an expired token: 401, but a refresh works within the grace, and no longer
   expect((await refresh(second.token)).status).toBe(401)
 })
 
-test('refresh: however often, a session ends on its last day, and a new sign-in begins another', async () => {
+test('refresh: a session ends on its last day however often it is refreshed; a new sign-in begins another', async () => {
   const { login, refresh, me, later } = await start({ 'auth.refresh_max_days': 3 })
   const hours = (count: number) => later(count * 3_600_000)
   const renewed = async (token: string) => (await (await refresh(token)).json()) as SignIn
@@ -322,14 +322,14 @@ test('refresh: however often, a session ends on its last day, and a new sign-in 
   expect((await refresh((await login()).token)).status).toBe(200)
 })
 
-test('refresh: 401 for an expired token where there is no grace', async () => {
+test('refresh: 401 for an expired token without a grace period', async () => {
   const { login, refresh, later } = await start({ 'auth.refresh_grace_hours': 0 })
   const { token } = await login()
   await later(24 * 3_600_000)
   expect((await refresh(token)).status).toBe(401)
 })
 
-test('a client that still sends an expired token can sign in', async () => {
+test('a client that sends an expired token can sign in', async () => {
   const { login, send, later } = await start()
   const { token } = await login()
   await later(72 * 3_600_000)
@@ -337,7 +337,7 @@ test('a client that still sends an expired token can sign in', async () => {
   expect((await send('/api/auth/register', { username: 'new', email: 'new@example.org', password }, bearer(token))).status).toBe(401)
 })
 
-test('revoked tokens are forgotten once nobody could refresh them any more', async () => {
+test('revoked tokens are deleted once they can no longer be refreshed', async () => {
   const { login, logout, later, app } = await start()
   await logout((await login()).token)
   await later(49 * 3_600_000)
@@ -345,7 +345,7 @@ test('revoked tokens are forgotten once nobody could refresh them any more', asy
   expect(await app.db.selectFrom('revoked_tokens').select('jti').execute()).toHaveLength(1)
 })
 
-test('disabling, deleting and demoting count at the next request', async () => {
+test('disabling, deleting and demoting a user take effect with the next request', async () => {
   const { login, me, refresh, asAdmin, asStranger, eve } = await start()
   const { token } = await login()
   const users = async () => (await asStranger.send('GET', '/api/users', undefined, bearer(token))).status
@@ -363,7 +363,7 @@ test('disabling, deleting and demoting count at the next request', async () => {
   expect([await me(again.token), (await refresh(again.token)).status]).toEqual([401, 401])
 })
 
-test('401 for everything that is not exactly one of our tokens', async () => {
+test('401 for every malformed or foreign token', async () => {
   const secret = randomUUID() + randomUUID()
   const { app, asStranger, eve } = await start({ 'auth.jwt_secret': secret })
   const now = Math.floor(app.now().getTime() / 1000)
@@ -428,7 +428,7 @@ test('401 for everything that is not exactly one of our tokens', async () => {
   expect((await asStranger.send('GET', '/api/auth/me', undefined, { cookie: `token=${good}` })).status).toBe(401)
 })
 
-test('a token is read back under its own secret only', async () => {
+test('a token is valid with its own secret only', async () => {
   const claims = { sub: randomUUID(), jti: randomUUID(), iat: 1, exp: 2, ver: 1 }
   const ours = openTokens(Buffer.from('one secret that is long enough for this'))
   const theirs = openTokens(Buffer.from('another secret that is long enough, too'))
@@ -438,7 +438,7 @@ test('a token is read back under its own secret only', async () => {
   expect(await theirs.read(token)).toBeNull()
 })
 
-test('401 for two Authorization headers on one request', async () => {
+test('401 for a request with two Authorization headers', async () => {
   const { app, login } = await start()
   const { token } = await login()
   const server = createServer(toNodeHandler(buildServer(app))).listen(0, '127.0.0.1')

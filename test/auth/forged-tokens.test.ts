@@ -1,4 +1,4 @@
-/** Forged tokens, and the ends of real ones, at two `dms serve` processes on one database. More forgeries are in auth.test.ts. */
+/** Forged tokens, and the end of real ones, on two `dms serve` processes with one database. More forgeries are in auth.test.ts. */
 import { createHmac, createSign, generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -56,7 +56,7 @@ const signIn = async (username: string, secretWord = password, base = first.url)
 
 let made = 0
 
-/** Somebody new, signed in. */
+/** Creates a user and signs in. */
 async function person(role: 'admin' | 'user' = 'user'): Promise<SignIn & { username: string }> {
   const username = `person${++made}`
   await first.client.users.create({ username, email: `${username}@example.org`, password, role })
@@ -66,13 +66,13 @@ async function person(role: 'admin' | 'user' = 'user'): Promise<SignIn & { usern
 const encode = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 const decode = (token: string) => JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()) as Record<string, unknown>
 
-/** Signed as the server does it, whatever is in it. */
+/** Signs any claims as the server does. */
 function signed(claims: object, header: object = { alg: 'HS256', typ: 'JWT' }, key: string | Buffer = secret): string {
   const text = `${encode(header)}.${encode(claims)}`
   return `${text}.${createHmac('sha256', key).update(text).digest('base64url')}`
 }
 
-test('401 UNAUTHORIZED at both for what another algorithm, key, issuer or purpose has signed; no address in a header is asked', async () => {
+test('401 UNAUTHORIZED on both servers for another algorithm, key, issuer or purpose; no URL in a token header is requested', async () => {
   const { token } = await person()
   const claims = decode(token)
   expect(await both(signed({ ...claims, jti: randomUUID() }))).toEqual([200, 200])
@@ -138,7 +138,7 @@ test('401 UNAUTHORIZED at both for what another algorithm, key, issuer or purpos
   expect(hits).toBe(0)
 })
 
-test('401 UNAUTHORIZED for a good token anywhere but in one Authorization header', async () => {
+test('401 UNAUTHORIZED for a valid token anywhere but in a single Authorization header', async () => {
   const { token } = await person()
   const places: [string, string, Headers, object?][] = [
     ['GET', `/api/auth/me?token=${token}&access_token=${token}&authorization=Bearer%20${token}`, {}],
@@ -152,7 +152,7 @@ test('401 UNAUTHORIZED for a good token anywhere but in one Authorization header
     expect.soft([method, path, headers, await statusOf(first.url, method, path, null, json, headers)]).toEqual([method, path, headers, 401])
 })
 
-test('a token that ends at one process ends at the other: logout, new password, refresh, disabling, deletion', async () => {
+test('a token that ends on one server ends on the other: logout, new password, refresh, disabling, deletion', async () => {
   const ends: Record<string, (who: SignIn & { username: string }) => Promise<unknown>> = {
     logout: ({ token }) => ask(first.url, 'POST', '/api/auth/logout', token),
     'new password': ({ token }) =>
@@ -173,7 +173,7 @@ test('a token that ends at one process ends at the other: logout, new password, 
   }
 })
 
-test('an admin who is none any more is one nowhere', async () => {
+test('a demoted admin has no admin rights on any server', async () => {
   const was = await person('admin')
   const lists = (base: string) => statusOf(base, 'GET', '/api/users', was.token)
   expect([await lists(first.url), await lists(second.url)]).toEqual([200, 200])
@@ -181,7 +181,7 @@ test('an admin who is none any more is one nowhere', async () => {
   for (const base of [first.url, second.url]) await expect.poll(() => lists(base)).not.toBe(200)
 })
 
-test('refresh: of two processes at once one; 24 hours past its end a token is worth nothing', async () => {
+test('refresh: one succeeds on two servers at once; a token that expired more than 24 hours ago cannot be refreshed', async () => {
   const { token } = await person()
   const answers = await Promise.all(
     [first.url, second.url, first.url, second.url].map((url) => statusOf(url, 'POST', '/api/auth/refresh', token)),

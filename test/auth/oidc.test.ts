@@ -22,13 +22,13 @@ const bob: Person = { sub: 'bob-1', preferred_username: 'bobby', email: 'bobby@e
 
 type Settings = Parameters<typeof startApp>[0]
 
-/** A server that trusts a real provider with these people. */
+/** Starts a server with a real provider of these users. */
 async function start(settings: Settings = {}, people: Person[] = [alice, bob]) {
   const provider = await startProvider(people)
   const started = await startApp({ ...provider.settings, 'oidc.admin_group': 'dms-admins', ...settings })
   const transport = localTransport(started.app, null)
   const open = () => openBrowser(transport)
-  /** A new browser signs in as that person; status and body of where it ends up. */
+  /** Signs in as the user with a new browser. Returns status and body of the last page. */
   const signIn = async (sub: string, browser = open()) => {
     provider.accounts.as = sub
     const { url, response } = await browser.go('/api/auth/oidc/login')
@@ -40,7 +40,7 @@ async function start(settings: Settings = {}, people: Person[] = [alice, bob]) {
 }
 
 describe('with a real provider', () => {
-  test('200 with a token: the account is made with name, address and groups; the admin group makes an admin; the next sign-in finds it again', async () => {
+  test('200 with a token: the account gets name, address and groups; the admin group makes an admin; the next sign-in finds the account', async () => {
     const { signIn, asStranger, asAdmin, users } = await start()
     const before = (await users()).length
     const { status, body, headers } = await signIn('alice-1')
@@ -65,7 +65,7 @@ describe('with a real provider', () => {
     expect((await users()).length).toBe(before + 2)
   })
 
-  test('302 to the page that is configured, with the token behind the # only; failures are told there too', async () => {
+  test('302 to the configured page with the token in the fragment only; failures are reported there too', async () => {
     const page = 'https://app.example.org/signed-in'
     const { accounts, open, users } = await start({ 'oidc.post_login_url': page, 'oidc.auto_create_users': false })
     const count = (await users()).length
@@ -81,7 +81,7 @@ describe('with a real provider', () => {
     expect(accounts.as).toBe('alice-1')
   })
 
-  test('from the web page: 303 back to it with a session cookie, failures are told at its sign-in; no other server is redirected to', async () => {
+  test('from the web page: 303 back to it with a session cookie; failures are shown at its login; other servers are never redirected to', async () => {
     const { open, accounts, asStranger } = await start({ 'oidc.post_login_url': 'https://app.example.org/' })
     const login = await (await asStranger.send('GET', '/sign-in?next=%2Fqueue', undefined, { accept: 'text/html' })).text()
     expect(login).toContain('href="/api/auth/oidc/login?page=%2Fqueue"')
@@ -103,14 +103,14 @@ describe('with a real provider', () => {
     expect(accounts.as).toBe('alice-1')
   })
 
-  test('403 FORBIDDEN and no account where accounts are not made by themselves', async () => {
+  test('403 FORBIDDEN and no account if accounts are not created automatically', async () => {
     const { signIn, users } = await start({ 'oidc.auto_create_users': false })
     const before = await users()
     expect(await signIn('alice-1')).toMatchObject({ status: 403, code: 'FORBIDDEN' })
     expect(await users()).toEqual(before)
   })
 
-  test('403 FORBIDDEN for another domain, whatever the address looks like; the domain itself gets in', async () => {
+  test('403 FORBIDDEN for another domain, however the address is written; the allowed domain is accepted', async () => {
     const evil = { ...bob, sub: 'evil', email: 'x@example.com', hd: 'evil-example.com' }
     const suffix = { ...bob, sub: 'suffix', email: 'y@example.com', hd: 'example.com.evil' }
     const { signIn } = await start({ 'oidc.hosted_domain': 'example.com' }, [alice, bob, evil, suffix])
@@ -118,7 +118,7 @@ describe('with a real provider', () => {
     expect((await signIn('alice-1')).status).toBe(200)
   })
 
-  test('409 DUPLICATE_RESOURCE, and nothing is taken over, for the address of a local account that nobody verified, or that may not be linked', async () => {
+  test('409 DUPLICATE_RESOURCE for the address of a local account that is not verified or must not be linked; the account stays unchanged', async () => {
     const thief = { sub: 'thief', preferred_username: 'thief', email: 'ada@example.org', email_verified: true }
     const unverified = { ...thief, sub: 'unverified', email_verified: false }
     const strict = await start({}, [thief])
@@ -135,7 +135,7 @@ describe('with a real provider', () => {
   describe('linking a local account by its e-mail address', () => {
     const owner = { ...alice, email: 'ada@example.org' }
 
-    /** The local account has a session, an API token with every right, a shared link and a source; then its address's owner signs in. */
+    /** The local account has a session, an API token with every scope, a shared link and a source; then the owner of its address signs in. */
     async function link(isVerified: boolean) {
       const started = await start({ 'oidc.link_by_email': true, 'sources.local_roots': tmpdir() }, [owner])
       const { app, ada, asAda, asAdmin, asStranger, signIn } = started
@@ -153,7 +153,7 @@ describe('with a real provider', () => {
       return { ...started, session, apiToken, sharedLink, source, body, statusOf }
     }
 
-    test('401 for every session and API token from before, the password is gone, and the new session is an admin', async () => {
+    test('401 for all earlier sessions and API tokens; the password is removed, and the new session is an admin', async () => {
       const { app, ada, asAdmin, session, apiToken, body, statusOf } = await link(false)
       expect([await statusOf(session, '/api/users'), await statusOf(session, '/api/documents')]).toEqual([401, 401])
       expect(await statusOf(apiToken, '/api/documents')).toBe(401)
@@ -163,7 +163,7 @@ describe('with a real provider', () => {
       expect(await asAdmin.tokens.list({ user: ada.id })).toEqual([])
     })
 
-    test('an address that nobody had confirmed: shared links are revoked and sources disabled; the audit log and a notification say so', async () => {
+    test('an unverified address: shared links are revoked and sources disabled, with an audit entry and a notification', async () => {
       const { app, asAdmin, asStranger, sharedLink, source, body, ada } = await link(false)
       expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(410)
       expect((await asAdmin.sources.get(source.id)).status).toBe('disabled')
@@ -177,21 +177,21 @@ describe('with a real provider', () => {
       expect(await told.json()).toMatchObject({ notifications: [{ type: 'account_linked', data: { user_id: ada.id } }] })
     })
 
-    test('a confirmed address: its owner made the account, so shared links and sources go on', async () => {
+    test('a verified address: shared links and sources stay, because its owner made the account', async () => {
       const { asAdmin, asStranger, session, sharedLink, source, statusOf } = await link(true)
       expect(await statusOf(session, '/api/documents')).toBe(401)
       expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(200)
       expect((await asAdmin.sources.get(source.id)).status).toBe('active')
     })
 
-    test('the next sign-in links nothing again: sessions of the first one go on', async () => {
+    test('the next sign-in links nothing again: sessions of the first one stay', async () => {
       const { body, signIn, statusOf } = await link(false)
       expect((await signIn('alice-1')).status).toBe(200)
       expect(await statusOf(body.token, '/api/documents')).toBe(200)
     })
   })
 
-  test('a name that is taken stays whose it is; another name at the provider leads to the same account', async () => {
+  test('a taken name stays with its user; another name of the provider becomes another account', async () => {
     const admin = { sub: 'not-root', preferred_username: 'ROOT', email: 'not-root@example.com', email_verified: true }
     const { signIn, accounts, admin: root, users } = await start({}, [admin])
     const { body } = await signIn('not-root')
@@ -202,7 +202,7 @@ describe('with a real provider', () => {
     expect((await users()).filter(({ oidc_subject }) => oidc_subject !== null)).toHaveLength(1)
   })
 
-  test('groups as one text, as a list, and nested; only the very group makes admins, and losing it ends that', async () => {
+  test('groups as a string, a list and nested; only the exact group makes admins, and leaving it ends that', async () => {
     const text = { ...bob, sub: 'text', email: 't@example.com', groups: 'dms-admins' }
     const old = { ...bob, sub: 'old', email: 'o@example.com', groups: ['admins', 'dms-admins-old', 'DMS-ADMINS'] }
     const { signIn, accounts } = await start({}, [alice, text, old])
@@ -216,7 +216,7 @@ describe('with a real provider', () => {
     expect((await keycloak.signIn('bob-1')).body.user.role).toBe('admin')
   })
 
-  test('without an admin group the role set on the machine stays after the next sign-in; the doctor names the command until then', async () => {
+  test('without an admin group the role set on the server stays after the next sign-in; until then doctor names the command', async () => {
     const { app, databaseUrl, dataDir, settings, signIn } = await start({ 'oidc.admin_group': '' })
     await app.db.updateTable('users').set({ role: 'user' }).execute()
     await signIn('bob-1')
@@ -236,7 +236,7 @@ describe('with a real provider', () => {
     expect((await signIn('bob-1')).body.user).toMatchObject({ username: 'bobby', role: 'admin' })
   })
 
-  test('the last active admin stays one without the group', async () => {
+  test('the last active admin stays admin without the group', async () => {
     const { signIn, accounts, asAdmin, admin } = await start()
     await signIn('alice-1')
     await asAdmin.users.update(admin.id, { disabled: true })
@@ -244,14 +244,14 @@ describe('with a real provider', () => {
     expect((await signIn('alice-1')).body.user.role).toBe('admin')
   })
 
-  test('401 UNAUTHORIZED for an account that is disabled', async () => {
+  test('401 UNAUTHORIZED for a disabled account', async () => {
     const { signIn, asAdmin } = await start()
     const { body } = await signIn('bob-1')
     await asAdmin.users.update(String(body.user.id), { disabled: true })
     expect(await signIn('bob-1')).toMatchObject({ status: 401, code: 'UNAUTHORIZED' })
   })
 
-  test('400 VALIDATION_ERROR and no token: without the cookie, with another browser’s, with a changed state, a second time, after 10 minutes', async () => {
+  test('400 VALIDATION_ERROR and no token: without the cookie, with that of another browser, a changed state, a second time, after 10 minutes', async () => {
     const { open, later, users } = await start()
     const before = (await users()).length
     const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')
@@ -281,7 +281,7 @@ describe('with a real provider', () => {
     expect((await users()).length).toBe(before + 1)
   })
 
-  test('HEAD on the callback uses up no code and leaves no audit entry', async () => {
+  test('HEAD on the callback uses no code and leaves no audit entry', async () => {
     const { open, asStranger, asAdmin } = await start()
     const browser = open()
     const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')
@@ -293,7 +293,7 @@ describe('with a real provider', () => {
     expect((await browser.go(url.href)).response?.status).toBe(200)
   })
 
-  test('401 UNAUTHORIZED for a code that the provider does not know, and where the person said no', async () => {
+  test('401 UNAUTHORIZED for a code that the provider does not know, and after the user refused', async () => {
     const { open } = await start()
     const isBack = (url: URL) => url.origin === publicUrl && url.pathname.endsWith('/callback')
     for (const [name, value] of [
@@ -309,7 +309,7 @@ describe('with a real provider', () => {
     }
   })
 
-  test('a shell: the browser is sent to its port with a code, which it alone can exchange, once, within a minute', async () => {
+  test('shell: the browser is redirected to its port with a code that only the shell can exchange, once, within a minute', async () => {
     const { open, asStranger, later } = await start()
     const verifier = randomBytes(32).toString('base64url')
     const challenge = createHash('sha256').update(verifier).digest('base64url')
@@ -333,7 +333,7 @@ describe('with a real provider', () => {
     expect(half.status).toBe(400)
   })
 
-  test('403 FORBIDDEN for passwords and registration; API tokens and the operator’s tokens go on', async () => {
+  test('403 FORBIDDEN for passwords and registration; API tokens and tokens of the operator work', async () => {
     const { asStranger, asAda } = await start()
     const send = async (path: string, json: object) => (await asStranger.send('POST', path, json)).status
     expect(await send('/api/auth/login', { username: 'ada', password: 'x' })).toBe(403)
@@ -343,13 +343,13 @@ describe('with a real provider', () => {
     expect(read.status).toBe(200)
   })
 
-  test('no first admin with a password that would let nobody in', async () => {
+  test('no first admin is created with a password that nobody can use', async () => {
     const { app, users } = await start()
     await app.db.deleteFrom('users').execute()
     expect([await ensureFirstAdmin(app), await users()]).toEqual([null, []])
   })
 
-  test('health: 200 with every step; 503 SERVICE_UNAVAILABLE naming the one that fails; 200 disabled without OIDC', async () => {
+  test('health: 200 with every step; 503 SERVICE_UNAVAILABLE with the failing step; 200 disabled without OIDC', async () => {
     const { asStranger, issuer } = await start()
     const health = (client: typeof asStranger) => client.send('GET', '/api/health/auth/oidc')
     const fine = { discovery: 'ok', authorization_endpoint: 'ok', token_endpoint: 'ok', jwks_uri: 'ok', jwks: 'ok' }
@@ -370,7 +370,7 @@ describe('with a real provider', () => {
   })
 })
 
-describe('with a provider that lies: 401 UNAUTHORIZED, and no account', () => {
+describe('a misbehaving provider: 401 UNAUTHORIZED, and no account', () => {
   const other = Math.floor(Date.now() / 1000) - 3600
   const lies: [string, Lie][] = [
     ['another nonce', { claims: (claims) => ({ ...claims, nonce: 'other' }) }],
@@ -399,13 +399,13 @@ describe('with a provider that lies: 401 UNAUTHORIZED, and no account', () => {
     expect(await app.db.selectFrom('users').select('id').execute()).toEqual(before)
   })
 
-  test('the truth, from the same provider, gets in', async () => {
+  test('valid claims of the same provider are accepted', async () => {
     const { settings } = await startLiar({}, alice)
     const { app } = await startApp(settings)
     expect((await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')).response?.status).toBe(200)
   })
 
-  test('503 for a description of itself that names another issuer; another audience than the configured one: 401', async () => {
+  test('503 for a discovery document with another issuer; 401 for another audience than the configured one', async () => {
     const liar = await startLiar({ metadata: { issuer: 'https://evil.example' } }, alice)
     const { app } = await startApp(liar.settings)
     expect((await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')).response?.status).toBe(503)
@@ -416,7 +416,7 @@ describe('with a provider that lies: 401 UNAUTHORIZED, and no account', () => {
   })
 })
 
-test('debugging logs claims and never a token, a code or the secret', async () => {
+test('the debug log has claims, and never a token, a code or the secret', async () => {
   const { signIn, app } = await start({ 'oidc.debug': true })
   const lines: string[] = []
   const { info } = app.log
@@ -428,7 +428,7 @@ test('debugging logs claims and never a token, a code or the secret', async () =
   for (const secret of [body.token, 'a secret that only the two know', 'access_token', 'id_token']) expect(text).not.toContain(secret)
 })
 
-test('the configuration names what is missing: secret, key, https', () => {
+test('configuration errors name what is missing: secret, key, https', () => {
   const problems = (flags: Record<string, string>) => {
     try {
       loadConfig({ env: {}, flags: { 'auth.method': 'oidc', 'oidc.client_id': 'dms', ...flags } })

@@ -24,7 +24,7 @@ const aliases = [
   'GET /livez',
 ]
 
-/** Every method, called; ids need signs that a path must not take as its own. */
+/** Calls every method. Ids contain characters that must be encoded in a path. */
 const file = { filename: 'a.txt', size: 3, open: () => [Buffer.from('abc')] }
 
 const calls: Record<string, (client: Client) => unknown> = {

@@ -28,7 +28,7 @@ interface Page {
 
 const unknown = '01890a5d-ac96-774b-bcce-b302099a8057'
 
-/** Ada's document and Bob's, and where their comments are. */
+/** Documents of Ada and Bob, and the URLs of their comments. */
 async function withDocuments(settings: Settings = {}) {
   const started = await startApp({ 'limits.comments_per_minute': 0, ...settings })
   const [mine, theirs] = [await upload(started.asAda, 'mine.txt', 'apples'), await upload(started.asBob, 'theirs.txt', 'pears')]
@@ -40,7 +40,7 @@ async function withDocuments(settings: Settings = {}) {
     mine: of(mine.id),
     theirs: of(theirs.id),
     document: mine,
-    /** Ada's, a second after the last one */
+    /** Adds a comment of Ada, a second after the last one. */
     say: async (content: string, parent_id?: string) => {
       await later(1000)
       return asAda.call<Comment>('POST', of(mine.id), { content, parent_id })
@@ -49,7 +49,7 @@ async function withDocuments(settings: Settings = {}) {
 }
 
 describe('writing', () => {
-  test('201 with all fields; what a client may not say is not believed', async () => {
+  test('201 with all fields; fields that a client must not set are ignored', async () => {
     const { asAda, ada, bob, mine, document, say } = await withDocuments()
     const first = await asAda.call<Comment>('POST', mine, {
       content: ' <b>öäü</b>\n😀 ',
@@ -72,7 +72,7 @@ describe('writing', () => {
     expect(await say('yes', first.id)).toMatchObject({ parent_id: first.id })
   })
 
-  test('length counts code points: 10,000 emoji are let in, one more is 400 COMMENT_CONTENT_TOO_LONG', async () => {
+  test('length counts code points: 10,000 emoji are accepted, one more is 400 COMMENT_CONTENT_TOO_LONG', async () => {
     const { asAda, mine } = await withDocuments()
     const longest = '😀'.repeat(10_000)
     const { id, content } = await asAda.call<Comment>('POST', mine, { content: longest })
@@ -85,7 +85,7 @@ describe('writing', () => {
         await expect(asAda.call(method, path, { content })).rejects.toMatchObject({ status: 400, code: 'COMMENT_CONTENT_TOO_LONG' })
   })
 
-  test('400 COMMENT_CONTENT_EMPTY for nothing but spaces, VALIDATION_ERROR for what is no text', async () => {
+  test('400 COMMENT_CONTENT_EMPTY for white space, VALIDATION_ERROR for anything but text', async () => {
     const { asAda, mine, say } = await withDocuments()
     const { id } = await say('here')
     for (const [method, path] of [
@@ -106,19 +106,19 @@ describe('writing', () => {
     await expect(say('third', reply.id)).rejects.toMatchObject({ status: 400, code: 'COMMENT_NESTING_TOO_DEEP' })
   })
 
-  test('404 COMMENT_NOT_FOUND for a parent that is none, or on another document', async () => {
+  test('404 COMMENT_NOT_FOUND for a parent that does not exist or is on another document', async () => {
     const { asBob, theirs, say } = await withDocuments()
     const other = await asBob.call<Comment>('POST', theirs, { content: 'hers' })
     for (const parent of [unknown, 'nonsense', '', other.id])
       await expect(say('reply', parent)).rejects.toMatchObject({ status: 404, code: 'COMMENT_NOT_FOUND' })
   })
 
-  test('403 FORBIDDEN for the operator at the shell, who is no user', async () => {
+  test('403 FORBIDDEN for the operator, who is no user', async () => {
     const { app, mine } = await withDocuments()
     await expect(localClient(app, operator).call('POST', mine, { content: 'me' })).rejects.toMatchObject({ status: 403, code: 'FORBIDDEN' })
   })
 
-  test('429 COMMENT_RATE_LIMITED after ten a minute, with the seconds to wait; others go on, and so does the author after them', async () => {
+  test('429 COMMENT_RATE_LIMITED after ten a minute, with the seconds to wait; other users are not limited, and the author only until then', async () => {
     const { asAda, asAdmin, mine, later } = await withDocuments({ 'limits.comments_per_minute': 10 })
     await expect(asAda.call('POST', mine, { content: '' })).rejects.toMatchObject({ code: 'COMMENT_CONTENT_EMPTY' })
     for (let number = 1; number <= 10; number++) expect((await asAda.send('POST', mine, { content: `${number}` })).status).toBe(201)
@@ -132,7 +132,7 @@ describe('writing', () => {
     expect((await asAda.send('POST', mine, { content: 'again' })).status).toBe(201)
   })
 
-  test('of 12 at once on two server processes exactly 10 pass', async () => {
+  test('of 12 at once on two servers exactly 10 are accepted', async () => {
     const { app, ada, asAda, mine, dataDir, databaseUrl } = await withDocuments()
     const servers = await Promise.all([1, 2].map(() => startKillable(dataDir, { DATABASE_URL: databaseUrl })))
     onTestFinished(async () => void (await Promise.all(servers.map((server) => server.stop()))))
@@ -148,7 +148,7 @@ describe('writing', () => {
 })
 
 describe('reading', () => {
-  test('200: newest first, each with its count of replies and the first three, oldest first; replies are no comments of their own', async () => {
+  test('200: newest first, each with its number of replies and the first three, oldest first; replies are listed with their parent only', async () => {
     const { asAda, mine, say } = await withDocuments()
     const first = await say('first')
     const second = await say('second')
@@ -172,7 +172,7 @@ describe('reading', () => {
     expect(await asAda.call('GET', `${mine}/count`)).toEqual({ count: 6 })
   })
 
-  test('limit and offset choose the part; past the end is empty with the true total', async () => {
+  test('limit and offset select the page; past the end it is empty with the real total', async () => {
     const { asAda, mine, say } = await withDocuments()
     for (const content of ['a', 'b', 'c']) await say(content)
     const part = (query: string) => asAda.call<Page>('GET', `${mine}?${query}`)
@@ -191,7 +191,7 @@ describe('reading', () => {
 })
 
 describe('changing and deleting', () => {
-  test('PUT: 200, edited from then on', async () => {
+  test('PUT: 200, and edited is true from then on', async () => {
     const { asAda, mine, say, later } = await withDocuments()
     const comment = await say('befor')
     await later(1000)
@@ -200,7 +200,7 @@ describe('changing and deleting', () => {
     expect(new Date(changed.updated_at).getTime()).toBeGreaterThan(new Date(comment.updated_at).getTime())
   })
 
-  test('403 COMMENT_PERMISSION_DENIED: an admin may delete what others wrote, but not change it; the owner of the document may neither', async () => {
+  test('403 COMMENT_PERMISSION_DENIED: an admin may delete comments of others, but not change them; the owner of the document may do neither', async () => {
     const { asAda, asAdmin, mine, say } = await withDocuments()
     const [own, theirs] = [await say('mine'), await asAdmin.call<Comment>('POST', mine, { content: 'of the admin' })]
     for (const [client, method, id] of [
@@ -219,7 +219,7 @@ describe('changing and deleting', () => {
     expect((await asAdmin.send('DELETE', `${mine}/${own.id}`)).status).toBe(204)
   })
 
-  test('DELETE takes the replies along; of ten at once one is 204, the others 404', async () => {
+  test('DELETE removes the replies too; of ten at once one is 204, the others 404', async () => {
     const { asAda, mine, say } = await withDocuments()
     const comment = await say('first')
     const reply = await say('reply', comment.id)
@@ -232,7 +232,7 @@ describe('changing and deleting', () => {
     })
   })
 
-  test('comments go with their document', async () => {
+  test('comments are deleted with their document', async () => {
     const { app, asAda, document, say } = await withDocuments()
     await say('reply', (await say('first')).id)
     await asAda.documents.delete(document.id, { permanent: true })
@@ -240,7 +240,7 @@ describe('changing and deleting', () => {
   })
 })
 
-describe('whose they are', () => {
+describe('access', () => {
   const routes = [
     ['GET', ''],
     ['POST', ''],
@@ -250,7 +250,7 @@ describe('whose they are', () => {
     ['DELETE', '/COMMENT'],
   ] as const
 
-  test('404 COMMENT_DOCUMENT_NOT_FOUND on every route for a document of somebody else, as for one that is none', async () => {
+  test('404 COMMENT_DOCUMENT_NOT_FOUND on every route for a document of another user, as for an unknown one', async () => {
     const { asBob, of, document, mine, say } = await withDocuments()
     const { id } = await say('private')
     for (const [method, more] of routes)
@@ -262,7 +262,7 @@ describe('whose they are', () => {
     expect(document.id).toBeDefined()
   })
 
-  test('404 COMMENT_NOT_FOUND for a comment that is none, no id, or on another document', async () => {
+  test('404 COMMENT_NOT_FOUND for an unknown id, a malformed id, and a comment of another document', async () => {
     const { asBob, theirs, say } = await withDocuments()
     const { id } = await say('private')
     for (const [method, more] of routes.slice(3))
@@ -273,8 +273,8 @@ describe('whose they are', () => {
   })
 })
 
-describe('telling the owner', () => {
-  test('comment_added goes to the owner of the document, with the row and as an event, but not for own comments', async () => {
+describe('notifications', () => {
+  test('comment_added is stored and sent as an event to the owner of the document, except for own comments', async () => {
     const { app, asAda, asAdmin, ada, mine, document, say } = await withDocuments()
     await say('my own')
     expect(await asAda.call('GET', '/api/notifications')).toMatchObject({ notifications: [] })

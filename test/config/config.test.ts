@@ -15,7 +15,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
 const secret = 'kG3vJ0sTq9Zc7Lx2Wm5Yb8Nf1Rd4Hp6A'
 
-/** Loads with nothing of this machine showing through. */
+/** Loads the configuration independent of this machine. */
 const load = (sources: ConfigSources = {}) =>
   loadConfig({ home: folder, etc: join(folder, 'etc'), uid: 1000, machineData: join(folder, 'none'), env: {}, ...sources })
 
@@ -38,7 +38,7 @@ function problemsOf(sources: ConfigSources): readonly string[] {
 
 const example = readFileSync(new URL('../../config.example.toml', import.meta.url), 'utf8')
 
-test('config.example.toml holds every setting with its default, and nothing else', () => {
+test('config.example.toml has every setting with its default, and no other', () => {
   const file = write('config.toml', example.replace(/^# (?=[a-z0-9_]+ = )/gm, ''))
   const { config, origins, warnings } = load({ file })
   expect(warnings).toEqual([])
@@ -62,7 +62,7 @@ test('no two settings share a variable', () => {
   expect(new Set(names).size).toBe(names.length)
 })
 
-test('the defaults alone are a configuration that runs', () => {
+test('the defaults are a valid configuration', () => {
   const { config, origins, warnings, file } = load()
   expect(config.server).toMatchObject({ host: '127.0.0.1', port: 8080, request_timeout: 60_000 })
   expect(config.limits.max_upload_size).toBe(500_000_000)
@@ -82,7 +82,7 @@ test('data_dir is /var/lib/dms for root and for its owner, and under XDG_DATA_HO
   expect(load({ env: { XDG_DATA_HOME: '/srv/share' } }).config.data_dir).toBe('/srv/share/dms')
 })
 
-test('backup.path is below the data folder; for the one of the machine a folder of its own, if both have the same owner', () => {
+test('backup.path is in the data folder; for the data folder of the system it is a separate folder, if both have one owner', () => {
   const [machineData, machineBackups] = [join(folder, 'machine-data'), join(folder, 'machine-backups')]
   const pathFor = (data_dir: string) => load({ machineData, machineBackups, flags: { data_dir } }).config.backup.path
   mkdirSync(machineData)
@@ -92,7 +92,7 @@ test('backup.path is below the data folder; for the one of the machine a folder 
   expect(pathFor('/srv/dms')).toBe('/srv/dms/backups')
 })
 
-test('flag before variable before file before default', () => {
+test('precedence: flag, variable, file, default', () => {
   const file = write('config.toml', '[server]\nport = 1\nhost = "file"\npublic_url = "http://file"\n')
   const env = { DMS_SERVER_PORT: '2', DMS_SERVER_HOST: 'env' }
   const { config, origins } = load({ file, env, flags: { 'server.port': 3 } })
@@ -105,7 +105,7 @@ test('flag before variable before file before default', () => {
   ])
 })
 
-test('NAME_FILE before the file, without its last line break', () => {
+test('NAME_FILE has precedence over the file, and its last line break is removed', () => {
   const file = write('config.toml', `[auth]\njwt_secret = "${'x1'.repeat(5)}${secret}"\n`)
   const path = write('jwt', `${secret}\n`)
   const { config, origins } = load({ file, env: { JWT_SECRET_FILE: path } })
@@ -113,14 +113,14 @@ test('NAME_FILE before the file, without its last line break', () => {
   expect(origins.get('auth.jwt_secret')).toEqual({ origin: 'env_file', source: `JWT_SECRET_FILE=${path}` })
 })
 
-test('an empty variable counts as not set', () => {
+test('an empty variable counts as unset', () => {
   expect(load({ env: { DMS_SERVER_PORT: '', JWT_SECRET: '', JWT_SECRET_FILE: write('jwt', secret) } }).config).toMatchObject({
     server: { port: 8080 },
     auth: { jwt_secret: secret },
   })
 })
 
-test('the file is the one named, else $DMS_CONFIG, else the user’s, else the system’s', () => {
+test('the file is the given one, else $DMS_CONFIG, else that of the user, else that of the system', () => {
   const [flag, env] = [write('flag.toml', 'data_dir = "/flag"'), write('env.toml', 'data_dir = "/env"')]
   mkdirSync(join(folder, 'xdg/dms'), { recursive: true })
   mkdirSync(join(folder, '.config/dms'), { recursive: true })
@@ -136,13 +136,13 @@ test('the file is the one named, else $DMS_CONFIG, else the user’s, else the s
   expect(load({ env: { XDG_CONFIG_HOME, DMS_CONFIG: env }, file: flag })).toMatchObject({ config: { data_dir: '/flag' }, file: flag })
 })
 
-test('a file that was named must exist', () => {
+test('a given file must exist', () => {
   const missing = join(folder, 'missing.toml')
   expect(problemsOf({ file: missing })).toEqual([expect.stringContaining(`${missing}: ENOENT`)])
   expect(problemsOf({ env: { DMS_CONFIG: missing } })).toEqual([expect.stringContaining(`${missing}: ENOENT`)])
 })
 
-test('relative paths start at the file they are written in', () => {
+test('relative paths are relative to the file that has them', () => {
   const file = write('config.toml', 'data_dir = "data"\n[server]\ntls_cert = "tls/cert.pem"\ntls_key = "/etc/key.pem"\n')
   expect(load({ file }).config).toMatchObject({
     data_dir: join(folder, 'data'),
@@ -150,7 +150,7 @@ test('relative paths start at the file they are written in', () => {
   })
 })
 
-test('variables and flags are read by type', () => {
+test('variables and flags are parsed by type', () => {
   const env = {
     DMS_STORAGE_FSYNC: 'Off',
     DMS_OCR_ENABLED: '0',
@@ -235,11 +235,11 @@ test.each([
   [{ JWT_SECRET: secret, JWT_SECRET_FILE: '/dev/null' }, 'JWT_SECRET and JWT_SECRET_FILE are both set; use one of them'],
 ])('%j is refused', (env, problem) => expect(problemsOf({ env })).toEqual([problem]))
 
-test('a secret that is wrong is not repeated', () => {
+test('an invalid secret is not printed', () => {
   expect(problemsOf({ env: { DATABASE_URL: 'mysql://dms:hunter2@db/dms' } })).toEqual(['DATABASE_URL: the value is not a postgres:// URL'])
 })
 
-test('what is wrong in the file has file, line and column', () => {
+test('errors in the file have file, line and column', () => {
   const file = write('config.toml', '# mine\ndata_dri = "/d"\n\n[server]\nport = "8080"\n  prot = 80\n[serach]\nengine = "postgres"\n')
   expect(problemsOf({ file })).toEqual([
     `${file}:2:1  unknown key data_dri — did you mean data_dir?`,
@@ -249,12 +249,12 @@ test('what is wrong in the file has file, line and column', () => {
   ])
 })
 
-test('a file that is not TOML says where', () => {
+test('a file that is not TOML: the error has the position', () => {
   const file = write('config.toml', '[server]\nport = \n')
   expect(problemsOf({ file })).toEqual([expect.stringMatching(/config\.toml:2:\d+ {2}\w.*$/)])
 })
 
-test('every problem is listed, not only the first', () => {
+test('every error is listed, not only the first', () => {
   const file = write('config.toml', 'nonsense = 1\n')
   expect(problemsOf({ file, env: { DMS_SERVER_PORT: 'x', JWT_SECRET: 'short', AUTH_METHOD: 'oidc' } })).toHaveLength(4)
 })

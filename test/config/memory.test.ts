@@ -1,4 +1,4 @@
-/** What the settings take of the memory. */
+/** Returns the memory that the settings use. */
 import { expect, test } from 'vitest'
 import { inspectConfig } from '../../src/config/load.ts'
 import { findMemoryShortage, maxSharedBuffers } from '../../src/config/memory.ts'

@@ -1,4 +1,4 @@
-/** Whether documents are found by the words that are in them. */
+/** Checks whether documents are found by their words. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, encode } from '../../src/client/client.ts'
 import { inParallel } from './read-folder.ts'
@@ -14,12 +14,12 @@ export interface Missed {
   readonly word: string
 }
 
-/** the index follows its documents: two seconds on an idle machine */
+/** time until the index is up to date: two seconds on an idle machine */
 const indexTimeout = 10_000
 const searchesAtOnce = 4
 const wordsOfSample = 12
 
-/** What must be found of a document: all words of its truth that were read, or where there is no truth a sample of what was read. */
+/** Returns the words that must find a document: all words of its truth that were read, or a sample of its text without a truth. */
 export function expectedWords(content: string, truth: string | null): string[] {
   const read = searchable(content)
   if (truth !== null) return [...searchable(truth)].filter((word) => read.has(word))
@@ -28,7 +28,7 @@ export function expectedWords(content: string, truth: string | null): string[] {
   return all.filter((_, index) => index % step === 0).slice(-wordsOfSample)
 }
 
-/** Searches every word once; the pairs of word and document that were not found. */
+/** Searches for each word once. Returns the pairs of word and document that were not found. */
 export async function missedWords(client: Client, expected: readonly Expected[]): Promise<Missed[]> {
   const documents = new Map<string, Set<string>>()
   for (const { documentId, words } of expected)
@@ -69,7 +69,10 @@ const firstResults = 3
 /** shorter words are articles and the like in some language */
 const leastLetters = 4
 
-/** The words of a page that the fewest pages of all have, the longest first among equals. Words that a hyphen divides at the end of a line are whole. */
+/**
+ * Returns the words of a page that the fewest other pages have, the longest first among equals. Words that a hyphen divides at a line end are
+ * joined.
+ */
 export function rareWords(truth: string, truths: readonly string[]): string[] {
   const sets = truths.map(wholeWords)
   const frequency = (word: string) => sets.filter((set) => set.has(word)).length
@@ -82,11 +85,11 @@ const wholeWords = (text: string): Set<string> =>
   new Set([...searchable(text.replace(/(\p{L})[-\u00ad\u00ac]\s*\n\s*(?=\p{Ll})/gu, '$1'))].filter((word) => word.length >= leastLetters))
 
 export interface ExpectedFirst extends Expected {
-  /** ids of the documents with the same text */
+  /** ids of the documents with an equal text */
   readonly sameText: ReadonlySet<string>
 }
 
-/** The documents that are not among the first results for their words, nor one with the same text. */
+/** Returns the documents that are not among the first results for their words, nor a document with an equal text. */
 export async function notFoundFirst(client: Client, expected: readonly ExpectedFirst[]): Promise<Missed[]> {
   const missed: Missed[] = []
   await inParallel(searchesAtOnce, expected, async ({ documentId, words, sameText }) => {

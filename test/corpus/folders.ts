@@ -1,4 +1,4 @@
-/** The collections: which files of theirs are documents, in which language, and how much of them must be read. */
+/** The collections: which of their files are documents, their languages, and how much of them must be read. */
 import { readdir } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
 import { makeLanguages, withoutModel } from './made-languages.ts'
@@ -7,19 +7,19 @@ import { makePages } from './made-pages.ts'
 export interface Folder {
   readonly name: string
   readonly language: string
-  /** files in other languages, by name */
+  /** languages of single files by name */
   readonly languages?: Readonly<Record<string, string>>
-  /** files that are about the documents and no documents themselves, besides licences and the like */
+  /** files besides licences that describe the documents and are none themselves */
   readonly notDocuments?: RegExp
-  /** what share of the words of all pages with a truth must be read, and of each page; none: there are no truths */
+  /** minimum share of the words of all pages with a truth, and of each page; undefined without truths */
   readonly recall?: { readonly all: number; readonly each: number }
-  /** makes the collection in an empty folder, where it is none of others */
+  /** creates the collection in an empty folder, if it is made here */
   readonly make?: (folder: string) => Promise<void>
-  /** files that may end with the warning `language_missing`, and then need not be read */
+  /** files that may end with the warning `language_missing` and need not be read then */
   readonly withoutModel?: readonly string[]
-  /** share of the files with a truth that three rare words of it find among the first three results */
+  /** minimum share of files with a truth that three rare words find among the first three results */
   readonly rareWords?: number
-  /** pages that may stay below, each with the reason */
+  /** pages that may stay below the minimum, with the reason */
   readonly hard?: Readonly<Record<string, string>>
 }
 
@@ -59,7 +59,7 @@ export const folders: readonly Folder[] = [
 
 const aboutFolders = /(^|\/)(LICENSES?|README|REUSE)([./]|$)/i
 
-/** The documents of a folder, as sorted paths relative to it. */
+/** Returns the documents of a folder, as sorted relative paths. */
 export async function documentsOf(root: string, { name, notDocuments }: Folder): Promise<string[]> {
   const folder = join(root, name)
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
@@ -70,7 +70,7 @@ export async function documentsOf(root: string, { name, notDocuments }: Folder):
     .sort()
 }
 
-/** `count` of the paths: some with a truth where there are any, and of every kind as many, spread evenly. */
+/** Chooses `count` of the paths: some with a truth if there are any, and evenly from each kind. */
 export function sampleOf(paths: readonly string[], count: number, hasTruth: (path: string) => boolean): string[] {
   const groups = [...Map.groupBy(paths, (path) => `${hasTruth(path)} ${extname(path).toLowerCase()}`).values()]
   const rounds = Math.ceil(count / groups.length)

@@ -22,7 +22,7 @@ const each = (page: Gray, change: (value: number, x: number, y: number) => numbe
   ),
 })
 
-/** A hash in place of chance, so that the pages are always the same. */
+/** A hash instead of random numbers, so that the pages are equal in each run. */
 const grain = (x: number, y: number): number => ((Math.imul(x * 7919 + y * 104729 + 12345, 2654435761) >>> 16) & 255) / 255 - 0.5
 
 const toSharp = ({ gray, width, height }: Gray) => sharp(gray, { raw: { width, height, channels: 1 } })
@@ -37,7 +37,7 @@ const rotated =
   (page) =>
     toGray(toSharp(page).rotate(degrees, { background: '#f0f0f0' }))
 
-/** On a dark table, seen from the side, in the light of a lamp. */
+/** A photo on a dark table, in perspective and lamp light. */
 const photographed: Damage = (page) => {
   const size = { width: Math.round(page.width * 1.25), height: Math.round(page.height * 1.2) }
   const corners = [
@@ -72,7 +72,7 @@ const partlyInverted: Damage = (page) => {
 /** Faint gray on gray paper, fading towards one side. */
 const thermal: Damage = (page) => each(page, (value, x, y) => 205 - (1 - value / 255) * (75 - (30 * x) / page.width) + grain(x, y) * 14)
 
-/** Dots of a needle printer with gaps between them. */
+/** Dots of a dot matrix printer with gaps between them. */
 const dotted: Damage = async (page) => {
   const dots = each(page, (value, x, y) => (value < 150 && Math.hypot((x % 3) - 1, (y % 3) - 1) < 1.2 ? 40 : 235))
   return toGray(toSharp(dots).blur(0.6))
@@ -95,7 +95,7 @@ const scanned: Readonly<Record<string, Damage>> = {
   coarse,
 }
 
-/** A table of amounts, all cells framed. */
+/** A table of amounts, with lines around all cells. */
 async function ruledTable(rows: number): Promise<{ page: Gray; lines: string[] }> {
   const columns = ['Article', 'Quantity', 'Unit price', 'Discount', 'Amount']
   const articles = ['oak table', 'office chair', 'desk lamp', 'bookcase', 'cupboard', 'carpet']

@@ -11,24 +11,24 @@ export interface Read {
   /** relative to its folder */
   readonly path: string
   readonly document: DocumentView
-  /** seconds from when a worker took it to its end; null where that was never */
+  /** seconds from the claim by a worker to the end; null without one */
   readonly seconds: number | null
 }
 
 export interface FolderRead {
   readonly read: readonly Read[]
-  /** files that the server did not take, with what it said */
+  /** files that the server refused, with its answer */
   readonly refused: ReadonlyMap<string, string>
-  /** files without an end when patience was over */
+  /** files that were not finished in time */
   readonly unfinished: readonly string[]
-  /** from the first byte sent to the last document's end */
+  /** seconds from the first byte sent to the end of the last document */
   readonly seconds: number
 }
 
 const uploadsAtOnce = 4
 const fields = 'id,status,title,filename,content,error,page_count,mime_type,ocr_confidence,warnings,detected_languages'
 
-/** `patience`: milliseconds in which at least one document must come to its end. */
+/** `patience`: milliseconds within which at least one document must finish. */
 export async function readFolder(
   client: Client,
   root: string,
@@ -62,7 +62,7 @@ export async function readFolder(
   return { read, refused, unfinished: [...ids].filter(([, id]) => waiting.has(id)).map(([path]) => path), seconds }
 }
 
-/** Those that did not come to an end. */
+/** Returns the documents that did not finish. */
 async function waitForEnds(client: Client, waiting: Set<string>, patience: number): Promise<ReadonlySet<string>> {
   let lastEnd = performance.now()
   while (waiting.size > 0 && performance.now() - lastEnd < patience) {
@@ -86,7 +86,7 @@ async function processingTimes(client: Client): Promise<Map<string, number>> {
   return times
 }
 
-/** Does `work` for every item, `lanes` at a time. */
+/** Runs `work` for every item, `lanes` at a time. */
 export async function inParallel<T>(lanes: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const left = items.values()
   const lane = async () => {

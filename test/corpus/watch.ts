@@ -1,4 +1,4 @@
-/** Watches what a server has: its processes, their memory, and what they leave in folders. */
+/** Watches the processes of a server, their memory, and the files that they leave. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isStillThere, peakMemory, processTree, type TreeProcess } from '../support/processes/process-tree.ts'
@@ -7,11 +7,11 @@ import type { Served } from '../support/servers/served.ts'
 const interval = 200
 
 export interface Watch {
-  /** processes that read files, now */
+  /** current number of reader processes */
   readers(): number
-  /** the most bytes so far: of the server itself, and of one reading process */
+  /** maximum memory in bytes so far: of the server process, and of one reader process */
   peaks(): { server: number; reader: number }
-  /** Call after the server's stop: every process and file of its that is still there. */
+  /** Returns the processes and files of the server that are left after its stop. */
   leftovers(): Promise<string[]>
 }
 

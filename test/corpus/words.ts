@@ -1,15 +1,15 @@
-/** Words as people count them: for comparing what was read with what is written, without the tokenizer under test. */
+/** Counts words independent of the tokenizer under test. */
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
 
-/** Letters and digits in a row, small. */
+/** Returns sequences of letters and digits in lower case. */
 export const wordsOf = (text: string): string[] =>
   text
     .normalize('NFC')
     .toLowerCase()
     .match(/[\p{L}\p{N}][\p{L}\p{N}\p{M}]*/gu) ?? []
 
-/** The distinct words that somebody may search for: letters only, three or more of them. */
+/** Returns the distinct words that users may search for: three or more letters. */
 export const searchable = (text: string): Set<string> => new Set(wordsOf(text).filter((word) => /^[\p{L}\p{M}]{3,40}$/u.test(word)))
 
 export interface Recall {
@@ -17,7 +17,7 @@ export interface Recall {
   readonly written: number
 }
 
-/** How many of the words that are written were read, each as often as it is written. */
+/** Returns how many of the expected words were read, each at most as often as it occurs. */
 export function recall(written: string, read: string): Recall {
   const left = new Map<string, number>()
   for (const word of wordsOf(read)) left.set(word, (left.get(word) ?? 0) + 1)
@@ -32,7 +32,7 @@ export function recall(written: string, read: string): Recall {
   return { found, written: all.length }
 }
 
-/** What is written in a scan, from the file that its collection has beside it; null where there is none. */
+/** Returns the truth of a scan from the file beside it; null without one. */
 export async function truthOf(path: string): Promise<string | null> {
   const stem = basename(path, extname(path))
   // One text was scanned several times, upright and turned.
@@ -45,7 +45,7 @@ export async function truthOf(path: string): Promise<string | null> {
   return xml === null ? null : textOfLayout(xml)
 }
 
-/** The lines of an ALTO file (attributes) or a PAGE file (elements). */
+/** Returns the lines of an ALTO file (attributes) or a PAGE file (elements). */
 function textOfLayout(xml: string): string {
   const lines = [...xml.matchAll(/<String\b[^>]*\bCONTENT="([^"]*)"|<Unicode>([^<]*)<\/Unicode>/g)]
   return lines.map(([, alto, page]) => unescaped(alto ?? page ?? '')).join('\n')

@@ -1,4 +1,4 @@
-/** The programs of the embedded PostgreSQL run from the package; the data folder holds a copy only where their account cannot reach it. */
+/** The programs of the embedded PostgreSQL run from the package; the data folder has a copy only if their account cannot reach it. */
 import { execFileSync } from 'node:child_process'
 import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,7 +11,7 @@ const isRoot = process.getuid?.() === 0
 const top = mkdtempSync(join(tmpdir(), 'dms-binaries-'))
 let unlinked: PostgresPackage
 
-/** Copies the package as npm leaves it without install scripts: without links. */
+/** Copies the package as npm installs it without install scripts: without links. */
 beforeAll(async () => {
   chmodSync(top, 0o711)
   const installed = await loadPackage()

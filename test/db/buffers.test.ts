@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'dms-buffers-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const mostMegabytes = maxSharedBuffers(loadMemorySize()) / (1 << 20)
 
-test('an empty cluster gets at most 1 GiB; a large one twice its size, within the limit of the memory', async () => {
+test('an empty cluster gets at most 1 GiB of shared_buffers; a large one twice its size, within the memory limit', async () => {
   const initial = await sizeSharedBuffers(folder)
   expect(initial).toBeGreaterThanOrEqual(32)
   expect(initial).toBeLessThanOrEqual(Math.min(1024, mostMegabytes))

@@ -1,4 +1,4 @@
-/** Limits and expiries when the clock of a server process, or that of the database, is set. */
+/** Limits and expiries when the clock of a server process or of the database is set. */
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -15,7 +15,7 @@ import { openBrowser, startProvider } from '../support/servers/oidc.ts'
 const day = 86_400_000
 const password = 'correct horse battery'
 
-/** A user with a password who signs in by HTTP. */
+/** Creates a user with a password, who signs in by HTTP. */
 async function start(settings: Parameters<typeof startApp>[0] = {}) {
   const dms = await startApp(settings)
   const password_hash = await dms.app.passwords.hash(password)
@@ -27,7 +27,7 @@ async function start(settings: Parameters<typeof startApp>[0] = {}) {
   return { ...dms, login, get, session }
 }
 
-test.each([-2 * day, 2 * day])('429 for failed sign-ins lasts as long as before when the process clock is set by %i ms', async (step) => {
+test.each([-2 * day, 2 * day])('429 for failed sign-ins lasts the same time when the process clock is set by %i ms', async (step) => {
   const { login, setProcessClock, later } = await start()
   for (let guess = 0; guess < 10; guess++) await login('wrong')
   setProcessClock(step)
@@ -38,7 +38,7 @@ test.each([-2 * day, 2 * day])('429 for failed sign-ins lasts as long as before 
   expect((await login()).status).toBe(200)
 })
 
-test('200 at once when the database clock is set back: failed sign-ins that now lie in the future count no more', async () => {
+test('200 at once when the database clock is set back: failed sign-ins in the future no longer count', async () => {
   const { login, setDatabaseClock } = await start()
   for (let guess = 0; guess < 10; guess++) await login('wrong')
   expect((await login()).status).toBe(429)
@@ -46,7 +46,7 @@ test('200 at once when the database clock is set back: failed sign-ins that now 
   expect((await login()).status).toBe(200)
 })
 
-test.each([-2 * day, 2 * day])('429 for calls lasts at most a minute when the process clock is set by %i ms', async (step) => {
+test.each([-2 * day, 2 * day])('429 for requests lasts at most a minute when the process clock is set by %i ms', async (step) => {
   const { app, setProcessClock, later } = await start({ 'limits.api_calls_per_minute': 20 })
   const server = buildServer(app)
   const call = async () => (await server.request('/api/health')).status
@@ -57,7 +57,7 @@ test.each([-2 * day, 2 * day])('429 for calls lasts at most a minute when the pr
   expect(await call()).toBe(200)
 })
 
-test('200 for calls at once when the database clock is set back, in a server process that has not counted them', async () => {
+test('200 for requests at once when the database clock is set back, on a server that has not counted them', async () => {
   const { app, setDatabaseClock } = await start({ 'limits.api_calls_per_minute': 20 })
   const call = async (server: ReturnType<typeof buildServer>) => (await server.request('/api/health')).status
   const first = buildServer(app)
@@ -67,7 +67,7 @@ test('200 for calls at once when the database clock is set back, in a server pro
   expect(await call(buildServer(app))).toBe(200)
 })
 
-test.each([-3650 * day, 3650 * day])('sessions and API tokens expire when they should, the process clock set by %i ms', async (step) => {
+test.each([-3650 * day, 3650 * day])('sessions and API tokens expire on time with the process clock set by %i ms', async (step) => {
   const { session, get, asAda, app, ada, later, setProcessClock, login } = await start()
   const token = await session()
   const { token: apiToken } = await asAda.tokens.create({
@@ -92,7 +92,7 @@ test('401 for a session from the future, after the database clock was set back',
   expect(await get(token)).toBe(401)
 })
 
-test.each([-2 * day, 2 * day])('410 SHARED_LINK_EXPIRED when it should, the process clock set by %i ms', async (step) => {
+test.each([-2 * day, 2 * day])('410 SHARED_LINK_EXPIRED on time with the process clock set by %i ms', async (step) => {
   const { asAda, asStranger, setProcessClock, later } = await start()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const link = await asAda.sharedLinks.create({ document_id: id, expires_at: new Date(Date.now() + 3_600_000).toISOString() })
@@ -103,7 +103,7 @@ test.each([-2 * day, 2 * day])('410 SHARED_LINK_EXPIRED when it should, the proc
   expect(await look()).toBe(410)
 })
 
-test.each([-2 * day, 2 * day])('an e-mail confirmation works for a day, the process clock set by %i ms', async (step) => {
+test.each([-2 * day, 2 * day])('an e-mail confirmation is valid for a day with the process clock set by %i ms', async (step) => {
   const { app, ada, asStranger, setProcessClock, later } = await start()
   const confirm = async (token: string) => (await asStranger.send('GET', `/api/auth/verify-email?token=${token}`)).status
   const [first, second] = [await createToken(app, ada.id), await createToken(app, ada.id)]
@@ -114,7 +114,7 @@ test.each([-2 * day, 2 * day])('an e-mail confirmation works for a day, the proc
   expect([await confirm(second), await confirm(third)]).toEqual([400, 400])
 })
 
-test.each([-2 * day, 2 * day])('an OIDC sign-in that began before the process clock was set by %i ms ends well', async (step) => {
+test.each([-2 * day, 2 * day])('an OIDC sign-in that began before the process clock was set by %i ms succeeds', async (step) => {
   const provider = await startProvider([{ sub: 'zoe', preferred_username: 'zoe', email: 'zoe@example.com', email_verified: true }])
   const { app, asStranger, setProcessClock } = await startApp(provider.settings)
   const server = buildServer(app)
@@ -130,7 +130,7 @@ test.each([-2 * day, 2 * day])('an OIDC sign-in that began before the process cl
   expect((await asStranger.send('POST', '/api/auth/oidc/exchange', { code, verifier })).status).toBe(200)
 })
 
-test('a worker with a clock two hours ahead runs a sync of each hour once, and its jobs wait as long as those of others', async () => {
+test('a worker with a clock two hours ahead runs an hourly sync once per hour; its jobs wait as long as those of other workers', async () => {
   const { app, asAdmin, setProcessClock, runJobs, later } = await startApp({ 'sources.local_roots': '/' })
   const folder = await mkdtemp(join(tmpdir(), 'dms-clock-'))
   onTestFinished(() => rm(folder, { recursive: true }))

@@ -8,7 +8,7 @@ import { openDatabase } from '../../src/db/pool.ts'
 import { openLog } from '../../src/log/log.ts'
 import { startRelay } from '../support/servers/relay.ts'
 
-test('a connection that the server ends is a warning, but not after close(): the embedded server stops then', async () => {
+test('a connection that the server ends logs a warning, but not after close(), when the embedded server stops', async () => {
   const url = inject('databaseUrl').replace('NAME', 'postgres')
   const folder = await mkdtemp(join(tmpdir(), 'dms-closing-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))

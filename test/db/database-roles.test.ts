@@ -1,4 +1,4 @@
-/** What the application's connection may do: its own role is no superuser, and migrations run as the owner of the tables. */
+/** Rights of the connection of the application: its role is no superuser, and migrations run as the owner of the tables. */
 import { randomUUID } from 'node:crypto'
 import { chmod, readFile } from 'node:fs/promises'
 import { sql } from 'kysely'
@@ -44,7 +44,7 @@ async function open(flags: Record<string, string | boolean>) {
 
 type App = Awaited<ReturnType<typeof open>>['app']
 
-/** Uploads, reads, finds, rebuilds the index and finds again: the application makes and drops tables of the index. */
+/** Uploads, reads, searches, rebuilds the index and searches again: the application creates and drops tables of the index. */
 async function works(app: App, word: string): Promise<void> {
   const user = { username: 'ada', username_key: 'ada', email: 'ada@example.org', email_key: 'ada@example.org', role: 'user' } as const
   const { id } = await app.db.insertInto('users').values(user).returning('id').executeTakeFirstOrThrow()
@@ -79,7 +79,7 @@ const forbidden = [
 ] as const
 
 describe('the embedded database', () => {
-  test('the application reads and writes rows, and nothing else', async () => {
+  test('the application reads and writes rows, and has no other rights', async () => {
     const { app } = await open({ data_dir: await dataFolder() })
     await works(app, 'harbour')
     // Partitions are the owner's.
@@ -106,7 +106,7 @@ describe('the embedded database', () => {
     expect(rows).toEqual([{ rolsuper: false, rolcreatedb: false, rolcreaterole: false, rolbypassrls: false, rolreplication: false }])
   })
 
-  test('the owner makes databases, and is no superuser either', async () => {
+  test('the owner creates databases and is no superuser', async () => {
     const { app } = await open({ data_dir: await dataFolder() })
     const database = app.database as OwnedDatabase
     await database.asOwner(async ({ connect }) => {
@@ -118,7 +118,7 @@ describe('the embedded database', () => {
     })
   })
 
-  test('a folder whose tables belong to the superuser is handed over at the next start', async () => {
+  test('tables of the superuser get the new owner with the next start', async () => {
     const data_dir = await dataFolder()
     const before = await joinEmbedded({ dataDir: data_dir, log })
     const asSuperuser = openDatabase({
@@ -174,7 +174,7 @@ describe('an external database with database.migration_url', () => {
     await expect(sql`drop table users`.execute(app.db)).rejects.toMatchObject({ code: '42501' })
   })
 
-  test('78 where the two name different databases', async () => {
+  test('78 if the two URLs name different databases', async () => {
     const { urlOf, data_dir } = await place()
     const other = inject('databaseUrl').replace('NAME', 'postgres')
     const { close } = await open({ data_dir, 'database.url': urlOf('app'), 'database.migration_url': urlOf('owner') })

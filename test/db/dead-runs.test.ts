@@ -7,7 +7,7 @@ import { expect, inject, onTestFinished, test } from 'vitest'
 import { createRunFolder, removeDeadRuns } from '../support/dead-runs.ts'
 import { bareEnvironment } from '../support/processes/run.ts'
 
-test('a run removes what killed runs left, with their databases, and nothing of runs that live', async () => {
+test('a test run removes folders and databases of killed runs, and none of running ones', async () => {
   const parent = await mkdtemp(join(tmpdir(), 'dms-runs-'))
   onTestFinished(() => rm(parent, { recursive: true, force: true }))
   const alive = await createRunFolder(parent)
@@ -23,7 +23,7 @@ test('a run removes what killed runs left, with their databases, and nothing of 
   expect((await readdir(parent)).sort()).toEqual([basename(alive), 'dms-test-of-somebody'].sort())
 })
 
-test('commands of tests have their home in the folder of the run', () => {
+test('commands in tests have their home in the folder of the run', () => {
   const socket = decodeURIComponent(/host=([^&]*)/.exec(inject('databaseUrl'))?.[1] ?? '')
   expect(bareEnvironment().HOME).toBe(join(dirname(socket), 'home'))
 })

@@ -27,7 +27,7 @@ const log = openLog({ level: 'silent', format: 'json' })
 const isRoot = process.getuid?.() === 0
 const nobody = isRoot ? Number(execFileSync('id', ['-u', 'nobody'])) : undefined
 const script = fileURLToPath(new URL('../support/servers/own-embedded.ts', import.meta.url))
-/** whether that account can run what is in this checkout, which may be below /root */
+/** whether that account can run this checkout, which may be below /root */
 const canRun = (uid: number | undefined): boolean => {
   try {
     execFileSync(process.execPath, ['--check', script], { uid, cwd: '/', stdio: 'ignore' })
@@ -51,7 +51,7 @@ afterEach(async () => {
 })
 afterAll(() => rmSync(top, { recursive: true, force: true }))
 
-/** The processes of PostgreSQL on any folder of this test. */
+/** Returns the PostgreSQL processes with a data folder of this test. */
 function servers(): number[] {
   const lines = execFileSync('ps', ['-ww', '-eo', 'pid=,args=']).toString().split('\n')
   return lines
@@ -69,7 +69,7 @@ async function joinAt(dataDir: string): Promise<EmbeddedPostgres> {
   return postgres
 }
 
-/** Another process that joins; resolves when it is in. */
+/** Starts another process that joins; resolves when it has joined. */
 async function owner(dataDir: string, { uid, shell }: { uid?: number; shell?: string } = {}) {
   const command = [process.execPath, script, dataDir]
   const [program, ...args] = shell ? ['sh', '-c', `${shell}; exec "$@"`, 'sh', ...command] : command
@@ -106,7 +106,7 @@ async function query({ superuserConnection: connection }: EmbeddedPostgres, sql:
   }
 }
 
-test('starts on an empty folder, answers, stops when it is released, and keeps what was written', { timeout: 20_000 }, async () => {
+test('starts on an empty folder, answers, stops after release, and keeps what was written', { timeout: 20_000 }, async () => {
   const postgres = await joinAt(used)
   expect(postgres.version).toMatch(/^\d+\.\d+$/)
   await query(postgres, 'create table kept as select 42 as answer')
@@ -120,7 +120,7 @@ test('starts on an empty folder, answers, stops when it is released, and keeps w
   expect(servers()).toEqual([])
 })
 
-test('listens on a private unix socket and on no TCP port, is durable, and depends on no locale of the machine', {
+test('listens on a private Unix socket and on no TCP port, flushes commits, and is independent of the locale of the system', {
   timeout: 10_000,
 }, async () => {
   const postgres = await joinAt(used)
@@ -140,7 +140,7 @@ test('listens on a private unix socket and on no TCP port, is durable, and depen
   await postgres.release()
 })
 
-/** The TCP sockets among the open files of a process. */
+/** Returns the TCP sockets among the open files of a process. */
 function tcpSockets(pid: number): string[] {
   const tables = ['tcp', 'tcp6'].flatMap((name) => readFileSync(`/proc/${pid}/net/${name}`, 'utf8').trim().split('\n').slice(1))
   const sockets = new Set(tables.map((line) => `socket:[${line.trim().split(/\s+/)[9]}]`))
@@ -149,7 +149,7 @@ function tcpSockets(pid: number): string[] {
   return links.filter((link) => sockets.has(link))
 }
 
-test('two processes share one server: the first to leave lets it run, the last one stops it', { timeout: 20_000 }, async () => {
+test('two processes share one server: it goes on after the first release and stops after the last', { timeout: 20_000 }, async () => {
   const other = await owner(used)
   const pid = serverOf(used)
   const postgres = await joinAt(used)
@@ -161,7 +161,9 @@ test('two processes share one server: the first to leave lets it run, the last o
   expect(servers()).toEqual([])
 })
 
-test('three that start at once on an empty folder all get in, and leave nothing half-made', { timeout: 30_000 }, async () => {
+test('three processes that start at once on an empty folder share one server, and leave no unfinished cluster', {
+  timeout: 30_000,
+}, async () => {
   const empty = join(top, 'race')
   const [one, two, three] = await Promise.all([owner(empty), owner(empty), joinAt(empty)])
   expect(servers()).toEqual([serverOf(empty)])
@@ -171,7 +173,7 @@ test('three that start at once on an empty folder all get in, and leave nothing 
   expect(readdirSync(empty).filter((name) => name.endsWith('.tmp'))).toEqual([])
 })
 
-test('one that joins while the last one is leaving gets in', { timeout: 20_000 }, async () => {
+test('a process that opens the folder while the last one releases it gets a server', { timeout: 20_000 }, async () => {
   for (let round = 0; round < 3; round++) {
     const leaving = await joinAt(used)
     const [, postgres] = await Promise.all([leaving.release(), joinAt(used)])
@@ -181,7 +183,7 @@ test('one that joins while the last one is leaving gets in', { timeout: 20_000 }
   expect(servers()).toEqual([])
 })
 
-test('after kill -9 of the only owner the next one joins its server and stops it', { timeout: 20_000 }, async () => {
+test('after kill -9 of the only owner the next process uses its server and stops it', { timeout: 20_000 }, async () => {
   await (await owner(used)).kill()
   const pid = serverOf(used)
   expect(servers()).toEqual([pid])
@@ -191,7 +193,7 @@ test('after kill -9 of the only owner the next one joins its server and stops it
   expect(servers()).toEqual([])
 })
 
-test('after kill -9 of the server its owner brings it back with all that was committed', { timeout: 20_000 }, async () => {
+test('after kill -9 of the server its owner restarts it with everything that was committed', { timeout: 20_000 }, async () => {
   const postgres = await joinAt(used)
   await query(postgres, 'create table survives as select 7 as answer')
   const pid = serverOf(used)
@@ -202,7 +204,7 @@ test('after kill -9 of the server its owner brings it back with all that was com
   expect(servers()).toEqual([])
 })
 
-test('release does not throw when the server has just been killed, and the next one recovers', { timeout: 20_000 }, async () => {
+test('release does not throw after the server was killed, and the next process recovers the data', { timeout: 20_000 }, async () => {
   const postgres = await joinAt(used)
   await query(postgres, 'create table recovered as select 8 as answer')
   process.kill(serverOf(used), 'SIGKILL')
@@ -213,7 +215,7 @@ test('release does not throw when the server has just been killed, and the next 
   expect(servers()).toEqual([])
 })
 
-test('a lock left by a crash whose number is now another program of the same account does not keep it from starting', {
+test('a lock of a crashed process whose pid is reused by another program does not prevent the start', {
   timeout: 20_000,
 }, async () => {
   await (await joinAt(used)).release()
@@ -232,7 +234,7 @@ test('a lock left by a crash whose number is now another program of the same acc
   expect(other.exitCode).toBeNull()
 })
 
-test('a data folder whose path is too long for a socket has its socket in the temporary folder', { timeout: 20_000 }, async () => {
+test('a data folder with too long a path for a socket has its socket in the temporary folder', { timeout: 20_000 }, async () => {
   const long = join(top, 'long'.repeat(30), 'data')
   const postgres = await joinAt(long)
   expect(postgres.connection.host.length).toBeLessThan(90)
@@ -242,7 +244,7 @@ test('a data folder whose path is too long for a socket has its socket in the te
   rmSync(postgres.connection.host, { recursive: true })
 })
 
-test('an initdb that fails says why and leaves nothing', { timeout: 20_000 }, async () => {
+test('a failing initdb reports the reason and leaves no files', { timeout: 20_000 }, async () => {
   await (await joinAt(used)).release()
   const moved = join(top, 'failing')
   mkdirSync(moved)
@@ -257,7 +259,7 @@ test('an initdb that fails says why and leaves nothing', { timeout: 20_000 }, as
   expect(servers()).toEqual([])
 })
 
-test('refuses a database of another major version, and names both', async () => {
+test('refuses a database of another major version, with both versions', async () => {
   const old = join(top, 'old')
   mkdirSync(join(old, 'postgres'), { recursive: true, mode: 0o711 })
   writeFileSync(join(old, 'postgres/PG_VERSION'), '15\n')
@@ -266,7 +268,7 @@ test('refuses a database of another major version, and names both', async () => 
   expect(String(failure)).toMatch(/PostgreSQL 15, .* PostgreSQL 18$/)
 })
 
-test.runIf(isRoot)('as root, refuses a data folder that the account of PostgreSQL cannot reach, and names the folder', async () => {
+test.runIf(isRoot)('as root, refuses a data folder that the PostgreSQL account cannot reach, with the folder', async () => {
   const shut = join(top, 'shut')
   mkdirSync(shut, { mode: 0o700 })
   const failure = await joinAt(join(shut, 'data')).catch((error: unknown) => error)

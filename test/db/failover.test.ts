@@ -12,7 +12,7 @@ import { openPair } from '../support/servers/postgres-pair.ts'
 const uploadCount = 60
 const killAfter = 25
 
-test('a primary killed under uploads, edits and jobs: server and worker go on at the promoted standby, and nothing is lost or doubled', async () => {
+test('a primary killed during uploads, edits and jobs: server and worker continue on the promoted standby, and nothing is lost or doubled', async () => {
   const { primary, standby, url } = await openPair()
   const dataDir = mkdtempSync(join(tmpdir(), 'dms-failover-'))
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }))

@@ -1,4 +1,4 @@
-/** The lane for short reads gives what the pool gives, however many are on their way. */
+/** The pipelined connection returns what the pool returns, with any number of queries at once. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
@@ -11,7 +11,7 @@ const moments = [
   'infinity',
 ]
 
-test('the same values as over the pool, the first time and when the columns are known', async () => {
+test('equal values as over the pool, with the first query and with cached columns', async () => {
   const { app } = await startApp()
   const query = sql`
     select m::timestamptz as moment, 9007199254740991::int8 as large, null::text as nothing, array['a', 'b'] as many, '{"a": [1]}'::jsonb as json, 0.5::real as half, true as yes
@@ -21,7 +21,7 @@ test('the same values as over the pool, the first time and when the columns are 
   for (const time of [1, 2, 3]) expect((await query.execute(app.reads)).rows, `time ${time}`).toEqual(rows)
 })
 
-test('one that fails among many fails alone', async () => {
+test('of many queries one fails alone', async () => {
   const { app } = await startApp()
   const divide = (by: number) => sql<{ result: number }>`select 10 / ${by}::int as result`.execute(app.reads)
   const all = await Promise.allSettled([1, 2, 0, 5, 0, 10].map(divide))
@@ -36,7 +36,7 @@ test('one that fails among many fails alone', async () => {
   expect((await divide(5)).rows).toEqual([{ result: 2 }])
 })
 
-test('statements of searches are prepared, and planned once for any values; one that fails fails alone', async () => {
+test('search statements are prepared and planned once for all values; one fails alone', async () => {
   const { app } = await startApp()
   const db = app.database.prepared
   const plus = async (to: number) => (await sql<{ sum: number }>`select ${to}::int + 1 as sum`.execute(db)).rows[0]?.sum

@@ -4,7 +4,7 @@ import { isUnavailable, openDatabase } from '../../src/db/pool.ts'
 import { openLog } from '../../src/log/log.ts'
 import { startRelay } from '../support/servers/relay.ts'
 
-test('a query is given up, as out of reach, once the database has been silent for longer than a statement may take', async () => {
+test('a query is cancelled as unreachable when the database has been silent for longer than a statement may take', async () => {
   const relay = await startRelay(inject('databaseUrl').replace('NAME', 'postgres'))
   const log = openLog({ level: 'silent', format: 'json' })
   const database = openDatabase({

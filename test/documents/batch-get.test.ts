@@ -11,7 +11,7 @@ async function entriesOf(response: Response): Promise<Record<string, string>> {
   return found
 }
 
-test('batch-get: 200 with the files and texts of own documents; those of others, deleted ones and missing files are left out', async () => {
+test('batch-get: 200 with the files and texts of own documents; omits those of others, deleted ones and missing files', async () => {
   const { app, asAda, asBob, asAdmin, runJobs } = await startApp()
   const one = await upload(asAda, 'one.txt', 'first')
   const long = await upload(asAda, `${'é'.repeat(100)}.txt`, 'second')

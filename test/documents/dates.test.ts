@@ -20,7 +20,7 @@ trailer<</Root 1 0 R/Info 4 0 R>>`
 const mail = (date: string) => `From: a@example.org\nTo: b@example.org\nSubject: Hello\nDate: ${date}\n\nBerlin, den 1. Mai 2020\n`
 const letter = 'Berlin, den 3. März 2024\n\nSehr geehrte Damen und Herren,\n'
 
-test('the date is that of the user, else of the file in its own time zone, else of the text; none in the future', async () => {
+test('the date is that of the user, else of the file in its time zone, else of the text; never in the future', async () => {
   const { asAda, runJobs } = await startApp()
   const options = { ocr_enabled: false }
   const ids = {
@@ -49,7 +49,7 @@ test('the date is that of the user, else of the file in its own time zone, else 
   expect((await asAda.search.query('date:2024')).total).toBe(3)
 })
 
-test('what the user sets stays after another extraction; null is a choice too; 400 VALIDATION_ERROR for no date', async () => {
+test('a date set by the user stays after another extraction, also null; 400 VALIDATION_ERROR for an invalid date', async () => {
   const { asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.txt', letter, { ocr_enabled: false })
   await runJobs()
@@ -102,7 +102,7 @@ test('lists: filter, sort with documents without a date last, facets by year ove
   expect((await asAda.send('GET', '/api/documents?facets=months')).status).toBe(400)
 })
 
-test('documents of earlier versions are dated from their stored metadata and text, once, and are found by it', async () => {
+test('documents of earlier versions get dates from stored metadata and text once, and are found by them', async () => {
   const { app, asAda, runJobs } = await startApp()
   const options = { ocr_enabled: false }
   const text = await upload(asAda, 'a.txt', letter, options)

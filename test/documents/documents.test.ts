@@ -20,7 +20,7 @@ const label = async (app: App, name: string) =>
       .executeTakeFirstOrThrow()
   ).id
 
-test('404 DOCUMENT_NOT_FOUND for documents of others, for none, and for what is no id; 401 UNAUTHORIZED without a token', async () => {
+test('404 DOCUMENT_NOT_FOUND for documents of others, unknown and malformed ids; 401 UNAUTHORIZED without a token', async () => {
   const { asAda, asBob, asStranger } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const ask = (client: Client, id: string) =>
@@ -46,7 +46,7 @@ test('404 DOCUMENT_NOT_FOUND for documents of others, for none, and for what is 
   expect(await asAda.documents.get(id.toUpperCase())).toMatchObject({ id, title: 'a' })
 })
 
-test('a user sees own documents, an admin all, or those of one owner', async () => {
+test('a user sees own documents; an admin sees all, or those of one owner', async () => {
   const { asAda, asBob, asAdmin, bob } = await startApp()
   await upload(asAda, 'of ada', 'a')
   await upload(asBob, 'of bob', 'b')
@@ -116,7 +116,7 @@ test('filters: status, labels (all of them), source, dates (inclusive, a bare da
   expect(await titles(asAda, '?date_from=2026-01-01T00:00:00%2B01:00&date_to=2026-01-01')).toEqual([])
 })
 
-test('fields=… answers only those', async () => {
+test('fields=… returns these fields only', async () => {
   const { asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   expect((await list(asAda, '?fields=id,title')).data).toEqual([{ id, title: 'a' }])
@@ -176,7 +176,7 @@ test('hostile parameters are 400 or harmless, never 500', async () => {
     expect([query, (await asAda.send('GET', `/api/documents${query}`)).status]).toEqual([query, 400])
 })
 
-test('PUT changes title, labels and metadata, and nothing else', async () => {
+test('PUT changes title, labels and metadata only', async () => {
   const { app, asAda } = await startApp()
   const tax = await label(app, 'Tax')
   const before = await upload(asAda, 'a.txt', 'hello')
@@ -210,7 +210,7 @@ test('PUT changes title, labels and metadata, and nothing else', async () => {
   expect([merged.metadata, merged.labels, merged.title]).toEqual([{ a: { c: [null, 1], e: 2 } }, [], 'New'])
 })
 
-test('400 VALIDATION_ERROR for changes that cannot be', async () => {
+test('400 VALIDATION_ERROR for invalid changes', async () => {
   const { asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const deep = JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`)
@@ -237,7 +237,7 @@ test('400 VALIDATION_ERROR for changes that cannot be', async () => {
   expect(await asAda.documents.get(id)).toMatchObject({ title: 'a', labels: [], metadata: {} })
 })
 
-test('412 PRECONDITION_FAILED for the second of two who changed the same version', async () => {
+test('412 PRECONDITION_FAILED for the second of two changes with the same ETag', async () => {
   const { asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const etag = (await asAda.send('GET', `/api/documents/${id}`)).headers.get('etag') ?? ''
@@ -249,7 +249,7 @@ test('412 PRECONDITION_FAILED for the second of two who changed the same version
   expect((await put(asAda, id, { title: 'x' }, { 'if-match': '*' })).status).toBe(200)
 })
 
-test('304 while nothing changed since the ETag, and 200 after anything did, also what a label is called', async () => {
+test('304 until something changes, 200 after any change, also of the name of a label', async () => {
   const { asAda } = await startApp()
   const label = await asAda.labels.create({ name: 'Tax', color: '#000000' })
   const { id } = await upload(asAda, 'a.txt', 'hello', { labels: 'Tax' })
@@ -264,7 +264,7 @@ test('304 while nothing changed since the ETag, and 200 after anything did, also
   expect((await get({ 'if-none-match': renamed.headers.get('etag') })).status).toBe(200)
 })
 
-test('DELETE of permanent=true: 204, then 404; bytes, pictures, jobs and index entry go with it, but not bytes that others have', async () => {
+test('DELETE of permanent=true: 204, then 404; removes bytes, pictures, jobs and index entry, except bytes that another document uses', async () => {
   const { app, ada, asAda, asBob, runJobs, dataDir } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.txt', 'hello')
   const bobs = await upload(asBob, 'b.txt', 'hello')
@@ -294,7 +294,7 @@ test.each(['', '?permanent=true'])('ten DELETE%s at once: one 204, the others 40
   expect(answers.map(({ status }) => status).sort()).toEqual([204, ...Array(9).fill(404)])
 })
 
-test('deletes of a whole family of duplicates at once', async () => {
+test('concurrent deletions of all duplicates of a document', async () => {
   const { app, asAda } = await startApp()
   const ids: string[] = []
   for (let index = 0; index < 8; index++) ids.push((await upload(asAda, `${index}`, 'same')).id)
@@ -303,7 +303,7 @@ test('deletes of a whole family of duplicates at once', async () => {
   expect(await app.db.selectFrom('documents').select('id').execute()).toEqual([])
 })
 
-test('a label that is deleted while documents take it: no failure of the server', async () => {
+test('a label that is deleted while documents get it: no 5xx', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   for (let round = 0; round < 5; round++) {
@@ -318,7 +318,7 @@ test('a label that is deleted while documents take it: no failure of the server'
   }
 })
 
-test('the text and the pages, once they are read', async () => {
+test('text and pages are available after extraction', async () => {
   const { asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello <b>world</b>')
   expect(await asAda.call('GET', `/api/documents/${id}/pages`)).toEqual({ pages: [] })
@@ -349,7 +349,7 @@ test('the text and the pages, once they are read', async () => {
   })
 })
 
-test('what a user wrote into the metadata stays when the file is read', async () => {
+test('metadata set by the user stays when the file is read', async () => {
   const { asAda, runJobs } = await startApp()
   const { id } = await upload(
     asAda,

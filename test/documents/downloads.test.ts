@@ -19,7 +19,7 @@ async function startWithFile() {
   return { ...dms, document, get }
 }
 
-test('200 with the bytes as an attachment, and headers that let them be checked and not be run', async () => {
+test('200 with the bytes as an attachment, with checksum, and with headers that prevent execution', async () => {
   const { get, document } = await startWithFile()
   const response = await get()
   expect([response.status, await response.text()]).toEqual([200, bytes])
@@ -36,7 +36,7 @@ test('200 with the bytes as an attachment, and headers that let them be checked 
   })
 })
 
-test('206 with the range, 416 RANGE_NOT_SATISFIABLE past the end, 200 for what is no single range', async () => {
+test('206 with the range, 416 RANGE_NOT_SATISFIABLE past the end, 200 for anything but a single range', async () => {
   const { get } = await startWithFile()
   const cases: [range: string, status: number, body: string | null, contentRange: string | null][] = [
     ['bytes=0-3', 206, '0123', 'bytes 0-3/10'],
@@ -63,7 +63,7 @@ test('206 with the range, 416 RANGE_NOT_SATISFIABLE past the end, 200 for what i
   }
 })
 
-test('304 for a tag that is known; If-Range with another tag answers the whole', async () => {
+test('304 for a known ETag; If-Range with another ETag returns the whole file', async () => {
   const { get, document } = await startWithFile()
   const tag = `"${document.sha256}"`
   for (const known of [tag, `W/${tag}`, `"x", ${tag}`, '*']) {
@@ -76,7 +76,7 @@ test('304 for a tag that is known; If-Range with another tag answers the whole',
   expect(await (await get({ 'if-range': `W/${tag}`, range: 'bytes=0-1' })).text()).toBe(bytes)
 })
 
-test('Last-Modified is when the document came; 304 for If-Modified-Since from then on, 412 PRECONDITION_FAILED for If-Unmodified-Since before it', async () => {
+test('Last-Modified is the creation of the document; 304 for If-Modified-Since from then on, 412 PRECONDITION_FAILED for an earlier If-Unmodified-Since', async () => {
   const { app, get, document } = await startWithFile()
   const at = new Date('2026-03-01T10:20:30.400Z')
   await app.db.updateTable('documents').set({ file_replaced_at: at }).where('id', '=', document.id).execute()
@@ -105,7 +105,7 @@ test('Last-Modified is when the document came; 304 for If-Modified-Since from th
   }
 })
 
-test('412 PRECONDITION_FAILED for If-Match with another tag, the whole with its own', async () => {
+test('412 PRECONDITION_FAILED for If-Match with another ETag, the whole file with its own', async () => {
   const { get, document } = await startWithFile()
   const tag = `"${document.sha256}"`
   for (const [headers, status] of [
@@ -125,7 +125,7 @@ test('412 PRECONDITION_FAILED for If-Match with another tag, the whole with its 
   }
 })
 
-test('If-Range with the date of a file that came in this very second answers the whole', async () => {
+test('If-Range with the date of a file of the current second returns the whole file', async () => {
   const { app, get, document } = await startWithFile()
   const at = new Date(Date.now() + 60_000)
   await app.db.updateTable('documents').set({ file_replaced_at: at }).where('id', '=', document.id).execute()
@@ -134,7 +134,7 @@ test('If-Range with the date of a file that came in this very second answers the
   expect(Date.parse(shown)).toBeLessThanOrEqual(Date.now())
 })
 
-test('Last-Modified tells nothing of others: the same file of another user is as old as that document', async () => {
+test('Last-Modified does not depend on other users: it is the age of the own document, not of an equal file', async () => {
   const { app, asBob, bob } = await startWithFile()
   await app.db
     .updateTable('stored_files')
@@ -145,14 +145,14 @@ test('Last-Modified tells nothing of others: the same file of another user is as
   expect([bob.username, answer.headers.get('last-modified')]).toEqual(['bob', new Date(created_at).toUTCString()])
 })
 
-test('HEAD says what GET would, ranges too', async () => {
+test('HEAD has the headers of GET, also for ranges', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await upload(asAda, 'a.txt', bytes)
   const head = await fetch(`/api/documents/${id}/download`, { method: 'HEAD', headers: { range: 'bytes=2-4' } })
   expect([head.status, head.headers.get('content-length'), head.headers.get('content-range')]).toEqual([206, '3', 'bytes 2-4/10'])
 })
 
-test('only what cannot run is shown inline, and never as anything else', async () => {
+test('only types that cannot run scripts are served inline, and with their own type', async () => {
   const { asAda } = await startApp()
   const png = await sharp({ create: { width: 4, height: 4, channels: 3, background: 'red' } })
     .png()
@@ -186,7 +186,7 @@ test('only what cannot run is shown inline, and never as anything else', async (
   }
 })
 
-test('503 SERVICE_UNAVAILABLE for bytes that are gone or are not as many as they were; uploading them again heals', async () => {
+test('503 SERVICE_UNAVAILABLE for a missing or truncated file; another upload of it repairs it', async () => {
   const { app, get, document, asAda } = await startWithFile()
   const log = app.log as { error: unknown }
   log.error = () => {}
@@ -200,7 +200,7 @@ test('503 SERVICE_UNAVAILABLE for bytes that are gone or are not as many as they
   expect((await asAda.send('GET', `/api/documents/${document.id}`)).status).toBe(200)
 })
 
-test('a client that goes away in the middle of a download leaves nothing open', async () => {
+test('a client that disconnects during a download leaves nothing open', async () => {
   const { asAda, dial, token, dataDir } = await startServer()
   const { id } = await upload(asAda, 'big.bin', Buffer.alloc(8_000_000, 'x'))
   for (let round = 0; round < 15; round++) {
@@ -212,7 +212,7 @@ test('a client that goes away in the middle of a download leaves nothing open', 
   await expect.poll(() => openFiles(dataDir)).toEqual([])
 })
 
-test('thumbnails: inside the box, in the wanted type, tagged; a card for what has no picture', async () => {
+test('thumbnails: within the box, in the requested type, with an ETag; a placeholder for files without a picture', async () => {
   const { asAda } = await startApp()
   const thumbnail = async (id: string, query = '', headers = {}) => {
     const response = await asAda.send('GET', `/api/documents/${id}/thumbnail${query}`, undefined, headers)
@@ -254,7 +254,7 @@ test('thumbnails: inside the box, in the wanted type, tagged; a card for what ha
     expect([query, (await thumbnail(wide.id, query)).response.status]).toEqual([query, 400])
 })
 
-test('a picture that failed by bad luck is tried again; one that cannot be is remembered', async () => {
+test('a thumbnail that failed temporarily is tried again; a permanent failure is remembered', async () => {
   const { app, ada, asAda } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.pdf', '%PDF-1.4 nothing')
   const get = async () => (await asAda.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()

@@ -5,7 +5,7 @@ import { storeFiles } from '../support/servers/server.ts'
 
 const file = (filename: string, content = filename) => ({ filename, size: null, open: () => [Buffer.from(content)] })
 
-test('uploads at once share transactions; each has its own answer, also beside refused ones and equal bytes', async () => {
+test('concurrent uploads share transactions; each has its own answer, also beside refused ones and equal bytes', async () => {
   const { app, asAda, dataDir } = await startApp()
   const { upload } = asAda.documents
   const { id: existing } = await upload(file('existing'))

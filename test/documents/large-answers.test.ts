@@ -1,10 +1,10 @@
-/** Long texts: cut in lists, streamed where somebody asks for all of them, and in nobody else's way. */
+/** Long texts: truncated in lists, and streamed as a whole without delaying other requests. */
 import { expect, test } from 'vitest'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { startApp } from '../support/app.ts'
 import { documentWith, longText as long } from '../support/data/long-documents.ts'
 
-test('lists show 2,000 characters (code points) of content and say where it is longer; GET by id, text and fields=content give all', async () => {
+test('lists have the first 2,000 code points of content and say where there are more; GET by id, text and fields=content return all', async () => {
   const { app, asAda } = await startApp()
   const texts = { none: '', exact: '😀'.repeat(2000), one_more: '😀'.repeat(2001), middle: long(40_000), long: long(2_000_000) }
   const ids = new Map<string, string>()
@@ -36,7 +36,7 @@ test('lists show 2,000 characters (code points) of content and say where it is l
   expect(await asAda.call('GET', '/api/documents?fields=title')).toMatchObject({ data: Array(5).fill({ title: expect.any(String) }) })
 })
 
-test('an answer breaks off where its text is replaced or deleted while it is sent: no half of another follows', async () => {
+test('an answer is aborted if its text is replaced or deleted while it is sent, and never continues with the new one', async () => {
   const { app, asAda } = await startApp()
   for (const change of ['replaced', 'deleted'] as const) {
     const id = await documentWith(app, asAda, long(2_000_000))
@@ -57,7 +57,7 @@ test('an answer breaks off where its text is replaced or deleted while it is sen
   }
 })
 
-test('pages: all of them, in order and whole, however many and however long', async () => {
+test('pages: all of them, in order and complete, however many and however long', async () => {
   const { app, asAda } = await startApp()
   const id = await documentWith(app, asAda, 'text')
   const texts = Array.from({ length: 120 }, (_, at) => (at === 60 ? long(2_500_000) : at % 7 === 0 ? long(20_000) : `page ${at + 1}`))
@@ -90,7 +90,7 @@ test('pages: all of them, in order and whole, however many and however long', as
   expect(await asAda.documents.get(id, { content: false })).toEqual(fields)
 })
 
-test('a list of more than a megabyte is written in pieces and says the same', async () => {
+test('a list of more than 1 MB is sent in parts with equal content', async () => {
   const { app, asAda } = await startApp()
   const labels = Array.from({ length: 3000 }, (_, at) => ({ name: `label ${at}`, description: 'ä'.repeat(500) }))
   const rows = labels.map(({ name, description }) => ({ name, name_key: name, color: '#112233', description }))

@@ -1,4 +1,4 @@
-/** Stored bytes outlive what happens to connections, disks and other users' files. */
+/** Stored bytes survive failures of connections and disks, and equal files of other users. */
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -15,7 +15,7 @@ import { startRelay } from '../support/servers/relay.ts'
 import { storeFiles } from '../support/servers/server.ts'
 import { storedPath } from '../support/stored-path.ts'
 
-/** Another process on the same data, as far as anything can tell; it goes away with the test. */
+/** Starts a second App on the same data, as another process would; it is closed with the test. */
 async function secondApp(dataDir: string, settings: Record<string, string | number>): Promise<App> {
   const flags = { data_dir: dataDir, 'log.access': false, 'storage.min_free': 0, ...settings }
   const other = await openApp(loadConfig({ env: {}, flags }).config, openLog({ level: 'silent', format: 'json' }), { migrate: 'never' })
@@ -25,14 +25,14 @@ async function secondApp(dataDir: string, settings: Record<string, string | numb
 
 const quiet = ({ log }: App) => vi.spyOn(log, 'error').mockImplementation(() => {})
 
-/** Changes one byte, as a disk may. */
+/** Flips one byte, as a disk may. */
 async function flip(path: string): Promise<void> {
   const bytes = await readFile(path)
   bytes[0] = (bytes[0] ?? 0) ^ 1
   await writeFile(path, bytes)
 }
 
-test('a purge that goes on after its connection was lost leaves the bytes of a later upload of the same file', async () => {
+test('a purge that continues after its connection was lost keeps the bytes of a later upload of the same file', async () => {
   const { app, asAda, databaseUrl, dataDir, runJobs } = await startApp()
   const bytes = 'Harbour fees for 2026'
   const { id } = await upload(asAda, 'a.txt', bytes)
@@ -67,7 +67,7 @@ test('a purge that goes on after its connection was lost leaves the bytes of a l
 })
 
 test.each(['allow', 'return', 'reject'] as const)(
-  'a flipped byte is replaced by the intact bytes of a new upload of the same owner (on_duplicate=%s), and the log says so',
+  'a flipped byte is replaced by the bytes of a new upload of the same owner (on_duplicate=%s), and logged',
   async (on_duplicate) => {
     const { app, asAda, runJobs, dataDir } = await startApp()
     const bytes = 'x'.repeat(2_000_000)
@@ -99,7 +99,7 @@ test('a flipped byte is not given to another user who uploads intact bytes', asy
   expect((await storeFiles(dataDir)).named).toEqual([sha256])
 })
 
-test('intact bytes that the owner has already keep their file', async () => {
+test('intact bytes of the same owner keep their file', async () => {
   const { app, asAda } = await startApp()
   const bytes = 'y'.repeat(2_000_000)
   const { sha256 } = await upload(asAda, 'a.txt', bytes)
@@ -108,7 +108,7 @@ test('intact bytes that the owner has already keep their file', async () => {
   expect(await addressOf(app.db, sha256)).toBe(address)
 })
 
-test('a thumbnail that one user has seen is made again for another user with the same bytes', async () => {
+test('a thumbnail of one user is rendered again for another user with equal bytes', async () => {
   const { app, asAda, asBob } = await startApp()
   const [hers, his] = [await upload(asAda, 'a.txt', 'the same'), await upload(asBob, 'a.txt', 'the same')]
   const made = vi.spyOn(app.previewer, 'thumbnail')
@@ -119,7 +119,7 @@ test('a thumbnail that one user has seen is made again for another user with the
   expect([await see(asAda, hers.id), await see(asAda, hers.id), await see(asBob, his.id), await see(asBob, his.id)]).toEqual([1, 1, 2, 2])
 })
 
-test('200 for a thumbnail below storage.min_free, and nothing is written', async () => {
+test('200 for a thumbnail below storage.min_free, which is not stored', async () => {
   const { asAda, ada, databaseUrl, dataDir } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const files = () => readdir(join(dataDir, 'files'), { recursive: true })
@@ -130,7 +130,7 @@ test('200 for a thumbnail below storage.min_free, and nothing is written', async
   expect(await files()).toEqual(before)
 })
 
-test('200 for a thumbnail where the folder of thumbnails cannot be written', async () => {
+test('200 for a thumbnail if the folder of thumbnails is not writable', async () => {
   const { asAda, dataDir } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   await writeFile(join(dataDir, 'files', '.derived'), 'no folder')
@@ -153,7 +153,7 @@ test.each([
   await expect(sql.raw(statement).execute(app.db)).rejects.toThrow(/_form|foreign key/)
 })
 
-test('a removal of an address that a row has removes nothing', async () => {
+test('a removal does not remove an address that is in use', async () => {
   const { app, asAda, runJobs } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.txt', 'hello')
   await app.db

@@ -1,4 +1,4 @@
-/** Where the text of a document is from, and which documents have none. */
+/** The source of a document's text, and documents without text. */
 import { expect, test } from 'vitest'
 import { ReadFailure } from '../../src/ports/document-reader.ts'
 import { startWorker } from '../../src/worker/worker.ts'

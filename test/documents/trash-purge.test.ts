@@ -22,7 +22,7 @@ const entries = async ({ app }: Dms) => {
   const rows = await app.db.selectFrom('audit_entries').selectAll().where('action', 'like', 'purge %').orderBy('seq').execute()
   return rows.map(({ action, actor, target, details }) => ({ action, actor, target, ...(JSON.parse(details) as object) }))
 }
-/** Makes the bytes of a document its old version, with these as the current one. */
+/** Makes the current file an old version, and these bytes the current one. */
 const addVersion = async ({ app }: Dms, id: string, number: number, { sha256, size }: { sha256: string; size: number }) => {
   await app.db
     .insertInto('document_versions')

@@ -21,7 +21,7 @@ import {
 } from '../support/servers/server.ts'
 
 const sha = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
-/** What TypeScript's library does not know of yet as Array.fromAsync. */
+/** Type of Array.fromAsync, which TypeScript's library lacks. */
 async function gather<T, U = T>(list: AsyncIterable<T>, of: (item: T) => U): Promise<U[]> {
   const items: U[] = []
   for await (const item of list) items.push(of(item))
@@ -50,7 +50,7 @@ async function post(fetch: Awaited<ReturnType<typeof startServer>>['fetch'], bod
   return { status: response.status, answer: (await response.json()) as Answer }
 }
 
-test('201 with the document, once the file is durable and the job is queued', async () => {
+test('201 with the document after the file is flushed and the job is queued', async () => {
   const { app, asAda, ada, dataDir } = await startApp()
   const answer = await asAda.documents.upload(file('Größe 1.tar.gz', 'hello'))
   expect(answer).toMatchObject({ message: expect.any(String), ocr_queued: true })
@@ -83,7 +83,7 @@ test('201 with the document, once the file is durable and the job is queued', as
   ])
 })
 
-test('fields count wherever they stand, before or after the file', async () => {
+test('fields are used at any position, before and after the file', async () => {
   const { app, fetch } = await startServer()
   const label = await app.db
     .insertInto('labels')
@@ -104,7 +104,7 @@ test('fields count wherever they stand, before or after the file', async () => {
   ])
 })
 
-test('400 VALIDATION_ERROR for what is no upload, and nothing of it stays', async () => {
+test('400 VALIDATION_ERROR for anything but an upload, and nothing is stored', async () => {
   const { app, fetch, dataDir } = await startServer()
   const many = Array.from({ length: 60 }, (_, index) => fieldPart(`f${index}`, 'x'))
   const bodies: Record<string, Buffer> = {
@@ -136,7 +136,7 @@ test('400 VALIDATION_ERROR for what is no upload, and nothing of it stays', asyn
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([])
 })
 
-test('400 names the installed languages', async () => {
+test('400 lists the installed languages', async () => {
   const { fetch } = await startServer()
   const { answer } = await post(fetch, multipartBody([filePart('a'), fieldPart('language', 'eng+xxx')]))
   expect(answer.error.details).toEqual({
@@ -151,7 +151,7 @@ test('401 UNAUTHORIZED without a token, 415 UNSUPPORTED_MEDIA_TYPE for another t
   expect((await post(fetch, multipartBody([filePart('a')]), { 'content-encoding': 'gzip' })).status).toBe(415)
 })
 
-test('413 PAYLOAD_TOO_LARGE for one byte more than allowed, told to a client that is still sending', async () => {
+test('413 PAYLOAD_TOO_LARGE for one byte above the limit, returned to a client that is still sending', async () => {
   const { app, fetch, say, token, dataDir } = await startServer({ 'limits.max_upload_size': '100kB' })
   expect((await post(fetch, multipartBody([filePart('x'.repeat(100_000))]))).status).toBe(201)
   const { status, answer } = await post(fetch, multipartBody([filePart('x'.repeat(100_001))]))
@@ -167,7 +167,7 @@ test('413 PAYLOAD_TOO_LARGE for one byte more than allowed, told to a client tha
   expect(await app.db.selectFrom('documents').select('size').execute()).toEqual([{ size: 100_000 }])
 })
 
-test('names from elsewhere stay names: no path, no control characters, at most 255 bytes, and they come back whole', async () => {
+test('file names are never paths: no control characters, at most 255 bytes, and they are returned unchanged', async () => {
   const { fetch, asAda, dataDir } = await startServer()
   const long = `${'ä'.repeat(300)}.pdf`
   const names: [given: string, kept: string][] = [
@@ -211,7 +211,7 @@ test('names from elsewhere stay names: no path, no control characters, at most 2
   expect([named.length, staged]).toEqual([new Set(await gather(asAda.documents.list(), ({ sha256 }) => sha256)).size, []])
 })
 
-test('a backslash in a file name does not cut it, where the name is no path of Windows', async () => {
+test('a backslash in a file name does not cut it, unless it is a Windows path', async () => {
   const { fetch } = await startServer()
   const names: [given: string, kept: string][] = [
     ['a\\\\b.pdf', 'a\\b.pdf'],
@@ -224,14 +224,14 @@ test('a backslash in a file name does not cut it, where the name is no path of W
   }
 })
 
-test('the bytes decide the type, whatever the name or the client says', async () => {
+test('the type is detected from the bytes, whatever name and client say', async () => {
   const { asAda } = await startApp()
   expect((await upload(asAda, 'picture.png', '%PDF-1.4\n')).mime_type).toBe('application/pdf')
   expect((await upload(asAda, 'a.pdf', '<svg xmlns="http://www.w3.org/2000/svg"/>')).mime_type).not.toBe('application/pdf')
   expect((await upload(asAda, 'a.bin', randomBytes(5000))).mime_type).toBe('application/octet-stream')
 })
 
-test('the same bytes again: allow makes a document of the same file, reject is 409, return is 200; of another user they are new', async () => {
+test('equal bytes again: allow creates a document with the same file, reject is 409, return is 200; for another user they are new', async () => {
   const { asAda, asBob, dataDir, runJobs } = await startApp()
   const first = await upload(asAda, 'a.txt', 'same')
   const second = await asAda.documents.upload(file('b.txt', 'same'))
@@ -246,7 +246,7 @@ test('the same bytes again: allow makes a document of the same file, reject is 4
   expect(await gather(asAda.documents.list(), ({ id }) => id)).toHaveLength(2)
 })
 
-test('documents.on_duplicate is the default, and the query string can say it too', async () => {
+test('documents.on_duplicate is the default; the query string can set it too', async () => {
   const { asAda, fetch } = await startServer({ 'documents.on_duplicate': 'reject' })
   const { id } = await upload(asAda, 'a.txt', 'same')
   expect(await failure(asAda.documents.upload(file('a.txt', 'same')))).toBe('DUPLICATE_RESOURCE')
@@ -258,7 +258,7 @@ test('documents.on_duplicate is the default, and the query string can say it too
   expect([response.status, ((await response.json()) as Answer).id]).toEqual([200, id])
 })
 
-test('only an admin uploads for somebody else', async () => {
+test('only an admin uploads for another user', async () => {
   const { asAda, asAdmin, bob } = await startApp()
   expect((await upload(asAdmin, 'a.txt', 'a', { owner: 'bob' })).owner_id).toBe(bob.id)
   expect((await upload(asAdmin, 'a.txt', 'b', { owner: bob.id })).owner_id).toBe(bob.id)
@@ -266,7 +266,7 @@ test('only an admin uploads for somebody else', async () => {
   expect(await failure(upload(asAda, 'a.txt', 'd', { owner: 'bob' }))).toBe('FORBIDDEN')
 })
 
-test('Idempotency-Key: a repeated request gets the first answer for a day, also when twenty come at once', async () => {
+test('Idempotency-Key: a repeated request gets the first answer for a day, also of twenty at once', async () => {
   const { app, asAda, asBob, later, dataDir, runJobs } = await startApp({ 'database.pool_max': 3 })
   const send = (client: Client, bytes = 'a') => client.documents.upload(file('a.txt', bytes), { idempotencyKey: 'one' })
   const answers = await Promise.all(Array.from({ length: 20 }, () => send(asAda)))
@@ -280,7 +280,7 @@ test('Idempotency-Key: a repeated request gets the first answer for a day, also 
   expect((await send(asAda)).id).not.toBe(answers[0]?.id)
 })
 
-test('422 IDEMPOTENCY_KEY_REUSED, and nothing stored, for another file, name, field or route under the same Idempotency-Key', async () => {
+test('422 IDEMPOTENCY_KEY_REUSED, and nothing stored, for another file, name, field or route with the same Idempotency-Key', async () => {
   const { app, asAda, asBob, dataDir } = await startApp()
   const idempotencyKey = 'one'
   const first = await asAda.documents.upload(file('a.txt', 'a'), { idempotencyKey, title: 'A' })
@@ -299,7 +299,7 @@ test('422 IDEMPOTENCY_KEY_REUSED, and nothing stored, for another file, name, fi
   expect((await storeFiles(dataDir)).named).toEqual([sha('a'), sha('other bytes')].sort())
 })
 
-test('Idempotency-Key on bulk-upload: the first answer again, also when eight come at once; other files are 422 IDEMPOTENCY_KEY_REUSED', async () => {
+test('Idempotency-Key on bulk-upload: the first answer again, also of eight at once; other files are 422 IDEMPOTENCY_KEY_REUSED', async () => {
   const { app, asAda, dataDir } = await startApp({ 'database.pool_max': 3 })
   const files = () => [file('b.txt', 'b'), file('empty.txt', ''), file('a.txt', 'a')]
   const send = (list = files()) => asAda.documents.bulkUpload(list, { idempotencyKey: 'many' })
@@ -319,13 +319,13 @@ test('Idempotency-Key on bulk-upload: the first answer again, also when eight co
   expect(await storeFiles(dataDir)).toEqual({ named: [sha('a'), sha('b')].sort(), staged: [] })
 })
 
-test('a refused request does not use up its Idempotency-Key', async () => {
+test('a refused request does not use its Idempotency-Key', async () => {
   const { asAda } = await startApp()
   expect(await failure(asAda.documents.upload(file('a.txt', ''), { idempotencyKey: 'k' }))).toBe('VALIDATION_ERROR')
   expect((await asAda.documents.upload(file('a.txt', 'a'), { idempotencyKey: 'k' })).document.size).toBe(1)
 })
 
-test('bulk-upload: each file by itself, in their order', async () => {
+test('bulk-upload: a result for each file, in order', async () => {
   const { asAda, app } = await startApp()
   await app.db.insertInto('labels').values({ name: 'Tax', name_key: 'tax', color: '#aabbcc' }).execute()
   const answer = await asAda.documents.bulkUpload([file('a.txt', 'a'), file('empty.txt', ''), file('b.txt', 'b'), file('a2.txt', 'a')], {
@@ -345,7 +345,7 @@ test('bulk-upload: each file by itself, in their order', async () => {
   expect((await gather(asAda.documents.list(), (document) => document)).every(({ labels }) => labels[0] === 'Tax')).toBe(true)
 })
 
-test('known: of these bytes those that the owner has, with the first document; 403 for another owner, 400 for what is no SHA-256', async () => {
+test('known: which of these bytes the owner has, with the first document; 403 for another owner, 400 for a malformed SHA-256', async () => {
   const { asAda, asBob, asAdmin } = await startApp()
   const first = await upload(asAda, 'a.txt', 'a')
   const second = await upload(asAda, 'copy.txt', 'a')
@@ -357,7 +357,7 @@ test('known: of these bytes those that the owner has, with the first document; 4
   await expect(asAda.documents.known(['abc'])).rejects.toMatchObject({ status: 400 })
 })
 
-test('metadata of an upload: kept as it is given; 400 for what is no object, too large or too deep', async () => {
+test('metadata of an upload: stored unchanged; 400 if it is no object, too large or too deep', async () => {
   const { asAda } = await startApp()
   const one = await asAda.documents.upload(file('a.txt', 'a'), { metadata: { box: '7', none: null } })
   expect(one.document.metadata).toEqual({ box: '7' })
@@ -373,7 +373,7 @@ test('metadata of an upload: kept as it is given; 400 for what is no object, too
     )
 })
 
-test('bulk-upload of an 11th file, a file too large, or with an unknown label: refused whole, nothing stays', async () => {
+test('bulk-upload with an 11th file, a file that is too large, or an unknown label: refused as a whole, and nothing is stored', async () => {
   const { asAda, app, dataDir } = await startApp({ 'limits.max_upload_size': '1kB' })
   const files = Array.from({ length: 11 }, (_, index) => file(`${index}.txt`, `bytes ${index}`))
   expect(await failure(asAda.documents.bulkUpload(files))).toBe('VALIDATION_ERROR')
@@ -384,7 +384,7 @@ test('bulk-upload of an 11th file, a file too large, or with an unknown label: r
   expect(await asAda.documents.bulkUpload(files.slice(0, 10))).toMatchObject({ uploaded: 10, failed: 0 })
 })
 
-test('bulk-upload tells of what it stored, even when the rest cannot be stored', async () => {
+test('bulk-upload returns what it stored, even if the rest cannot be stored', async () => {
   const { asAda, app } = await startApp()
   const stage = app.files.stage.bind(app.files)
   app.files.stage = async (...given) => {
@@ -412,7 +412,7 @@ test('bulk-upload tells of what it stored, even when the rest cannot be stored',
   expect(answer.documents[2]).toMatchObject({ filename: 'c', status: 'failed', error: { code: 'SERVICE_UNAVAILABLE' } })
 })
 
-test('a client that goes away in the middle leaves no row, no file, and nothing open', async () => {
+test('a client that disconnects during an upload leaves no row, no file, and nothing open', async () => {
   const { app, dial, token, dataDir } = await startServer()
   const head = `POST /api/documents/upload HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\n`
   const body = multipartBody([fieldPart('title', 'x'), filePart(randomBytes(600_000)), fieldPart('language', 'eng')])
@@ -432,7 +432,7 @@ test('a client that goes away in the middle leaves no row, no file, and nothing 
   expect(await app.db.selectFrom('documents').select('id').execute()).toEqual([])
 })
 
-test('an upload that takes longer than server.upload_timeout is ended', async () => {
+test('an upload that takes longer than server.upload_timeout is aborted', async () => {
   const { dial, token, dataDir } = await startServer({ 'server.upload_timeout': '1s' })
   const socket = await dial()
   const heard: Buffer[] = []
@@ -451,7 +451,7 @@ test('an upload that takes longer than server.upload_timeout is ended', async ()
   expect((await storeFiles(dataDir)).staged).toEqual([])
 })
 
-test('the same bytes uploaded and deleted at once: every document has its bytes, and what nobody has is removed', async () => {
+test('equal bytes uploaded and deleted concurrently: every document has its bytes, and unused files are removed', async () => {
   const { app, asAda, asBob, runJobs, dataDir } = await startApp({ 'database.pool_max': 20 })
   const bytes = 'contended'
   await upload(asAda, 'first.txt', bytes)
@@ -475,7 +475,7 @@ test('the same bytes uploaded and deleted at once: every document has its bytes,
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([])
 })
 
-test('503 SERVICE_UNAVAILABLE while the disk is full: nothing stays, reading goes on, and uploads work again with space', async ({
+test('503 SERVICE_UNAVAILABLE while the disk is full: nothing is stored, reads work, and uploads work again with free space', async ({
   skip,
 }) => {
   const folder = await mkdtemp(join(tmpdir(), 'dms-full-'))

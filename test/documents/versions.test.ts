@@ -116,7 +116,7 @@ test('201 restore: a new version with the old bytes, text and pages, without rea
   expect(await numbers(asAda, id)).toEqual(['3 current', '2', '1'])
 })
 
-test('a version that was replaced before it was read is read after it is restored', async () => {
+test('a version that was replaced before it was read is read after its restore', async () => {
   const { asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'the first apple')
   await asAda.documents.replace(id, file('b.txt', 'the second pear'))
@@ -150,7 +150,7 @@ test('204 DELETE a version: its bytes go, numbers are never given twice; 409 CON
   expect(rows).toEqual([])
 })
 
-test('bytes stay while any version of any document has them', async () => {
+test('bytes stay while any version of any document uses them', async () => {
   const { asAda, asBob, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'shared')
   const other = await upload(asBob, 'b.txt', 'shared')
@@ -178,7 +178,7 @@ test('ten clients replace and restore at once: each gets its own number, and eve
   expect(new Set(bytes)).toEqual(new Set(['start', ...texts]))
 })
 
-test('a long text of an old version is streamed whole', async () => {
+test('a long text of an old version is streamed completely', async () => {
   const { asAda, runJobs } = await startApp()
   const long = 'längere Zeilen ohne Ende\n'.repeat(40_000).trim()
   const { id } = await upload(asAda, 'a.txt', long)

@@ -8,7 +8,7 @@ const picture = await image(await scan(['hello'], { width: 300, height: 60 }))
   .png()
   .toBuffer()
 
-/** A tar archive; `type` 0 is a file. A long name comes before its file as pax or GNU tar have it. */
+/** Returns a tar archive; `type` 0 is a file. A long name precedes its file in the form of pax or GNU tar. */
 function tar(members: readonly { name: string; data: Uint8Array | string; type?: string }[]): Buffer {
   const blocks = members.flatMap(({ name, data, type = '0' }) => {
     const content = Buffer.from(data as string)
@@ -24,7 +24,7 @@ function tar(members: readonly { name: string; data: Uint8Array | string; type?:
   return Buffer.concat([...blocks, Buffer.alloc(1024)])
 }
 
-/** Two texts named Käse ümläut.txt and письмо.txt; and one whose list is encrypted. */
+/** Two texts named Käse ümläut.txt and письмо.txt, and an archive with an encrypted list. */
 const sevenZip = Buffer.from(
   'N3q8ryccAASXosjIowAAAAAAAAAWAAAAAAAAAH96ln4BABxHcsO8w59lIGF1cyBLw7ZsbtC/0YDQuNCy0LXRggDgAI4Ael0AAIEzB64P0B3SfJ85EJxxRPOspJXJC+25KlfZUX75pmKk6NJViA5VsA7r+uhyMA6JzRSyqGsvt/9UWqBqnPEr24HIlu/6j79qgSl0DaQ6z0DI4fOH1Vzb8Y5iMZ0rorre68qIMc5fbnWPkWc5l+FR8GTRXuUJbOUAAAAAFwYhAQmAggAHCwEAASEhARgMgI8AAA==',
   'base64',
@@ -33,11 +33,11 @@ const encryptedSevenZip = Buffer.from(
   'N3q8ryccAARoo2zsgAAAAAAAAAAoAAAAAAAAAEwavQRFOyUa3iIXBtL7Oy/15sVjoSqtPwl4oVp1lTkCgosvFx7iYmv06c0ZNhh89mG8dO0gTiQgn2yC0mQHmVp3bSZbu+faawmhLXLkfLFBxVR/VuD+Gj4rDtly1f/uZtYOYpZWz5oU8scAIm1sJSyJXBZp+IkVnhZoQolmsqcMex4GDBcGEAEJcAAHCwEAASQG8QcBElMPAKElAFpmI8TaWf8R+9EZEQxtAAA=',
   'base64',
 )
-/** Minutes of zeros in a few bytes of gzip. */
+/** 300 MB of zeros, compressed by gzip. */
 const zeros = gzipSync(Buffer.alloc(300 * 1024 * 1024), { level: 1 })
 
 describe('an archive is one document', () => {
-  test('zip: names and contents of the members, their images as pages for OCR, nested archives too', async () => {
+  test('zip: names and contents of the members, images as pages for OCR, nested archives too', async () => {
     const inner = zip({ 'deep/note.txt': 'at the bottom' })
     const bytes = zip({
       'Käse.txt': 'first words',
@@ -60,14 +60,14 @@ describe('an archive is one document', () => {
     ['Windows', 'K\xe4se', 'Käse'],
     ['Windows of Central Europe', '\x9e\xe1dost', 'žádost'],
     ['Russian Windows', '\xd1\xf7\xb8\xf2 \xe7\xe0 \xec\xe0\xf0\xf2', 'Счёт за март'],
-  ])('names in the code page of %s; files of the system are left out', async (_, bytes, name) => {
+  ])('names in the code page of %s; system files are omitted', async (_, bytes, name) => {
     const placeholder = '?'.repeat(bytes.length)
     const named = zip({ [`${placeholder}.txt`]: 'words', '__MACOSX/x': 'no', 'a/.DS_Store': 'no' })
     const renamed = Buffer.from(named.toString('latin1').replaceAll(placeholder, bytes), 'latin1')
     expect((await readBytes(renamed, 'a.zip')).text).toBe(`${name}.txt\nwords`)
   })
 
-  test('tar and tar.gz: long names of pax and GNU; what is cut is read as far as it goes', async () => {
+  test('tar and tar.gz: long names of pax and GNU; a truncated one is read up to its end', async () => {
     const long = `${'folder/'.repeat(20)}Größe.txt`
     const bytes = tar([
       { name: 'a.txt', data: 'first' },
@@ -85,13 +85,13 @@ describe('an archive is one document', () => {
     expect(cut.text).toBe('a.txt\nfirst')
   })
 
-  test('7z; letters beyond ASCII are lost in its names only', async () => {
+  test('7z; only names lose letters beyond ASCII', async () => {
     const { mimeType, text } = await readBytes(sevenZip, 'a.7z')
     expect(mimeType).toBe('application/x-7z-compressed')
     expect(text.split(/\n+/)).toEqual([expect.stringMatching(/^K.se .ml.ut\.txt$/), 'Grüße aus Köln', expect.any(String), 'привет'])
   })
 
-  test('gz of one file is that file: text, image, drawing', async () => {
+  test('gz of one file is read as that file: text, image, drawing', async () => {
     expect(await readBytes(gzipSync('the words'), 'a.txt.gz')).toMatchObject({ mimeType: 'application/gzip', text: 'the words' })
     expect(await readImages(gzipSync(picture), 'a.png.gz')).toEqual([expect.objectContaining({ width: 300 })])
     const svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><text>drawn</text></svg>'
@@ -99,8 +99,8 @@ describe('an archive is one document', () => {
   })
 })
 
-describe('a hostile archive', () => {
-  test('bombs: listed, not unpacked; what follows is read', async () => {
+describe('hostile archives', () => {
+  test('bombs: listed, not unpacked; the following members are read', async () => {
     const lying = { ...packedSpaces(300), size: 10 }
     const bombs = zip({ 'honest.bin': packedSpaces(300), 'lying.txt': lying, 'after.txt': 'words' })
     expect(await readBytes(bombs, 'a.zip')).toMatchObject({
@@ -111,7 +111,7 @@ describe('a hostile archive', () => {
     expect(await readBytes(zip({ 'bomb.gz': zeros, 'after.txt': 'words' }), 'a.zip')).toMatchObject({ text: 'bomb.gz\n\nafter.txt\nwords' })
   })
 
-  test('nested without end: the members of the fourth level are not read', async () => {
+  test('endless nesting: members of the fourth level are not read', async () => {
     let bytes = zip({ 'bottom.txt': 'bottom' })
     for (let level = 0; level < 6; level++) bytes = zip({ [`${level}.zip`]: bytes })
     expect((await readBytes(bytes, 'a.zip')).text.split(/\n+/)).toEqual(['5.zip', '4.zip', '3.zip', '2.zip'])
@@ -123,7 +123,7 @@ describe('a hostile archive', () => {
     expect([text.match(/\.txt/g)?.length, text.match(/word/g)?.length, metadata.parts_unread]).toEqual([2500, 2000, 500])
   })
 
-  test('FILE_ENCRYPTED where the list of members is; FILE_CORRUPT for a cut zip; no reader for what is none', async () => {
+  test('FILE_ENCRYPTED if the list of members is encrypted; FILE_CORRUPT for a truncated zip; no reader for other files', async () => {
     expect(await failureOf(encryptedSevenZip, 'a.7z')).toBe('FILE_ENCRYPTED')
     expect(await failureOf(zip({ 'a.txt': 'words' }).subarray(0, 40), 'a.zip')).toBe('FILE_CORRUPT')
     expect(await readBytes(Buffer.from('BZh91AY&SY\0\0\0\0 nothing'), 'a.bz2')).toMatchObject({ hasReader: false, text: '' })

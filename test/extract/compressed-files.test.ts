@@ -1,4 +1,4 @@
-/** Files that are compressed alone. Node writes gzip and zstd; the others were written by the programs of their names. */
+/** Single compressed files. Node writes gzip and zstd; the others were written by the programs of their names. */
 import { zstdCompressSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
@@ -41,7 +41,7 @@ const lzwBomb = (() => {
   return bytes.subarray(0, at >> 3)
 })()
 
-test('bz2, xz and zst of one file are that file, with its type', async () => {
+test('bz2, xz and zst of one file are read as that file, with its type', async () => {
   expect(await readBytes(bzip2, 'a.txt.bz2')).toMatchObject({ mimeType: 'application/x-bzip2', text: `${lines}second stream\n` })
   expect(await readBytes(xz, 'a.txt.xz')).toMatchObject({ mimeType: 'application/x-xz', text: lines })
   const html = zstdCompressSync('<html><body><p>zipped</p></body></html>')
@@ -54,7 +54,7 @@ test('lz4 and Z of one file are that file', async () => {
   expect(await readBytes(compressed, 'a.txt.Z')).toMatchObject({ mimeType: 'application/x-compress', text: lines4('compress') })
 })
 
-test('a bomb is FILE_TOO_COMPLEX; of a truncated file the beginning is read', async () => {
+test('a bomb is FILE_TOO_COMPLEX; a truncated file is read up to its end', async () => {
   expect(await failureOf(bzip2Bomb, 'a.bz2')).toBe('FILE_TOO_COMPLEX')
   expect(await failureOf(zstdCompressSync(Buffer.alloc(300_000_000, 'x')), 'a.zst')).toBe('FILE_TOO_COMPLEX')
   expect(await failureOf(lz4Bomb, 'a.lz4')).toBe('FILE_TOO_COMPLEX')

@@ -7,7 +7,7 @@ import { mailDate } from '../../src/extract/readers/mail.ts'
 const today = '2026-11-22'
 const dateOf = (text: string, language = 'eng') => findDate(text, language, today)?.date ?? null
 
-test('letters of seven languages have the date of their head', () => {
+test('letters in seven languages have the date of their head', () => {
   const cases: [string, string, string][] = [
     ['deu', 'Muster GmbH\n\nBerlin, den 3. März 2024\n\nSehr geehrte Frau Ada,', '2024-03-03'],
     ['deu', 'Wien, 3. Jänner 2024\nBetreff: Angebot', '2024-01-03'],
@@ -37,7 +37,7 @@ test('letters of seven languages have the date of their head', () => {
   for (const [language, text, date] of cases) expect([text, dateOf(text, language)]).toEqual([text, date])
 })
 
-test('dates of birth, of payment, of spans of time and in the future are not the date', () => {
+test('dates of birth and of payment, periods and future dates are not the document date', () => {
   const none = [
     'Date of birth: March 3, 1960',
     'geboren am 3. März 1960 in Bonn',
@@ -64,7 +64,7 @@ test('dates of birth, of payment, of spans of time and in the future are not the
   expect(dateOf('Ihr Schreiben vom 12. Februar 2024\nKöln, 3. März 2024', 'deu')).toBe('2024-03-03')
 })
 
-test('days and months that could be exchanged are read as the language has them, with less confidence, or as other dates show', () => {
+test('ambiguous days and months are read by the language with less confidence, or by the other dates', () => {
   const found = (text: string, language: string) => findDate(text, language, today)
   const certain = found('Date: 25/04/2024', 'eng')
   const ambiguous = found('Date: 03/04/2024', 'eng')
@@ -74,7 +74,7 @@ test('days and months that could be exchanged are read as the language has them,
   expect(found('Date: 24-03-99', 'nld')?.date).toBe('1999-03-24')
 })
 
-test('of a hostile text only the head is searched', () => {
+test('only the head of a hostile text is searched', () => {
   for (const text of ['1 ', 'a', '1.1.', 'mars 1 ', 'date ', ' ', '.', '1 de '])
     expect(dateOf(`${text.repeat(2e6)}\nBerlin, den 3. März 2024`)).toBe(null)
 })
@@ -85,7 +85,7 @@ test('the date of a mail is the day in the time zone of its sender', () => {
   for (const text of ['', 'yesterday', '3 Foo 2024', '3 bma 2024']) expect([text, mailDate(text)]).toEqual([text, undefined])
 })
 
-test('the time of a photograph is that of the exposure, else of the file; cut or empty blocks have none', async () => {
+test('the time of a photograph is that of the exposure, else of the file; truncated or empty blocks have none', async () => {
   const exifOf = async (exif: Exif) => {
     const jpeg = await sharp({ create: { width: 1, height: 1, channels: 3, background: 'red' } })
       .jpeg()

@@ -60,8 +60,8 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
   expect(await detectType(whole.subarray(0, headBytes), name, whole.length)).toBe(type)
 })
 
-describe('an image is never text', () => {
-  /** White above, noise below: where compressed white has zeros in the places of UTF-16. */
+describe('an image is never detected as text', () => {
+  /** White above and noise below: compressed white has zeros where UTF-16 has them. */
   const shapes = [16, 100, 333, 640, 1001].flatMap((width) => [0, 30, 90].map((white) => ({ width, white })))
   test.each(shapes)('of width $width, with $white % white', async ({ width, white }) => {
     const height = 300

@@ -151,7 +151,7 @@ describe('msg', () => {
       expect.soft(text).toContain(words)
   })
 
-  test('compressed RTF is the body of last resort', async () => {
+  test('compressed RTF is used if there is no other body', async () => {
     const rtf = '{\\rtf1 words of RTF}'
     const stored = Buffer.concat([u32(0), u32(rtf.length), Buffer.from('MELA'), u32(0), Buffer.from(rtf)])
     const flags = [...Array(3)].map((_, i) => Buffer.concat([Buffer.from([0]), Buffer.from(rtf.slice(i * 8, i * 8 + 8))]))
@@ -198,7 +198,7 @@ describe('RTF', () => {
   })
 })
 
-test('a body in HTML that says more than the plain one is read too', async () => {
+test('an HTML body is read too if it has more text than the plain one', async () => {
   const part = (type: string, body: string) => `--b\r\nContent-Type: text/${type}\r\n\r\n${body}\r\n`
   const head = 'From: a@example.org\r\nSubject: s\r\nContent-Type: multipart/alternative; boundary=b\r\n\r\n'
   const mail = (plain: string) => Buffer.from(`${head}${part('plain', plain)}${part('html', '<p>The invoice is due in May</p>')}--b--`)

@@ -59,7 +59,7 @@ describe.each(Object.entries(texts))('%s', (_, [encodings, sentences]) => {
   })
 })
 
-test('any bytes are decoded to something', () => {
+test('any bytes are decoded to text', () => {
   let seed = 1
   for (let length = 0; length < 400; length++) {
     const bytes = Uint8Array.from({ length }, () => {

@@ -10,7 +10,7 @@ const plain = docx(paragraph('protected words '.repeat(400)))
 test.each([
   ['agile', agilePackage],
   ['standard', standardPackage],
-])('a document with the default password is read, one with another fails FILE_ENCRYPTED: %s encryption', async (_, encrypt) => {
+])('a document with the default password is read; one with another is FILE_ENCRYPTED: %s encryption', async (_, encrypt) => {
   const { text, mimeType } = await readBytes(encrypt(plain, byDefault), 'a.docx')
   expect(text.trim()).toBe('protected words '.repeat(400).trim())
   expect(mimeType).toMatch(/wordprocessingml/)

@@ -1,4 +1,4 @@
-/** Files that ask for other files, or that take their reader over: it fetches nothing, from nowhere, and reaches nothing but what it was handed. */
+/** Files that refer to other files, or that take over their reader: it requests nothing and reaches only the file that it was given. */
 import { once } from 'node:events'
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
@@ -13,7 +13,7 @@ import { pdf } from '../support/data/pdf-file.ts'
 import { folder } from '../support/places.ts'
 import type { Outcomes } from '../support/processes/reader-taken-over.ts'
 
-test('no address in a file is asked, and no file of the server gets into its text', async () => {
+test('URLs in a file are not requested, and no other file of the server appears in its text', async () => {
   let hits = 0
   const listener = createServer((_, response) => {
     hits++
@@ -28,7 +28,7 @@ test('no address in a file is asked, and no file of the server gets into its tex
   const entities = `<!DOCTYPE x [<!ENTITY own SYSTEM "${own}"><!ENTITY there SYSTEM "${to}"><!ENTITY % all SYSTEM "${to}"> %all;]>`
   const word = `<?xml version="1.0"?>${entities}<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>words &own; &there;</w:t></w:r></w:p></w:body></w:document>`
   const links = `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/attachedTemplate" TargetMode="External" Target="${to}"/></Relationships>`
-  /** Does that as soon as it is opened, if anybody lets it. */
+  /** Runs this script as soon as it is opened, if a reader allows it. */
   const acting = (action: string) => {
     const text = pdf({ pages: [{ text: ['words'] }], objects: { 900: action } }).toString('latin1')
     return Buffer.from(text.replace('/Type /Catalog', '/Type /Catalog /OpenAction 900 0 R'), 'latin1')
@@ -64,7 +64,7 @@ test('no address in a file is asked, and no file of the server gets into its tex
   expect(hits).toBe(0)
 })
 
-/** A reader process whose parser was taken over: what came of all that it tried, in its main thread and in another. */
+/** Starts a reader process with a compromised parser. Returns the results of its attempts, in its main thread and in another. */
 async function takenOver(startsPrograms: boolean, isolation: readonly string[] | null): Promise<Outcomes[]> {
   const [home, place] = [await folder(), await folder()]
   const [given, socket, writable] = [join(home, 'given'), join(place, 'socket'), join(home, 'own')]
@@ -113,17 +113,14 @@ const files = {
   'write to its folder': 'done',
 }
 
-test.skipIf(!nodeKeepsFromNetwork)(
-  'a reader that was taken over reaches no network, no other file and no program, by Node itself',
-  async () => {
-    const network = { connect: denied, 'connect to a file': denied, listen: denied, datagram: denied, fetch: denied }
-    const all = { ...network, ...files, 'connect by a program': denied }
-    expect(await takenOver(false, null)).toEqual([all, all])
-  },
-)
+test.skipIf(!nodeKeepsFromNetwork)('a compromised reader reaches no network, no other file and no program, blocked by Node', async () => {
+  const network = { connect: denied, 'connect to a file': denied, listen: denied, datagram: denied, fetch: denied }
+  const all = { ...network, ...files, 'connect by a program': denied }
+  expect(await takenOver(false, null)).toEqual([all, all])
+})
 
 const isolation = withoutNetwork()
-test.skipIf(!isolation)('a program that it starts, or code that Node does not see, is in a network of nothing, by the system', async () => {
+test.skipIf(!isolation)('a program that it starts, and native code, have no network, blocked by the system', async () => {
   for (const outcomes of await takenOver(true, isolation))
     expect(outcomes).toMatchObject({
       ...files,

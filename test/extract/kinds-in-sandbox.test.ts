@@ -1,10 +1,10 @@
-/** Readers that load modules of WebAssembly, in a reader process with its permissions. */
+/** Readers with modules of WebAssembly, in a reader process with its permissions. */
 import { expect, test } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
 import { image, scan } from '../support/data/files.ts'
 import { zip } from '../support/data/office-files.ts'
 
-/** One text, `sandboxed.txt` with `words in 7z`. */
+/** A 7z archive of one text, `sandboxed.txt` with `words in 7z`. */
 const sevenZip = Buffer.from(
   'N3q8ryccAARbbssPcgAAAAAAAAAUAAAAAAAAADv7Z3IBAAp3b3JkcyBpbiA3egDgAGAAW10AAIEzB64Pzt0HYQkKkA9ecbngKbVkHbyg6zM5WwbwXO+8x9wZo/JrBa7qKwEjolEZ0DqP3VHCAbl70MfpHMpmKPr0/qexOz3q20h/DBR+LKMjSEt8o6ejiwAAAAAXBg8BCWMABwsBAAEhIQEYDGEAAA==',
   'base64',

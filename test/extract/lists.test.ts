@@ -36,7 +36,7 @@ describe('docx', () => {
     )
   })
 
-  test('a list counts on with other labels, and from its own start once', async () => {
+  test('a list continues with other labels, and restarts once at its own start', async () => {
     const other = `<w:num w:numId="2"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0">${level(0, 'upperLetter', '%1')}</w:lvlOverride></w:num>`
     const fresh =
       '<w:num w:numId="3"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="9"/></w:lvlOverride></w:num>'
@@ -78,7 +78,7 @@ describe('doc', () => {
     expect((await readBytes(doc95(Buffer.from('c4eeec0d', 'hex'), 0x419), 'a.doc')).text).toBe('Дом')
   })
 
-  test('a password is FILE_ENCRYPTED; a missing piece table is FILE_CORRUPT; wild numbers end', async () => {
+  test('FILE_ENCRYPTED with a password; FILE_CORRUPT without a piece table; wild numbers terminate', async () => {
     const paragraphs = [{ text: 'text\r', list: 1, level: 0 }]
     expect(
       await failureOf(

@@ -1,4 +1,4 @@
-/** Office documents in one XML file, OpenDocument lists, properties of users. */
+/** Office documents in one XML file, OpenDocument lists, custom properties. */
 import { describe, expect, test } from 'vitest'
 import { docx, openDocument, paragraph, zip } from '../support/data/office-files.ts'
 import { readBytes } from '../support/read-bytes.ts'
@@ -46,7 +46,7 @@ describe('OpenDocument', () => {
 })
 
 describe('Word', () => {
-  test('2003: paragraphs are whole, pictures are no text', async () => {
+  test('2003: paragraphs are complete, pictures are not text', async () => {
     const file = `${xml}<w:wordDocument><w:body><w:p><w:r><w:t>run </w:t></w:r><w:r><w:t>ning</w:t></w:r></w:p><w:binData>AAAA</w:binData></w:body></w:wordDocument>`
     expect((await readBytes(Buffer.from(file), 'a.xml')).text).toBe('run ning')
   })
@@ -70,7 +70,7 @@ describe('Word', () => {
   })
 })
 
-test('properties of the user are metadata', async () => {
+test('custom properties are metadata', async () => {
   const custom =
     '<Properties><property name="Client"><vt:lpwstr>ACME</vt:lpwstr></property><property name="Year"><vt:i4>2024</vt:i4></property></Properties>'
   const word = docx(paragraph('body'), {}, { 'docProps/custom.xml': custom })

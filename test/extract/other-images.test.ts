@@ -48,7 +48,7 @@ const names = ['a.jp2', 'a.j2k', 'a.jxl', 'a.psd', 'a.heic', ...Object.keys(netp
 describe.each(names)('%s', (name) => {
   const load = () => files[name] ?? (['', Buffer.alloc(0)] as const)
 
-  test('is decoded: its letters are where they are', async () => {
+  test('is decoded: its letters are at their places', async () => {
     const [type, bytes] = load()
     const read = await readBytes(bytes, 'unnamed')
     expect(read).toMatchObject({ mimeType: type, hasReader: true, metadata: { width, height, page_count: 1 } })
@@ -61,7 +61,7 @@ describe.each(names)('%s', (name) => {
     expect(drawn.reduce((sum, value) => sum + value)).toBeGreaterThan(drawn.length * 0.02)
   })
 
-  test('cut or with flipped bits it fails or is read, and the next file is read', async () => {
+  test('truncated or with flipped bits it fails or is read, and the next file is read', async () => {
     const [, bytes] = load()
     const damaged = [0.3, 0.9].map((share) => bytes.subarray(0, Math.floor(bytes.length * share)))
     for (let seed = 3; damaged.length < 8; seed++) {
@@ -92,7 +92,7 @@ function directory(entries: readonly (readonly [number, number])[], next = 0): B
   return bytes
 }
 
-/** A raw file: raw pixels, of which the first bytes are those of a lossless JPEG, and a preview in a directory below. */
+/** A raw file: raw pixels that begin like a lossless JPEG, and a preview in a directory below. */
 function cameraRaw(preview: Buffer, previewSize = preview.length): Buffer {
   const lossless = Buffer.concat([Buffer.from('ffd8ffc3000b080000000001011100', 'hex'), Buffer.alloc(100_000)])
   const head = Buffer.from('49492a0008000000', 'hex')
@@ -110,7 +110,7 @@ function cameraRaw(preview: Buffer, previewSize = preview.length): Buffer {
   return Buffer.concat([head, first, below, lossless, preview])
 }
 
-test('of a raw file of a camera the preview is read; hasReader is false without one', async () => {
+test('the preview of a camera raw file is read; hasReader is false without one', async () => {
   const preview = await image(page).jpeg().toBuffer()
   expect(await readBytes(cameraRaw(preview), 'a.nef')).toMatchObject({
     mimeType: 'image/x-nikon-nef',

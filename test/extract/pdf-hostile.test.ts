@@ -1,4 +1,4 @@
-/** PDFs that are made to loop, to grow or to break their reader: each ends with its text, or with a code. */
+/** PDFs made to loop, to grow or to crash their reader: each ends with its text or with an error code. */
 import { expect, test } from 'vitest'
 import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
 import { bytesSource } from '../../src/extract/opened-document.ts'
@@ -86,7 +86,7 @@ test.each(cases)('%s', async (_, spec, expected) => {
   expect(await outcome(pdf(spec))).toEqual(expected)
 })
 
-test('an instance of PDFium that broke costs the next file nothing', async () => {
+test('a broken PDFium instance does not affect the next file', async () => {
   const broken = Promise.resolve((() => {
     throw new WebAssembly.RuntimeError('unreachable')
   }) as OpenPdfium)

@@ -38,7 +38,7 @@ const scannedPage = async () => ({
 const sentence = 'The quick brown fox jumps over the lazy dog and runs away from the hunter.'
 
 describe('words', () => {
-  test('of neighbouring runs are separated', async () => {
+  test('of adjacent runs are separated', async () => {
     expect(await drawn('50 700 Td (0) Tj 40 0 Td (Page) Tj 40 2 Td (two) Tj')).toBe('0 Page two')
   })
 
@@ -49,7 +49,7 @@ describe('words', () => {
     )
   })
 
-  test('have the accents that are drawn over their letters, and those beside them stay', async () => {
+  test('have the accents that are drawn over their letters; separate accents stay', async () => {
     expect(await drawn('50 700 Td (And) Tj 22 0 Td (\\264) Tj -1 0 Td (en) Tj')).toBe('Andén')
     expect(await drawn('50 700 Td (l\\264amore) Tj')).toBe('l´amore')
   })
@@ -70,7 +70,7 @@ describe('words', () => {
   })
 })
 
-/** A font of squares, in which only letters have characters: themselves, or `character` says which. */
+/** A font of squares in which only letters have characters: themselves, or those that `character` returns. */
 function squares(characters: string, mapped: string, character = (letter: string) => letter): Record<number, string> {
   const codes = [...characters].map((letter) => letter.charCodeAt(0))
   const hex = (letter: string, digits: number) => letter.charCodeAt(0).toString(16).padStart(digits, '0')
@@ -191,7 +191,7 @@ test('labels and values of XFA forms are read', async () => {
   expect(await textOf({ pages: [{ text: ['Please wait'] }], objects, catalog })).toBe('Please wait\nFamily name\nLovelace')
 })
 
-test('a file that PDFium refuses is read', async () => {
+test('a file that PDFium refuses is read by another library', async () => {
   const file = pdf({ pages: [{ text: [sentence] }], info: { Title: 'Report' } })
   file.write('%PDE', 0, 'latin1')
   const opened = await openFile(bytesSource(Buffer.concat([Buffer.from('%PDF-\n'), Buffer.alloc(2000, 10), file]), 'a.pdf'), tools)

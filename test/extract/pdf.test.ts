@@ -56,30 +56,30 @@ describe('which pages need OCR', () => {
     expect((await contents(pdf({ pages: [page] }))).pages).toMatchObject([{ needsOcr, width: 595, height: 842 }])
   })
 
-  test('a text layer without meaning is not shown, and read again', () => {
+  test('a meaningless text layer is not shown, and the page gets OCR', () => {
     expect(assessTextLayer('\ufffd\ue000\ue001 ab \ue002\ue003')).toMatchObject({ isTrusted: false, text: 'ab' })
     expect(assessTextLayer(`${sentence} \ue002`)).toMatchObject({ isTrusted: true, hasGaps: false, text: `${sentence} •` })
   })
 
-  test('a text layer with swapped bytes is put right', () => {
+  test('a text layer with swapped bytes is repaired', () => {
     expect(assessTextLayer('\u4d00\u7500\u6c00\u7400\u6900 \u3100\u3200').text).toBe('Multi 12')
     expect(assessTextLayer('日本語の文書').text).toBe('日本語の文書')
   })
 
-  test('no more pages than the limit; how many are left out is said', async () => {
+  test('at most as many pages as the limit, with a warning about the others', async () => {
     const found = await contents(pdf({ pages: Array(4).fill({ jpeg }) }), { maxPages: 2 })
     expect(found.pages.map((page) => page.needsOcr)).toEqual([true, true, false, false])
     expect(found.metadata).toMatchObject({ page_count: 4, pages_without_ocr: 2 })
   })
 })
 
-describe('joining the text of the file and that of OCR', () => {
-  test('keeps all of the first, and of the second what is new', () => {
+describe('joining the text of the file and of OCR', () => {
+  test('keeps all of the first text, and the new words of the second', () => {
     expect(joinTexts('Invoice 42\nTotal 7 EUR', 'INVOICE 42\nscanned stamp\n — \ntotal 7 eur paid')).toBe(
       'Invoice 42\nTotal 7 EUR\nscanned stamp\ntotal 7 eur paid',
     )
   })
-  test('is the one where the other is empty', () => {
+  test('is the one text if the other is empty', () => {
     expect(joinTexts('', 'only ocr')).toBe('only ocr')
     expect(joinTexts('only text', '')).toBe('only text')
   })
@@ -112,7 +112,7 @@ test.each([
 })
 
 describe('pictures of pages', () => {
-  test('a JPEG that is the whole page is taken as it is', async () => {
+  test('a JPEG that fills the page is used unchanged', async () => {
     const opened = await open(pdf({ pages: [{ jpeg, width: 300, height: 400 }] }))
     expect(await opened.picture(1)).toMatchObject({ width: 600, height: 800, dpi: 144, page: { width: 300, height: 400 } })
     opened.close()
@@ -122,7 +122,7 @@ describe('pictures of pages', () => {
     ['turned', { jpeg, rotate: 90 }, 1754],
     ['with text over it', { jpeg, text: ['stamp'] }, 1240],
     ['smaller than the page', { jpeg: { ...jpeg, share: 0.5 } }, 1240],
-  ])('a JPEG %s is drawn with its page', async (_, page, width) => {
+  ])('a JPEG %s is rendered with its page', async (_, page, width) => {
     const opened = await open(pdf({ pages: [page] }))
     const found = (await opened.picture(1))!
     expect(Math.abs(found.width - width)).toBeLessThan(2)
@@ -131,7 +131,7 @@ describe('pictures of pages', () => {
     opened.close()
   })
 
-  test('never have more pixels than allowed, however large the page claims to be', async () => {
+  test('never have more pixels than the limit, however large the page claims to be', async () => {
     const opened = await open(pdf({ pages: [{ width: 14_400, height: 14_400, draw: '0 0 99 99 re f ' }] }), { maxPixels: 250_000 })
     const { gray, width, height } = (await opened.picture(1))!
     expect(gray.length).toBe(width * height)
@@ -139,7 +139,7 @@ describe('pictures of pages', () => {
     opened.close()
   })
 
-  test('a JPEG with more pixels than allowed is drawn smaller', async () => {
+  test('a JPEG with more pixels than the limit is rendered smaller', async () => {
     const opened = await open(pdf({ pages: [{ jpeg, width: 300, height: 400 }] }), { maxPixels: 100_000 })
     expect((await opened.picture(1))!.gray.length).toBeLessThanOrEqual(100_000)
     opened.close()
@@ -147,13 +147,13 @@ describe('pictures of pages', () => {
 })
 
 describe('damage', () => {
-  test('a missing page costs only itself', async () => {
+  test('a missing page affects no other page', async () => {
     const { pages, metadata } = await contents(pdf({ pages: [{ text: [sentence] }], brokenPage: true }))
     expect(pages).toMatchObject([{ text: sentence }, { text: '', needsOcr: false }])
     expect(metadata).toMatchObject({ pages_damaged: 1 })
   })
 
-  test('a lost table of contents is found again', async () => {
+  test('a missing cross-reference table is rebuilt', async () => {
     const file = pdf({ pages: [{ text: [sentence] }] })
     const { pages } = await contents(Buffer.from(file.toString('latin1').replace(/startxref\n\d+/, 'startxref\n7'), 'latin1'))
     expect(pages[0]!.text).toBe(sentence)

@@ -75,7 +75,7 @@ test.each([
   expect(word!.transform[5]! / 300).toBeCloseTo(y!, 2)
 })
 
-test('scripts, actions and foreign metadata go, and equal input gives equal bytes', async () => {
+test('removes scripts, actions and foreign metadata; equal input gives equal bytes', async () => {
   const document = await scan()
   document.addJavaScript('a', 'app.alert(1)')
   document.catalog.set(PDFName.of('OpenAction'), document.context.obj({ S: 'JavaScript', JS: PDFString.of('app.alert(2)') }))

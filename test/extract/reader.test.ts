@@ -92,7 +92,7 @@ describe('a reader', () => {
     expect(page.confidence).toBeGreaterThan(0.8)
   })
 
-  test('joins OCR of the picture and the text that is over it', async () => {
+  test('joins OCR of the picture and the text over it', async () => {
     const picture = await scan(['Invoice from Hamburg'], { width: 900, height: 300 })
     const jpeg = { bytes: await image(picture).jpeg().toBuffer(), width: 900, height: 300 }
     const mixed = file('mixed.pdf', pdf({ pages: [{ jpeg, text: ['', '', '', '', 'Received'], width: 450, height: 150 }] }))
@@ -101,14 +101,14 @@ describe('a reader', () => {
     expect(text.match(/Received/g)).toHaveLength(1)
   })
 
-  test('as many files at once as it has slots, the rest in turn', async () => {
+  test('as many files at once as it has slots, the others in turn', async () => {
     const opened = reader({}, 2)
     const found = await Promise.all(Array.from({ length: 6 }, (_, i) => opened.outline(file(`${i}.txt`, `text ${i}`))))
     expect(found.map(({ pages }) => pages[0]!.text)).toEqual(['text 0', 'text 1', 'text 2', 'text 3', 'text 4', 'text 5'])
     expect(ours()).toHaveLength(2)
   })
 
-  test('its process is replaced after 1,000 files, because parsers leak', async () => {
+  test('its process is replaced after 1,000 files, because parsers leak memory', async () => {
     const { outline } = reader()
     await outline(text())
     const [first] = ours()
@@ -117,7 +117,7 @@ describe('a reader', () => {
     expect(ours()).not.toContain(first)
   })
 
-  test('its process is ended after a minute without work', async () => {
+  test('its process ends after a minute without work', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
     await reader().outline(text())
     expect(ours()).toHaveLength(1)
@@ -126,7 +126,7 @@ describe('a reader', () => {
     await until(() => ours().length === 0, 2000)
   })
 
-  test('OCR_LANGUAGE_MISSING names the language, without a process', async () => {
+  test('OCR_LANGUAGE_MISSING with the language, without a process', async () => {
     await expect(reader().page(text(), 1, 'eng+xxx')).rejects.toMatchObject({
       code: 'OCR_LANGUAGE_MISSING',
       message: expect.stringContaining('xxx'),
@@ -134,7 +134,7 @@ describe('a reader', () => {
     expect(ours()).toEqual([])
   })
 
-  test('a bad file fails alone, and its process lives', async () => {
+  test('a bad file fails alone, and its process goes on', async () => {
     const { outline } = reader()
     await outline(text())
     const [first] = ours()
@@ -144,7 +144,7 @@ describe('a reader', () => {
   })
 })
 
-describe('a file that does not end', () => {
+describe('a file that is never finished', () => {
   test('READ_TIMEOUT at the limit; the next file is read', async () => {
     const { outline } = reader({ outlineTimeoutMs: 3000 })
     // A pipe without a writer stops the main thread of the process.
@@ -160,7 +160,7 @@ describe('a file that does not end', () => {
     expect(await failureOf(reader({ memoryBytes: 40e6 }).outline(endless()))).toEqual(['READ_OUT_OF_MEMORY', false])
   })
 
-  test('is let go within 100 ms of an abort, with its reason', async () => {
+  test('an abort rejects within 100 ms, with its reason', async () => {
     const { outline } = reader()
     const controller = new AbortController()
     const reading = failureOf(outline(endless(), { signal: controller.signal }).catch((problem) => Promise.reject({ code: problem })))
@@ -173,7 +173,7 @@ describe('a file that does not end', () => {
     await until(() => !isRunning(pid!), 500)
   })
 
-  test('a wait for a free slot is let go too', async () => {
+  test('an abort ends a wait for a free slot', async () => {
     const { outline } = reader({ outlineTimeoutMs: 1000 })
     const first = failureOf(outline(endless()))
     const controller = new AbortController()
@@ -184,14 +184,14 @@ describe('a file that does not end', () => {
     await expect(outline(text(), { signal: AbortSignal.abort('before') })).rejects.toBe('before')
   })
 
-  test('READ_CRASHED when its process dies, and another try may help', async () => {
+  test('READ_CRASHED when its process dies; another attempt may succeed', async () => {
     const reading = failureOf(reader().outline(endless()))
     await until(() => ours().length === 1, 5000)
     process.kill(ours()[0]!, 'SIGKILL')
     expect(await reading).toEqual(['READ_CRASHED', true])
   })
 
-  test('is read again in a new process when one dies that has read another file before', async () => {
+  test('is read again in a new process when a process dies that has read another file before', async () => {
     const { outline } = reader()
     await outline(text())
     const [shared] = ours()
@@ -225,7 +225,7 @@ describe('a file that does not end', () => {
   })
 })
 
-/** A tesseract program that never ends, and the file that it writes its pid to. */
+/** A tesseract program that never ends, and the file with its pid. */
 function endlessTesseract(): { command: string; pidFile: string } {
   const pidFile = join(folder, 'pid')
   rmSync(pidFile, { force: true })
@@ -244,7 +244,7 @@ async function smallPicture() {
   return file('p.png', await picture.png().toBuffer())
 }
 
-test('a program that its process has started ends with it', async () => {
+test('a program that its process started ends with it', async () => {
   const { command, pidFile } = endlessTesseract()
   const { page } = reader({}, 1, { ...ocr, engine: 'tesseract-native', command })
   const controller = new AbortController()
@@ -256,7 +256,7 @@ test('a program that its process has started ends with it', async () => {
   await until(() => !isRunning(pid), 500)
 })
 
-/** A process that has one reader process, which reads a file; its settings are those of reader-parent.ts. */
+/** Starts a process with one reader process, which reads a file; its settings are those of reader-parent.ts. */
 async function startParent(settings: Partial<ReaderParentSettings>): Promise<{ parent: ChildProcess; child: number }> {
   mkdirSync(tempDir, { recursive: true })
   const program = fileURLToPath(new URL('../support/processes/reader-parent.ts', import.meta.url))
@@ -266,20 +266,20 @@ async function startParent(settings: Partial<ReaderParentSettings>): Promise<{ p
   return { parent, child: readersOf(parent)[0]! }
 }
 
-/** Whatever else it starts asks what the machine can do, and ends at once. */
+/** Any other call asks for features of the program, and ends at once. */
 const readersOf = ({ pid = 0 }: ChildProcess) => childrenOf(pid).filter((child) => commandOf(child).includes('--permission'))
 
-/** Ends it as the kernel would; the numbers of its children are still those of processes. */
+/** Kills it as the kernel would; the pids of its children stay valid. */
 async function killParent(parent: ChildProcess): Promise<void> {
   const ended = once(parent, 'exit')
   parent.kill('SIGKILL')
   await ended
 }
 
-/** Long enough to be deep inside the endless file. */
+/** Long enough to be reading the endless file. */
 const untilStuck = () => new Promise((resolve) => setTimeout(resolve, 1500))
 
-describe('a server that is killed', () => {
+describe('a killed server', () => {
   test('leaves no reader process, and the next reader removes its folder', async () => {
     const { parent, child } = await startParent({})
     await untilStuck()
@@ -289,7 +289,7 @@ describe('a server that is killed', () => {
     await reader().close()
   })
 
-  test('before its reader process has started leaves none', async () => {
+  test('leaves none when it is killed before its reader process has started', async () => {
     const { parent, child } = await startParent({ startDelay: 2 })
     expect(commandOf(child)).toMatch(/^\/bin\/sh/)
     await killParent(parent)
@@ -308,8 +308,8 @@ describe('a server that is killed', () => {
   })
 })
 
-describe('a server that does nothing any more', () => {
-  /** Its reader process is ended by itself; how soon after the server was stopped, in milliseconds. */
+describe('a server that hangs', () => {
+  /** Stops the server. Returns the milliseconds until its reader process has ended by itself. */
   async function endedBeside(settings: Partial<ReaderParentSettings>): Promise<number> {
     const { parent, child } = await startParent(settings)
     parent.kill('SIGSTOP')
@@ -318,16 +318,16 @@ describe('a server that does nothing any more', () => {
     return took
   }
 
-  test('a reader process ends that works beyond its timeout', async () => {
+  test('a reader process ends after its timeout', async () => {
     expect(await endedBeside({ timeoutMs: 2000, startDelay: 1 })).toBeLessThan(10_000)
   })
 
-  test('a reader process ends that holds more memory than it may', async () => {
+  test('a reader process ends above its memory limit', async () => {
     expect(await endedBeside({ memory: 40e6, startDelay: 1 })).toBeLessThan(10_000)
   })
 })
 
-test('the kernel limits processor time and memory of a reader process and of what it starts', async () => {
+test('the kernel limits CPU time and memory of a reader process and its children', async () => {
   const { command, pidFile } = endlessTesseract()
   const { parent, child } = await startParent({
     kind: 'page',
@@ -347,7 +347,7 @@ test('the kernel limits processor time and memory of a reader process and of wha
   await reader().close()
 })
 
-test('folders of other hosts and of living servers are left alone', () => {
+test('folders of other hosts and of running servers are left alone', () => {
   mkdirSync(tempDir, { recursive: true })
   const host = hostname().replace(/[^\w.]/g, '_')
   const kept = [`reader-elsewhere-1-1-abc`, `reader-${host}-${process.ppid}-1-abc`, 'something']

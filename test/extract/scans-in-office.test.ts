@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { docx, openDocument, paragraph, zip } from '../support/data/office-files.ts'
 import { readBytes, readImages } from '../support/read-bytes.ts'
 
-/** A picture of noise, which hardly packs. */
+/** A picture of noise, which compresses badly. */
 const noise = (width: number, height: number): Promise<Buffer> =>
   sharp(randomBytes(width * height), { raw: { width, height, channels: 1 } })
     .jpeg({ quality: 30 })

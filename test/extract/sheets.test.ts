@@ -29,7 +29,7 @@ describe('numbers of cells', () => {
     expect((await readBytes(file, 'a.xlsx')).text).toContain('2007-05-17')
   })
 
-  test('a format of any length ends', async () => {
+  test('a format of any length terminates', async () => {
     expect(await shown(5, '0'.repeat(100_000))).toBe('5')
   })
 })

@@ -1,4 +1,4 @@
-/** Mail of Outlook in winmail.dat, and signed files. */
+/** Outlook mail in winmail.dat, and signed files. */
 import { describe, expect, test } from 'vitest'
 import { docx, paragraph } from '../support/data/office-files.ts'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
@@ -8,7 +8,7 @@ const u32 = (value: number): Buffer => Buffer.concat([u16(value & 0xffff), u16(v
 const wide = (text: string): Buffer => Buffer.from(`${text}\0`, 'utf16le')
 const padded = (bytes: Buffer): Buffer => Buffer.concat([bytes, Buffer.alloc(-bytes.length & 3)])
 
-/** MAPI properties: values of variable size, behind one of fixed size and a named one. */
+/** MAPI properties of variable size, after one of fixed size and a named one. */
 function mapi(values: readonly [id: number, type: number, value: Buffer][]): Buffer {
   const fixed = Buffer.concat([u16(3), u16(0x0017), u32(1)])
   const named = Buffer.concat([u16(3), u16(0x8001), Buffer.alloc(16), u32(1), u32(8), wide('own'), u32(2)])
@@ -51,7 +51,7 @@ describe('winmail.dat', () => {
     expect(text.split(/\n+/)).toEqual(['Größe', 'See the letter.', 'letter 1.docx', 'harbour fees', 'a.txt', 'second file'])
   })
 
-  test('a body in HTML, or in RTF, stored and packed', async () => {
+  test('an HTML or RTF body, stored and compressed', async () => {
     const html = attribute(1, 0x9003, mapi([[0x1013, 0x102, Buffer.from('<html><body><p>in tags</p></body></html>')]]))
     expect((await readBytes(tnef(html), 'winmail.dat')).text).toBe('in tags')
     expect((await readBytes(tnef(body(0x1009, storedRtf('{\\rtf1 in braces}'))), 'winmail.dat')).text).toBe('in braces')
@@ -64,7 +64,7 @@ const element = (tag: number, ...content: Buffer[]): Buffer => {
   const length = all.length < 128 ? Buffer.from([all.length]) : Buffer.from([0x82, all.length >> 8, all.length & 0xff])
   return Buffer.concat([Buffer.from([tag]), length, all])
 }
-/** An element that ends with two zeros. */
+/** An element of indefinite length. */
 const open = (tag: number, ...content: Buffer[]): Buffer => Buffer.concat([Buffer.from([tag, 0x80]), ...content, Buffer.alloc(2)])
 const signedOid = Buffer.from('06092a864886f70d010702', 'hex')
 const dataOid = Buffer.from('06092a864886f70d010701', 'hex')
@@ -74,7 +74,7 @@ const signed = (content: Buffer): Buffer =>
   element(0x30, signedOid, element(0xa0, element(0x30, version, algorithms, element(0x30, dataOid, content), signers)))
 const letter = docx(paragraph('signed words'))
 
-describe('a signed file is its content', () => {
+describe('a signed file is read as its content', () => {
   test.each<[what: string, bytes: Buffer, name: string]>([
     ['in DER', signed(element(0xa0, element(4, letter))), 'letter.docx.p7m'],
     [
@@ -113,7 +113,7 @@ describe('a signed file is its content', () => {
     expect(text).toMatch(/offer[\s\S]*signed mail/)
   })
 
-  test('a signature without content has no reader', async () => {
+  test('a detached signature has no reader', async () => {
     expect(await readBytes(signed(Buffer.alloc(0)), 'a.p7s')).toMatchObject({ hasReader: false, text: '' })
   })
 })

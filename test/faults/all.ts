@@ -1,4 +1,4 @@
-/** The battery, in the order of the table. */
+/** All faults, in the order of the table. */
 
 import { frozenDatabase } from './database/frozen-database.ts'
 import { lostAnswers } from './database/lost-answers.ts'

@@ -1,4 +1,4 @@
-/** What must hold after every fault, looked up in tables, folders and answers only: the program cannot have got it wrong in the same way. */
+/** What must be true after every fault, checked by tables, folders and answers only, independent of the code under test. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
@@ -9,27 +9,27 @@ import type { Ledger } from './ledger.ts'
 import type { Place } from './place.ts'
 
 export interface Audited {
-  /** acknowledged and not to be had, or other bytes */
+  /** acknowledged documents that are missing or have other bytes */
   lost: number
-  /** rows without files, files without rows, work that never ends */
+  /** rows without files, files without rows, unfinished work */
   half: number
-  /** what is there twice */
+  /** duplicates */
   duplicate: number
   problems: string[]
 }
 
 export interface AuditOptions {
-  /** milliseconds within which the next work must have ended */
+  /** milliseconds within which the next job must end */
   patience?: number
-  /** where files lie, when not below the data folder */
+  /** folder of stored files, if it is not below the data folder */
   files?: string
-  /** lists sizes of stored files by address, and what no file needs; when not all files are in a folder */
+  /** lists sizes of stored files by address, and unneeded files; if files are not all in a folder */
   list?: () => Promise<{ sizes: Map<string, number>; abandoned: string[] }>
 }
 
 const migrations = new URL('../../migrations/', import.meta.url)
 
-/** Looks at everything; a server with a worker must run. */
+/** Audits everything; a server with a worker must be running. */
 export async function audit(
   place: Place,
   caller: Caller,
@@ -64,7 +64,7 @@ export async function audit(
   return found
 }
 
-/** What has no end yet, once nothing has come to an end for `patience` milliseconds: thousands of documents may take longer in all. */
+/** Returns unfinished work after `patience` milliseconds without progress: thousands of documents may take longer in total. */
 async function unfinished({ query }: Place, patience: number): Promise<string[]> {
   const open = () =>
     query<{ id: string }>(`
@@ -92,7 +92,7 @@ async function damaged(caller: Caller, { uploads, deleted }: Ledger): Promise<st
   return wrong
 }
 
-/** Bytes that nobody may need have a note beside them until a worker has looked, which each does when it starts and then every minute. */
+/** Returns unneeded files. Uncommitted files have a marker until a worker has checked them, at its start and then every minute. */
 async function compareFiles({ query }: Place, root: string, patience: number) {
   const end = performance.now() + Math.min(patience, 20_000)
   for (;;) {
@@ -143,14 +143,14 @@ async function namesBelow(root: string): Promise<string[]> {
   return all.filter((entry) => entry.isFile()).map(({ name }) => name)
 }
 
-/** The notes about bytes that nobody may need: one address in a name, more in the lines of the file. */
+/** Returns the markers of uncommitted files: one address in the name, further ones in the lines of the file. */
 async function notedBelow(root: string): Promise<string> {
   const names = (await namesBelow(root)).filter((name) => name.endsWith('.named'))
   const lines = await Promise.all(names.map((name) => readFile(join(root, '.tmp', name), 'utf8').catch(() => '')))
   return [...names, ...lines].join('\n')
 }
 
-/** What a worker that has just started leaves of unneeded bytes and of notes about them. */
+/** Returns what a worker leaves after its start of unneeded files and their markers. */
 export async function unsettled({ query, dataDir }: Place, patience: number): Promise<string[]> {
   for (const end = performance.now() + patience; ; await sleep(500)) {
     const names = await namesBelow(join(dataDir, 'files'))
@@ -227,7 +227,7 @@ async function wrongViews({ query }: Place, { links }: Ledger): Promise<string[]
     .map(({ token, given, unknown }) => `${token}: ${views.get(token)} counted, ${given} given, ${unknown} unknown`)
 }
 
-/** Every document by its own word (a sample where they are many), and by the common one no document that is not there. */
+/** Checks that each document (a sample of many) is found by its own word, and that the common word finds no deleted document. */
 async function missedBySearch(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
   const words = [...uploads].flatMap(([id, { word }]) => (word === null || deleted.has(id) ? [] : [{ id, word }]))
   const step = Math.ceil(words.length / 100)

@@ -1,13 +1,13 @@
-/** A client that writes down what it was told. Plain HTTP: nothing of the program's own client is used. */
+/** A client that records every answer. It uses plain HTTP and nothing of the program's own client. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { Ledger } from './ledger.ts'
 import { password } from './place.ts'
 
-/** in every text that is uploaded, so that all of them are found by it */
+/** a word in every uploaded text, which finds all of them */
 export const commonWord = 'quartzledger'
 
 export interface Answer {
-  /** 0: none came */
+  /** 0: no answer */
   status: number
   body: Buffer
   headers: Headers
@@ -17,11 +17,11 @@ export interface Answer {
 export type Caller = Awaited<ReturnType<typeof openCaller>>
 
 export interface CallerOptions {
-  /** milliseconds after which no answer counts as hanging */
+  /** milliseconds after which a missing answer counts as hanging */
   patience?: number
 }
 
-/** Signs in as the first admin and calls in their name. */
+/** Signs in as the first admin and sends requests as this user. */
 export async function openCaller(url: string, ledger: Ledger, { patience = 20_000 }: CallerOptions = {}) {
   let token = ''
 
@@ -60,7 +60,7 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
   }
   await signIn()
 
-  /** Sends bytes under a key of their own; noted where it is acknowledged. */
+  /** Uploads bytes with an Idempotency-Key of their own; recorded if acknowledged. */
   const upload = async (bytes: Buffer, name: string, { key = randomUUID() as string, word = null as string | null, fields = {} } = {}) => {
     const form = new FormData()
     for (const [field, value] of Object.entries(fields)) form.set(field, value as string)
@@ -79,12 +79,12 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
     signIn,
     upload,
     token: () => token,
-    /** A text with a word of its own. */
+    /** Returns a text with a unique word. */
     uploadText: (key: string = randomUUID(), fields: Record<string, string> = {}) => {
       const word = `w${randomBytes(8).toString('hex')}`
       return upload(Buffer.from(`${commonWord} ${word} ${'and so on '.repeat(20)}`), `${word}.txt`, { key, word, fields })
     },
-    /** Bytes of no known kind. */
+    /** Returns bytes of no known type. */
     uploadBytes: (size: number) => upload(randomBytes(size), `${randomUUID()}.bin`),
     list: () => call('GET', '/api/documents?per_page=5', { what: 'list' }),
     search: () => call('GET', `/api/search?q=${commonWord}&per_page=5`, { what: 'search' }),
@@ -114,7 +114,7 @@ interface CallInit extends Omit<RequestInit, 'headers' | 'method'> {
 
 export const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
 
-/** Callers that each do one thing after the other, of all kinds, until told to stop. `size`: bytes of the largest upload. */
+/** Starts callers that send requests of all kinds, one after the other, until they are stopped. `size`: bytes of the largest upload. */
 export async function mixedLoad(caller: Caller, ledger: Ledger, { signal, lanes = 8, size = 3_000_000 }: LoadOptions): Promise<void> {
   const lane = async () => {
     while (!signal.aborted) {

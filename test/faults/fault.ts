@@ -1,4 +1,4 @@
-/** What a fault is given, and what it tells. */
+/** Input and result of a fault. */
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, mkdtempSync, rmdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { type Ledger, openLedger } from './ledger.ts'
 import type { Place } from './place.ts'
 
 export interface Told {
-  /** how many times what was done */
+  /** number of operations */
   injected: string
   acknowledged: number
   lost: number
@@ -18,17 +18,17 @@ export interface Told {
   duplicate: number
   /** milliseconds */
   outages: readonly number[]
-  /** what somebody had to do by hand so that it went on */
+  /** what an operator had to do before it continued */
   manual: number
   problems: readonly string[]
-  /** measured besides */
+  /** further measurements */
   notes: readonly string[]
 }
 
 export interface Given {
   place: Place
   isShort: boolean
-  /** another one, which is removed at the end too */
+  /** another one, which is also removed at the end */
   openPlace(): Promise<Place>
 }
 
@@ -37,28 +37,28 @@ export interface Fault {
   readonly name: string
   /** takes longer than most */
   readonly isLong?: boolean
-  /** measures times: nothing else of the battery runs beside it */
+  /** measures times: no other fault runs at the same time */
   readonly isAlone?: boolean
   /** has a known finding that is not solved: the short form leaves it out, unless `--only` names it */
   readonly hasOpenFinding?: boolean
-  /** why it cannot be tried on this machine; null: it can */
+  /** why it cannot run on this machine; null: it can */
   missing?(): string | null
   run(given: Given): Promise<Told>
 }
 
-/** A ledger, a signed-in client that writes it, and what has been found so far. */
+/** Creates a ledger, a signed-in client that records in it, and an empty list of findings. */
 export interface Trial {
   ledger: Ledger
   caller: Caller
   problems: string[]
   notes: string[]
-  /** Notes what should have been true. */
+  /** Records a finding unless the condition is true. */
   expect(isTrue: boolean, otherwise: string): void
-  /** The auditor's word, joined with all the rest. */
+  /** Adds the findings of the audit. */
   conclude(injected: string, options?: AuditOptions): Promise<Told>
 }
 
-/** Opens one at a server that runs. */
+/** Opens one at a running server. */
 export async function openTrial(place: Place, patience = 20_000): Promise<Trial> {
   const ledger = openLedger()
   const caller = await openCaller(place.url, ledger, { patience })
@@ -94,7 +94,7 @@ export const needsWritable = (path: string) => (): string | null => {
   }
 }
 
-/** Attaching to a process that is not one's own child is often forbidden, in containers also for root. */
+/** Attaching to another process's child is often forbidden, in containers also for root. */
 export const needsTracing = (): string | null => {
   if (!hasProgram('strace')) return 'there is no program strace'
   const child = spawn('sleep', ['5'], { stdio: 'ignore' })
@@ -103,7 +103,7 @@ export const needsTracing = (): string | null => {
   return stderr.includes('attached') ? null : `strace may not attach: ${stderr.toString().trim()}`
 }
 
-/** Root in a container may not. */
+/** Root in a container may not do it. */
 export const needsMounting = (): string | null => {
   const folder = mkdtempSync(join(tmpdir(), 'dms-mount-'))
   const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'dms-faults', folder])
@@ -112,7 +112,7 @@ export const needsMounting = (): string | null => {
   return status === 0 ? null : `nothing can be mounted: ${stderr?.toString().trim() ?? 'there is no mount'}`
 }
 
-/** The first reason of several. */
+/** Combines checks: returns the first reason of several. */
 export const needs =
   (...all: readonly (() => string | null)[]) =>
   (): string | null => {

@@ -1,23 +1,23 @@
-/** What clients were told: the only truth that the program under test cannot have got wrong. */
+/** What clients were answered: the only record that is independent of the program under test. */
 
 export interface Kept {
   readonly sha256: string
   readonly size: number
-  /** a word that only this document has, where it can be found by words */
+  /** a word that only this document has, if it can be found by words */
   readonly word: string | null
 }
 
 export interface Link {
   readonly token: string
   readonly maxViews: number
-  /** visits that were answered with the file, and those of which nobody knows */
+  /** views that were answered with the file, and those with an unknown result */
   given: number
   unknown: number
 }
 
 export type Ledger = ReturnType<typeof openLedger>
 
-/** An empty one. */
+/** Creates an empty ledger. */
 export function openLedger() {
   const uploads = new Map<string, Kept>()
   const deleted = new Set<string>()
@@ -29,7 +29,7 @@ export function openLedger() {
   let refusedAt: number | null = null
   let slowest = 0
   return {
-    /** by document: uploads that were answered with 201 */
+    /** uploads that were answered with 201, by document */
     uploads,
     deleted,
     links,
@@ -38,7 +38,7 @@ export function openLedger() {
     outages,
     acknowledged: 0,
     slowest: () => slowest,
-    /** Notes an answer (`0`: none came) and what it says about the service. */
+    /** Records an answer (`0`: none), and whether the service is available. */
     note(what: string, status: number, milliseconds: number, retryAfter: string | null = null): void {
       answers.set(`${what} ${status || 'no answer'}`, (answers.get(`${what} ${status || 'no answer'}`) ?? 0) + 1)
       slowest = Math.max(slowest, milliseconds)

@@ -1,4 +1,4 @@
-/** A data folder with its PostgreSQL, on which servers and workers are started, killed and started again. */
+/** A data folder with its PostgreSQL, on which servers and workers are started, killed and restarted. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
@@ -12,18 +12,18 @@ import { processTree, signal } from '../support/processes/process-tree.ts'
 import { bareEnvironment, executable } from '../support/processes/run.ts'
 
 export const password = 'a password for the first admin'
-/** milliseconds; of a machine that has much else to do */
+/** milliseconds, for a busy machine */
 const startTimeout = 180_000
 const stopTimeout = 60_000
 
 export interface StartOptions {
   /** variables of config.example.toml, or of the process */
   env?: Record<string, string>
-  /** instead of `serve` */
+  /** used instead of `serve` */
   command?: readonly string[]
-  /** words before the program's own, which end by becoming it */
+  /** a program with arguments that executes dms */
   before?: readonly string[]
-  /** what tells that it runs */
+  /** log text of a running process */
   ready?: RegExp
 }
 
@@ -31,20 +31,20 @@ export interface Running {
   readonly pid: number
   /** seconds from the start until it was ready */
   readonly startSeconds: number
-  /** what it has said, line by line */
+  /** its output, line by line */
   readonly said: readonly string[]
-  /** the code or signal it ended with */
+  /** its exit code or signal */
   readonly ended: Promise<number | NodeJS.Signals | null>
   isUp(): boolean
-  /** As a power cut does it, as far as processes go. */
+  /** Kills all processes, as a power cut would. */
   kill(): Promise<void>
-  /** As an administrator does it; the exit code, or the signal that was needed. */
+  /** Stops it with SIGTERM. Returns the exit code, or the signal that was needed. */
   stop(): Promise<number | NodeJS.Signals | null>
 }
 
 export type Place = Awaited<ReturnType<typeof openPlace>>
 
-/** Makes the folder; nothing runs yet. */
+/** Creates the folder without starting anything. */
 export async function openPlace() {
   const folder = await mkdtemp(join(tmpdir(), 'dms-faults-'))
   // The database runs as another user when we are root; that one must get through.
@@ -87,15 +87,15 @@ export async function openPlace() {
     return readyOf(child, ready, begun)
   }
 
-  /** A worker of its own, beside a server without one. */
+  /** Starts a worker beside a server without one. */
   const startWorker = (options: Pick<StartOptions, 'env'> = {}) => start({ ...options, command: ['worker'], ready: /worker/i })
 
-  /** PostgreSQL writes down for everybody who it is and where its socket lies. */
+  /** PostgreSQL writes its pid and the place of its socket to a file. */
   const lockLines = async () => (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')
   const postmaster = async (): Promise<number> => Number((await lockLines())[0])
   const connection = async () => ({ host: (await lockLines())[4], port: 5432, user: 'dms', database: 'dms' })
 
-  /** One statement as the database's owner, outside of the program; tried again for `patience` ms while nobody answers. */
+  /** Runs a statement as owner of the database, outside of the program; retries for `patience` ms without an answer. */
   const query = async <Row = Record<string, unknown>>(text: string, patience = 20_000): Promise<Row[]> => {
     for (const end = performance.now() + patience; ; await sleep(200)) {
       const client = await connection()
@@ -126,7 +126,7 @@ export async function openPlace() {
     postmaster,
     connection,
     query,
-    /** Does that before the folder goes, also when the battery is broken off. */
+    /** Calls this before the folder is removed, also when the run is aborted. */
     atEnd: (ending: () => void) => void endings.push(ending),
     async remove() {
       isRemoved = true
@@ -186,7 +186,7 @@ async function readyOf(child: ChildProcess, ready: RegExp, begun: number): Promi
   }
 }
 
-/** Fixed for the place, so that its clients find the next server where the last one was. */
+/** Fixed for the place, so that clients find the next server at the same port. */
 async function freePort(): Promise<number> {
   const server = createServer()
   server.listen(0, '127.0.0.1')

@@ -14,7 +14,7 @@ import { openFiles } from '../support/servers/server.ts'
 
 const sha = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex')
 const host = hostname().replaceAll('_', '-')
-/** Beyond what a process can be called. */
+/** Longer than the maximum file name. */
 const deadPid = 2 ** 22 + 1
 
 async function openStore(settings: { min_free?: number; fsync?: boolean } = {}) {
@@ -24,7 +24,7 @@ async function openStore(settings: { min_free?: number; fsync?: boolean } = {}) 
   return { folder, staging: join(folder, '.tmp'), open, store: await open() }
 }
 
-/** Stores the bytes; their address. */
+/** Stores the bytes. Returns their address. */
 async function keep(store: FileStore, bytes: Uint8Array | string): Promise<string> {
   const staged = await store.stage(Readable.from([Buffer.from(bytes)]), 1 << 30)
   await staged.commit()
@@ -39,7 +39,7 @@ async function textOf(readable: Readable): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-test('what is staged is measured, has no name before commit, and is read back whole and in parts', async () => {
+test('a staged file is measured, has no name before commit, and is read completely and in parts', async () => {
   const { folder, staging, store } = await openStore()
   const bytes = randomBytes(5_000_000)
   async function* pieces() {
@@ -62,7 +62,7 @@ test('what is staged is measured, has no name before commit, and is read back wh
   expect(await openFiles(folder)).toEqual([])
 })
 
-test('thousands of tiny chunks, and none at all', async () => {
+test('thousands of tiny chunks, and none', async () => {
   const { store } = await openStore()
   async function* crumbs() {
     for (let index = 0; index < 20_000; index++) yield Buffer.from([index & 255])
@@ -72,7 +72,7 @@ test('thousands of tiny chunks, and none at all', async () => {
   expect((await store.stage(Readable.from([]), 1)).size).toBe(0)
 })
 
-test('PAYLOAD_TOO_LARGE past the limit, and a source that fails: nothing is left', async () => {
+test('PAYLOAD_TOO_LARGE above the limit, and a failing source: nothing is left', async () => {
   const { folder, staging, store } = await openStore()
   await expect(store.stage(Readable.from([Buffer.alloc(11)]), 10)).rejects.toMatchObject({
     code: 'PAYLOAD_TOO_LARGE',
@@ -87,7 +87,7 @@ test('PAYLOAD_TOO_LARGE past the limit, and a source that fails: nothing is left
   expect(await openFiles(folder)).toEqual([])
 })
 
-test('the same bytes twice have two addresses: the removal of one never meets the other', async () => {
+test('equal bytes have two addresses: removing one does not affect the other', async () => {
   const { store } = await openStore()
   const [first, second] = [await keep(store, 'hello'), await keep(store, 'hello')]
   expect([first.slice(0, 65), second.slice(0, 65), first === second]).toEqual([`${sha('hello')}.`, `${sha('hello')}.`, false])
@@ -95,7 +95,7 @@ test('the same bytes twice have two addresses: the removal of one never meets th
   expect(await textOf(await store.read(second))).toBe('hello')
 })
 
-test('staged bytes are compared with stored ones to the last byte; what is missing or unreadable is not equal', async () => {
+test('staged bytes are compared with stored ones to the last byte; a missing or unreadable file is not equal', async () => {
   const { store } = await openStore()
   const bytes = randomBytes(3_000_001)
   const stored = await keep(store, bytes)
@@ -113,7 +113,7 @@ test('staged bytes are compared with stored ones to the last byte; what is missi
   expect(await isEqual()).toBe(false)
 })
 
-test('FileMissing for what is not there; removing it again is harmless', async () => {
+test('FileMissing for an unknown address; removing it again does nothing', async () => {
   const { store } = await openStore()
   const address = await keep(store, 'hello')
   await store.remove(address)
@@ -122,7 +122,7 @@ test('FileMissing for what is not there; removing it again is harmless', async (
   await expect(store.openLocal(address)).rejects.toThrow(FileMissing)
 })
 
-test('a local path holds its bytes until it is released, though they are removed meanwhile', async () => {
+test('a local path has its bytes until it is released, also after their removal', async () => {
   const { staging, store } = await openStore()
   const address = await keep(store, 'hello')
   const { path, release } = await store.openLocal(address)
@@ -132,7 +132,7 @@ test('a local path holds its bytes until it is released, though they are removed
   expect(await readdir(staging)).toEqual([])
 })
 
-test('derived files belong to one owner, outlive a replaced file and go with all bytes of their SHA-256', async () => {
+test('derived files belong to one owner, outlive a replaced file and are removed with all files of their SHA-256', async () => {
   const { store } = await openStore()
   const [ada, bob] = [
     { sha256: sha('hello'), ownerId: 'ada' },
@@ -201,7 +201,7 @@ test('a derived file is refused below min_free', async () => {
   )
 })
 
-test('opening sweeps out what dead processes left, and nothing that a living one works on', async () => {
+test('opening removes files of dead processes, and none that a running process uses', async () => {
   const { staging, open } = await openStore()
   const old = new Date(Date.now() - 25 * 3600 * 1000)
   const names = {
@@ -218,7 +218,7 @@ test('opening sweeps out what dead processes left, and nothing that a living one
   expect((await readdir(staging)).sort()).toEqual([names.elsewhere, names.living].sort())
 })
 
-test('opening keeps the files of living processes when the clock has jumped by a day', async () => {
+test('opening keeps files of running processes when the clock has jumped by a day', async () => {
   const { staging, open } = await openStore()
   const names = [`${host}_1_1_a.part`, 'elsewhere_5_1_a.part'].sort()
   for (const name of names) await writeFile(join(staging, name), 'x')
@@ -228,7 +228,7 @@ test('opening keeps the files of living processes when the clock has jumped by a
   expect((await readdir(staging)).sort()).toEqual(names)
 })
 
-test('bytes that were named, but never known to be needed, are unsettled: after a failure and after a crash', async () => {
+test('a committed file that was not confirmed is uncommitted: after a failure and after a crash', async () => {
   const { staging, store, open } = await openStore()
   const staged = await store.stage(Readable.from([Buffer.from('failed')]), 100)
   await staged.commit()
@@ -243,7 +243,7 @@ test('bytes that were named, but never known to be needed, are unsettled: after 
   expect(await store.listUncommitted()).toEqual([])
 })
 
-test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any more', async () => {
+test('SERVICE_UNAVAILABLE while the folder is too full, missing, or not mounted', async () => {
   const { open, folder, store } = await openStore()
   const take = (one: FileStore) =>
     one.stage(Readable.from([Buffer.from('x')]), 10).then(
@@ -263,7 +263,7 @@ test('SERVICE_UNAVAILABLE while the folder is too full, gone, or not mounted any
   await mkdir(folder)
 })
 
-test('a folder that belongs to another database, or is not mounted, is refused at start', async () => {
+test('opening refuses a folder that belongs to another database or is not mounted', async () => {
   const [one, other] = [await startApp(), await startApp()]
   const folder = (dms: typeof one) => join(dms.dataDir, 'files')
   const check = (dms: typeof one, path: string) => checkStoreMarker(dms.app.db, folderMarkers(path), true)
@@ -277,7 +277,7 @@ test('a folder that belongs to another database, or is not mounted, is refused a
   expect(await readFile(join(empty, '.dms-store'), 'utf8')).toBe(await readFile(join(folder(other), '.dms-store'), 'utf8'))
 })
 
-test('files whose commits begin together share a marker: it names those that were never confirmed', async () => {
+test('concurrent commits share a marker: it names those that were never confirmed', async () => {
   const { staging, store } = await openStore()
   const [failed, ...confirmed] = await Promise.all(['a', 'b', 'c'].map((text) => store.stage(Readable.from([Buffer.from(text)]), 100)))
   await Promise.all([failed, ...confirmed].map((staged) => staged?.commit()))

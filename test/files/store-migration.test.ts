@@ -1,4 +1,4 @@
-/** Files on their way between two stores, here two folders; commands and servers with S3: test/commands/storage.test.ts. */
+/** Files while they move between two stores, here two folders; test/commands/admin/storage.test.ts has commands and servers with S3. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -84,7 +84,7 @@ test('whatever file an interrupted run ended at, the next run moves the rest', a
   for (const step of ['stage', 'commit', 'confirm', 'remove'] as const) {
     let left = 2
     const controller = new AbortController()
-    /** From then on nothing is done any more, as after a kill. */
+    /** From then on no call has an effect, as after a kill. */
     const die = async <T>(work: () => Promise<T>): Promise<T> => {
       if (left-- <= 0) controller.abort(new Error(`killed at ${step}`))
       controller.signal.throwIfAborted()

@@ -1,4 +1,4 @@
-/** Two stores as one, here two folders: what a migration moves from one to the other is found all the time. */
+/** Two stores as one, here two folders: files are found at any time during a migration. */
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -33,7 +33,7 @@ async function openBoth() {
 const stage = (store: FileStore, bytes: string | Uint8Array, generation?: string) =>
   store.stage(Readable.from([Buffer.from(bytes)]), 1e6, generation)
 
-/** Stores the bytes; their address. */
+/** Stores the bytes. Returns their address. */
 async function put(store: FileStore, bytes: string | Uint8Array, generation?: string): Promise<string> {
   const staged = await stage(store, bytes, generation)
   await staged.commit()

@@ -8,7 +8,7 @@ const inDays = (days: number): string => new Date(Date.now() + days * 86_400_000
 const destroy = (app: App, id: string) => app.db.transaction().execute((trx) => destroyDocuments(app, trx, operator, [id], 'permanent'))
 const noOcr = { ocr_enabled: false }
 
-test('a hold keeps documents of any user until it is released; then it stays as a record', async () => {
+test('a hold keeps documents of any user until it is released, and stays as a record', async () => {
   const { asAda, asAdmin, app } = await startApp()
   const { id, size } = await upload(asAda, 'a.txt', 'text', noOcr)
   const hold = await asAdmin.holds.create({ name: 'Case 4711', reason: 'a claim' })
@@ -40,7 +40,7 @@ test('a hold keeps documents of any user until it is released; then it stays as 
   expect(size).toBe(4)
 })
 
-test('the name of a hold in force is unique without case; a released one gives it back', async () => {
+test('the name of an active hold is unique in any case; a release makes it available again', async () => {
   const { asAdmin } = await startApp()
   const first = await asAdmin.holds.create({ name: 'Case' })
   await expect(asAdmin.holds.create({ name: 'CASE' })).rejects.toMatchObject({ code: 'DUPLICATE_RESOURCE' })
@@ -51,7 +51,7 @@ test('the name of a hold in force is unique without case; a released one gives i
   expect((await asAdmin.holds.create({ name: 'case' })).id).not.toBe(first.id)
 })
 
-test('404 DOCUMENT_NOT_FOUND for one of many, and nothing is added; users see no holds: 403 FORBIDDEN', async () => {
+test('404 DOCUMENT_NOT_FOUND for one of many documents, and none is added; 403 FORBIDDEN for holds of users', async () => {
   const { asAda, asAdmin } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'text', noOcr)
   const hold = await asAdmin.holds.create({ name: 'Case' })
@@ -62,7 +62,7 @@ test('404 DOCUMENT_NOT_FOUND for one of many, and nothing is added; users see no
   await expect(asAda.holds.list()).rejects.toMatchObject({ status: 403 })
 })
 
-test('the report: what ends when, what is held; users see their own documents', async () => {
+test('the report: what ends when, and what is held; users see their own documents', async () => {
   const { asAda, asBob, asAdmin, app, bob } = await startApp()
   const [soon, late, held, ofBob, free] = await Promise.all(
     ['soon', 'late', 'held']
@@ -105,7 +105,7 @@ test('the report: what ends when, what is held; users see their own documents', 
   expect((await asBob.holds.report()).pagination.total).toBe(2)
 })
 
-test('concurrent additions, removals and deletions of one document leave it kept or gone, never an error of the server', async () => {
+test('concurrent additions, removals and deletions of a document keep or destroy it, and never return 5xx', async () => {
   const { asAda, asAdmin, app } = await startApp()
   const hold = await asAdmin.holds.create({ name: 'Case' })
   for (let round = 0; round < 10; round++) {

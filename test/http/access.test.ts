@@ -1,10 +1,10 @@
-/** Who may call what: every route that there is, asked by people who may not. */
+/** Access: every route, requested by users without the right to. */
 import { expect, test } from 'vitest'
 import type { Access } from '../../src/http/route.ts'
 import { allRoutes } from '../../src/server/http/assemble.ts'
 import { startApp } from '../support/app.ts'
 
-/** Everything that answers without a token; a new route is not among them by accident. */
+/** Every route without a token; a new public route has to be added here. */
 const open = [
   'POST /api/auth/login',
   'POST /api/auth/register',

@@ -1,4 +1,4 @@
-/** What a body may cost: bytes, nesting, values, and time of the event loop. */
+/** Limits of bodies: bytes, nesting, values, and time of the event loop. */
 import { randomUUID } from 'node:crypto'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import fc from 'fast-check'
@@ -12,13 +12,13 @@ import { startServer, tokenFor } from '../support/servers/server.ts'
 vi.setConfig({ testTimeout: 120_000 })
 
 const json = { 'content-type': 'application/json' }
-/** JSON of exactly so many bytes. */
+/** Returns JSON of exactly this many bytes. */
 const padded = (bytes: number, before = '{"username":"a","password":"', after = '"}') =>
   before + 'x'.repeat(bytes - before.length - after.length) + after
 
 type Failure = { error: { code: string; message: string; details: { max_bytes?: number; issues?: { path: string; message: string }[] } } }
 
-test('413 PAYLOAD_TOO_LARGE from 64 kB on for callers who are not signed in, from 1 MB on for others, and from what a route says', async () => {
+test('413 PAYLOAD_TOO_LARGE from 64 kB without a session, from 1 MB with one, and from the limit of the route', async () => {
   const dms = await startServer()
   const admin = { ...json, authorization: `Bearer ${await tokenFor(dms.app, dms.admin)}` }
   const { id } = await upload(dms.asAda, 'a.txt', 'hello')
@@ -46,7 +46,7 @@ test('413 PAYLOAD_TOO_LARGE from 64 kB on for callers who are not signed in, fro
   expect(await statusOf('POST', '/api/users/import', padded(16_000_001, '[{"note":"', '"}]'), admin)).toEqual([413, 16_000_000])
 })
 
-test('limits.max_body_size and limits.max_body_size_anonymous are configurable, and limits.max_request_size is a ceiling', async () => {
+test('limits.max_body_size and limits.max_body_size_anonymous are configurable; limits.max_request_size is the maximum', async () => {
   const statusesOf = async (settings: Record<string, string>) => {
     const dms = await startServer(settings)
     const init = { method: 'POST', body: padded(2500, '{"email":"a@example.org","ignored":"'), headers: json }
@@ -58,7 +58,7 @@ test('limits.max_body_size and limits.max_body_size_anonymous are configurable, 
   expect(await statusesOf({ 'limits.max_request_size': '1kB' })).toEqual([413, 413])
 })
 
-test('a body of 10 MB of numbers is refused at once, and nobody else waits for it', async () => {
+test('a body of 10 MB of numbers is refused at once and delays no other request', async () => {
   const dms = await startServer()
   const zeros = Buffer.from(`[${'0,'.repeat(5_000_000)}0]`)
   const delay = monitorEventLoopDelay({ resolution: 1 })
@@ -76,7 +76,7 @@ const head = (path: string, length: number) =>
     `POST ${path} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`,
   )
 
-test('400 VALIDATION_ERROR names the byte where nesting passes 64, values pass 100,000 or names 10,000', async () => {
+test('400 VALIDATION_ERROR with the byte where nesting exceeds 64, values exceed 100,000 or names exceed 10,000', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const put = async (value: string) => {
@@ -101,7 +101,7 @@ test('400 VALIDATION_ERROR names the byte where nesting passes 64, values pass 1
   expect(await put(`"${'[{,'.repeat(100_000)}\\"["`)).toEqual([200, undefined])
 })
 
-test('the limit of values is met while the body comes in: the answer does not wait for its end', async () => {
+test('the limit of values applies while the body arrives: the answer does not wait for its end', async () => {
   const { dial } = await startServer({ 'limits.max_body_size_anonymous': '10MB' })
   const socket = await dial()
   socket.write(head('/api/auth/login', 9_000_000))
@@ -111,7 +111,7 @@ test('the limit of values is met while the body comes in: the answer does not wa
   socket.destroy()
 })
 
-test('an answer names the first 100 problems, however many there are', async () => {
+test('an answer lists at most the first 100 problems', async () => {
   const { asAda, asAdmin } = await startServer()
   const issuesOf = async (response: Response) => ((await response.json()) as Failure).error.details.issues ?? []
   const ids = await issuesOf(await asAda.send('POST', '/api/ocr/queue/retry', { ids: Array.from({ length: 10_000 }, () => 'none') }))
@@ -128,7 +128,7 @@ test('an answer names the first 100 problems, however many there are', async () 
   expect(JSON.stringify(unknown).length).toBeLessThan(2000)
 })
 
-test('users import: 16 MB of rows block nobody for 100 ms, and every row has its result', async () => {
+test('users import: 16 MB of rows block no other request for 100 ms, and every row has its result', async () => {
   const { app, admin, url } = await startServer()
   const headers = { ...json, authorization: `Bearer ${await tokenFor(app, admin)}` }
   const rows = Array.from({ length: 10_000 }, (_, index) => ({
@@ -159,7 +159,7 @@ const parsed = async (text: string): Promise<unknown> => {
   return parseScanned(bytes, scanner)
 }
 
-test('what is parsed in slices is what JSON.parse makes of it', async () => {
+test('the incremental parser returns what JSON.parse returns', async () => {
   const member = fc.oneof(
     fc.jsonValue({ maxDepth: 3 }).map((value) => JSON.stringify(value)),
     fc.constantFrom('"],[{\\""', ' {"a":[1,[2]]} ', '[]', '{}', '[ ]', '"\\\\"', '\n"\ufeff"', '', '1 2', '}', ']', '01'),

@@ -6,7 +6,7 @@ import { startApp, upload } from '../support/app.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
-/** A server of its own process-wide state: two of them count as two processes do. */
+/** Creates an App with process-wide state of its own, as another process has. */
 async function serve({ app }: Started) {
   const listening = await listen(buildServer(app), { ...app.config, server: { ...app.config.server, port: 0 } })
   return listening
@@ -14,7 +14,7 @@ async function serve({ app }: Started) {
 
 const limited = { 'limits.api_calls_per_minute': 20 }
 
-test('429 RATE_LIMITED after exactly the limit, with the seconds to wait at three places, and passes after them', async () => {
+test('429 RATE_LIMITED after exactly the limit, with the seconds to wait in three places; 200 after them', async () => {
   const started = await startApp(limited)
   const { url, close } = await serve(started)
   const statuses: number[] = []
@@ -34,7 +34,7 @@ test('429 RATE_LIMITED after exactly the limit, with the seconds to wait at thre
   await close(1000)
 })
 
-test('two servers on one database let at most the limit through, and at least nine tenths of it', async () => {
+test('two servers on one database allow at most the limit, and at least nine tenths of it', async () => {
   const started = await startApp({ 'limits.api_calls_per_minute': 40 })
   const servers = [await serve(started), await serve(started)]
   const answers = await Promise.all(Array.from({ length: 100 }, (_, call) => fetch(`${servers[call % 2]?.url}/api/health`)))
@@ -44,7 +44,7 @@ test('two servers on one database let at most the limit through, and at least ni
   await Promise.all(servers.map(({ close }) => close(1000)))
 })
 
-test('a user is counted alone, whatever the address, and an address alone, whoever else is limited', async () => {
+test('a user is counted separately from the address, and an address separately from other addresses', async () => {
   const started = await startApp(limited)
   const { url, close } = await serve(started)
   const bearer = async ({ id, token_version }: { id: string; token_version: number }) => {
@@ -62,7 +62,7 @@ test('a user is counted alone, whatever the address, and an address alone, whoev
 })
 
 test.each(['x-forwarded-for', 'x-real-ip', 'forwarded', 'cf-connecting-ip', 'true-client-ip'])(
-  'a made-up %s changes nothing',
+  'a forged %s changes nothing',
   async (header) => {
     const started = await startApp(limited)
     const { url, close } = await serve(started)
@@ -74,7 +74,7 @@ test.each(['x-forwarded-for', 'x-real-ip', 'forwarded', 'cf-connecting-ip', 'tru
   },
 )
 
-test('bad tokens are counted too, health checks and preflights are not', async () => {
+test('invalid tokens count; health checks and preflight requests do not', async () => {
   const started = await startApp(limited)
   const { url, close } = await serve(started)
   for (let call = 0; call < 30; call++) {
@@ -87,7 +87,7 @@ test('bad tokens are counted too, health checks and preflights are not', async (
   await close(1000)
 })
 
-test('429 is a page with a sentence for a browser at a shared link, and the error body for every other client', async () => {
+test('429 is an HTML page for a browser at a shared link, and the error body for every other client', async () => {
   const started = await startApp(limited)
   const { url, close } = await serve(started)
   const { id } = await upload(started.asAda, 'a.txt', 'hello')
@@ -120,7 +120,7 @@ test('429 is a page with a sentence for a browser at a shared link, and the erro
   await close(1000)
 })
 
-test('a read of one document takes a tenth of a call, batch-get five, and calls of admins are not counted', async () => {
+test('reading one document costs a tenth of a request, batch-get five; requests of admins are not counted', async () => {
   const started = await startApp(limited)
   const { url, close } = await serve(started)
   const bearer = async ({ id, token_version }: { id: string; token_version: number }) => {

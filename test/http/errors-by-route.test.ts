@@ -1,4 +1,4 @@
-/** Every route there is, answering well and with every failure that its description promises. Where a row is missing: test/route-table/all.ts. */
+/** Every route: its success and every failure of its description. Missing rows go to test/route-table/all.ts. */
 import { sql } from 'kysely'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { App } from '../../src/app.ts'
@@ -22,22 +22,22 @@ interface Description {
   paths: Record<string, Record<string, { responses: Record<string, { content?: Record<string, { examples?: Record<string, unknown> }> }> }>>
 }
 
-/** A request, what must come of it, and why. */
+/** A request with its expected answer and the reason. */
 type Case = [why: string, code: Code, make: () => Ask | Promise<Ask>]
 
 const big = 'x'.repeat(70_000)
 const bad = { authorization: 'Bearer guess' }
-/** What the tests below provoke on all routes at once, and what is refused before there is a route (http.test.ts). */
+/** Codes that the tests below provoke on all routes, and those of requests without a route (http.test.ts). */
 const isElsewhere = (code: string): boolean =>
   ['RATE_LIMITED', 'INTERNAL_ERROR', 'SERVICE_UNAVAILABLE', 'STORAGE_UNAVAILABLE', 'HEADERS_TOO_LARGE'].includes(code)
 
-/** The codes that the description has for a route. */
+/** Returns the codes in the description of a route. */
 const codesIn = (paths: Description['paths'], { path, method }: Route): string[] =>
   Object.values(paths[path.replaceAll(/:(\w+)/g, '{$1}')]?.[method.toLowerCase()]?.responses ?? {}).flatMap(({ content }) =>
     Object.keys(content?.['application/json']?.examples ?? {}),
   )
 
-/** Sends requests as sockets bring them, calls counted; answers are held against the description. */
+/** Sends requests over sockets, with the limit of requests; answers are checked against the description. */
 function openDoor(app: App) {
   const server = buildServer(app)
   let ip = ''
@@ -48,11 +48,11 @@ function openDoor(app: App) {
   }
 }
 
-/** A request that is not meant to get far. */
+/** Sends a request that is meant to be refused early. */
 const emptyRequest = ({ method, path }: Route, headers: HeadersInit): Request =>
   new Request(new URL(path.replaceAll(/:\w+/g, noId()), 'http://dms'), { method, headers })
 
-/** What door, ids and input of a route imply. */
+/** Returns the failures that access, ids and input of a route imply. */
 function implied(route: Route, row: Row, world: World): Case[] {
   const { access: door, path, shape } = route
   const { who } = usualOf(route, world)
@@ -91,7 +91,7 @@ const named = (route: Route, row: Row, world: World): Case[] =>
 
 const goodStatus = ({ shape: { status, answer, produces } }: Route): number => status ?? (answer || produces ? 200 : 204)
 
-/** Holds an answer against the error body of the specification. */
+/** Checks that an answer is the error body of the specification. */
 async function expectFailure(response: Response, code: Code, about: string): Promise<void> {
   const text = await response.text()
   expect.soft([about, response.status, /"code":"(\w+)"/.exec(text)?.[1]]).toEqual([about, codes[code][0], code])
@@ -118,7 +118,7 @@ test('every route has a row, and every row a route', async () => {
   expect(Object.keys(table).sort()).toEqual(routes.map(nameOf).sort())
 })
 
-test('every route answers well, and with each code of its description', async () => {
+test('every route succeeds, and returns each error code of its description', async () => {
   const world = await startWorld()
   const { paths } = await world.asStranger.call<Description>('GET', '/api/openapi.json')
   for (const route of world.routes) {
@@ -144,7 +144,7 @@ test('every route answers well, and with each code of its description', async ()
   }
 })
 
-test('429 RATE_LIMITED on every route below /api once the calls of a minute are used up, and on no other', async () => {
+test('429 RATE_LIMITED on every route below /api after the requests of a minute are used, and on no other', async () => {
   const dms = await startApp({ 'limits.api_calls_per_minute': 1 })
   const send = openDoor(dms.app)
   const token = await tokenFor(dms.app, dms.ada)
@@ -159,7 +159,7 @@ test('429 RATE_LIMITED on every route below /api once the calls of a minute are 
   }
 })
 
-test('503 SERVICE_UNAVAILABLE on every route that needs the database while it is out of reach, and well again after that', async () => {
+test('503 SERVICE_UNAVAILABLE on every route that needs the database while it is unreachable, and success afterwards', async () => {
   const world = await startWorld()
   const relay = await startRelay(world.databaseUrl)
   const config = { ...world.app.config, database: { ...world.app.config.database, url: relay.url } }
@@ -174,7 +174,7 @@ test('503 SERVICE_UNAVAILABLE on every route that needs the database while it is
   for (const { route, ask } of asks) await expectGoodOr(null, world, route, { ...ask, app })
 })
 
-test('503 STORAGE_UNAVAILABLE on every route that needs the document store while it is out of reach, and on no other', async () => {
+test('503 STORAGE_UNAVAILABLE on every route that needs the document store while it is unreachable, and on no other', async () => {
   const world = await startWorld()
   const fails = () => Promise.reject(new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: 30 }))
   const files = new Proxy(world.app.files, { get: () => fails })
@@ -193,7 +193,7 @@ test('503 STORAGE_UNAVAILABLE on every route that needs the document store while
   expect(refused.sort()).toEqual(declared.sort())
 })
 
-test('500 INTERNAL_ERROR on every route where the server itself is broken, telling nothing of how', async () => {
+test('500 INTERNAL_ERROR on every route with an internal error, without its cause', async () => {
   const world = await startWorld()
   const asks = await Promise.all(world.routes.map(async (route) => ({ route, ask: await goodOf(route, world) })))
   await sql`alter schema public rename to elsewhere`.execute(world.app.db)
@@ -203,7 +203,7 @@ test('500 INTERNAL_ERROR on every route where the server itself is broken, telli
 
 const goodOf = async (route: Route, world: World): Promise<Ask> => rowOf(route).good(world, usualOf(route, world).who)
 
-/** The good request is answered well, or with this failure: not every route needs what is missing. */
+/** Checks that the good request succeeds or fails with this code: not every route needs what is missing. */
 async function expectGoodOr(code: Code | null, world: World, route: Route, ask: Ask): Promise<void> {
   const name = nameOf(route)
   const response = await world.send(route, ask, usualOf(route, world).actor)
@@ -212,7 +212,7 @@ async function expectGoodOr(code: Code | null, world: World, route: Route, ask: 
   else expect.soft([name, isDeclared, response.status]).toEqual([name, true, response.status])
 }
 
-/** With a token, and with calls counted, no route that the description promises this for gets past its door. */
+/** Checks each route whose description has the code, with a token and with the limit of requests. */
 async function expectOnAll(code: Code, { ada }: World, { config, ...rest }: App): Promise<void> {
   const app = { ...rest, config: { ...config, limits: { ...config.limits, api_calls_per_minute: 100 } } }
   const send = openDoor(app)

@@ -14,7 +14,7 @@ import { boundary, filePart, hearOut, multipartBody, multipartType, startServer 
 const errorOf = async (response: Response) => (await response.json()) as { error: Record<string, unknown>; retry_after_secs?: number }
 const none = '0198f000-0000-7000-8000-000000000000'
 
-test('every failure has the error body, also of unknown paths and methods', async () => {
+test('every failure has the error body, also for unknown paths and methods', async () => {
   const { asAda, asStranger } = await startApp()
   const cases = [
     [await asAda.send('GET', '/nothing/here'), 404, 'NOT_FOUND'],
@@ -34,13 +34,13 @@ test('every failure has the error body, also of unknown paths and methods', asyn
   }
 })
 
-test('405 METHOD_NOT_ALLOWED names what the path takes', async () => {
+test('405 METHOD_NOT_ALLOWED with the allowed methods', async () => {
   const { asAda } = await startApp()
   const response = await asAda.send('DELETE', '/api/documents')
   expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
 })
 
-test('HEAD answers as GET does, without a body', async () => {
+test('HEAD answers as GET without a body', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   for (const path of ['/api/documents', `/api/documents/${id}`, `/api/documents/${id}/download`, `/api/documents/${id}/text`, '/healthz']) {
@@ -56,7 +56,7 @@ test('HEAD answers as GET does, without a body', async () => {
   expect((await fetch(`/api/documents/${none}`, { method: 'HEAD' })).status).toBe(404)
 })
 
-test('Deprecation tells when a route goes away, also with its failures, and no other route has it', async () => {
+test('Deprecation has the date of removal of a route, also with its failures; no other route has it', async () => {
   const { app } = await startApp()
   const fields = { summary: 'For the test', query: z.object({ size: integerText(1, 9).optional() }) }
   const routes = [
@@ -84,7 +84,7 @@ test('/api/v1 is the same API', async () => {
   expect((await asAda.send('PATCH', '/api/v1/documents')).headers.get('allow')).toBe('GET, HEAD, POST')
 })
 
-test('a harmless X-Request-Id is kept, any other is replaced', async () => {
+test('a valid X-Request-Id is kept, any other is replaced', async () => {
   const { asAda } = await startApp()
   const idFor = async (given: string) =>
     (await asAda.send('GET', '/healthz', undefined, { 'x-request-id': given })).headers.get('x-request-id')
@@ -92,7 +92,7 @@ test('a harmless X-Request-Id is kept, any other is replaced', async () => {
   for (const given of ['a b', 'a"b', 'x'.repeat(129)]) expect(await idFor(given)).toMatch(/^[0-9a-f-]{36}$/)
 })
 
-test('400 VALIDATION_ERROR for bodies that are no JSON, no UTF-8, too deep, or cannot be kept', async () => {
+test('400 VALIDATION_ERROR for bodies that are not JSON, not UTF-8, nested too deeply, or cannot be stored', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const put = (body: string | Buffer, headers = {}) =>
@@ -170,7 +170,7 @@ test('413 PAYLOAD_TOO_LARGE at once when Content-Length shows it, in the middle 
   expect(await hearOut(socket)).toMatch(/^HTTP\/1.1 413 /)
 })
 
-test('Expect: 100-continue is refused before the body where the headers are reason enough', async () => {
+test('Expect: 100-continue is refused before the body if the headers are invalid', async () => {
   const { dial, token } = await startServer({ 'limits.max_upload_size': '1MB' })
   const ask = async (length: number, authorization = `Bearer ${token}`) => {
     const socket = await dial()
@@ -195,7 +195,7 @@ test('Expect: 100-continue is refused before the body where the headers are reas
   socket.destroy()
 })
 
-test('every answer carries the security headers', async () => {
+test('every answer has the security headers', async () => {
   const { asAda, asStranger } = await startApp()
   for (const response of [
     await asAda.send('GET', '/api/documents'),
@@ -218,7 +218,7 @@ test('every answer carries the security headers', async () => {
   expect((await plain.send('GET', '/api/documents')).headers.has('x-frame-options')).toBe(false)
 })
 
-test('CORS answers the configured origins and nobody else', async () => {
+test('CORS allows the configured origins only', async () => {
   const { asStranger } = await startApp({ 'server.cors_origins': 'https://app.example.org' })
   const ask = (origin: string) =>
     asStranger.send('OPTIONS', '/api/documents', undefined, { origin, 'access-control-request-method': 'POST' })
@@ -255,7 +255,7 @@ test('a malformed path is 404, never 500', async () => {
   expect(await statusOf('/api/documents?owner=%00')).toBe('400')
 })
 
-test('garbage and smuggling attempts are refused by the protocol, and the server goes on', async () => {
+test('garbage and request smuggling are refused by the protocol, and the server goes on', async () => {
   const { say, fetch } = await startServer()
   const requests = [
     'NONSENSE\r\n\r\n',
@@ -271,7 +271,7 @@ test('garbage and smuggling attempts are refused by the protocol, and the server
   expect((await fetch('/healthz')).status).toBe(200)
 })
 
-test('the client is the peer, or what trusted proxies say of it', () => {
+test('the client address is that of the peer, or that reported by trusted proxies', () => {
   const of = (trusted: string[], peer: string, forwarded?: string) =>
     openClientIp(trusted)({
       req: { ip: peer, headers: new Headers(forwarded === undefined ? {} : { 'x-forwarded-for': forwarded }) },
@@ -289,7 +289,7 @@ test('the client is the peer, or what trusted proxies say of it', () => {
     expect(of(proxies, '10.0.0.1', nonsense)).toBe('10.0.0.1')
 })
 
-test('readyz tells what serves: 200 degraded without a worker for OCR or indexing, 503 without storage or while draining', async () => {
+test('readyz: 200 degraded without a worker for OCR or indexing, 503 without storage or while draining', async () => {
   const { app, asStranger, dataDir } = await startApp()
   const ready = await asStranger.send('GET', '/readyz')
   expect([ready.status, await ready.json()]).toEqual([
@@ -311,7 +311,7 @@ test('readyz tells what serves: 200 degraded without a worker for OCR or indexin
   expect([unmounted.status, ((await unmounted.json()) as { status: string }).status]).toEqual([503, 'unavailable'])
 })
 
-test('closing lets a request in flight end, refuses new ones, and does not wait for idle connections', async () => {
+test('closing completes running requests, refuses new ones, and does not wait for idle connections', async () => {
   const { dial, listening, token } = await startServer()
   const idle = await dial()
   const busy = await dial()
@@ -332,7 +332,7 @@ test('closing lets a request in flight end, refuses new ones, and does not wait 
   idle.destroy()
 })
 
-test('all database connections cut: 503 at worst, and the next request is fine', async () => {
+test('all database connections cut: 503 at worst, and the next request succeeds', async () => {
   const { app, asAda } = await startApp()
   const log = app.log as { warn: unknown; error: unknown }
   log.warn = log.error = () => {}
@@ -349,12 +349,12 @@ test('all database connections cut: 503 at worst, and the next request is fine',
   }
 })
 
-test('what is deleted while a request hangs something on it: 404 once that is gone, 503 where its user is, never 500', async () => {
+test('a change of something that is deleted concurrently: 404, or 503 if its user is deleted, never 500', async () => {
   const { app, asAda, ada } = await startApp()
   const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const link = await upload(asAda, 'b.txt', 'hello too')
-  /** Sends a request when the row is deleted and not committed yet; what it is answered once it waited and that was committed. */
+  /** Sends a request while the row is deleted without a commit. Returns its answer after the commit. */
   const meanwhile = async (table: 'labels' | 'documents' | 'users', gone: string, ask: () => Promise<Response>) => {
     const { answer } = await app.db.transaction().execute(async (trx) => {
       await trx.deleteFrom(table).where('id', '=', gone).execute()

@@ -1,4 +1,4 @@
-/** No message of the validation library reaches a caller, whatever is sent to whichever route. */
+/** No message of the validation library is in an answer, for any input on any route. */
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { localTransport } from '../../src/client/local.ts'
@@ -8,7 +8,7 @@ import { allRoutes } from '../../src/server/http/assemble.ts'
 import { startApp } from '../support/app.ts'
 
 const probes = [undefined, null, true, 5, 1.5, -1e9, 1e9, '', 'x', '5', 'x'.repeat(20_000), [], [5], ['x'], [{}], {}, { unknown: 1 }]
-/** How messages of zod begin. */
+/** Beginnings of messages of zod. */
 const ofLibrary = /^(?:Invalid|Too |Unrecognized|Not |Expected|No )|received|[<>]=/
 
 /** Returns the messages for a value; none for a valid one. */
@@ -28,7 +28,7 @@ const fieldsOf = (schema: z.ZodType): string[] => {
   return forms.flatMap(({ properties }) => Object.keys((properties as object | undefined) ?? {}))
 }
 
-test('VALIDATION_ERROR has only messages of its own, for every route, field and kind of value', async () => {
+test('VALIDATION_ERROR has no message of a library, for every route, field and kind of value', async () => {
   const { app } = await startApp()
   const leaks = new Set<string>()
   let messageCount = 0
@@ -47,7 +47,7 @@ test('VALIDATION_ERROR has only messages of its own, for every route, field and 
 test.each([
   ['multipart/form-data', 'x', 'the Content-Type header has no boundary: leave this header to the HTTP client'],
   ['multipart/form-data; boundary=b', '--b\r\nContent-Disp', 'the multipart body is incomplete or malformed: send it again'],
-])('400 VALIDATION_ERROR in own words for a body of type %s that is %j', async (type, body, message) => {
+])('400 VALIDATION_ERROR in our own words for a body of type %s that is %j', async (type, body, message) => {
   const { app, ada } = await startApp()
   const request = new Request('http://dms/api/documents/upload', { method: 'POST', headers: { 'content-type': type }, body })
   const response = await localTransport(app, ada.actor)(request)

@@ -1,4 +1,4 @@
-/** Fields that a request may not set: sent to every route that takes a body, they leave no trace in any answer or row. */
+/** Unknown fields of a request, sent to every route with a body, leave no trace in any answer or row. */
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 180_000 })
 
 const long = '2001-01-01T00:00:00.000Z'
 
-/** What somebody would like to set, by the names of columns and of the API. */
+/** Fields that an attacker would like to set, by their names as columns and in the API. */
 const wishes = ({ bob }: World): Record<string, unknown> => ({
   id: '01890a5d-ac96-774b-bcce-b302099a8057',
   owner_id: bob.id,
@@ -72,7 +72,7 @@ const wishes = ({ bob }: World): Record<string, unknown> => ({
   completed_at: long,
 })
 
-/** The wishes that are no fields of the route's body. */
+/** Returns those that are not fields of the route's body. */
 function foreign({ shape: { body, form } }: Route, world: World): Record<string, unknown> {
   const own = fieldsOf(body ?? form?.fields)
   return Object.fromEntries(Object.entries(wishes(world)).filter(([name]) => !own.includes(name)))
@@ -92,7 +92,7 @@ function halves(more: Record<string, unknown>): Record<string, unknown>[] {
   return [all.slice(0, 40), all.slice(40)].map((part) => Object.fromEntries(part))
 }
 
-/** What comes of a request: its answer, and the rows that it made or changed. */
+/** Returns the answer of a request, and the rows that it created or changed. */
 async function outcome(world: World, route: Route, more: Record<string, unknown>) {
   const { who, actor } = usualOf(route, world)
   const known = { ada: world.ada.id, bob: world.bob.id, root: world.admin.id, wish: String(wishes(world).id) }
@@ -104,7 +104,7 @@ async function outcome(world: World, route: Route, more: Record<string, unknown>
   return { ...result, written: written.map((row) => normal(row, known)).sort() }
 }
 
-test('fields that a body does not have change nothing, on every route that takes one', async () => {
+test('unknown fields of a body change nothing, on every route with a body', async () => {
   const world = await startWorld()
   const writing = world.routes.filter(({ shape }) => shape.body || shape.form)
   expect(writing.length).toBeGreaterThan(20)
@@ -121,7 +121,7 @@ test('fields that a body does not have change nothing, on every route that takes
   }
 })
 
-/** As they would be written by hand: a key can be there twice. */
+/** Fields as JSON text, in which a key can occur twice. */
 const roles = [
   '"role":"admin"',
   '"role":"ADMIN"',
@@ -137,7 +137,7 @@ const roles = [
   '"role":"user","user":{"role":"admin"}',
 ]
 
-test('nobody becomes an admin, or makes one, by asking for it', async () => {
+test('no request makes its user or another one an admin without the right to', async () => {
   const world = await startWorld()
   const admins = () => world.app.db.selectFrom('users').select('id').where('role', '=', 'admin').execute()
   const before = await admins()

@@ -16,7 +16,7 @@ async function described() {
   return { paths, all }
 }
 
-test('the description names every refusal of a route: 431 for all, 400, 413 and 415 where there is a body, 429 in the API', async () => {
+test('every route describes its errors: 431 for all, 400, 413 and 415 with a body, 429 below /api', async () => {
   for (const { route, name, responses } of (await described()).all) {
     const { body, form } = route.shape
     const refusals = ['431', ...(body || form ? ['413', '415', '400'] : []), ...(route.path.startsWith('/api/') ? ['429'] : [])]
@@ -24,14 +24,14 @@ test('the description names every refusal of a route: 431 for all, 400, 413 and 
   }
 })
 
-test('the description has a body required where an empty one is refused, and nowhere else', async () => {
+test('a body is required in the description exactly where an empty one is refused', async () => {
   for (const { route, name, requestBody } of (await described()).all) {
     const { body } = route.shape
     if (body) expect([name, requestBody?.required]).toEqual([name, !body.safeParse({}).success])
   }
 })
 
-test('the description has numbers in queries as numbers, not as texts of digits', async () => {
+test('numbers in queries are described as numbers, not as strings of digits', async () => {
   for (const { name, parameters } of (await described()).all)
     for (const { in: place, schema } of parameters as { in: string; schema: Schema }[])
       if (place === 'query') expect([name, schema.pattern ?? '']).not.toEqual([name, expect.stringContaining('\\d{1,')])
@@ -45,7 +45,7 @@ test('the description has the media types of downloads and pictures', async () =
   expect(types('/api/documents/{id}/thumbnail')).toEqual(['image/webp', 'image/jpeg'])
 })
 
-test('the description has the lengths of a comment', async () => {
+test('the description has the limits of a comment', async () => {
   const of = (await described()).all.filter(({ name }) => /^(POST|PUT) .*\/comments(\/:comment_id)?$/.test(name))
   const lengths = of.map(({ requestBody }) => (requestBody?.content['application/json']?.schema as Schema | undefined)?.properties?.content)
   expect(lengths).toEqual(Array(2).fill(expect.objectContaining({ minLength: 1, maxLength: 10_000 })))

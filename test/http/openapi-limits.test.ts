@@ -1,4 +1,4 @@
-/** The description and the server agree: what it says of a parameter or a field is where the server begins to refuse. */
+/** The description and the server agree: the server refuses exactly what exceeds the description of a parameter or field. */
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { describe as describeApi } from '../../src/server/openapi/openapi.ts'
@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 600_000 })
 
 const clause = { field: 'title', value: 'words', type: 'match' }
 
-/** Where more has to fit than a schema can say: a value that does; undefined where none does for the good request. */
+/** Values for limits that a schema cannot express; undefined if no value suits the good request. */
 const meant: Readonly<Record<string, unknown>> = {
   // What was sent by e-mail, or began in this browser.
   'GET /api/auth/verify-email ?token': undefined,
@@ -34,7 +34,7 @@ const meant: Readonly<Record<string, unknown>> = {
 }
 
 interface Case extends Boundary {
-  /** as the server's issues name it */
+  /** path in the issues of the server */
   field: string
   ask: Ask
 }
@@ -79,7 +79,7 @@ function adjusted(name: string, list: Boundary[]): Boundary[] {
   return [...list.filter(({ isInside }) => !isInside), ...(meant[name] === undefined ? [] : [{ value: meant[name], isInside: true }])]
 }
 
-/** What is wrong with the answer, if anything. */
+/** Returns what is wrong with the answer, if anything. */
 async function disagreement(
   world: World,
   route: Route,
@@ -101,7 +101,7 @@ async function disagreement(
   return null
 }
 
-test('every query parameter and every field is refused exactly where its description ends', async () => {
+test('every query parameter and field is refused exactly beyond its described limits', async () => {
   const world = await startWorld({ 'limits.max_request_size': '100MB', 'limits.shared_links_per_hour': 100_000 })
   const { paths } = describeApi(world.routes, 'http://localhost', '0')
   const found: string[] = []
@@ -127,7 +127,7 @@ test('every query parameter and every field is refused exactly where its descrip
   expect(count).toBeGreaterThan(300)
 })
 
-/** The changed part of a case, put into a request that was made anew. */
+/** Inserts the changed part of a case into a new request. */
 function changesOf({ field, value, ask }: Case, fresh: Ask): Partial<Ask> {
   if (ask.query && field in ask.query && String(value) === ask.query[field]) return { query: { ...fresh.query, [field]: String(value) } }
   const isOfGood = Object.keys(fresh.json ?? {}).every((key) => key in (ask.json as object))

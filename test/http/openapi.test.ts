@@ -18,7 +18,7 @@ interface Description {
   paths: Record<string, Record<string, Operation>>
 }
 
-test('every route is described, with a name of its own, its good answer and its failures', async () => {
+test('every route is described with a unique name, its success and its failures', async () => {
   const { app, asStranger } = await startApp()
   const description = await asStranger.call<Description>('GET', '/api/openapi.json')
   expect(description.openapi).toBe('3.1.0')
@@ -38,7 +38,7 @@ test('every route is described, with a name of its own, its good answer and its 
   }
 })
 
-test('the page names every route, needs nothing from elsewhere and passes its own policy', async () => {
+test('the page shows every route, loads nothing from other servers and satisfies its own policy', async () => {
   const { app, asStranger } = await startApp()
   const response = await asStranger.send('GET', '/api/docs')
   expect(response.headers.get('content-security-policy')).toMatch(
@@ -53,7 +53,7 @@ test('the page names every route, needs nothing from elsewhere and passes its ow
   expect(anchors.filter((id) => !ids.has(id))).toEqual([])
 })
 
-test('every body and every answer in JSON has an example that its schema allows, every failure one for each code', async () => {
+test('every JSON body and answer has an example that fits its schema, every failure one for each code', async () => {
   const { app, asStranger } = await startApp()
   const description = await asStranger.call<Description>('GET', '/api/openapi.json')
   const ajv = new Ajv2020({ strict: false, validateFormats: true })
@@ -84,7 +84,7 @@ test('every body and every answer in JSON has an example that its schema allows,
   }
 })
 
-test('openapi.json and its page are made once, with a strong ETag for each encoding, and 304 for who has them', async () => {
+test('openapi.json and its page are created once, with a strong ETag for each encoding, and answer 304', async () => {
   const { asStranger } = await startApp()
   for (const path of ['/api/openapi.json', '/api/docs']) {
     const ask = async (headers: Record<string, string>, method = 'GET') => {

@@ -4,20 +4,20 @@ import { startApp } from '../support/app.ts'
 
 const limit = { max: 3, windowSeconds: 60 }
 
-/** How each hit ended: 0, or the seconds to wait. */
+/** Returns the result of each hit: 0, or the seconds to wait. */
 const waits = (hits: Promise<void>[]) =>
   Promise.all(
     hits.map((hit) => hit.then(() => 0).catch((error) => (error.code === 'RATE_LIMITED' ? error.details.retry_after_secs : error))),
   )
 
-test('exactly as many hits as the limit allows, also at once; other keys are not touched', async () => {
+test('exactly as many hits as the limit, also concurrently; other keys are not affected', async () => {
   const { app } = await startApp()
   const many = await waits(Array.from({ length: 8 }, () => countHit(app, 'a', limit)))
   expect(many.sort()).toEqual([0, 0, 0, 60, 60, 60, 60, 60])
   expect(await waits([countHit(app, 'b', limit), rejectUsedUp(app, 'b', limit)])).toEqual([0, 0])
 })
 
-test('the window slides: after the seconds told, and not before, one more act is free', async () => {
+test('the window slides: one more hit is allowed after the returned seconds, and not before', async () => {
   const { app, later } = await startApp()
   for (const wait of [10_000, 10_000, 10_000]) {
     await countHit(app, 'a', limit)
@@ -33,7 +33,7 @@ test('the window slides: after the seconds told, and not before, one more act is
   expect(third > 0 && third <= 10).toBe(true)
 })
 
-test('what no window holds any more is removed', async () => {
+test('hits outside of every window are removed', async () => {
   const { app, later } = await startApp()
   await waits([countHit(app, 'a', limit), countHit(app, 'a', limit)])
   await later(61_000)
@@ -41,7 +41,7 @@ test('what no window holds any more is removed', async () => {
   expect(await app.db.selectFrom('rate_hits').select('key').execute()).toHaveLength(1)
 })
 
-test('other keys are forgotten after a day, a few with each act', async () => {
+test('other keys are removed after a day, a few with each hit', async () => {
   const { app, later } = await startApp()
   const max = async (times: number, prefix: string) => {
     for (let at = 0; at < times; at++) await countHit(app, `${prefix}${at}`, limit)
@@ -53,7 +53,7 @@ test('other keys are forgotten after a day, a few with each act', async () => {
   expect(left.map(({ key }) => key).sort()).toEqual(['new0', 'new1'])
 })
 
-test('one client: an IPv4 address, also in IPv6 clothes, or a /64', () => {
+test('one client is an IPv4 address, also mapped to IPv6, or a /64', () => {
   expect(clientNetwork('192.0.2.7')).toBe('192.0.2.7')
   expect(clientNetwork('::ffff:192.0.2.7')).toBe('192.0.2.7')
   expect(clientNetwork('2001:db8:1:2:3:4:5:6')).toBe('2001:db8:1:2::/64')

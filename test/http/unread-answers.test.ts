@@ -1,4 +1,4 @@
-/** Callers who ask for much and read nothing: they fill neither the memory nor the time of others. */
+/** Clients that request much and read nothing: they use neither the memory nor the time of others. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { documentWith } from '../support/data/long-documents.ts'
@@ -10,7 +10,7 @@ vi.setConfig({ testTimeout: 180_000 })
 const mebibyte = 1 << 20
 type Server = Awaited<ReturnType<typeof startServer>>
 
-/** Connections that ask for these paths, each again and again, and read nothing. */
+/** Opens connections that request these paths repeatedly and read nothing. */
 async function askWithoutReading({ dial, token }: Server, paths: readonly string[], times: number): Promise<() => void> {
   const sockets = await Promise.all(paths.map(dial))
   const stop = () => {
@@ -30,7 +30,7 @@ async function bytesInFlight({ app, admin, url }: Server): Promise<number> {
   return Number(/^dms_http_answer_bytes_in_flight (\d+)/m.exec(text)?.[1])
 }
 
-test('60 whole lists and texts that nobody reads: memory stays bounded, and another user is answered all the while', async () => {
+test('60 large lists and texts that nobody reads: memory stays bounded, and another user is still answered', async () => {
   const server = await startServer({ 'limits.answer_bytes_per_user': '16MB', 'limits.answer_bytes_total': '64MB' })
   const { app, asAda, bob, url } = server
   const text = 'Words that make a text which is long. '.repeat(100_000)
@@ -72,8 +72,8 @@ test('60 whole lists and texts that nobody reads: memory stays bounded, and anot
   expect((await asAda.documents.get(ids[0] ?? '')).content === text).toBe(true)
 })
 
-/** A request waits for room before it is refused: both wait at the same time. */
-test('with Retry-After: 429 RATE_LIMITED while the own unread answers fill the limit, 503 SERVICE_UNAVAILABLE where those of all do', async () => {
+/** A request waits for memory before it is refused: both wait at the same time. */
+test('with Retry-After: 429 RATE_LIMITED while unread answers of the user fill the limit, 503 SERVICE_UNAVAILABLE while those of all do', async () => {
   await Promise.all([refusedByOwnLimit(), refusedByCommonLimit()])
 })
 
@@ -103,7 +103,7 @@ async function refusedByCommonLimit(): Promise<void> {
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
 }
 
-test('a client that leaves while its request waits for room takes none', async () => {
+test('a client that disconnects while its request waits for memory uses none', async () => {
   const server = await startServer({ 'limits.answer_bytes_per_user': '4MB' })
   const { app, asAda } = server
   const id = await documentWith(app, asAda, 'long '.repeat(4_000_000))

@@ -1,11 +1,11 @@
-/** What API tokens without the scope `read` are told: generated from the route table. */
+/** Answers to API tokens without the scope `read`, generated from the route table. */
 import { expect, test } from 'vitest'
 import { scopeOf } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
 import { startApp, upload } from '../support/app.ts'
 import { nameOf, startWorld, usualOf } from '../support/route-table.ts'
 
-test('204 without a body on every route that changes something, 201 with what was made, or 403 FORBIDDEN where read is needed', async () => {
+test('204 without a body on every route that changes something, 201 with what was created, or 403 FORBIDDEN if read is needed', async () => {
   const world = await startWorld()
   const writing = world.routes.filter(({ access: door, method, shape }) => door === 'user' && scopeOf(door, method, shape) === 'write')
   expect(writing.length).toBeGreaterThan(20)
@@ -20,7 +20,7 @@ test('204 without a body on every route that changes something, 201 with what wa
   }
 })
 
-test('the text of a document stays hidden: from an empty PUT, from a shared link, from an upload of the same file', async () => {
+test('a write-only token cannot read the text of a document: by an empty PUT, a shared link, or an upload of the same file', async () => {
   const { asAda, asStranger, runJobs } = await startApp()
   const text = 'the secret text of Ada'
   const { id } = await upload(asAda, 'a.txt', text)

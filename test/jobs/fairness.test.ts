@@ -1,4 +1,4 @@
-/** Owners take turns: whoever queues much work waits for it, and does not make others wait. */
+/** Owners take turns: a user with many jobs does not delay others. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test, vi } from 'vitest'
@@ -15,7 +15,7 @@ type Dms = Awaited<ReturnType<typeof startApp>>
 const minute = 60_000
 const queue = async (client: Client) => (await client.call<Page<{ id: string }>>('GET', '/api/ocr/queue?status=pending&per_page=100')).data
 
-/** Claims what can be claimed, in order: the owners' names. */
+/** Claims all jobs that can run. Returns the names of their owners, in order. */
 async function claimAll({ app, ada, bob, admin }: Dms, name: jobs.Queue = 'ocr') {
   const names = new Map([ada, bob, admin].map(({ id, username }) => [id, username]))
   const claimed: { id: string; owner: string | undefined }[] = []
@@ -28,7 +28,7 @@ async function uploadMany(client: Client, name: string, count: number) {
   for (let index = 0; index < count; index++) await upload(client, `${name} ${index}.pdf`, `%PDF-1.4 ${name} ${index}`)
 }
 
-test('jobs of a priority are claimed from each owner in turn, the oldest of each first, and the list says so', async () => {
+test('jobs of a priority are claimed from each owner in turn, the oldest of each first, and the list has this order', async () => {
   const dms = await startApp()
   await uploadMany(dms.asAda, 'ada', 6)
   await uploadMany(dms.asBob, 'bob', 1)
@@ -43,7 +43,7 @@ test('jobs of a priority are claimed from each owner in turn, the oldest of each
   expect(owners).toEqual(['ada', 'bob', 'root', 'ada', 'root', 'ada', 'ada', 'ada', 'ada'])
 })
 
-test('a job that was queued later than 50 others of one owner is claimed next but one, also in the index queue', async () => {
+test('a job that was queued after 50 others of one owner is claimed second, also in the index queue', async () => {
   const dms = await startApp()
   await uploadMany(dms.asAda, 'ada', 50)
   for (const name of ['ocr', 'index'] as const) await claims.leaseNext(dms.app.db, name, 'here/1', minute)
@@ -64,7 +64,7 @@ test('a higher priority comes before all turns of a lower one', async () => {
   expect(claimed[0]?.id).toBe(id)
 })
 
-test('403 FORBIDDEN: urgent is for admins, in a retry as in the queue', async () => {
+test('403 FORBIDDEN for urgent of users, in a retry and in the queue', async () => {
   const { asAda, asAdmin, runJobs } = await startApp({ 'ocr.engine': 'tesseract-js' })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const [job] = await queue(asAda)
@@ -78,7 +78,7 @@ test('403 FORBIDDEN: urgent is for admins, in a retry as in the queue', async ()
   await runJobs(['index'])
 })
 
-test('documents of a disabled user wait, and are read once the user is enabled', async () => {
+test('documents of a disabled user wait, and are read after the user is enabled', async () => {
   const dms = await startApp()
   await uploadMany(dms.asAda, 'ada', 1)
   await uploadMany(dms.asBob, 'bob', 1)
@@ -88,14 +88,14 @@ test('documents of a disabled user wait, and are read once the user is enabled',
   expect((await claimAll(dms)).map(({ owner }) => owner)).toEqual(['ada'])
 })
 
-test('waiting jobs of documents that get another owner take that one’s turns', async () => {
+test('waiting jobs of documents with a new owner move to the turns of that owner', async () => {
   const dms = await startApp()
   await uploadMany(dms.asAda, 'ada', 2)
   await dms.asAdmin.users.delete(dms.ada.id, { documents: 'transfer', to: 'bob' })
   expect((await claimAll(dms)).map(({ owner }) => owner)).toEqual(['bob', 'bob'])
 })
 
-test('a text file is read before 8 long documents of another user, at their next pages', async () => {
+test('a text file is read before the next pages of 8 long documents of another user', async () => {
   const { app, asAda, asBob } = await startApp({ 'ocr.turn': '0s' })
   await uploadMany(asAda, 'ada', 8)
   for (const { id } of await queue(asAda)) await asAda.call('PUT', `/api/ocr/queue/${id}/priority`, { priority: 'high' })
@@ -137,7 +137,7 @@ test('a text file is read before 8 long documents of another user, at their next
   )
 })
 
-test('one user’s slow sources leave a place to those of others', async () => {
+test('slow sources of one user leave a slot for those of others', async () => {
   const dms = await startApp({ 'ocr.enabled': false })
   // Asks come in, and no answer goes out.
   const slow = await startLying('/', () => {})
@@ -160,7 +160,7 @@ test('one user’s slow sources leave a place to those of others', async () => {
   await worker.stop(minute)
 })
 
-test('200,000 jobs of one owner do not slow down the claims of another: an entry of the index is read for each step', {
+test('200,000 jobs of one owner do not slow down the claims of another: each step reads one index entry', {
   timeout: 300_000,
 }, async () => {
   const { app, ada, bob } = await startApp()
@@ -185,7 +185,7 @@ test('200,000 jobs of one owner do not slow down the claims of another: an entry
   expect((await read()) - before).toBeLessThan(20_000)
 })
 
-test('10,000 owners whose jobs wait for another try keep no claim busy: those that can run are found among them', {
+test('10,000 owners with postponed jobs do not slow down claims: jobs that can run are found among them', {
   timeout: 120_000,
 }, async () => {
   const { app, bob } = await startApp()

@@ -16,7 +16,7 @@ import { storeFiles } from '../support/servers/server.ts'
 
 const minute = 60_000
 
-/** A worker that reads as the test says, until nothing can be run now. */
+/** Runs a worker with a scripted reader until no job can run. */
 async function work(app: App, reader: DocumentReader, name = 'here/1') {
   const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name })
   await worker.idle()
@@ -32,7 +32,7 @@ const jobOf = (app: App, documentId: string) =>
     .orderBy('id', 'desc')
     .executeTakeFirstOrThrow()
 
-/** Waiting jobs need not wait any more. */
+/** Makes waiting jobs due. */
 const hurry = (app: App) =>
   app.db
     .updateTable('jobs')
@@ -43,7 +43,7 @@ const hurry = (app: App) =>
 const makeSilent = (app: App, name: string) =>
   sql`update workers set seen_at = now() - interval '1 hour' where name = ${name}`.execute(app.db)
 
-test('several workers, each job once', async () => {
+test('several workers run each job once', async () => {
   const { app, asAda } = await startApp()
   for (let index = 0; index < 25; index++) await upload(asAda, `${index}.pdf`, `%PDF-1.4 ${index}`)
   const readers = [1, 2, 3, 4].map(() => fakeReader(1))
@@ -57,7 +57,7 @@ test('several workers, each job once', async () => {
   ])
 })
 
-test('a worker that comes back late changes nothing: its job, its pages and its progress belong to another', async () => {
+test('a worker whose lease has expired changes nothing: job, pages and progress belong to another', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const late = await claims.leaseNext(app.db, 'ocr', 'frozen/1', minute)
@@ -94,7 +94,7 @@ test('a worker that comes back late changes nothing: its job, its pages and its 
   expect(pages.map(({ text }) => text)).toEqual(['text of page 1', 'text of page 2'])
 })
 
-test('the job of a worker that died goes back to pending, and is done once', async () => {
+test('the job of a dead worker returns to pending and runs once', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   await app.db
@@ -119,7 +119,7 @@ test('the job of a worker that died goes back to pending, and is done once', asy
   expect([await jobOf(app, id), reader.calls]).toMatchObject([{ status: 'completed', attempts: 1, error_code: null }, [0, 1]])
 })
 
-test('a job whose workers die over and over is given up', async () => {
+test('a job whose workers die repeatedly fails', async () => {
   const { app, asAda } = await startApp({ 'ocr.max_attempts': 2 })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   // Two losses are not counted as attempts.
@@ -133,7 +133,7 @@ test('a job whose workers die over and over is given up', async () => {
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'failed', error: { code: 'WORKER_LOST' } })
 })
 
-test('a failure that may pass is tried again later and later, then given up with its reason', async () => {
+test('a temporary failure is retried with growing delays, and finally fails with its reason', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const waits: number[] = []
@@ -157,7 +157,7 @@ test('a failure that may pass is tried again later and later, then given up with
   })
 })
 
-test('a failure that will not pass is final at once; pages that could be read are kept', async () => {
+test('a permanent failure is final at once; the pages that were read stay', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const failure = new ReadFailure('READ_TIMEOUT')
@@ -173,7 +173,7 @@ test('a failure that will not pass is final at once; pages that could be read ar
   expect(await jobOf(app, id)).toMatchObject({ status: 'failed', attempts: 1 })
 })
 
-test('a retry reads the missing pages only', async () => {
+test('a retry reads missing pages only', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const crashing = fakeReader(4, (page) => (page === 3 ? always(new ReadFailure('READ_CRASHED', undefined, true))() : undefined))
@@ -191,7 +191,7 @@ test('a retry reads the missing pages only', async () => {
   })
 })
 
-test('a graceful stop gives a job back, its try not counted and its pages kept', async () => {
+test('a graceful stop returns a job without counting the attempt, and its pages stay', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const slow = fakeReader(3, (page, options) => (page === 2 ? forever(options) : undefined))
@@ -211,7 +211,7 @@ test('a graceful stop gives a job back, its try not counted and its pages kept',
   expect(await jobOf(app, id)).toMatchObject({ status: 'completed', attempts: 1 })
 })
 
-test('a graceful stop lets a job end that needs no longer than it may', async () => {
+test('a graceful stop waits for a job within its time limit', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const reader = fakeReader(1, async () => {
@@ -224,7 +224,7 @@ test('a graceful stop lets a job end that needs no longer than it may', async ()
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', content: 'in time' })
 })
 
-test('cancelling a running job stops it within two seconds, on whichever worker', async () => {
+test('cancelling a running job stops it within two seconds, on every worker', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const reader = fakeReader(3, (_, options) => forever(options))
@@ -245,7 +245,7 @@ test('cancelling a running job stops it within two seconds, on whichever worker'
   await Promise.all(workers.map((worker) => worker.stop(1000)))
 })
 
-test('deleting a document ends its reading', async () => {
+test('deleting a document stops its OCR', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const reader = fakeReader(1, (_, options) => forever(options))
@@ -276,7 +276,7 @@ test('two workers share a long document, each page read once', async () => {
   expect(await app.db.selectFrom('jobs').select('id').where('kind', '=', 'pages').execute()).toEqual([])
 })
 
-test('pages of a helper that was lost are taken over without a wait', async () => {
+test('pages of a lost helper are taken over at once', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const reader = fakeReader(3, async (page) => {
@@ -288,7 +288,7 @@ test('pages of a helper that was lost are taken over without a wait', async () =
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed' })
 })
 
-test('an outage of the database costs no try', async () => {
+test('an outage of the database costs no attempt', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   await work(
@@ -299,7 +299,7 @@ test('an outage of the database costs no try', async () => {
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'pending' })
 })
 
-test('all connections cut in the middle of reading: the job goes on and ends once', async () => {
+test('all connections cut during OCR: the job goes on and ends once', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const reader = fakeReader(2, async (page) => {
@@ -315,7 +315,7 @@ test('all connections cut in the middle of reading: the job goes on and ends onc
   expect(await jobOf(app, id)).toMatchObject({ status: 'completed', attempts: 1 })
 })
 
-test('a stored file that is gone fails its document alone, after the tries', async () => {
+test('a missing stored file fails its document alone, after all attempts', async () => {
   const { app, asAda } = await startApp({ 'ocr.max_attempts': 1 })
   const [lost, kept] = [await upload(asAda, 'a.pdf', '%PDF-1.4 a'), await upload(asAda, 'b.pdf', '%PDF-1.4 b')]
   await app.files.remove(await addressOf(app.db, lost.sha256))
@@ -324,7 +324,7 @@ test('a stored file that is gone fails its document alone, after the tries', asy
   expect(await asAda.documents.get(kept.id)).toMatchObject({ status: 'completed' })
 })
 
-test('an enqueue with the same key joins the waiting job, never one that runs already', async () => {
+test('an enqueue with an equal key joins a waiting job, never a running one', async () => {
   const { app } = await startApp()
   const add = (trx: Parameters<typeof claims.completeJob>[0]) => jobs.enqueue(trx, 'purge', { sha256: 'a' }, { dedupeKey: 'one' })
   const first = await app.db.transaction().execute(add)
@@ -365,7 +365,7 @@ test('jobs run by priority, then by age', async () => {
   expect(order).toEqual(['b', 'd', 'e', 'a', 'c'].map((name) => ids[name]))
 })
 
-test('the index is caught up with however long its engine was away', async () => {
+test('the index is completed after an outage of its engine of any length', async () => {
   const { app, asAda } = await startApp()
   await upload(asAda, 'a.pdf', '%PDF-1.4')
   const search = { ...app.search, refresh: () => Promise.reject(new Error('the engine is down')) }
@@ -382,7 +382,7 @@ test('the index is caught up with however long its engine was away', async () =>
   ])
 })
 
-test('bytes of an upload that failed after they got their name are found and removed', async () => {
+test('committed files of a failed upload are found and removed', async () => {
   const { app, asAda, runJobs, dataDir } = await startApp()
   const kept = await upload(asAda, 'a.txt', 'kept')
   const [orphan, twin] = await Promise.all(['orphan', 'kept'].map((text) => app.files.stage(Readable.from([Buffer.from(text)]), 100)))
@@ -395,7 +395,7 @@ test('bytes of an upload that failed after they got their name are found and rem
   expect(await app.db.selectFrom('stored_files').select('sha256').execute()).toEqual([{ sha256: kept.sha256 }])
 })
 
-test('a job of a kind that only a later version knows is left for that version, without an attempt, and others are done', async () => {
+test('a job of a kind that only a later version knows waits for that version, without an attempt, and others run', async () => {
   const { app, asAda } = await startApp()
   const { rows } = await sql<{ id: string }>`
     insert into jobs (kind, queue, payload, max_attempts, run_at) values ('of_a_later_version', 'ocr', '{}', 3, now() - interval '1 hour')

@@ -1,4 +1,4 @@
-/** Jobs whose worker died: another job may have ended it. */
+/** Jobs of a dead worker: a job may be the cause of its death. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
@@ -19,7 +19,7 @@ const jobsOf = (app: App) =>
 
 const hurry = (app: App) => sql`update jobs set run_at = now() where status = 'pending'`.execute(app.db)
 
-/** A worker leases every runnable job and dies. Another one recovers them. */
+/** Leases every runnable job as a worker that dies. Another worker recovers the jobs. */
 async function dieWithAll(app: App) {
   await hurry(app)
   while (await leases.leaseNext(app.db, 'ocr', 'dead/1', 60_000));

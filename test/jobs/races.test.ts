@@ -1,7 +1,6 @@
 /**
- * Races over two `dms serve` processes on one database: whatever is promised once is kept once.
- * Those of shared links (max_views) are in shared-links.test.ts, ten comments a minute in comments.test.ts; what becomes of WebSockets
- * when such a process stops or dies is in live-processes.test.ts.
+ * Races on two `dms serve` processes with one database: each promise is kept once. Those of shared links (max_views) are in shared-links.test.ts, of
+ * comments in comments.test.ts, of WebSockets in websocket-processes.test.ts.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Client, remoteClient } from '../../src/client/remote.ts'
@@ -26,7 +25,7 @@ afterAll(async () => {
   await first?.remove()
 })
 
-/** Whoever has this token, at one server and at the other. */
+/** Returns clients with this token, of both servers. */
 function both(token: string | null): [Client, Client] {
   const at = (base: string) => {
     const client = remoteClient({ base, token: async () => token })
@@ -36,7 +35,7 @@ function both(token: string | null): [Client, Client] {
   return [at(first.url), at(second.url)]
 }
 
-/** Twenty at once, every other one at the other server; how often each status came. */
+/** Sends twenty requests at once, alternating between the servers. Returns the number of answers by status. */
 async function twenty(token: string | null, ask: (client: Client, number: number) => Promise<Response>): Promise<Record<string, number>> {
   const pair = both(token)
   const answers = await Promise.all(Array.from({ length: 20 }, (_, number) => ask(pair[number % 2] as Client, number)))
@@ -66,7 +65,7 @@ async function person(username: string, role: 'admin' | 'user', by: Client = fir
   return signIn(username)
 }
 
-test('a user name is given once: of 20 registrations 19 answer 409', async () => {
+test('a user name is used once: of 20 concurrent registrations 19 are 409', async () => {
   const statuses = await twenty(null, (client, number) =>
     client.send('POST', '/api/auth/register', { username: number % 3 ? 'grace' : 'Grace', email: `grace${number}@example.org`, password }),
   )
@@ -74,7 +73,7 @@ test('a user name is given once: of 20 registrations 19 answer 409', async () =>
   expect((await first.client.users.page({ q: 'grace' })).pagination.total).toBe(1)
 })
 
-test('a label name is given once: of 20 labels 19 answer 409', async () => {
+test('a label name is used once: of 20 concurrent labels 19 are 409', async () => {
   const statuses = await twenty(first.token, (client, number) =>
     client.send('POST', '/api/labels', { name: number % 3 ? 'post' : 'Post', color: '#aabbcc' }),
   )
@@ -82,7 +81,7 @@ test('a label name is given once: of 20 labels 19 answer 409', async () => {
   expect((await first.client.labels.list()).filter(({ name }) => name.toLowerCase() === 'post')).toHaveLength(1)
 })
 
-test('20 times retry-ocr at once leaves exactly one live job', async () => {
+test('20 concurrent retry-ocr leave exactly one live job', async () => {
   const { token } = await person('ada', 'user')
   const [ada] = both(token)
   const { id } = await ada.documents.upload({ filename: 'a.txt', size: 5, open: () => [Buffer.from('words')] })
@@ -98,7 +97,7 @@ test('20 times retry-ocr at once leaves exactly one live job', async () => {
   expect(live.map((job) => answered.has(job.id))).toEqual([true])
 })
 
-test('five WebSockets a user: of 12 at once at both servers 5 are let in', async () => {
+test('five WebSockets per user: of 12 at once on both servers 5 are accepted', async () => {
   const { token } = await person('linus', 'user')
   const answers = await Promise.all(
     Array.from({ length: 12 }, async (_, number) => {
@@ -109,14 +108,14 @@ test('five WebSockets a user: of 12 at once at both servers 5 are let in', async
   expect(answers.sort()).toEqual([...Array(5).fill('auth_success'), ...Array(7).fill('error')])
 })
 
-/** Ways to stop being an admin. */
+/** Ways in which a user stops being an admin. */
 const ways: ((client: Client, id: string) => Promise<Response>)[] = [
   (client, id) => client.send('PUT', `/api/users/${id}`, { role: 'user' }),
   (client, id) => client.send('PUT', `/api/users/${id}`, { disabled: true }),
   (client, id) => client.send('DELETE', `/api/users/${id}`),
 ]
 
-test('of two admins who go at once, each by themselves or by the other, one always stays', async () => {
+test('of two admins who remove themselves or each other at once, one always stays', async () => {
   let pair = [await person('admin0', 'admin'), await person('admin1', 'admin')]
   const firstAdmin = (await first.client.auth.profile()).id
   await first.client.users.delete(firstAdmin, { documents: 'delete' })

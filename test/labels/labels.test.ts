@@ -15,7 +15,7 @@ interface Label {
 const unknown = '01890a5d-ac96-774b-bcce-b302099a8057'
 
 describe('labels', () => {
-  test('201 with all fields, and everybody sees it', async () => {
+  test('201 with all fields, visible to everybody', async () => {
     const { asAda, asBob } = await startApp()
     const label = await asAda.call<Label>('POST', '/api/labels', { name: ' Invoices ', color: '#Ff8800' })
     expect(label).toMatchObject({ name: 'Invoices', color: '#Ff8800', description: '', document_count: 0, created_by: 'ada' })
@@ -40,7 +40,7 @@ describe('labels', () => {
     })
   })
 
-  test('409 DUPLICATE_RESOURCE for a name that differs in case only, also when ten ask at once', async () => {
+  test('409 DUPLICATE_RESOURCE for a name that differs in case only, also for ten requests at once', async () => {
     const { asAda, asBob } = await startApp()
     const answers = await Promise.all(
       Array.from({ length: 10 }, (_, i) =>
@@ -57,7 +57,7 @@ describe('labels', () => {
     await expect(asAda.labels.create({ name: 'CAFE\u0301', color: '#000000' })).rejects.toMatchObject({ code: 'DUPLICATE_RESOURCE' })
   })
 
-  test('a label of 1.0.0-rc.1 with a comma keeps working until it is renamed; no label gets one', async () => {
+  test('a label of 1.0.0-rc.1 with a comma works until it is renamed; no label gets a comma', async () => {
     const { app, ada, asAda } = await startApp()
     const row = { name: 'a, b', name_key: 'a, b', color: '#112233', created_by: ada.id }
     const { id } = await app.db.insertInto('labels').values(row).returning('id').executeTakeFirstOrThrow()
@@ -71,7 +71,7 @@ describe('labels', () => {
     await asAda.labels.delete(id)
   })
 
-  test('403 FORBIDDEN for changing or deleting a label of somebody else; admins may', async () => {
+  test('403 FORBIDDEN for changing or deleting a label of another user; 200 for admins', async () => {
     const { asAda, asBob, asAdmin } = await startApp()
     const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'mine', color: '#000000' })
     await expect(asBob.call('PUT', `/api/labels/${id}`, { name: 'ours' })).rejects.toMatchObject({ status: 403, code: 'FORBIDDEN' })
@@ -84,7 +84,7 @@ describe('labels', () => {
     await expect(asAda.call('PUT', `/api/labels/${id}`, {})).rejects.toMatchObject({ status: 404, code: 'LABEL_NOT_FOUND' })
   })
 
-  test.each(['PUT', 'DELETE'])('404 LABEL_NOT_FOUND for %s of an id that is none', async (method) => {
+  test.each(['PUT', 'DELETE'])('404 LABEL_NOT_FOUND for %s of an unknown id', async (method) => {
     const { asAda } = await startApp()
     for (const id of [unknown, 'nonsense'])
       expect((await asAda.send(method, `/api/labels/${id}`, method === 'PUT' ? {} : undefined)).status).toBe(404)
@@ -92,7 +92,7 @@ describe('labels', () => {
 })
 
 describe('labels on documents', () => {
-  test('assign and unassign count what changed, and counts are those of the asker', async () => {
+  test('assign and unassign return the number of changes; counts are of documents that the user may see', async () => {
     const { asAda, asBob, asAdmin } = await startApp()
     const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'tax', color: '#000000' })
     const [mine, theirs] = [await upload(asAda, 'a.txt', 'apples'), await upload(asBob, 'b.txt', 'pears')]
@@ -108,7 +108,7 @@ describe('labels on documents', () => {
     expect((await asAda.documents.get(mine.id)).labels).toEqual([])
   })
 
-  test('/api/labels/documents/{id} tells the labels of a document and replaces them; 400 names each that is not there, 404 for another’s', async () => {
+  test('/api/labels/documents/{id} lists and replaces the labels of a document; 400 names each unknown one, 404 for a document of another user', async () => {
     const { asAda, asBob } = await startApp()
     const { id } = await upload(asAda, 'a.txt', 'apples')
     const path = `/api/labels/documents/${id}`
@@ -134,7 +134,7 @@ describe('labels on documents', () => {
     expect(await asAda.call('PUT', path, { label_ids: [] })).toEqual({ labels: [] })
   })
 
-  test('404 DOCUMENT_NOT_FOUND for a document of somebody else or none, and no other one is labelled', async () => {
+  test('404 DOCUMENT_NOT_FOUND for an unknown document or one of another user, and no document gets the label', async () => {
     const { asAda, asBob } = await startApp()
     const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'tax', color: '#000000' })
     const [mine, theirs] = [await upload(asAda, 'a.txt', 'apples'), await upload(asBob, 'b.txt', 'pears')]
@@ -146,7 +146,7 @@ describe('labels on documents', () => {
     expect((await asAda.documents.get(mine.id)).labels).toEqual([])
   })
 
-  test('a document is found by its label, by its new name after a rename, and by none after the label is gone', async () => {
+  test('a document is found by its label, by the new name after a rename, and no longer after its deletion', async () => {
     const { asAda, runJobs } = await startApp()
     const { id } = await asAda.call<Label>('POST', '/api/labels', { name: 'quokka', color: '#000000' })
     const document = await upload(asAda, 'a.txt', 'apples', { labels: 'Quokka' })

@@ -12,7 +12,7 @@ const daysOf = async (client: Client, id: string): Promise<number | null> => {
   return retain_until === null ? null : (Date.parse(retain_until) - Date.parse(created_at)) / dayMs
 }
 
-test('a label retains the documents that it has and those that receive it, in every way; removing it, less days and its deletion shorten nothing', async () => {
+test('a label retains documents that have it or receive it in any way; removing it, fewer days and its deletion shorten nothing', async () => {
   const { asAda, app } = await startApp()
   const label = await asAda.labels.create({ name: 'contracts', color: '#112233' })
   const before = (await upload(asAda, 'before.txt', 'before', { ...noOcr, labels: 'contracts' })).id
@@ -49,7 +49,7 @@ test('a label retains the documents that it has and those that receive it, in ev
   expect(events.rows).toHaveLength(2)
 })
 
-test('the longest retention counts; a label and a later date in one request both do', async () => {
+test('the longest retention counts; a label and a later date in one request both count', async () => {
   const { asAda } = await startApp()
   await asAda.labels.create({ name: 'short', color: '#112233', retention_days: 10 })
   await asAda.labels.create({ name: 'long', color: '#112233', retention_days: 20 })
@@ -60,7 +60,7 @@ test('the longest retention counts; a label and a later date in one request both
   expect(await daysOf(asAda, other)).toBe(20)
 })
 
-test('400 VALIDATION_ERROR for a retention of no days, of more than 100 years, and of half a day', async () => {
+test('400 VALIDATION_ERROR for a retention of 0 days, of more than 100 years, and of half a day', async () => {
   const { asAda } = await startApp()
   for (const retention_days of [0, 36_501, 0.5, -1])
     await expect(asAda.labels.create({ name: 'x', color: '#112233', retention_days }), String(retention_days)).rejects.toMatchObject({
@@ -68,7 +68,7 @@ test('400 VALIDATION_ERROR for a retention of no days, of more than 100 years, a
     })
 })
 
-test('the label of a user retains no document of others; 403 FORBIDDEN for users where an admin has set the retention', async () => {
+test('the label of a user retains no document of others; 403 FORBIDDEN for users after an admin has set the retention', async () => {
   const { asAda, asBob, asAdmin } = await startApp()
   const { id: labelId } = await asAda.labels.create({ name: 'trap', color: '#112233', retention_days: 36_500 })
   const ofBob = (await upload(asBob, 'a.txt', 'text', { ...noOcr, labels: 'trap' })).id
@@ -85,7 +85,7 @@ test('the label of a user retains no document of others; 403 FORBIDDEN for users
   expect(await asAda.labels.update(labelId, { color: '#445566' })).toMatchObject({ color: '#445566', retention_days: 50 })
 })
 
-test('a job retains more than a thousand documents, and those that another transaction had locked; deletion is refused meanwhile', async () => {
+test('a job retains more than a thousand documents, and those that another transaction has locked; until then deletion is refused', async () => {
   const { asAda, asAdmin, app, ada, runJobs } = await startApp()
   const label = await asAda.labels.create({ name: 'many', color: '#112233' })
   const { id, sha256 } = await upload(asAda, 'a.txt', 'text', { ...noOcr, labels: 'many' })

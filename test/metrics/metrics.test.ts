@@ -14,7 +14,7 @@ type Started = Awaited<ReturnType<typeof startApp>>
 
 const hour = 3_600_000
 
-/** A reading job of a document of Ada's, finished `ago` milliseconds ago after `seconds`. */
+/** Creates a job of a document of Ada that finished `ago` milliseconds ago after `seconds`. */
 async function read(
   { app, ada }: Started,
   status: 'completed' | 'failed' | 'cancelled',
@@ -61,7 +61,7 @@ async function read(
 }
 
 describe('GET /api/metrics/system', () => {
-  test('200 with percentages of the host, the connections of all live servers, and whole seconds', async () => {
+  test('200 with percentages of the host, the connections of all running servers, and whole seconds', async () => {
     const { app, asAda } = await startApp()
     await app.db
       .insertInto('servers')
@@ -84,7 +84,7 @@ describe('GET /api/metrics/system', () => {
     expect(await asAda.call('GET', '/api/metrics/system')).toMatchObject({ active_connections: 0, uptime_seconds: 0 })
   })
 
-  test('active_connections follows what is opened and closed; the uptime is the server’s, asked of it or beside it', async () => {
+  test('active_connections counts open connections; the uptime is that of the server, also if the shell asks', async () => {
     const { app, asAda, dial, listening, url, ada } = await startServer()
     const live = await openWebSockets(app, listening.server)
     onTestFinished(() => live.close())
@@ -103,7 +103,7 @@ describe('GET /api/metrics/system', () => {
 })
 
 describe('GET /api/metrics/ocr', () => {
-  test('200 with zeros and thirty empty days, the last one today, before anything was read', async () => {
+  test('200 with zeros and thirty empty days, the last one today, before the first OCR', async () => {
     const { app, asAda } = await startApp()
     const analytics = await asAda.call<Awaited<ReturnType<typeof ocr>>>('GET', '/api/metrics/ocr')
     expect(analytics).toMatchObject({ total_processed: 0, success_rate: 0, average_processing_time: 0, languages_used: {} })
@@ -122,7 +122,7 @@ describe('GET /api/metrics/ocr', () => {
     expect([...dates].sort()).toEqual(dates)
   })
 
-  test('counts what ended, by result, language and day in UTC; what was cancelled or is older than a month is on no day', async () => {
+  test('counts finished jobs by result, language and day in UTC; cancelled and older ones are on no day', async () => {
     const started = await startApp()
     const now = () => new Date('2026-03-02T12:00:00Z')
     const at = { ...started, app: { ...started.app, now } }
@@ -147,7 +147,7 @@ describe('GET /api/metrics/ocr', () => {
     expect([analytics.daily_stats[0]?.date, analytics.daily_stats[29]?.date]).toEqual(['2026-02-01', '2026-03-02'])
   })
 
-  test('users see how their own documents went, admins how all did', async () => {
+  test('users see figures of their own documents, admins of all', async () => {
     const started = await startApp()
     await read(started, 'completed', 0, 1)
     const totals = await Promise.all(
@@ -169,7 +169,7 @@ describe('GET /metrics', () => {
         .at(-1),
     )
 
-  test('200 as Prometheus reads it: every sample under its HELP and TYPE, no name twice, buckets that only grow', async () => {
+  test('200 in the format of Prometheus: each sample below its HELP and TYPE, unique names, cumulative buckets', async () => {
     const started = await startServer()
     await upload(started.asAda, 'a.txt', 'apples')
     await read(started, 'failed', 0, 3, { code: 'FILE_CORRUPT' })
@@ -195,7 +195,7 @@ describe('GET /metrics', () => {
     expect([buckets.at(-1), counts.at(-1)]).toEqual([expect.stringContaining('le="+Inf"'), 1])
   })
 
-  test('histograms of finished jobs count each job once, whatever is asked how often', async () => {
+  test('histograms count each finished job once, with any number of scrapes', async () => {
     const started = await startServer()
     await started.later(60_000)
     const ask = async () => (await fetch(`${started.url}/metrics`)).text()
@@ -227,7 +227,7 @@ describe('GET /metrics', () => {
     expect(await (await fetch(`${url}/readyz`)).json()).toMatchObject({ status: 'degraded', checks: { database: 'ok' } })
   })
 
-  test('counts requests by route pattern, failures by code, refusals by limit; and says how the queue and the store are', async () => {
+  test('counts requests by route pattern, failures by code, refusals by limit; and has queue and store', async () => {
     const started = await startServer({ 'limits.comments_per_minute': 1 })
     const { id } = await upload(started.asAda, 'a.txt', 'apples')
     await read(started, 'failed', 0, 3, { code: 'FILE_CORRUPT' })
@@ -282,13 +282,13 @@ describe('GET /metrics', () => {
     expect([of('current'), of('old_versions'), of('trash')]).toEqual([current, old, trash])
   })
 
-  test('401 for a stranger and 403 for a user from where nobody is allowed; 200 for an admin from everywhere', async () => {
+  test('from an address that is not allowed: 401 without a token, 403 for a user, 200 for an admin', async () => {
     const { asStranger, asAda, asAdmin } = await startApp({ 'server.metrics_allow': '192.0.2.0/24' })
     const statuses = await Promise.all([asStranger, asAda, asAdmin].map(async (who) => (await who.send('GET', '/metrics')).status))
     expect(statuses).toEqual([401, 403, 200])
   })
 
-  test('401 for what a proxy passes on from outside, whether dms was told of the proxy or not', async () => {
+  test('401 for requests that a proxy forwards, whether or not the proxy is configured', async () => {
     for (const trusted of ['', '127.0.0.1']) {
       const { url } = await startServer({ 'server.trusted_proxies': trusted })
       const asked = (forwarded: string) => fetch(`${url}/metrics`, { headers: { 'x-forwarded-for': forwarded } })
@@ -297,7 +297,7 @@ describe('GET /metrics', () => {
     }
   })
 
-  test('where the database fails it still answers, and says so', async () => {
+  test('it answers without the database, and reports the outage', async () => {
     const { app, asStranger } = await startApp()
     await app.db.schema.dropTable('workers').execute()
     const response = await asStranger.send('GET', '/metrics')
@@ -306,7 +306,7 @@ describe('GET /metrics', () => {
     expect(text).toContain('dms_http_requests_in_flight 1')
   })
 
-  test('metrics.enabled: a port of its own tells the same of the same requests, with the token where there is one', async () => {
+  test('metrics.enabled: a separate port has equal metrics, with the token if one is set', async () => {
     for (const token of ['', 'a token for metrics']) {
       const { app } = await startApp({ 'metrics.listen': '127.0.0.1:0', 'metrics.token': token })
       const recorder = openRecorder()
@@ -322,13 +322,13 @@ describe('GET /metrics', () => {
     }
   })
 
-  test('a used metrics port is a problem of the configuration', async () => {
+  test('a metrics port in use is a configuration error', async () => {
     const { app, listening } = await startServer()
     const taken = { ...app, config: { ...app.config, metrics: { ...app.config.metrics, listen: new URL(listening.url).host } } }
     await expect(openMetricsPort(taken, openRecorder())).rejects.toThrow(/metrics\.listen: cannot listen on 127\.0\.0\.1:\d+/)
   })
 
-  test('the alert rules name only what is told', async () => {
+  test('the alert rules use existing metrics only', async () => {
     const { app, asStranger } = await startApp()
     await app.db
       .insertInto('sources')

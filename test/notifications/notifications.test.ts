@@ -27,7 +27,7 @@ async function tell({ app, later }: Started, userId: string, title: string): Pro
   await app.db.transaction().execute((trx) => notify(app, trx, userId, 'ocr_completed', { title, message: `${title}!`, data: about }))
 }
 
-/** Three for Ada, one for Bob. */
+/** Creates three for Ada, one for Bob. */
 async function told(): Promise<Started> {
   const started = await startApp()
   for (const title of ['first', 'second', 'third']) await tell(started, started.ada.id, title)
@@ -36,7 +36,7 @@ async function told(): Promise<Started> {
 }
 
 describe('the list', () => {
-  test('200: own ones with all fields, newest first, page by page; to admins those of others do not show', async () => {
+  test('200: own ones with all fields, newest first, in pages; admins do not see those of others', async () => {
     const { asAda, asAdmin } = await told()
     const all = await asAda.call<List>('GET', '/api/notifications')
     expect(all).toMatchObject({
@@ -61,7 +61,7 @@ describe('the list', () => {
     expect(await asAdmin.call('GET', '/api/notifications')).toMatchObject({ notifications: [], unread_count: 0 })
   })
 
-  test('unread_only leaves out what was read, and counts so', async () => {
+  test('unread_only omits read ones, and counts accordingly', async () => {
     const { asAda } = await told()
     const { notifications } = await asAda.call<List>('GET', '/api/notifications')
     await asAda.call('PUT', `/api/notifications/${notifications[1]?.id}/read`)
@@ -93,7 +93,7 @@ describe('reading and deleting', () => {
     ['PUT', 'read-all'],
     ['PUT', 'read/all'],
     ['POST', 'read/all'],
-  ])('%s /api/notifications/%s: 200 with how many were not read, and only own ones', async (method, path) => {
+  ])('%s /api/notifications/%s: 200 with the number of unread ones, and only own ones', async (method, path) => {
     const { asAda, asBob } = await told()
     expect(await asAda.call(method, `/api/notifications/${path}`)).toEqual({ updated: 3 })
     expect(await asAda.call(method, `/api/notifications/${path}`)).toEqual({ updated: 0 })
@@ -113,7 +113,7 @@ describe('reading and deleting', () => {
     ['PUT', '/read'],
     ['POST', '/read'],
     ['DELETE', ''],
-  ])('404 NOTIFICATION_NOT_FOUND for %s of one of somebody else, of none, and of what is no id', async (method, more) => {
+  ])('404 NOTIFICATION_NOT_FOUND for %s of one of another user, an unknown and a malformed id', async (method, more) => {
     const { asAda, asBob, asAdmin } = await told()
     const { notifications } = await asBob.call<List>('GET', '/api/notifications')
     for (const who of [asAda, asAdmin])
@@ -126,8 +126,8 @@ describe('reading and deleting', () => {
   })
 })
 
-describe('telling', () => {
-  test('the event goes with the row, and neither where the transaction fails', async () => {
+describe('sending', () => {
+  test('the event is sent with the row, and neither if the transaction fails', async () => {
     const started = await startApp()
     const { app, ada, asAda } = started
     await tell(started, ada.id, 'kept')
@@ -144,7 +144,7 @@ describe('telling', () => {
     expect(notifications).toHaveLength(1)
   })
 
-  test('notifications_enabled=false: nothing is stored or sent; nor to a user who is gone', async () => {
+  test('notifications_enabled=false: nothing is stored or sent; nor for a deleted user', async () => {
     const started = await startApp()
     const { app, ada, asAda, asBob, bob } = started
     await asAda.call('PUT', '/api/settings', { notifications_enabled: false })
@@ -161,7 +161,7 @@ describe('OCR', () => {
     notifications: { type: string; message: string; data: Record<string, string> }[]
   }
 
-  test("ocr_completed and ocr_failed come when it ended for good, each once; reading without OCR is nobody's news", async () => {
+  test('ocr_completed and ocr_failed are sent once, after the last attempt; extraction without OCR sends none', async () => {
     const { app, asAda, asBob, runJobs } = await startApp()
     const good = await upload(asAda, 'good.txt', 'apples')
     const bad = await upload(asAda, 'bad.pdf', '%PDF-1.7\nthis is none')
@@ -193,7 +193,7 @@ describe('OCR', () => {
     expect((await batch(2)).map(([, count]) => count)).toEqual(['2', undefined, '5'])
   })
 
-  test('a try that is followed by another is not told of', async () => {
+  test('an attempt that is followed by another sends none', async () => {
     const { app, asAda, ada } = await startApp()
     const document = await upload(asAda, 'a.txt', 'apples')
     const job = await leaseNext(app.db, 'ocr', 'test/1', 60_000)

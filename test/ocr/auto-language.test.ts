@@ -22,7 +22,7 @@ test.each(Object.entries(texts))('the language of a text in %s', (code, text) =>
   expect(detectLanguages(text.slice(0, 120)).languages).toEqual([iso])
 })
 
-test('two languages of a text, the more frequent one first; none of figures and of two words', () => {
+test('two languages of a text, the more frequent one first; none for figures and for two words', () => {
   expect(detectLanguages(`${texts.deu}\n${texts.eng.slice(0, 400)}`).languages).toEqual(['de', 'en'])
   expect(detectLanguages('1,599.99  17-05-2007  0815  EUR 12').languages).toEqual([])
   expect(detectLanguages('Total amount').languages).toEqual([])
@@ -39,7 +39,7 @@ test('a second language of a long text, wherever its section is', () => {
   }
 })
 
-test('auto reads each page in its language and says which', async () => {
+test('auto reads each page in its language and returns the languages', async () => {
   const { app, asAda, runJobs } = await startApp({ 'ocr.engine': 'tesseract-js' })
   const { id } = await upload(asAda, 'brief.png', await drawText(german))
   const { id: typed } = await upload(asAda, 'note.txt', `${english}\nDated 03/04/2024`)
@@ -94,7 +94,7 @@ test.skipIf(isInstalled)(
   },
 )
 
-test('the script of letters that no model reads, and the model of the same script', async () => {
+test('the script of letters without a model, and the model of an equal script', async () => {
   const image: PageImage = { gray: new Uint8Array(100 * 400), width: 100, height: 400, dpi: 100 }
   const garbage = { text: 'YBaxaembie untarem, Hama pationHas OnOnuoTeka '.repeat(12), confidence: 0.31 }
   const passes: string[] = []

@@ -65,12 +65,12 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
       expect(await engine.recognize(await pageImage([]), 'eng', auto)).toEqual({ text: '', confidence: null, words: [] })
     })
 
-    test('OCR_LANGUAGE_MISSING naming the language that is not installed', async () => {
+    test('OCR_LANGUAGE_MISSING with the language that is not installed', async () => {
       const reading = engine.recognize(await pageImage(letter), 'eng+tlh', auto)
       await expect(reading).rejects.toMatchObject({ code: 'OCR_LANGUAGE_MISSING', message: expect.stringContaining('tlh') })
     })
 
-    test.each([90, 180, 270])('the words of a page that lies turned by %i degrees', async (degrees) => {
+    test.each([90, 180, 270])('the words of a page that is rotated by %i degrees', async (degrees) => {
       const { text, confidence } = await recognizePage(engine, turned(await pageImage(letter), degrees), 'eng')
       for (const word of words) expect(text).toContain(word)
       expect(confidence).toBeGreaterThan(0.85)
@@ -100,7 +100,7 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
       await other.close()
     })
 
-    test('nothing is left on disk after close', async () => {
+    test('no files are left after close', async () => {
       const own = await mkdtemp(join(folder, 'own-'))
       const other = await engines[name](setup, own)
       await other.recognize(await pageImage(['Short']), 'ita', auto)
@@ -129,7 +129,7 @@ describe('tesseract-native with a program that misbehaves', () => {
     await engine.close()
   })
 
-  test('OCR_FAILED when it is gone', async () => {
+  test('OCR_FAILED if it is missing', async () => {
     const setup = await nativeSetup('')
     const engine = await engines['tesseract-native']({ ...setup, command: join(folder, 'nowhere') }, folder)
     await expect(engine.recognize(page, 'eng', auto)).rejects.toMatchObject({ code: 'OCR_FAILED' })
@@ -146,13 +146,13 @@ describe('tesseract-native with a program that misbehaves', () => {
 })
 
 describe('finding engine and languages', () => {
-  test('every language that npm brings, and none that is no language', async () => {
+  test('all languages of the npm packages, and no other files', async () => {
     const { languages } = await findOcr({ engine: 'tesseract-js', dataPath: '' })
     expect([...languages.keys()]).toEqual(expect.arrayContaining(['deu', 'eng', 'fra', 'ita', 'nld', 'por', 'spa']))
     expect(languages.has('osd')).toBe(false)
   })
 
-  test('a model in the folder of the admin goes before all others', async () => {
+  test('a model in the configured folder has precedence over all others', async () => {
     const dataPath = await mkdtemp(join(folder, 'data-'))
     for (const name of ['eng.traineddata', 'tlh.traineddata.gz', 'README']) await writeFile(join(dataPath, name), '')
     const { languages } = await findOcr({ engine: 'tesseract-js', dataPath })
@@ -204,10 +204,10 @@ describe('preparing a page', () => {
   })
 })
 
-/** From a window on the left to the dark on the right. */
+/** Light from a window on the left. */
 const light = (place: number): number => 1 - 0.72 * Math.min(1, place * 1.4)
 
-/** Models damaged in different places: cut off, not a model at all, and one whose network is noise between sound ends. */
+/** Models with different damage: truncated, no model at all, and one whose network is noise between intact ends. */
 async function damagedModels(): Promise<Map<string, { path: string; gzip: boolean }>> {
   const sound = gunzipSync(await readFile(new URL(import.meta.resolve('@tesseract.js-data/nld/4.0.0_best_int/nld.traineddata.gz'))))
   const network = Buffer.from(sound)

@@ -33,7 +33,7 @@ async function read(app: App, reader = fakeReader(2)) {
   await worker.stop(minute)
 }
 
-test('a job from waiting to done, as its owner sees it', async () => {
+test('a job from pending to completed, as its owner sees it', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4', { language: 'deu+eng' })
   const [waiting] = await queue(asAda)
@@ -70,7 +70,7 @@ test('a job from waiting to done, as its owner sees it', async () => {
   })
 })
 
-test('the list has what runs next first, and is filtered by status and priority', async () => {
+test('the list is in the order of execution, and is filtered by status and priority', async () => {
   const { app, asAda } = await startApp()
   const names = ['done', 'running', 'normal', 'high', 'low']
   for (const name of names.slice(0, 1)) await upload(asAda, name, `%PDF-1.4 ${name}`)
@@ -109,7 +109,7 @@ test('400 VALIDATION_ERROR for unknown states, priorities and bodies', async () 
     expect([response.url, response.status, await code(response)]).toEqual([response.url, 400, 'VALIDATION_ERROR'])
 })
 
-test('404 for jobs and documents of others, and for what is no id; 401 without a token', async () => {
+test('404 for jobs and documents of others and malformed ids; 401 without a token', async () => {
   const { asAda, asBob, asStranger, asAdmin } = await startApp()
   const { id: documentId } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const [job] = await queue(asAda)
@@ -138,7 +138,7 @@ test('404 for jobs and documents of others, and for what is no id; 401 without a
   expect(await queue(asAda)).toEqual([job])
 })
 
-test('the status counts, measures and estimates', async () => {
+test('the status has counts, measured and estimated times', async () => {
   const { app, asAda } = await startApp()
   expect(await statusOf(asAda)).toEqual({
     pending: 0,
@@ -162,7 +162,7 @@ test('the status counts, measures and estimates', async () => {
   expect(Date.parse(String(status.estimated_completion))).toBeGreaterThan(Date.now())
 })
 
-test('paused: what runs goes on to its end, nothing is begun, until an admin resumes it', async () => {
+test('paused: running jobs end, none begins until an admin resumes the queue', async () => {
   const { app, asAda, asAdmin } = await startApp()
   for (const word of ['pause', 'resume', 'recover']) expect((await asAda.send('POST', `/api/ocr/queue/${word}`)).status).toBe(403)
   const [first, second] = [await upload(asAda, 'a.pdf', '%PDF-1.4 a'), await upload(asAda, 'b.pdf', '%PDF-1.4 b')]
@@ -180,7 +180,7 @@ test('paused: what runs goes on to its end, nothing is begun, until an admin res
   await worker.stop(minute)
 })
 
-test('recover: what waits for a job that is not there gets one, once', async () => {
+test('recover: documents without a job get one, once', async () => {
   const { app, asAda, asAdmin } = await startApp()
   const lost = await upload(asAda, 'a.pdf', '%PDF-1.4 a', { language: 'deu' })
   const left = await upload(asAda, 'b.pdf', '%PDF-1.4 b')
@@ -205,7 +205,7 @@ test('recover: what waits for a job that is not there gets one, once', async () 
   )
 })
 
-test('409 CONFLICT for moving or cancelling what no longer waits', async () => {
+test('409 CONFLICT for prioritising or cancelling a job that is not pending', async () => {
   const { app, asAda } = await startApp()
   await upload(asAda, 'a.pdf', '%PDF-1.4')
   const [job] = await queue(asAda)
@@ -217,7 +217,7 @@ test('409 CONFLICT for moving or cancelling what no longer waits', async () => {
     expect([response.status, await code(response)]).toEqual([409, 'CONFLICT'])
 })
 
-test('cancelling a waiting job: the document is failed, and keeps the text that it had', async () => {
+test('cancelling a pending job: the document is failed and keeps its text', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   await read(app)
@@ -233,7 +233,7 @@ test('cancelling a waiting job: the document is failed, and keeps the text that 
   })
 })
 
-test('retry-ocr reads anew, in the language and with the priority asked for; a waiting job is replaced', async () => {
+test('retry-ocr reads again with the given language and priority; it replaces a pending job', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4', { ocr_enabled: false })
   await read(app)
@@ -252,7 +252,7 @@ test('retry-ocr reads anew, in the language and with the priority asked for; a w
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', content: 'text of page 1\n\ntext of page 2' })
 })
 
-test('a search by status knows at once that a document is to be read anew', async () => {
+test('a search by status has a retried document at once', async () => {
   const { app, asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   await read(app, fakeReader(1, always(new ReadFailure('READ_TIMEOUT'))))
@@ -277,7 +277,7 @@ test('409 CONFLICT for retry-ocr while the document is read', async () => {
   expect([response.status, await code(response)]).toEqual([409, 'CONFLICT'])
 })
 
-test('twenty retry-ocr at once, while a worker reads: one live job, no failure of the server', async () => {
+test('twenty retry-ocr at once while a worker reads: one live job, and no 5xx', async () => {
   const { app, asAda } = await startApp({ 'database.pool_max': 8 })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const worker = await startWorker({ ...app, reader: fakeReader(1) }, { queues: ['ocr'], concurrency: 2, name: 'here/1' })
@@ -298,7 +298,7 @@ test('twenty retry-ocr at once, while a worker reads: one live job, no failure o
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed' })
 })
 
-test('queue/retry queues the failed ones again, all or the given', async () => {
+test('queue/retry queues failed jobs again, all or the given ones', async () => {
   const { app, asAda, asBob } = await startApp()
   for (const name of ['a', 'b']) await upload(asAda, name, `%PDF-1.4 ${name}`)
   await upload(asBob, 'c', '%PDF-1.4 c')
@@ -313,7 +313,7 @@ test('queue/retry queues the failed ones again, all or the given', async () => {
   for await (const { status } of asAda.documents.list()) expect(status).toBe('completed')
 })
 
-test('the installed languages, by name', async () => {
+test('the installed languages with their names', async () => {
   const { asAda } = await startApp()
   const { languages, default: fallback } = await asAda.call<{ languages: { code: string; name: string }[]; default: string }>(
     'GET',
@@ -329,7 +329,7 @@ test('the installed languages, by name', async () => {
   expect(languages.map(({ code }) => code)).not.toContain('osd')
 })
 
-test('with OCR switched off text layers are still read, and retry-ocr is 409', async () => {
+test('with OCR switched off text layers are read, and retry-ocr is 409', async () => {
   const { asAda, runJobs } = await startApp({ 'ocr.enabled': false })
   const answer = await asAda.documents.upload({ filename: 'a.txt', size: 5, open: () => [Buffer.from('hello')] })
   expect(answer.ocr_queued).toBe(false)

@@ -15,7 +15,7 @@ const word = (text: string, confidence: number, left: number, line = 0): OcrWord
   paragraph: 0,
 })
 
-/** An engine that answers by layout, and tells which layouts it was asked for. */
+/** An engine with scripted results by layout, which records the requested layouts. */
 function fakeEngine(answers: Partial<Record<OcrLayout, readonly OcrWord[]>>, onPass = () => {}) {
   const layouts: OcrLayout[] = []
   const engine: OcrEngine = {
@@ -46,7 +46,7 @@ test.each([
   expect(layouts).toEqual(expected)
 })
 
-test('ink outside of all words is sought again', async () => {
+test('ink outside of all words is read in another pass', async () => {
   const { engine, layouts } = fakeEngine({
     auto: [word('Total', 0.95, 120)],
     sparse: [word('payable', 0.9, 600, 3), word('~', 0.9, 900, 3)],
@@ -56,7 +56,7 @@ test('ink outside of all words is sought again', async () => {
   expect(text).toBe('Total\npayable')
 })
 
-test('no further pass once it may exceed the time limit of the page', async () => {
+test('no further pass if it may exceed the time limit of the page', async () => {
   const busy = () => {
     const start = performance.now()
     while (performance.now() - start < 40);
@@ -66,7 +66,7 @@ test('no further pass once it may exceed the time limit of the page', async () =
   expect(layouts).toEqual(['auto'])
 })
 
-test('an uncertain word is replaced by a more certain one in its place, a certain one never', () => {
+test('an uncertain word is replaced by a more certain one at its place, a certain one never', () => {
   const first = joinWords([word('T0ta1', 0.4, 0), word('amount', 0.93, 100), word('due', 0.7, 200)])
   const second = joinWords([word('Total', 0.8, 2), word('arnount', 0.99, 101), word('dve', 0.5, 200)])
   expect(mergeWords(first, second).text).toBe('Total amount due')
@@ -79,13 +79,13 @@ test('parts of Chinese and Japanese lines are joined, other words are separated'
   )
 })
 
-test('two words that one pass took for one', () => {
+test('two words that one pass joined are separated', () => {
   const first = joinWords([word('grandtotal', 0.4, 0), word('12.00', 0.9, 200)])
   const second = joinWords([word('grand', 0.8, 0), word('total', 0.9, 52), word('12.00', 0.7, 200)])
   expect(mergeWords(first, second).text).toBe('grand total 12.00')
 })
 
-test('missing words join the line at their height, or form a line below that above them', () => {
+test('missing words join the line at their height, or form a line below the one above them', () => {
   const first = joinWords([word('Chairs', 0.9, 0), word('36.00', 0.9, 300), word('Sum', 0.9, 0, 4)])
   const second = joinWords([
     word('Chairs', 0.8, 0),

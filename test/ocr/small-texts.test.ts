@@ -18,7 +18,7 @@ const outlineOf = (text: string, needsOcr = false): Outline => ({
   pages: [{ page: 1, text, needsOcr, width: null, height: null }],
 })
 
-/** Answers as the test says, and keeps the names of the files that it was asked for. */
+/** A reader with scripted results, which records the names of the files. */
 function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline | Promise<Outline>) {
   const asked: string[] = []
   const reader: DocumentReader = {
@@ -111,7 +111,7 @@ test('a text that fails, has lost its file or needs OCR is read alone; the other
   expect(await asAda.documents.get(picture?.id ?? '')).toMatchObject({ content: 'from the picture', ocr_confidence: 0.5 })
 })
 
-test('a text that is deleted, cancelled or dated by its owner while its group is read keeps that', async () => {
+test('a text that is deleted, cancelled or dated by its owner while its group is read keeps that change', async () => {
   const { app, asAda } = await startApp()
   const [deleted, cancelled, dated, left] = [
     await upload(asAda, 'deleted.txt', 'text 1'),
@@ -141,7 +141,7 @@ test('a text that is deleted, cancelled or dated by its owner while its group is
   expect(await asAda.documents.get(left.id)).toMatchObject({ document_date: '2021-05-03', status: 'completed' })
 })
 
-test('after a worker died in the middle of a group, its jobs run alone', async () => {
+test('after a worker died during a group, the jobs of the group run alone', async () => {
   const { app, asAda } = await startApp()
   for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, `text ${name}`)
   // The group of a worker that dies before it stores anything.
@@ -165,7 +165,7 @@ test('after a worker died in the middle of a group, its jobs run alone', async (
   await dead.stop(0)
 })
 
-test('a group is no larger than what is left of --max-jobs', async () => {
+test('a group is at most as large as the rest of --max-jobs', async () => {
   const { app, asAda } = await startApp()
   for (let at = 0; at < 8; at++) await upload(asAda, `${at}.txt`, `text ${at}`)
   await work(app, readerOf(({ filename }) => outlineOf(filename)).reader, 5)

@@ -110,7 +110,7 @@ test('split=barcode: one document with a serial number stays whole and gets the 
   expect(await partsOf(asAda, id)).toEqual([])
 })
 
-test('a PDF with too many pages stays whole, with the warning not_split; a second read does not split', async () => {
+test('a PDF with too many pages stays whole, with the warning not_split; reading it again does not split it', async () => {
   const { asAda, runJobs } = await startApp({ 'ocr.max_pages': 2 })
   const { id } = await upload(asAda, 'long.pdf', pdf({ pages: [page('first'), blank, page('second')] }), { split: 'blank' })
   await runJobs(['ocr'])
@@ -149,7 +149,7 @@ test('a failure after the parts are stored: the next attempt adds none, and the 
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', text_source: 'text_layer', metadata: { split_into: 2 } })
 })
 
-test('a source splits what it brings; null: as configured', async () => {
+test('a source splits its files; null: as configured', async () => {
   const { root, put } = await makeFolder()
   const { asAdmin, runJobs } = await startApp({ 'sources.local_roots': root, 'ocr.split': 'blank' })
   await put('stack.pdf', pdf({ pages: [page('first'), blank, page('second')] }))

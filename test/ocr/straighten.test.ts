@@ -25,7 +25,7 @@ const corners: Quadrilateral = [
   { x: 1290, y: 1700 },
   { x: 60, y: 1810 },
 ]
-/** The page on a dark table. */
+/** Returns the page on a dark table. */
 function photograph(): GrayImage {
   const size = { width: 1350, height: 1900 }
   const toPage = chain(invert(fromUnitSquare(corners)), scaling(page.width, page.height))
@@ -47,7 +47,7 @@ describe('the skew of a page', () => {
     expect(Math.abs(findSkew(tilted(degrees)) - degrees)).toBeLessThan(0.15)
   })
 
-  test('of a page that lies on its side', () => {
+  test('of a page that is rotated by a quarter', () => {
     expect(Math.abs(findSkew({ ...level(turned(page, 90), -3) }) - 3)).toBeLessThan(0.15)
   })
 
@@ -95,7 +95,7 @@ describe('ruled lines', () => {
     return { ...page, gray }
   }
 
-  test('of a table are erased, and its letters are not', () => {
+  test('of a table are erased, without its letters', () => {
     const table = ruled(12)
     const erased = eraseRuledLines(table, table.dpi)
     const darkOf = ({ gray }: GrayImage) => gray.reduce((sum, value) => sum + Number(value < 128), 0)
@@ -111,7 +111,7 @@ describe('ruled lines', () => {
   })
 })
 
-/** Models misread a letter in a thousand, each another one. A page that is not levelled has hardly any of its words. */
+/** Models misread one letter in a thousand, each a different one. A page that is not levelled has hardly any of its words. */
 const countOf = (text: string, word: string): number => text.split(word).length - 1
 
 describe('words of distorted pages', async () => {
@@ -125,7 +125,7 @@ describe('words of distorted pages', async () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('a skewed page is read, and its boxes lie on the words of the page as displayed', async () => {
+  test('a skewed page is read, and its boxes are at the words of the page as displayed', async () => {
     const { text, words, angle } = await recognizePage(engine, tilted(8), 'eng')
     expect(countOf(text, 'furniture')).toBeGreaterThanOrEqual(11)
     expect(angle).toBeCloseTo(8, 0)

@@ -47,7 +47,7 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
       [90, 90],
       [180, 180],
       [270, -90],
-    ])('in fractions of the displayed page, which lies turned by %i degrees', async (degrees, angle) => {
+    ])('in fractions of the displayed page, which is rotated by %i degrees', async (degrees, angle) => {
       const page = turned(await pageImage(letter), degrees)
       const { words, angle: found } = await recognizePage(engine, page, 'eng')
       expect(found).toBe(angle)
@@ -64,7 +64,7 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
 describe('homographies', () => {
   const tilt: Homography = [1.1, 0.2, 30, -0.1, 0.9, 12, 0.0002, 0.0001, 1]
 
-  test('the inverse leads back to the point', () => {
+  test('the inverse maps back to the point', () => {
     const { x, y } = apply(invert(tilt), apply(tilt, { x: 120, y: 340 }))
     expect([x, y]).toEqual([expect.closeTo(120, 6), expect.closeTo(340, 6)])
   })
@@ -75,13 +75,13 @@ describe('homographies', () => {
     expect([x, y]).toEqual([expect.closeTo(60, 6), expect.closeTo(20, 6)])
   })
 
-  test('a box that is turned becomes the upright box around it', () => {
+  test('a rotated box becomes its bounding box', () => {
     const { left, top, width, height } = mapBox(rotation(90), { left: 10, top: 20, width: 30, height: 5 })
     expect([left, top, width, height].map(Math.round)).toEqual([-25, 10, 5, 30])
   })
 })
 
-/** Share of dark pixels in a box of fractions. */
+/** Returns the share of dark pixels in a box of fractions. */
 function inkInside(
   page: { gray: Uint8Array; width: number; height: number },
   box: { left: number; top: number; width: number; height: number },

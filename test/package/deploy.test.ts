@@ -1,4 +1,4 @@
-/** The files of deploy/, held against what the program is: its commands, its variables, its log. */
+/** The files of deploy/ compared with the program: its commands, its variables, its log. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -28,14 +28,14 @@ async function folderOf(): Promise<string> {
   return folder
 }
 
-/** Words of the program that it would refuse, and variables that it does not know. */
+/** Returns words that the program would refuse, and variables that it does not know. */
 async function wrongIn(commands: readonly (readonly string[])[], variables: Readonly<Record<string, string>>): Promise<string[]> {
   const parsed = await Promise.all(commands.map(async (words) => ({ words, ...(await parseWords(words)) })))
   const refused = parsed.flatMap(({ words, problem }) => (problem === null ? [] : [`dms ${words.join(' ')}: ${problem}`]))
   return [...refused, ...inspectConfig({ env: variables, home: '/nonexistent', etc: '/nonexistent' }).warnings]
 }
 
-test('units run commands and set variables that there are', async () => {
+test('units use existing commands and variables', async () => {
   expect(units.length).toBe(7)
   for (const unit of units) {
     const text = await read(unit)
@@ -51,7 +51,7 @@ test('units run commands and set variables that there are', async () => {
 const hasSystemd = hasProgram('systemd-analyze')
 if (!hasSystemd) process.stderr.write('skipped: without systemd-analyze nobody verifies the units\n')
 
-test.skipIf(!hasSystemd)('systemd has nothing against the units', async () => {
+test.skipIf(!hasSystemd)('systemd accepts the units', async () => {
   const folder = await folderOf()
   for (const unit of units) await writeFile(join(folder, unit), (await read(unit)).replaceAll('/usr/bin/dms', executable))
   const files = units.map((unit) => join(folder, unit.replace('@.', '@1.')))
@@ -64,7 +64,7 @@ interface Compose {
   secrets: Record<string, unknown>
 }
 
-test('the compose file runs commands, sets variables and mounts secrets that there are', async () => {
+test('the compose file uses existing commands, variables and secrets', async () => {
   const { services, secrets } = parse(await read('compose.yml'), { merge: true }) as Compose
   const own = Object.entries(services).filter(([, { image }]) => image === 'dms')
   expect(own.map(([name]) => name)).toEqual(['migrate', 'serve', 'worker'])
@@ -79,7 +79,7 @@ test('the compose file runs commands, sets variables and mounts secrets that the
   ).toEqual([])
 })
 
-test('the Dockerfile copies what there is, and runs commands that there are', async () => {
+test('the Dockerfile copies existing files and runs existing commands', async () => {
   const lines = (await read('Dockerfile'))
     .replace(/\\\n/g, ' ')
     .split('\n')
@@ -116,7 +116,7 @@ test('the Dockerfile copies what there is, and runs commands that there are', as
 const hasLogrotate = hasProgram('logrotate')
 if (!hasLogrotate) process.stderr.write('skipped: without logrotate nobody reads the file for it\n')
 
-test.skipIf(!hasLogrotate)('logrotate understands its file', async () => {
+test.skipIf(!hasLogrotate)('logrotate accepts its file', async () => {
   const folder = await folderOf()
   const [file, log] = [join(folder, 'dms'), join(folder, 'dms.log')]
   await writeFile(log, 'a line\n')

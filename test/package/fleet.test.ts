@@ -116,7 +116,7 @@ test('the manifests have the fields and types of Kubernetes, and a wrong field i
   expect(found).toContain('livenesProbe')
 })
 
-test('pods run commands with variables that there are, without root, with probes and limits', async () => {
+test('pods use existing commands and variables, without root, with probes and limits', async () => {
   const [config] = ofKind('ConfigMap')
   const [secret] = ofKind('Secret')
   const paths = health({} as never, () => false).map(({ path }) => path)
@@ -182,7 +182,7 @@ interface Compose {
   volumes: Record<string, unknown>
 }
 
-test('the compose file of a fleet runs commands, sets variables, and mounts secrets and volumes that there are', async () => {
+test('the compose file of a fleet uses existing commands, variables, secrets and volumes', async () => {
   const { services, secrets, volumes } = parse(await readFile(join(root, 'deploy/fleet/compose.yml'), 'utf8'), { merge: true }) as Compose
   const own = Object.entries(services).filter(([, { image }]) => image === 'dms')
   expect(own.map(([name, { deploy }]) => [name, deploy?.replicas ?? 1])).toEqual([

@@ -105,7 +105,7 @@ test('npm install --global of the packed dms installs the build, without sources
   expect(Number.parseInt(stdout, 10)).toBeLessThan(400)
 }, 300_000)
 
-test('the installed dms says its version and help, migrates, stores, reads and finds, and is a client for others', async () => {
+test('the installed dms prints version and help, migrates, stores, extracts and searches, and is a client', async () => {
   const { package: installedPackage, command } = await installOnce()
   const folder = await temporary()
   const { databaseUrl, dataDir } = await emptyPlace()
@@ -138,7 +138,7 @@ test('the installed dms says its version and help, migrates, stores, reads and f
   expect((await start(process.execPath, ['-e', program], { cwd: dirname(installedPackage), env })).stdout).toBe('function\n')
 }, 300_000)
 
-test('the installed dms serves with its own database: an upload comes back by download', async () => {
+test('the installed dms serves with its embedded database: an upload is downloaded', async () => {
   const { command } = await installOnce()
   const { PATH = '' } = machineEnvironment({})
   const served = await startServed({ program: command, env: { PATH } })
@@ -157,7 +157,7 @@ const hasDpkg = hasProgram('dpkg-deb')
 if (!hasDpkg) process.stderr.write('skipped: without dpkg-deb there is no Debian package\n')
 
 test.skipIf(!hasDpkg)(
-  'the Debian package runs dms with its own Node, and brings units and files of which root is the owner',
+  'the Debian package runs dms with its bundled Node, and its units and files belong to root',
   async () => {
     const { package: folder } = await installOnce()
     const place = await temporary()
@@ -180,7 +180,7 @@ test.skipIf(!hasDpkg)(
   300_000,
 )
 
-test('dms runs the build of exactly its sources, else the sources; without the packages for a build none is made', async () => {
+test('dms runs the build of exactly its sources, else the sources; without build packages none is made', async () => {
   const sources = await copyOfSources(await temporary())
   const run = async (...line: string[]): Promise<string> =>
     (await start(process.execPath, line, { cwd: sources, env: bareEnvironment() })).stdout
@@ -224,7 +224,7 @@ async function temporary(): Promise<string> {
   return folder
 }
 
-/** What is built and packed, in a folder of its own: others run the build of this one meanwhile. */
+/** Builds and packs in a separate folder, because other tests run the build of this one meanwhile. */
 async function copyOfSources(folder: string): Promise<string> {
   const copy = join(folder, 'sources')
   const names = [
@@ -243,7 +243,7 @@ async function copyOfSources(folder: string): Promise<string> {
   return copy
 }
 
-/** What the files of a build import that is neither among them nor a part of Node. */
+/** Returns imports of the build that are neither among its files nor built-in modules of Node. */
 async function packagesIn(folder: string): Promise<string[]> {
   const files = (await readdir(folder, { recursive: true })).filter((file) => file.endsWith('.js'))
   const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')))

@@ -1,12 +1,12 @@
 /**
- * Every route there is, with a request that works and one for each failure that it names. Tests are made of this table: of every code of every
- * route (errors-by-route.test.ts), of ids of other people's things (foreign-ids.test.ts), of fields that nobody may set (mass-assignment.test.ts),
- * of values that nobody means (hostile-values.test.ts).
+ * Every route, with a successful request and one for each failure that it declares. Tests are generated from this table: of every code of every
+ * route (errors-by-route.test.ts), of ids of other users (foreign-ids.test.ts), of unknown fields (mass-assignment.test.ts), and of hostile
+ * values (hostile-values.test.ts).
  *
- * A new route needs a row in the file of its domain (a new domain: a file and a line here). `good` makes what it needs and returns the request:
- * the values of the path's names in `params`, `query`, and `json` or `form`; it is sent by Ada, by an admin, or by nobody, as the route's door says.
- * `errors` holds a request for each code in the route's own `errors`. What door, ids, query and body imply (401, 403, 404, 400, 413, 415), and 429, 500
- * and 503, are tried without being named here. Where the query or body takes ids that `good` leaves out, `withIds` has a request that gives them.
+ * A new route needs a row in the file of its domain (a new domain: a file and a line here). `good` prepares what it needs and returns the request:
+ * the path parameters in `params`, `query`, and `json` or `form`. It is sent by Ada, by an admin, or without a token, depending on the access of the
+ * route. `errors` has a request for each code in the route's own `errors`. Failures that access, ids, query and body imply (401, 403, 404, 400, 413,
+ * 415), and 429, 500 and 503, are tested without a row. If query or body take ids that `good` leaves out, `withIds` has a request with them.
  */
 import type { Route } from '../../src/http/route.ts'
 import { nameOf, type Row, type Rows } from '../support/route-table.ts'
@@ -52,7 +52,7 @@ export const table: Rows = {
   ...server,
 }
 
-/** The row of a route. Throws where nobody has written one. */
+/** Returns the row of a route. Throws if there is none. */
 export function rowOf(route: Route): Row {
   const row = table[nameOf(route)]
   if (!row) throw new Error(`${nameOf(route)} has no row: how to write one is said in test/route-table/all.ts`)

@@ -12,7 +12,7 @@ const wrongContents = (make: typeof on) => ({
   COMMENT_CONTENT_TOO_LONG: async (world: World, who: Person) => ({ ...(await make(world, who)), json: { content: 'x'.repeat(10_001) } }),
 })
 
-/** Somebody who sees the document and did not write the comment. */
+/** A user who sees the document and did not write the comment. */
 const ofAnother = async (world: World, who: Person) => {
   const document_id = await world.document(who)
   return { params: { document_id, comment_id: await world.comment(world.admin, document_id) } }

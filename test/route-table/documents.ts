@@ -17,7 +17,7 @@ const again =
     return { form: { fields: { on_duplicate }, field: 'file', files: [{ filename, bytes: `bytes of ${filename}` }] } }
   }
 
-/** A request under a key that was used for another one. */
+/** A request with the Idempotency-Key of another one. */
 const keyOfAnother =
   (path: string, make: (world: World) => object): Making<object> =>
   async (world) => {

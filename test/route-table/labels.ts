@@ -3,7 +3,7 @@ import type { Person, Rows, World } from '../support/route-table.ts'
 const own = async (world: World, who: Person) => ({ params: { id: (await world.label(who)).id } })
 const fields = (world: World, more: object = {}) => ({ name: world.word(), color: '#112233', ...more })
 
-/** Labels are everybody's to see and to use; documents are not. */
+/** Labels are visible to everybody; documents are not. */
 const onDocuments = {
   good: async (world: World, who: Person) => ({ ...(await own(world, who)), json: { document_ids: [await world.document(who)] } }),
   errors: {

@@ -5,10 +5,10 @@ import { type Ask, type Person, type Rows, someone, type World } from '../suppor
 
 const verifier = 'v'.repeat(43)
 
-/** Seconds: other rows move the clock before a request is sent. */
+/** Seconds: other rows set the clock forward before a request is sent. */
 const long = 86_400
 
-/** An App whose provider does this. */
+/** Creates an App with this provider. */
 const saying = ({ app, but }: World, changes: Partial<IdentityProvider>) =>
   but({ identities: { ...(app.identities as IdentityProvider), ...changes } })
 
@@ -16,7 +16,7 @@ const failing = (kind: 'unavailable' | 'refused') => async () => {
   throw new IdentityFailure(kind, 'of the test')
 }
 
-/** Back from the provider, with the cookie that this browser got. */
+/** The callback of the provider, with the cookie of this browser. */
 async function back({ app, word }: World): Promise<Ask> {
   const loginState = { verifier, state: word(), nonce: 'nonce' }
   const cookie = await app.encryptedTokens.encrypt('oidc', { loginState, shell: null }, long, app.now())

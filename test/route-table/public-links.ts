@@ -26,7 +26,7 @@ const states = (json?: object) => ({
   },
 })
 
-/** Told from another route of the same kind by the client's address. */
+/** Distinguished from another route of this kind by the address of the client. */
 const spent = (path: string, times: number, ip: string): Making<object> => {
   return async (world, who) => {
     const ask = { ...(await to({}, {})(world, who)), ip }

@@ -1,6 +1,6 @@
 import type { Person, Rows, World } from '../support/route-table.ts'
 
-/** Everything of theirs that a filter can name. */
+/** Every object of the user that a filter can name. */
 const filters = async (world: World, who: Person) => ({
   owner: who.id,
   label_ids: [(await world.label(who)).id],

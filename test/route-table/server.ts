@@ -1,4 +1,4 @@
-/** What the server tells of itself. */
+/** Routes about the server itself. */
 import type { Rows } from '../support/route-table.ts'
 
 export const rows: Rows = {

@@ -1,7 +1,7 @@
 import { Busy } from '../../src/db/lock.ts'
 import { localFolder, type Person, type Rows, type World } from '../support/route-table.ts'
 
-/** A folder of the server, which only admins may make a source of: it can be read without anybody at the other end. */
+/** A folder of the server, which only admins may use as a source: it needs no other server. */
 const folder = { type: 'local_folder', url: localFolder }
 const fields = (world: World, more: object = {}) => ({ name: world.word(), sync_interval: 0, ...folder, ...more })
 const own = async (world: World, who: Person) => ({ params: { id: await world.source(who) } })

@@ -1,4 +1,4 @@
-/** Pages of a bucket's list, however the network cuts them. */
+/** Pages of a bucket's list, in any chunks of the network. */
 import { expect, test } from 'vitest'
 import { parseListPage } from '../../src/s3/list-page.ts'
 import { InvalidXml } from '../../src/xml.ts'

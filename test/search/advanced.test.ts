@@ -37,7 +37,7 @@ async function start(settings?: Parameters<typeof startApp>[0]) {
   }
 }
 
-test('200 with the answer of GET: results, facets, pagination, the time it took', async () => {
+test('200 with the fields of GET: results, facets, pagination, time', async () => {
   const { put, search } = await start()
   const id = await put({ title: 'Lease <draft>', filename: 'lease.txt', content: 'A lease.', labels: ['House'] })
   await put({ title: 'Other', content: 'lease' })
@@ -70,7 +70,7 @@ test('200 with the answer of GET: results, facets, pagination, the time it took'
   expect((await search({ query: { must: [{ field: 'title', value: 'lease' }] }, highlight: false })).results[0]?.highlights).toEqual([])
 })
 
-test('fields: match takes the words in any order, contains a piece of the text, exact the whole field or the phrase', async () => {
+test('fields: match finds words in any order, contains a part of the text, exact the whole field or the phrase', async () => {
   const { put, titles } = await start()
   await put(
     {
@@ -153,7 +153,7 @@ test('fields: match takes the words in any order, contains a piece of the text, 
   expect(missed).toEqual(cases.map(([, expected], index) => `${what[index]}: ${both.filter((title) => !expected.includes(title))}`))
 })
 
-test('source_id: exact an id in any case; what is none finds nothing', async () => {
+test('source_id: exact with an id in any case; an unknown one finds nothing', async () => {
   const { app, ada, put, titles } = await start()
   const sourceId = '01928c3e-5c7a-7b52-9d6e-3f1a2b4c5d6e'
   await app.db.insertInto('sources').values({ id: sourceId, owner_id: ada.id, name: 'Share', type: 'local_folder', url: '/srv' }).execute()
@@ -166,7 +166,7 @@ test('source_id: exact an id in any case; what is none finds nothing', async () 
   expect(await titles({ must_not: [['source_id', '-', 'contains']] })).toEqual(['Without'])
 })
 
-test('must is all, must_not none, should at least one where there is no must, else it only ranks', async () => {
+test('must requires all, must_not none, should at least one without must, else it only ranks', async () => {
   const { put, titles } = await start()
   await put({ title: 'A', content: 'red blue' })
   await put({ title: 'B', content: 'red green' }, { metadata: { kind: 'note' } })
@@ -197,7 +197,7 @@ test('must is all, must_not none, should at least one where there is no must, el
   expect(await titles({ must_not: [['metadata.kind', 'note', 'exact']] })).toEqual(['C', 'A'])
 })
 
-test('no condition lists what passes the filters, newest first', async () => {
+test('without conditions it lists what passes the filters, newest first', async () => {
   const { put, search, titles, asBob } = await start()
   await put({ title: 'A', mimeType: 'image/png', confidence: 0.4, createdAt: new Date('2026-03-01T12:00:00Z') })
   await put({ title: 'B', labels: ['Red'], confidence: 0.9, createdAt: new Date('2026-03-02T12:00:00Z') })
@@ -213,7 +213,7 @@ test('no condition lists what passes the filters, newest first', async () => {
   expect(await titles({}, { filters: { labels: ['none'] } })).toEqual([])
 })
 
-test('sorted by date over years, in both directions, also behind the months that are hinted at', async () => {
+test('sorted by date over years, in both directions, also behind the months of the hint', async () => {
   const { put, search } = await start({ 'limits.search_max_results': 12 })
   const years = [2026, 1999, 1970, 2024, 1815, 2038, 2025, 2010, 2016, 2022]
   for (const year of years) await put({ title: `x ${year}`, content: 'x', createdAt: new Date(Date.UTC(year, year % 12, 5)) })
@@ -241,7 +241,7 @@ test('sorted by date over years, in both directions, also behind the months that
   expect((await sorted('asc')).titles.slice(0, 3)).toEqual(['x 1815', 'x 1970', 'x 1999'])
 })
 
-test('sorted by several fields, the best of all within the window; ids decide between equals', async () => {
+test('sorted by several fields, the best of all within the window; ties by id', async () => {
   const { put, search } = await start({ 'limits.search_max_results': 3 })
   const ids: Record<string, string> = {}
   for (const [title, size, confidence, day] of [
@@ -281,7 +281,7 @@ test('sorted by several fields, the best of all within the window; ids decide be
   ).toEqual([ids.a, ids.c, ids.b])
 })
 
-test("a user never finds another's document, whatever is asked; an admin finds all; 401 without sign-in", async () => {
+test('a user never finds a document of another; an admin finds all; 401 without a token', async () => {
   const { put, search, asBob, asAdmin, asStranger, ada } = await start()
   const id = await put({ title: 'Diary', content: 'secret thoughts', labels: ['Private'] }, { metadata: { mood: 'dark' } })
   const queries = [
@@ -310,7 +310,7 @@ test("a user never finds another's document, whatever is asked; an admin finds a
   expect((await asStranger.send('POST', '/api/search/advanced', {})).status).toBe(401)
 })
 
-test('400 VALIDATION_ERROR for fields, types, values, sorts and pages that there are not', async () => {
+test('400 VALIDATION_ERROR for unknown fields and types, invalid values, sorts and pages', async () => {
   const { refused, titles } = await start()
   const of = (one: object) => ({ query: { must: [one] } })
   const many = (count: number, value = 'x') => Array.from({ length: count }, () => ({ field: 'title', value }))
@@ -351,7 +351,7 @@ test('400 VALIDATION_ERROR for fields, types, values, sorts and pages that there
   expect(await titles({ must: many(100).map(({ field, value }): Clause => [field, value]) })).toEqual([])
 })
 
-test('odd values are answered and mean themselves', async () => {
+test('odd values are searched for as they are', async () => {
   const { put, search } = await start()
   const odd = [
     '%',
@@ -443,7 +443,7 @@ test('finds exactly what reading every document finds', async () => {
   expect(found).toBeGreaterThan(70)
 })
 
-test('contains finds a sign in the first 100,000 characters of the content, whatever their bytes', async () => {
+test('contains finds a character in the first 100,000 of the content, whatever their bytes', async () => {
   const { put, titles } = await start()
   await put({ title: 'Short', content: 'a § b' })
   await put({ title: 'Inside', content: `${'é'.repeat(60_000)} §` })
@@ -451,7 +451,7 @@ test('contains finds a sign in the first 100,000 characters of the content, what
   expect((await titles({ must: [['content', '§', 'contains']] })).sort()).toEqual(['Inside', 'Short'])
 })
 
-test('long documents: fields, phrases and pieces anywhere, and no false ones', async () => {
+test('long documents: fields, phrases and parts at any place, and no false ones', async () => {
   const { put, titles, search } = await start()
   const middle = Array.from({ length: 20_000 }, (_, index) => `the w${index % 5000} of`).join(' ')
   await put({ title: 'Long story', content: `first of all ${middle} hidden treasure, found ${middle} at the very end` })
@@ -502,7 +502,7 @@ test('long documents: fields, phrases and pieces anywhere, and no false ones', a
   expect(results[0]?.highlights[0]?.snippet).toContain('hi<mark>dden trea</mark>sure')
 })
 
-test('a text full of spaces is read in linear time', async () => {
+test('a text of spaces is read in linear time', async () => {
   const { put, search } = await start()
   await put({ title: 'Spaces', content: `a${' '.repeat(1_000_000)}(b c` })
   for (const value of [' (b', 'a (b ', '  (b   c']) {

@@ -4,7 +4,7 @@ import { startApp } from '../support/app.ts'
 import { seeded } from '../support/data/seeded.ts'
 import { insertDocument } from '../support/search-suite.ts'
 
-test('the shown confidence of every document finds it, a higher one does not, in lists and searches', async () => {
+test('the displayed confidence of every document finds it, a higher one does not, in lists and searches', async () => {
   const { app, ada, asAda } = await startApp()
   const below = seeded(9)
   const drafts = [0.7, 0.92336, 0.92335, 0.99999, 0.1 + 0.2, 0.00005, 1, ...Array.from({ length: 5 }, below)]

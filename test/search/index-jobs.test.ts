@@ -13,7 +13,7 @@ async function start(documents: number) {
   for (const id of ids) await changed(id)
   const refreshed: (readonly string[])[] = []
   const refresh = app.search.refresh
-  /** what happens while the index is written; see the ids that are */
+  /** called while the index is written, with the ids */
   const during = { now: async (_ids: readonly string[]) => {} }
   Object.assign(app.search, {
     refresh: async (ids: readonly string[]) => {
@@ -26,14 +26,14 @@ async function start(documents: number) {
   return { ...all, ids, changed, refreshed, during, left }
 }
 
-test('index jobs that wait are done together', async () => {
+test('waiting index jobs run together', async () => {
   const { runJobs, refreshed, ids, left } = await start(5)
   await runJobs(['index'])
   expect(refreshed).toEqual([ids.toSorted()])
   expect(await left()).toEqual([])
 })
 
-test('what changes again while it is indexed with others is indexed once more', async () => {
+test('a document that changes while it is indexed with others is indexed again', async () => {
   const { app, runJobs, refreshed, ids, changed, during, left, asAda } = await start(4)
   const last = ids.at(-1)!
   during.now = async () => {
@@ -47,7 +47,7 @@ test('what changes again while it is indexed with others is indexed once more', 
   expect(await left()).toEqual([])
 })
 
-test('a document that cannot be indexed keeps no other from it, and waits for its next try', async () => {
+test('a document that cannot be indexed delays no other, and waits for its next attempt', async () => {
   const { app, runJobs, ids, during, left } = await start(3)
   const bad = ids.at(-1)!
   during.now = async (some) => {

@@ -18,7 +18,7 @@ import { type MeilisearchServer, meilisearchServer, program } from '../support/s
 import { tokenFor } from '../support/servers/server.ts'
 
 const timeout = 120_000
-/** Of one request to Meilisearch, and what an answer of ours may take with two of them. */
+/** Timeouts of a request to Meilisearch, and of an answer of dms with two of them. */
 const [patience, soon] = ['1s', 5_000] as const
 
 const plainly: Omit<SearchQuery, 'text'> = {
@@ -39,7 +39,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     return { meilisearch, ...(await startApp({ ...settings, 'search.timeout': patience })) }
   }
 
-  /** With a `dms serve` on the same database, which can be killed and started again. */
+  /** Starts a `dms serve` on the same database, which can be killed and restarted. */
   async function startServing(key?: string) {
     const dms = await start()
     const { app, ada, dataDir, databaseUrl, meilisearch } = dms
@@ -66,7 +66,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
       ...(await serve(key)),
       serve,
       environment: bareEnvironment({ ...environmentFor(meilisearch.key), DMS_DATA_DIR: dataDir }),
-      /** Waits until nothing waits to be indexed. */
+      /** Waits until no index job is left. */
       async settled() {
         while ((await status(app).catch(() => ({ waiting: 1 }))).waiting > 0) await sleep(100)
       },
@@ -87,7 +87,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     return performance.now() - from
   }
 
-  test('killed during uploads and deletions, again and again: all is found once it is back, nothing twice, and nothing deleted', {
+  test('killed repeatedly during uploads and deletions: afterwards everything is found once, and nothing deleted', {
     timeout,
   }, async () => {
     const { app, meilisearch, client, settled, total } = await startServing()
@@ -108,7 +108,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     expect(await Array.fromAsync(verify(app, { sample: 100 }))).toEqual([])
   })
 
-  test('frozen: uploads, lists and reads go on, a search is 503 SERVICE_UNAVAILABLE in time, and all is found when it goes on', {
+  test('frozen: uploads, lists and reads go on, searches are 503 SERVICE_UNAVAILABLE in time, and everything is found afterwards', {
     timeout,
   }, async () => {
     const { meilisearch, client, settled, total } = await startServing()
@@ -129,7 +129,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     expect([await total('bravo'), await entries(meilisearch)]).toEqual([10, 10])
   })
 
-  test('an index that is removed behind our back is made again by the next change', async () => {
+  test('the next change creates an index again that was removed outside of dms', async () => {
     const { app, asAda, meilisearch, runJobs } = await start()
     for (const name of ['a.txt', 'b.txt']) await upload(asAda, name, `charlie ${name}`)
     await runJobs()
@@ -147,7 +147,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     while ((await meilisearch.ask<{ status: string }>('GET', `/tasks/${taskUid}`)).status !== 'succeeded') await sleep(20)
   }
 
-  test('with more than 1,000 documents only a reindex makes it again: searches, status and readiness say so', { timeout }, async () => {
+  test('with more than 1,000 documents only a reindex creates it: searches, status and readiness say so', { timeout }, async () => {
     const { app, ada, asAda, meilisearch } = await start()
     const first = await insertDocument(app.db, ada.id, { content: 'delta' })
     await sql`
@@ -165,7 +165,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     expect((await asAda.search.query('delta')).total).toBe(1000)
   })
 
-  test('a wrong key: searches are 503, uploads go on, and are found once it is right', { timeout }, async () => {
+  test('a wrong key: searches are 503, uploads go on, and are found with the right key', { timeout }, async () => {
     const { client, stop, serve, settled, total } = await startServing('a key that nobody has')
     await upload(client, 'a.txt', 'echo')
     expect(await refusal(client.search.query('echo'))).toEqual([503, 'SERVICE_UNAVAILABLE'])
@@ -175,7 +175,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     expect(await total('echo')).toBe(1)
   })
 
-  test('what fails on a full disk is not taken for done, and is found once there is room', { timeout }, async () => {
+  test('a task that fails on a full disk counts as failed, and is repeated with free space', { timeout }, async () => {
     const { app, asAda, ada, meilisearch, runJobs } = await start()
     await upload(asAda, 'a.txt', 'foxtrot')
     await runJobs()
@@ -206,7 +206,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     expect(await status(app)).toMatchObject({ documents: 9, drift: 0, waiting: 0 })
   })
 
-  test('dms killed between batches, and in the middle of a reindex: the next one ends it, and nothing is there twice', {
+  test('dms killed between batches and during a reindex: the next run completes it, without duplicates', {
     timeout,
   }, async () => {
     const { app, meilisearch, client, kill, serve, environment, settled, total } = await startServing()
@@ -236,7 +236,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     expect(await Array.fromAsync(verify(app, { sample: 100 }))).toEqual([])
   })
 
-  test('verify finds what is left in it: entries of documents that are gone, of others, and words; and what it lacks', async () => {
+  test('verify finds entries of deleted and foreign documents, wrong words and missing ones', async () => {
     const { app, ada, meilisearch } = await start()
     const ids = [
       await insertDocument(app.db, ada.id, { title: 'Hotel', content: 'india juliett' }),

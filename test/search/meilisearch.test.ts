@@ -16,7 +16,7 @@ import { insertDocument, searchSuite } from '../support/search-suite.ts'
 import { startLying } from '../support/servers/lying-server.ts'
 import { record, replay } from '../support/servers/search-exchange.ts'
 
-/** A server to test against; without one only what was recorded of one is. */
+/** A server to test against; without one, only its recorded answers are used. */
 const url = process.env.MEILI_URL ?? ''
 const key = process.env.MEILI_API_KEY ?? ''
 
@@ -38,7 +38,7 @@ describe.skipIf(url === '')(`Meilisearch itself${url === '' ? ' (skipped: MEILI_
     return { db: app.db, engine: app.search, ownerId: ada.id, otherOwnerId: bob.id }
   })
 
-  test('what is uploaded, renamed and deleted is searchable once its jobs have run; a reindex swaps without a gap', async () => {
+  test('uploads, renames and deletions are searchable after their jobs; a reindex swaps without a gap', async () => {
     const { app, asAda, runJobs } = await startWithServer()
     const { id } = await upload(asAda, 'a.txt', 'alpha, last words')
     const gone = await upload(asAda, 'b.txt', 'alpha')
@@ -55,7 +55,7 @@ describe.skipIf(url === '')(`Meilisearch itself${url === '' ? ' (skipped: MEILI_
     expect((await asAda.search.query('omega')).total).toBe(1)
   })
 
-  test('the words at the end of a text of 300 pages are found', async () => {
+  test('the last words of a text of 300 pages are found', async () => {
     const { app, ada } = await startWithServer()
     const pages = Array.from({ length: 300 }, (_, page) => Array.from({ length: 500 }, (_, nth) => `w${(page * 7 + nth) % 3000}`).join(' '))
     const id = await insertDocument(app.db, ada.id, { content: `${pages.join('\n')} and finally the colophon` })
@@ -75,7 +75,7 @@ const [owner, other, red] = [
   '01900000-0000-7000-8000-0000000000b1',
 ]
 
-test('what is said to a server, and what is made of its answers', async () => {
+test('requests to the server, and results from its recorded answers', async () => {
   const file = join(import.meta.dirname, '..', 'fixtures', 'meilisearch-exchange.json')
   const isRecording = process.env.MEILI_RECORD === '1'
   const apiKey = isRecording ? key : 'a key'
@@ -206,7 +206,7 @@ test('what is said to a server, and what is made of its answers', async () => {
   expect(server.unasked()).toEqual([])
 })
 
-test('out of reach: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readiness is degraded, and jobs wait for it', async () => {
+test('unreachable: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readiness is degraded, and jobs wait', async () => {
   const { app, asAda, asStranger, runJobs } = await startApp({
     'search.engine': 'meilisearch',
     'search.url': 'http://127.0.0.1:1',
@@ -232,7 +232,7 @@ test('out of reach: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readine
   ).toBe(1)
 })
 
-test('a task that failed, was cancelled or is not known is not taken for done, and a server that says nothing is 503 SERVICE_UNAVAILABLE in time', async () => {
+test('a failed, cancelled or unknown task does not count as completed; a silent server is 503 SERVICE_UNAVAILABLE in time', async () => {
   const ends = [
     { status: 'succeeded', error: null },
     { status: 'failed', error: { code: 'no_space_left_on_device', message: 'No space left on device' } },
@@ -259,7 +259,7 @@ test('a task that failed, was cancelled or is not known is not taken for done, a
   await expect(app.search.search({ ...plainly, text: 'word' })).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' })
 })
 
-test('words are written so that no server cuts them, and beginnings stay beginnings', () => {
+test('words are encoded so that no server divides them; prefixes stay prefixes', () => {
   expect(['house', 'élan', '2026', 'елка', 'οδοσ'].map(encodeWord)).toEqual(['qhouse', 'qélan', 'q2026', 'ѵелка', 'ϟοδοσ'])
   expect(encodeWord('日本')).toBe('z065e50672c')
   expect(encodeWord('日本').startsWith(encodeWord('日'))).toBe(true)
@@ -269,7 +269,7 @@ test('words are written so that no server cuts them, and beginnings stay beginni
     expect(Buffer.byteLength(encodeWord(long))).toBeLessThanOrEqual(250)
 })
 
-test('a query is put so that only what may be mistyped or go on stands without quotation marks', () => {
+test('a query has quotation marks around all words without typo tolerance or prefix', () => {
   const ask = (text: string, fuzzy = false) => {
     const { q, attributes } = toMeilisearchQuery(parse(text), fuzzy)
     return [q, attributes === null ? 'everywhere' : 'exact']
@@ -287,13 +287,13 @@ test('a query is put so that only what may be mistyped or go on stands without q
   expect(ask('-plan')).toEqual(['-"qplan" ', 'everywhere'])
 })
 
-test('what the server cannot be asked is known', () => {
+test('queries that the server cannot express are recognised', () => {
   for (const text of ['a OR b', 'title:a b', 'e-mail a', 'ada@example.org', 'RE-2026/0815', '日 本', 'a b c d e f g h i j'])
     expect(isExpressible(parse(text)), text).toBe(false)
   for (const text of ['a', 'a b', '"a b" -c', '日本語', '-"a b"', 'a b c d e f g h i']) expect(isExpressible(parse(text)), text).toBe(true)
 })
 
-test('a filter holds the owner, and nothing that could end a quotation', () => {
+test('a filter has the owner, and no character that ends a quotation', () => {
   expect(filterOf({ ...noFilter, ownerId: owner })).toEqual([`owner_id = "${owner}"`])
   expect(filterOf({ ...noFilter, ownerId: owner, mimeTypes: ['x" OR owner_id != "y'] })).toBeNull()
   expect(filterOf({ ...noFilter, ownerId: 'x" OR "', mimeTypes: [] })).toBeNull()
@@ -303,7 +303,7 @@ test('a filter holds the owner, and nothing that could end a quotation', () => {
   ])
 })
 
-test('a long text is cut into attributes that all are searched, phrases across the cut included', async () => {
+test('a long text is divided into attributes that are all searched, including phrases across two of them', async () => {
   const words = Array.from({ length: 150_000 }, (_, index) => `w${index}`)
   const entry = await entryOf({
     id: ids[0],
@@ -334,7 +334,7 @@ test('a long text is cut into attributes that all are searched, phrases across t
   expect(exactAttributes).toContain(`content_${maxParts - 1}`)
 })
 
-test('settings are compared by what we want of them', () => {
+test('only settings that dms sets are compared', () => {
   const expected = settings(1000)
   expect(
     includesSettings(expected, {
@@ -348,7 +348,7 @@ test('settings are compared by what we want of them', () => {
   expect(includesSettings(expected, null)).toBe(false)
 })
 
-test('the filter by confidence includes what rounding shows as that confidence', () => {
+test('the filter by confidence includes what is displayed as that confidence', () => {
   const minConfidence = lowestConfidence(0.9234)
   expect(filterOf({ ...noFilter, minConfidence })).toEqual(['confidence >= 0.92335'])
 })

@@ -18,11 +18,11 @@ const [owner, other, red] = [
   '01900000-0000-7000-8000-0000000000b1',
 ]
 
-/** What a run makes up: versions of entries and names of indexes. */
+/** Values that differ in each run: versions of entries and names of indexes. */
 const variable = [/(?<="version":)\d{16}/g, /(?<=recorded-)[0-9a-f]{16}/g]
 
 // OPENSEARCH_RECORD=1 OPENSEARCH_URL=… records it again.
-test('what is said to a server, and what is made of its answers', async () => {
+test('requests to the server, and results from its recorded answers', async () => {
   const file = join(import.meta.dirname, '..', 'fixtures', 'opensearch-exchange.json')
   const { OPENSEARCH_RECORD, OPENSEARCH_URL = '' } = process.env
   const authorization = `Basic ${Buffer.from('dms:a password').toString('base64')}`
@@ -131,7 +131,7 @@ test('what is said to a server, and what is made of its answers', async () => {
   expect(server.unasked()).toEqual([])
 })
 
-test('out of reach: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readiness is degraded, and jobs wait for it', async () => {
+test('unreachable: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readiness is degraded, and jobs wait', async () => {
   const { app, asAda, asStranger, runJobs } = await startApp({
     'search.engine': 'opensearch',
     'search.opensearch_urls': 'http://127.0.0.1:1,http://127.0.0.1:2',
@@ -171,7 +171,7 @@ test('a document that a busy cluster rejects is sent again; one that it refuses 
   expect(seen).toHaveLength(rounds.length)
 })
 
-test('503 SERVICE_UNAVAILABLE for a deletion while there is no index: it creates none with the name of the alias', async () => {
+test('503 SERVICE_UNAVAILABLE for a deletion without an index; no index with the name of the alias is created', async () => {
   const { url, seen } = await startLying('', (request, response) => {
     response.writeHead(request.url === '/' ? 200 : 404, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ version: { distribution: 'opensearch', number: '3.3.2' } }))

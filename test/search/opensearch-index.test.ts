@@ -28,7 +28,7 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
     return { ...all, index, ask, indexes }
   }
 
-  test('a late write of an older version brings nothing back, neither a text nor a deleted document', async () => {
+  test('a late write of an older version restores neither a text nor a deleted document', async () => {
     const { app, ada, index, ask } = await start()
     const id = await insertDocument(app.db, ada.id, { content: 'first' })
     await app.search.refresh([id])
@@ -44,7 +44,7 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
     expect((await app.search.search({ ...plainly, text: 'first' })).total).toBe(0)
   })
 
-  test('a reindex moves the alias, removes what killed ones left, keeps the old index if told to, and empties the embedded one', async () => {
+  test('a reindex moves the alias, removes indexes of killed ones, keeps the old index with --keep-old, and empties the embedded one', async () => {
     const { app, ada, index, ask, indexes } = await start({ 'search.keep_embedded': true })
     const ids = [await insertDocument(app.db, ada.id, { content: 'alpha' }), await insertDocument(app.db, ada.id, { content: 'alpha' })]
     await app.search.refresh(ids)
@@ -66,7 +66,7 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
     expect(await entries()).toBe(2)
   })
 
-  test('verify and status tell of entries that are missing, extra or stale', async () => {
+  test('verify and status report missing, extra and stale entries', async () => {
     const { app, ada, index, ask } = await start({ 'search.keep_embedded': false })
     const ids: string[] = []
     for (const content of ['alpha beta', 'gamma', 'delta']) ids.push(await insertDocument(app.db, ada.id, { content }))

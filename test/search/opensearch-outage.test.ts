@@ -10,7 +10,7 @@ import { home, openSearchNodes } from '../support/servers/opensearch-server.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
 const timeout = 900_000
-/** A job that failed waits for at most 100 s. */
+/** A failed job waits for at most 100 s. */
 const settleTimeoutMs = 240_000
 const plainly: Omit<SearchQuery, 'text'> = { fuzzy: false, highlight: false, filter: noFilter, offset: 0, limit: 1000, maxResults: 1000 }
 

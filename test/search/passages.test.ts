@@ -13,7 +13,7 @@ async function passagesOf(content: string): Promise<Passage[]> {
   return passages
 }
 
-/** All positions of a tsvector in PostgreSQL's binary form. */
+/** Returns all positions of a tsvector in PostgreSQL's binary format. */
 function positions(vector: Buffer): number[] {
   const found: number[] = []
   let at = 4
@@ -26,7 +26,7 @@ function positions(vector: Buffer): number[] {
   return found
 }
 
-test.each([1, 2, 3, 5, 8])('every passage counts its words from 1 where chains of %i numbers lie across the cuts', async (length) => {
+test.each([1, 2, 3, 5, 8])('every passage counts its words from 1 where chains of %i numbers cross the cuts', async (length) => {
   const chain = Array.from({ length }, (_, index) => index + 10).join('/')
   const passages = await passagesOf(`45 ${chain} `.repeat(3000))
   expect(passages.length).toBeGreaterThan(1)

@@ -43,7 +43,7 @@ async function start(settings?: Parameters<typeof startApp>[0]) {
   }
 }
 
-test('200 with results, facets, pagination and the time it took', async () => {
+test('200 with results, facets, pagination and time', async () => {
   const { put, search } = await start()
   const id = await put({ title: 'Lease <draft>', filename: 'lease.txt', content: 'A lease.', labels: ['House'] })
   const { took_ms, ...answer } = await search({ q: 'lease' })
@@ -74,7 +74,7 @@ test('200 with results, facets, pagination and the time it took', async () => {
   expect((await search({ q: 'lease', highlight: false })).results[0]?.highlights).toEqual([])
 })
 
-test('400 VALIDATION_ERROR for a query that is missing, of only spaces, or too long', async () => {
+test('400 VALIDATION_ERROR for a query that is missing, blank, or too long', async () => {
   const { refused, search } = await start()
   for (const query of [{}, { q: '' }, { q: '   ' }, { q: 'x'.repeat(1001) }, { q: 'a\0b' }])
     expect(await refused(query)).toEqual([400, 'VALIDATION_ERROR'])
@@ -109,7 +109,7 @@ test('400 VALIDATION_ERROR for malformed filters, flags and pages', async () => 
     expect(await refused({ q: 'a', ...odd })).toEqual([400, 'VALIDATION_ERROR'])
 })
 
-test('400 VALIDATION_ERROR for a page past the window, 200 and empty for one past the end', async () => {
+test('400 VALIDATION_ERROR for a page behind the window, 200 and empty for one behind the end', async () => {
   const { put, search, refused } = await start({ 'limits.search_max_results': 5 })
   for (let count = 0; count < 6; count++) await put({ content: 'same' })
   const last = await search({ q: 'same', page: 3, per_page: 2 })
@@ -124,7 +124,7 @@ test('400 VALIDATION_ERROR for a page past the window, 200 and empty for one pas
   expect((await search({ q: 'absent', page: 2, per_page: 2 })).results).toEqual([])
 })
 
-test('filters by names and ids; what does not exist finds nothing', async () => {
+test('filters by names and ids; unknown ones find nothing', async () => {
   const { app, put, search, ada, asAdmin } = await start()
   const id = await put({ title: 'A', content: 'word', labels: ['Tax 2026'], confidence: 0.7, createdAt: new Date('2026-03-31T22:00:00Z') })
   const labelId = await label(app.db, 'Tax 2026')
@@ -157,7 +157,7 @@ test('filters by names and ids; what does not exist finds nothing', async () => 
   expect(await found({ owner: 'ADA' }, asAdmin)).toEqual([id])
 })
 
-test("a user never finds another's document, whatever the filter says; an admin finds all; 401 without sign-in", async () => {
+test('a user never finds a document of another, whatever the filter; an admin finds all; 401 without a token', async () => {
   const { put, search, asBob, asAdmin, asStranger, ada, path } = await start()
   const id = await put({ title: 'Diary', content: 'secret thoughts', labels: ['Private'] })
   for (const filters of [{}, { owner: 'ada' }, { owner: ada.id }, { labels: ['Private'] }, { mime_types: ['text/plain'] }]) {
@@ -170,7 +170,7 @@ test("a user never finds another's document, whatever the filter says; an admin 
   expect((await asStranger.send('GET', path({ q: 'secret' }))).status).toBe(401)
 })
 
-test('an upload, a new title and a deletion are searchable once their jobs have run', async () => {
+test('an upload, a new title and a deletion are searchable after their jobs', async () => {
   const { search, runJobs, asAda } = await start()
   const { id } = await upload(asAda, 'note.txt', 'the quick brown fox')
   await runJobs()
@@ -182,7 +182,7 @@ test('an upload, a new title and a deletion are searchable once their jobs have 
   expect((await search({ q: 'reynard' })).total).toBe(0)
 })
 
-test('reindex writes what is missing or old, at most once at a time, and with ifNeeded only then', async () => {
+test('reindex writes missing and outdated entries, once at a time, and with ifNeeded only then', async () => {
   const { app, ada, put, search } = await start()
   const missing = await insertDocument(app.db, ada.id, { content: 'word' })
   const stale = await put({ content: 'word' })
@@ -220,7 +220,7 @@ test('100 terms over a document of 10 MB take less than a second', async () => {
   await expect(app.search.check()).resolves.toBeUndefined()
 })
 
-test('indexing a long document lets others have their turn', async () => {
+test('indexing a long document does not block the event loop', async () => {
   const { put } = await start()
   let turns = 0
   const timer = setInterval(() => turns++, 1)
@@ -229,7 +229,7 @@ test('indexing a long document lets others have their turn', async () => {
   expect(turns).toBeGreaterThan(20)
 })
 
-test('what has too many parts to be one word keeps no later words from being joined', () => {
+test('a chain with too many parts for one word does not prevent joining later words', () => {
   const forms = [...tokenize('www.example.org/a/b/c/d/e/f/g/h/i.html by e-mail')].filter(({ form }) => form === 'joined')
   expect(forms.map(({ text }) => text)).toEqual(['email'])
 })
@@ -256,7 +256,7 @@ test('words are folded, joined and paired', () => {
   }
 })
 
-test('a query is understood as it was typed; the same term twice is one', () => {
+test('a query keeps the meaning of its operators; equal terms are merged', () => {
   const typed = (query: string) =>
     parse(query).map(({ parts, negated, quoted }) => {
       const text = parts.map((part) => part.text + (part.prefix ? '*' : '')).join(' ')
@@ -269,7 +269,7 @@ test('a query is understood as it was typed; the same term twice is one', () => 
   expect(typed('-- "" - \'')).toEqual([])
 })
 
-test('scripts without spaces are found by any piece, and marked character by character', async () => {
+test('scripts without spaces are found by any part, and marked by character', async () => {
   const { put, search } = await start()
   await put({ title: '東京都の報告書', content: 'รายงานประจำปี' })
   for (const q of ['東京', '京都', '都', '報告書', '"東京都の"', 'รายงาน']) expect((await search({ q })).total, q).toBe(1)
@@ -278,7 +278,7 @@ test('scripts without spaces are found by any piece, and marked character by cha
   expect((await search({ q: '京' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東<mark>京</mark>都の報告書' }])
 })
 
-test('a code in groups is found as one, and the other way round', async () => {
+test('a code in groups is found as one word, and the reverse', async () => {
   const { put, search } = await start()
   await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })
   await put({ title: 'Whole', content: 'to DE89370400440532013000 by email' })
@@ -308,7 +308,7 @@ test('odd dates and names are refused or find nothing, and never fail', async ()
     expect([200, 400], JSON.stringify(filters)).toContain((await asAda.send('GET', path({ q: 'x', filters }))).status)
 })
 
-test('a document that is deleted while it is being indexed leaves nothing behind', async () => {
+test('a document that is deleted while it is indexed leaves no entry', async () => {
   const { app, ada } = await start()
   const id = await insertDocument(app.db, ada.id, { content: 'a long text that takes its time '.repeat(100_000) })
   const refreshed = app.search.refresh([id])
@@ -322,7 +322,7 @@ test('a document that is deleted while it is being indexed leaves nothing behind
   expect(await app.db.selectFrom('search_passages').select('passage').execute()).toEqual([])
 })
 
-test('every word within reach of a typo has one of the pieces it is looked for by', () => {
+test('every word within reach of a typo has one of the searched pieces', () => {
   const random = seeded(7)
   const pick = (limit: number) => Math.floor(random() * limit)
   const edits: ((word: string, at: number, letter: string) => string)[] = [
@@ -351,7 +351,7 @@ test('every word within reach of a typo has one of the pieces it is looked for b
   }
 })
 
-test('distance counts a swap as one, and gives up past its limit', () => {
+test('the distance counts a swap as one, and stops beyond its limit', () => {
   const pairs: [string, string, number][] = [
     ['house', 'house', 0],
     ['house', 'huose', 1],
@@ -442,7 +442,7 @@ test('any query is answered, and every word of a document finds it', async () =>
   await app.search.check()
 })
 
-test('a snippet holds no markup but <mark>, and without it is a piece of the text', () => {
+test('a snippet has no markup but <mark>, and without it is a part of the text', () => {
   const random = seeded(42)
   const pick = () => naughty[Math.floor(random() * naughty.length)]!
   const plainOf = (html: string) =>
@@ -463,7 +463,7 @@ test('a snippet holds no markup but <mark>, and without it is a piece of the tex
   expect(marked).toBeGreaterThan(1000)
 })
 
-test('the matchPositions of a word are those that reading all words of the text finds', () => {
+test('matchPositions finds what reading all words of the text finds', () => {
   const random = seeded(7)
   const pick = () => naughty[Math.floor(random() * naughty.length)]!
   const gaps = [' ', '. ', '\n', '-', '', ', ', '-\n', ' '.repeat(300)]
@@ -483,7 +483,7 @@ test('the matchPositions of a word are those that reading all words of the text 
   expect(seen).toBeGreaterThan(1000)
 })
 
-test('places of a word: in a run that begins in another script, past what is cut of an endless one, and joined over any space', () => {
+test('places of a word: in a run that begins in another script, behind the limit of an endless one, and joined over any space', () => {
   const starts = (text: string, query: string) =>
     matchPositions(text, compileMatcher({ terms: parse(query), expansions: new Map() }), () => false).map(({ start }) => start)
   expect(starts('see abc東京 there', '"東京"')).toContain(7)
@@ -493,7 +493,7 @@ test('places of a word: in a run that begins in another script, past what is cut
   expect(starts('an e-mail and an email', '"email"')).toEqual([3, 17])
 })
 
-test('of a long text the snippets with most of the words come first', () => {
+test('the snippets of a long text with most of the words come first', () => {
   const filler = 'nothing to see here. '.repeat(50)
   const text = `one alone ${filler} one and two together ${filler} two`
   const found = highlighter({ terms: parse('one two'), expansions: new Map() })(text, { size: 60, max: 2 })
@@ -502,7 +502,7 @@ test('of a long text the snippets with most of the words come first', () => {
   for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)
 })
 
-test('a phrase is found in a text of any length and in a title, where it is looked for; its words the other way round are none', async () => {
+test('a phrase is found in a text of any length and in a title, where its field is; reversed words are not', async () => {
   const { put, search, asAda } = await start()
   const short = await put({ title: 'Short', content: 'the silver harbour' })
   const long = await put({ title: 'Long', content: `${'filler '.repeat(2000)}silver harbour` })
@@ -523,7 +523,7 @@ test('a phrase is found in a text of any length and in a title, where it is look
   }
 })
 
-test('the last word finds what only begins so, whether or not it is a word itself; below what has it', async () => {
+test('the last word also matches as a prefix, with a lower score than the whole word', async () => {
   const { put, search } = await start()
   const longer = await put({ title: 'One', content: 'the harbourmaster' })
   const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
@@ -535,7 +535,7 @@ test('the last word finds what only begins so, whether or not it is a word itsel
   expect(await found('harbour three')).toEqual([])
 })
 
-test('of several words the rarer ones say more about a document', async () => {
+test('rarer words of a query count more', async () => {
   const { put, search, asAda } = await start()
   const often = (word: string) => Array.from({ length: 4 }, () => word).join(' ; ')
   await put({ title: 'Rare', content: `the invoice that was sent to us for ${often('quarry')}` })
@@ -554,7 +554,7 @@ test('of several words the rarer ones say more about a document', async () => {
   }
 })
 
-test('words of one stem find each other in the languages of the documents, below the word itself; phrases, -not and exact stay as they are', async () => {
+test('words of one stem match in the languages of the documents, with a lower score; phrases, -not and exact are unchanged', async () => {
   const { app, put, search, asAda } = await start()
   const ids = [
     await put({ title: 'One', content: 'the invoices of march' }),
@@ -580,7 +580,7 @@ test('words of one stem find each other in the languages of the documents, below
   expect((await asAda.search.advanced(conditions('exact', 'invoicing'))).total).toBe(0)
 })
 
-test('filters are typed as words: type, label, added, status, owner; what is wrong in them is said and never fails', async () => {
+test('filters in the query: type, label, added, status, owner; an invalid one is a warning and never an error', async () => {
   const { app, put, asAda, asAdmin } = await start()
   await put({ title: 'Scan', content: 'word', mimeType: 'image/png', labels: ['Tax 2026'], createdAt: new Date('2026-02-10T00:00:00Z') })
   await put({ title: 'Letter', content: 'word', mimeType: 'application/pdf', createdAt: new Date('2026-03-31T23:00:00Z') })
@@ -678,7 +678,7 @@ test('filters are typed as words: type, label, added, status, owner; what is wro
   await app.search.check()
 })
 
-test('suggestions go on with the last word as documents of the asker have it, mend its typos, and tell nothing of others', async () => {
+test('suggestions complete the last word from documents of the user, correct its typos, and reveal nothing of others', async () => {
   const { put, asAda, asBob, asAdmin, app, bob } = await start()
   await put({ title: 'Rechnung März', content: 'Rechnungen und Rechner für die Telekom' })
   await put({ title: 'Rechnung April', content: 'nichts' })
@@ -704,7 +704,7 @@ test('suggestions go on with the last word as documents of the asker have it, me
   for (const q of ['rech ', '"rech"', '-rech', '!!', ...nothing]) expect(await asAda.search.suggest(q), q).toEqual([])
 })
 
-test('similar: 404 DOCUMENT_NOT_FOUND for the document of another, and none of anybody else is named', async () => {
+test('similar: 404 DOCUMENT_NOT_FOUND for a document of another user; no document of others is returned', async () => {
   const { put, app, bob, asAda, asBob, asAdmin } = await start()
   const id = await put({ title: 'Mine', content: 'landlord and tenant agree on a deposit' })
   const other = await insertDocument(app.db, bob.id, { title: 'Theirs', content: 'landlord and tenant agree on a deposit' })
@@ -714,7 +714,7 @@ test('similar: 404 DOCUMENT_NOT_FOUND for the document of another, and none of a
   await expect(asBob.search.similar(id)).rejects.toMatchObject({ status: 404, code: 'DOCUMENT_NOT_FOUND' })
 })
 
-test('reindex: searches go on, what changes meanwhile is caught up with, and a failure leaves the old index in force', async () => {
+test('reindex: searches go on, concurrent changes are included, and after a failure the old index stays in use', async () => {
   const { app, ada, search, asAda, runJobs } = await start()
   const ids: string[] = []
   for (let nth = 0; nth < 30; nth++) ids.push(await insertDocument(app.db, ada.id, { title: `Old ${nth}`, content: 'word' }))
@@ -755,7 +755,7 @@ test('reindex: searches go on, what changes meanwhile is caught up with, and a f
   expect(await app.db.selectFrom('search_rebuild').select('key').execute()).toEqual([])
 })
 
-test('reindex of some documents, of those changed since, in place, and dry', async () => {
+test('reindex of some documents, of those changed since a time, in place, and as a dry run', async () => {
   const { app, ada, search } = await start()
   const [one, two] = [await insertDocument(app.db, ada.id, { content: 'word' }), await insertDocument(app.db, ada.id, { content: 'word' })]
   const total = async () => (await search({ q: 'word' })).total
@@ -777,7 +777,7 @@ test('reindex of some documents, of those changed since, in place, and dry', asy
   expect(await total()).toBe(1)
 })
 
-test('changes made while the engine is out of reach are found once it is back, and what was deleted meanwhile stays away', async () => {
+test('changes during an outage of the engine are found afterwards, and deleted documents are not', async () => {
   const { app, asAda, search, runJobs } = await start()
   const { id } = await upload(asAda, 'a.txt', 'alpha')
   const gone = await upload(asAda, 'b.txt', 'alpha')
@@ -803,7 +803,7 @@ test('changes made while the engine is out of reach are found once it is back, a
   expect(await app.search.count()).toBe(1)
 })
 
-test('an index of several segments answers as one: newest first, sorted, tested, by likeness; a deletion and a change reach their segment', async () => {
+test('an index of several segments answers as one: newest first, sorted, filtered, similar; a deletion and a change reach their segment', async () => {
   const { app, put, search, asAda } = await start()
   const ids: string[] = []
   for (let nth = 0; nth < 6; nth++) {

@@ -1,4 +1,4 @@
-/** The index in many small segments against the same in one: whatever is asked, nobody sees where a segment ends. */
+/** The index in many small segments compared with one segment: results never depend on segments. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import {
@@ -50,7 +50,7 @@ async function start() {
 
 type Ground = Awaited<ReturnType<typeof start>>
 
-/** Indexes all documents anew, in segments of that size; how many segments it took. */
+/** Reindexes all documents in segments of this size. Returns the number of segments. */
 async function remake({ app }: Ground, size: number | ((left: number) => number)): Promise<number> {
   const made = await openPostgres(app.db, typeof size === 'number' ? () => size : size).rebuild()
   const rows = await app.db.selectFrom('documents').select('id').orderBy('id').execute()
@@ -100,7 +100,7 @@ const conditions = [
   {},
 ] as const // biome-ignore format: one line says as much
 
-/** Everything that is asked of an index, with its answer. */
+/** Returns every query of the test with its results. */
 async function answers(engine: SearchEngine, { ada, bob, red }: Ground): Promise<Map<string, SearchAnswer>> {
   const filters: Partial<SearchFilter>[] = [
     {},
@@ -113,7 +113,7 @@ async function answers(engine: SearchEngine, { ada, bob, red }: Ground): Promise
   ]
   const all = new Map<string, SearchAnswer>()
   const window = { offset: 0, limit: 100, maxResults: 1000 }
-  /** with no filter, and with one of the others in turn */
+  /** without a filter, and with each of the others */
   const filtered = (nth: number) => [filters[0]!, filters[1 + (nth % (filters.length - 1))]!].map((filter) => ({ ...noFilter, ...filter }))
   for (const [nth, text] of texts.entries()) {
     for (const [which, filter] of filtered(nth).entries()) {
@@ -147,7 +147,7 @@ function expectSame(found: ReadonlyMap<string, SearchAnswer>, expected: Readonly
   for (const [asked, answer] of expected) expect(found.get(asked), `${asked}, ${where}`).toEqual(answer)
 }
 
-test('an index in many segments answers as one in a single segment: all words, filters, conditions, orders, pages and facets; also after it has grown and documents went', async () => {
+test('an index of many segments answers as one segment: words, filters, conditions, orders, pages and facets; also after growth and deletions', async () => {
   const ground = await start()
   const { app, ids, put, texts } = ground
   const engine = openPostgres(app.db)
@@ -201,7 +201,7 @@ test('an index in many segments answers as one in a single segment: all words, f
   expectSame(grown, await answers(engine, ground), 'grown')
 }, 180_000)
 
-test('of more matches than are ranked the best are found in whichever segment they are, and the cap is said', async () => {
+test('with more matches than are ranked the best of all segments are found, and the cap is reported', async () => {
   const { app, ada } = await startApp({ 'search.engine': 'postgres' })
   const engine = openPostgres(app.db)
   const drafts = [
@@ -249,7 +249,7 @@ test('of more matches than are ranked the best are found in whichever segment th
   }
 })
 
-test('a piece that very many words hold is found in all of them, and in enough of them where there are more than are ranked', async () => {
+test('a piece that very many words have is found in all of them, and in enough of them if there are more than are ranked', async () => {
   const { app, ada } = await startApp({ 'search.engine': 'postgres' })
   const engine = openPostgres(app.db)
   const ids: string[] = []

@@ -12,7 +12,7 @@ import { assign, insertDocument, label } from '../support/search-suite.ts'
 
 const faultsOf = (app: App): Promise<Fault[]> => Array.fromAsync(verify(app, { sample: 100 }))
 
-test('an entry that is missing and one that is too many do not make up for each other: in status, metrics and verify, until a reindex', async () => {
+test('a missing entry and an extra one are both reported by status, metrics and verify, until a reindex', async () => {
   const { app, ada, asAdmin } = await startApp()
   const ids = [await insertDocument(app.db, ada.id, { title: 'Lighthouse' }), await insertDocument(app.db, ada.id)]
   await app.search.refresh(ids)
@@ -38,7 +38,7 @@ test('an entry that is missing and one that is too many do not make up for each 
   expect(await faultsOf(app)).toEqual([])
 })
 
-test('words, labels and passages that a document has no more are found in its entry, and those that the entry lacks', async () => {
+test('verify finds words, labels and passages that only the entry has, and those that it lacks', async () => {
   const { app, ada } = await startApp()
   const long = `${Array.from({ length: 20_000 }, (_, nth) => `w${nth}`).join(' ')} colophon`
   const [short, book, moved] = [
@@ -71,7 +71,7 @@ test('words, labels and passages that a document has no more are found in its en
   expect(await faultsOf(app)).toEqual([])
 })
 
-test('while the engine is out of reach what waits is put off together, and comes at once when it is back; what it refuses holds up nothing else', async () => {
+test('while the engine is unreachable waiting jobs are postponed together, and run at once afterwards; refused ones delay no other', async () => {
   const { app, ada, runJobs } = await startApp()
   const ids = []
   for (let count = 0; count < 4; count++) ids.push(await insertDocument(app.db, ada.id))

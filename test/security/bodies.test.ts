@@ -1,4 +1,4 @@
-/** What nobody should send: JSON that is none or nearly none, and requests made up from the description of the API. */
+/** Invalid and nearly invalid JSON, and requests generated from the description of the API. */
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
@@ -17,7 +17,7 @@ const bytes = (...parts: (string | number[])[]) =>
   Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part))))
 const many = (count: number) => Array.from({ length: count }, (_, index) => `"k${index}":${index}`).join()
 
-/** JSON values, put at `metadata.v` of a document; `kept` ones must be read back as JSON.parse understands them. */
+/** JSON values for `metadata.v` of a document; `kept` ones must be returned as JSON.parse reads them. */
 const values: readonly [Fate, string | Buffer][] = [
   ...['0', '-0', '1.5', '1e2', '1E-2', '-1.5e+3', '0e0', '1e-400', '2.2250738585072014e-308', '9007199254740991'].map(
     (text): [Fate, string] => ['kept', text],
@@ -129,7 +129,7 @@ const bodies: readonly [Fate, string | Buffer][] = [
   ['refused', '{"__proto__":{"title":"x"}}'],
 ]
 
-test('JSON that is malformed, or cannot be kept, is 400 VALIDATION_ERROR; all other JSON comes back as it was', async () => {
+test('malformed JSON, and JSON that cannot be stored, is 400 VALIDATION_ERROR; all other JSON is returned unchanged', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const put = async (body: string | Buffer) => {
@@ -159,7 +159,7 @@ test('JSON that is malformed, or cannot be kept, is 400 VALIDATION_ERROR; all ot
   expect((await fetch('/readyz')).status).toBeLessThan(300)
 })
 
-test('500 requests and more, made up from the description of every route: no failure of the server, and no answer that the description does not know', async () => {
+test('more than 500 requests generated from the description of every route: no 5xx, and no answer outside of the description', async () => {
   const dms = await startServer({ 'limits.comments_per_minute': 0, 'storage.fsync': false })
   dms.app.log.level = 'silent'
   const document = await upload(dms.asAda, 'a.txt', 'some words of a text')

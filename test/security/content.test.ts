@@ -1,4 +1,4 @@
-/** Files and names that would run in a browser: what every route says of them that serves bytes, and what a real browser then does. */
+/** Files and names that would run scripts in a browser: headers of every route that serves files, and the behaviour of a real browser. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,10 +13,10 @@ import { startServer } from '../support/servers/server.ts'
 
 const inlineTypes = ['application/pdf', 'image/png', 'image/jpeg', 'image/gif', 'image/webp', 'text/plain; charset=utf-8']
 
-/** Says so, in every way there is, if it ever runs. */
+/** A script that reports in every possible way that it ran. */
 const script = (tell: string) => `document.title='owned';fetch('${tell}').catch(()=>{});alert('owned')`
 
-/** By name; files that are two things at once among them. */
+/** By name; includes files of two types at once. */
 async function hostileFiles(tell: string): Promise<Record<string, Buffer>> {
   const code = script(tell)
   const html = `<!doctype html><title>own</title><img src="${tell}?img"><script>${code}</script>`
@@ -56,7 +56,7 @@ async function hostileFiles(tell: string): Promise<Record<string, Buffer>> {
   return Object.fromEntries(Object.entries(files).map(([name, content]) => [name, Buffer.from(content as string)]))
 }
 
-/** Another origin, which counts who comes; `/` is a page of its own. */
+/** Another origin that counts its visitors; `/` is a page of its own. */
 async function startListener() {
   const hits: string[] = []
   let page = ''
@@ -89,7 +89,7 @@ async function serve() {
   return { ...dms, listener, documents }
 }
 
-test('every route that serves bytes: shown inline only as what cannot run, never sniffed, sandboxed; the bytes decide, for all routes alike', async () => {
+test('every route that serves files: inline only for types that cannot run scripts, nosniff, sandboxed; the bytes decide on all routes', async () => {
   const { fetch, documents } = await serve()
   for (const { name, bytes, document, link } of documents) {
     const ways: [how: string, method: string, path: string][] = [
@@ -126,7 +126,7 @@ test('every route that serves bytes: shown inline only as what cannot run, never
   }
 })
 
-test('the same type decides what is read: an image with a page behind it is an image, HTML under the name of a PDF is HTML', async () => {
+test('the detected type decides how a file is read: an image followed by HTML is an image, HTML named PDF is HTML', async () => {
   const { documents } = await serve()
   const types = Object.fromEntries(documents.map(({ name, document }) => [name, document.mime_type]))
   expect(types).toMatchObject({
@@ -166,7 +166,7 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
   })
   afterAll(() => browser.close())
 
-  /** A window that is signed in by its header; what it says or pops up is trouble. */
+  /** Opens a window that is signed in by a header; console messages and pop-ups are recorded as trouble. */
   async function openPage(headers: Record<string, string> = {}) {
     const context = await browser.newContext({ extraHTTPHeaders: headers, acceptDownloads: true })
     onTestFinished(() => context.close())
@@ -179,14 +179,14 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
     return { page, trouble }
   }
 
-  /** Goes there, and is shown what is there or has it downloaded; the title of what is shown then. */
+  /** Opens the URL, which is shown or downloaded. Returns the title of the shown page. */
   async function look(page: Page, address: string): Promise<string> {
     // A navigation that becomes a download is one that failed.
     await page.goto(address).catch(() => null)
     return page.title()
   }
 
-  test('no file runs: opened, embedded in a page of another origin, or fetched by a form', async () => {
+  test('no file runs scripts: opened, embedded in a page of another origin, or fetched by a form', async () => {
     const { url, token, listener, documents: all } = await serve()
     // One of each way to answer: a browser takes its time.
     const documents = all.filter(({ name }) => /^evil\.[hsx]|-and-(script|html)|^page\.(png|txt|json)|^utf7|javascript/.test(name))
@@ -218,7 +218,7 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
     expect([signedIn.trouble, visitor.trouble, listener.hits]).toEqual([[], [], []])
   })
 
-  test('no name runs: titles, labels, comments, metadata and snippets are text, opened as they are answered', async () => {
+  test('names are never markup: titles, labels, comments, metadata and snippets are shown as text', async () => {
     const { url, token, fetch, asAda, runJobs, listener } = { ...(await startServer()), listener: await startListener() }
     const evil = `</title></script><img src=x onerror="${script(`${listener.url}hit`)}"><script>${script(`${listener.url}hit`)}</script>`
     const document = await upload(asAda, `${evil.replaceAll('/', '')}.txt`, `harbour ${evil} <mark>harbour</mark>`)

@@ -1,4 +1,4 @@
-/** Expressions of ours that a text could keep busy for ever; and that the tests which the README names for each threat are there. */
+/** No regular expression takes unbounded time; and the tests exist that docs/security.md names for each threat. */
 import { execFile } from 'node:child_process'
 import { access, readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { substringsIn } from '../../src/search/highlight/substrings.ts'
 
-test('no regular expression of the program takes longer than with the square of a text', { timeout: 400_000 }, async () => {
+test('no regular expression takes more than quadratic time', { timeout: 400_000 }, async () => {
   const program = fileURLToPath(new URL('../support/data/slow-expressions.ts', import.meta.url))
   const { stdout } = await promisify(execFile)(process.execPath, [program])
   const { tried, slow, missed } = JSON.parse(stdout)
@@ -15,7 +15,7 @@ test('no regular expression of the program takes longer than with the square of 
   expect({ slow, missed }).toEqual({ slow: [], missed: [] })
 })
 
-test('a hundred pieces of a text that nearly match everywhere are looked for in linear time', () => {
+test('a hundred parts of a text that nearly match everywhere are searched in linear time', () => {
   const text = 'a '.repeat(500_000)
   const pieces = Array.from({ length: 100 }, (_, nth) => `${'a '.repeat(50)}${'b '.repeat(nth)}c`)
   const before = process.cpuUsage()
@@ -25,7 +25,7 @@ test('a hundred pieces of a text that nearly match everywhere are looked for in 
   expect(user / 1e6).toBeLessThan(8)
 })
 
-test('pieces stand where an expression with any number of spaces finds them', () => {
+test('parts match as an expression with any number of spaces does', () => {
   const word = fc.array(fc.constantFrom('a', 'b', ' ', '\u00a0', '\n', 'É', 'ß'), { maxLength: 40 }).map((parts) => parts.join(''))
   const piece = fc.array(fc.constantFrom('a', 'b', ' ', 'é'), { minLength: 1, maxLength: 4 }).map((parts) => parts.join(''))
   fc.assert(

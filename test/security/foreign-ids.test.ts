@@ -1,4 +1,4 @@
-/** Ids of other people's things, in every place of every route that takes one: they are answered as ids of nothing, and nothing changes. */
+/** Ids of other users, at every place of every route that takes one, are answered like unknown ids, and nothing changes. */
 import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
@@ -12,13 +12,13 @@ import { rowsOf } from '../support/rows-of.ts'
 vi.setConfig({ testTimeout: 180_000 })
 
 type Bag = 'params' | 'query' | 'json' | 'form'
-/** Where in a request an id can be. */
+/** Places of ids in a request. */
 interface Place {
   bag: Bag
   name: string
 }
 
-/** Names of fields that say whose, or which. */
+/** Names of fields that refer to objects. */
 const isIdName = (name: string): boolean => /(?:^|_)(?:ids?|owner|labels|filters|sha256)$|^user$/.test(name)
 
 const bags: readonly Bag[] = ['params', 'query', 'json', 'form']
@@ -36,7 +36,7 @@ function filled(ask: Ask, { bag, name }: Place, value: unknown): Ask {
   return { ...ask, [bag]: values }
 }
 
-/** The same with ids, and sums of bytes, that nothing has. */
+/** The request with ids and checksums that do not exist. */
 const ofNothing = <T>(value: T): T =>
   JSON.parse(
     JSON.stringify(value)
@@ -44,7 +44,7 @@ const ofNothing = <T>(value: T): T =>
       .replaceAll(/[0-9a-f]{64}/g, () => randomBytes(32).toString('hex')),
   )
 
-/** Places that the description of a route has, whether or not a request fills them. */
+/** Returns the places in the description of a route, whether or not a request has them. */
 function describedPlaces({ path, shape }: Route): string[] {
   const params = [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ bag: 'params' as const, name: name as string }))
   const inputs = [
@@ -60,12 +60,12 @@ function describedPlaces({ path, shape }: Route): string[] {
   return [...new Set([...params, ...named].map(shown))]
 }
 
-/** Two requests of Bob's that must be answered alike: one with something of Ada's in it, one with nothing there. */
+/** Two requests of Bob that must have equal answers: one with an id of Ada, one with an unknown id. */
 interface Pair {
   about: string
   theirs: Ask
   nothing: Ask
-  /** what it names is everybody's to see: only Ada's rows count */
+  /** its object is visible to everybody: only rows of Ada count */
   isOpen: boolean
 }
 
@@ -95,7 +95,7 @@ async function pairsOf(row: Row, world: World): Promise<Pair[]> {
   return pairs
 }
 
-test('ids of other people are answered as ids of nothing, wherever a route takes them, and nothing of theirs changes', async () => {
+test('ids of other users are answered like unknown ids on every route, and nothing of theirs changes', async () => {
   const world = await startWorld()
   const asked: string[] = []
   for (const route of world.routes.filter(({ access: door }) => door !== 'anyone')) {
@@ -119,7 +119,7 @@ test('ids of other people are answered as ids of nothing, wherever a route takes
   expect(asked.length).toBeGreaterThan(50)
 })
 
-test('lists, counts, facets and totals of Bob are the same before and after Ada has made one of everything', async () => {
+test('lists, counts, facets and totals of one user are equal before and after another user created one of everything', async () => {
   const world = await startWorld()
   const { ada, asAda, asBob, runJobs } = world
   const label = await world.label(ada)

@@ -1,6 +1,6 @@
 /**
- * Every route with a body or a query, at every limit: answered with 2xx or 4xx, and nobody else waits 100 ms for it. `npm test` sends every fourth
- * attempt, beginning with another one for each route; `npm run test:hostile-size` sends all.
+ * Every route with a body or a query, at every limit: answered with 2xx or 4xx, and no other request waits 100 ms for it. `npm test` sends every
+ * fourth attempt, with another start for each route; `npm run test:hostile-size` sends all.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -20,7 +20,7 @@ vi.setConfig({ testTimeout: 900_000 })
 const maxDelayMs = 100
 const stride = environment().DMS_TEST_WHOLE === 'true' ? 1 : 4
 
-/** Words of a text that search has much to do with. */
+/** Words of a text that are expensive to search for. */
 const longText = (bytes: number): string => {
   const words = Array.from({ length: 5000 }, (_, index) => `${index % 7 === 0 ? 'lorem' : `w${(index * 7919) % 1000}`} a e ab`)
   return words
@@ -61,7 +61,7 @@ async function startHostileWorld() {
 
 type Hostile = Awaited<ReturnType<typeof startHostileWorld>>
 
-/** Sends all attempts; what was answered with 5xx, or blocked the event loop, goes to `found`. Returns how many there were. */
+/** Sends all attempts. Adds those that were answered with 5xx, or blocked the event loop, to `found`. Returns their number. */
 async function attack({ ask }: Hostile, route: Route, asked: Asked, first: number, found: string[]): Promise<number> {
   const { good, actor, maxBodyBytes, isRefused } = asked
   const chosen = [...attempts(route, good, maxBodyBytes, isRefused)].filter((_, index) => (index + first) % stride === 0)

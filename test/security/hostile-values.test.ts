@@ -1,4 +1,4 @@
-/** What nobody means, in every place of every route that takes a value: refused or harmless, never a failure of the server. */
+/** Hostile values at every place of every route that takes a value: refused or harmless, never 5xx. */
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
@@ -24,7 +24,7 @@ const others: readonly unknown[] = [null, -0.5, 1e300, [[['x']]], { constructor:
 
 type Attempt = [place: string, value: unknown, ask: Ask]
 
-/** The good request with one value in it that is not. */
+/** The good request with one hostile value. */
 function attempts({ path, shape }: Route, good: Ask): Attempt[] {
   const { params = {}, query = {}, json, form } = good
   const paths = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)

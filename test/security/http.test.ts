@@ -1,10 +1,10 @@
-/** What no honest client says on the wire. More of it is in http.test.ts and uploads.test.ts. */
+/** Malformed requests over raw sockets. More are in http.test.ts and uploads.test.ts. */
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { filePart, multipartBody, multipartType, startServer } from '../support/servers/server.ts'
 
-test('requests that two readers could understand in two ways are refused, or are one request; the next one is not touched', async () => {
+test('ambiguous requests are refused or read as one request; the next one is not affected', async () => {
   const { say, fetch } = await startServer()
   const smuggled = 'GET /api/smuggled HTTP/1.1\r\nhost: a\r\n\r\n'
   const heads: Record<string, string> = {
@@ -33,7 +33,7 @@ test('requests that two readers could understand in two ways are refused, or are
   expect((await fetch('/healthz')).status).toBe(200)
 })
 
-test('TRACE, CONNECT and other methods do nothing; an address of elsewhere is not fetched; two requests in one breath have two answers', async () => {
+test('TRACE, CONNECT and other methods do nothing; a foreign URL is not requested; two pipelined requests have two answers', async () => {
   const { say, token } = await startServer()
   const ask = (line: string, more = '') =>
     say(`${line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-canary: seen\r\n${more}\r\n`).catch(() => '')
@@ -49,7 +49,7 @@ test('TRACE, CONNECT and other methods do nothing; an address of elsewhere is no
   expect([...two.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status)).toEqual(['200', '404'])
 })
 
-test('413 for 501 MB before a byte of them is asked for; 415 for bodies that are packed', async () => {
+test('413 for 501 MB before the body is read; 415 for compressed bodies', async () => {
   const { dial, say, token } = await startServer()
   const head = (path: string, more: string) => `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\n${more}\r\n\r\n`
   for (const [path, type] of [
@@ -70,7 +70,7 @@ test('413 for 501 MB before a byte of them is asked for; 415 for bodies that are
   }
 })
 
-test('400 for forms made to confuse, and the server goes on', async () => {
+test('400 for malformed forms, and the server goes on', async () => {
   const { fetch } = await startServer()
   const post = async (body: Buffer | string) =>
     (await fetch('/api/documents/upload', { method: 'POST', headers: { 'content-type': multipartType }, body: body as BodyInit })).status
@@ -84,7 +84,7 @@ test('400 for forms made to confuse, and the server goes on', async () => {
   expect((await fetch('/healthz')).status).toBe(200)
 })
 
-test('no route sets a cookie but the one that begins a sign-in elsewhere; no page elsewhere may read or send JSON', async () => {
+test('no route sets a cookie but the one that begins a sign-in; no page of another origin can read or send JSON', async () => {
   const { fetch, asAda } = await startServer()
   const { id } = await asAda.labels.create({ name: 'a', color: '#112233' })
   const answers = [
@@ -101,7 +101,7 @@ test('no route sets a cookie but the one that begins a sign-in elsewhere; no pag
   for (const { headers } of answers) expect([headers.get('set-cookie'), headers.get('access-control-allow-origin')]).toEqual([null, null])
 })
 
-test('10 guesses a minute at the password of a link, however its address is spelled and whatever headers come with it', async () => {
+test('10 guesses per minute at the password of a link, for every spelling of its address and any headers', async () => {
   const { url, asAda } = await startServer()
   const document = await upload(asAda, 'a.txt', 'x')
   const { token } = await asAda.sharedLinks.create({ document_id: document.id, password: 'sesame' })

@@ -1,4 +1,4 @@
-/** Names that look like others, or like something else: users, labels, titles, files, numbers, cells. */
+/** Names that look like other names or like something else: users, labels, titles, files, numbers, cells. */
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { formatCsv, parseCsv } from '../../src/cli/output/csv.ts'
@@ -27,7 +27,7 @@ test('400 VALIDATION_ERROR for a user name that looks like an id or like another
   }
 })
 
-test('201 for user names of one script, and of those that are written together', async () => {
+test('201 for user names of one script, and of scripts that are written together', async () => {
   const { asAdmin } = await startApp()
   for (const [index, username] of ['Ünal-2', 'Вера', 'Ελένη_7', '田中さくらA', 'kim김철수', '张伟.w', 'علي', 'राम'].entries())
     expect((await asAdmin.users.create({ username, email: `u${index}@example.org`, password })).username).toBe(username)
@@ -52,7 +52,7 @@ test('409 DUPLICATE_RESOURCE for a user name that looks like another one in lett
   expect((await create('вера')).status).toBe(201)
 })
 
-test('an id names the user who has it, also where somebody is called like that', async () => {
+test('an id means the user with this id, also if another user has it as name', async () => {
   const { app, ada, bob, asAdmin } = await startApp()
   await app.db.updateTable('users').set({ username: bob.id, username_key: bob.id }).where('id', '=', ada.id).execute()
   // An update of an indexed column moves his row behind hers, where a search for name or id meets hers first.
@@ -68,7 +68,7 @@ test('an id names the user who has it, also where somebody is called like that',
   }
 })
 
-test('400 VALIDATION_ERROR for hidden characters in names of labels, sources and tokens, and for a label called like an id', async () => {
+test('400 VALIDATION_ERROR for hidden characters in names of labels, sources and tokens, and for a label named like an id', async () => {
   const { asAda } = await startApp()
   for (const bad of ['a\u202eb', 'a\u200bb', 'a\nb', 'a\tb', '\ufeffa', 'a\u2066b', '\u3164', 'a\u00adb']) {
     const answers = await Promise.all([
@@ -120,7 +120,7 @@ test('400 VALIDATION_ERROR naming the path for an integer that would be rounded;
   expect([answer.status, (await answer.json()).error.details.issues]).toMatchObject([400, [{ path: 'metadata' }]])
 })
 
-test('documents list -o csv: no cell of a title begins with what a spreadsheet would run', async () => {
+test('documents list -o csv: no cell of a title begins with a formula', async () => {
   const { databaseUrl, dataDir, asAda, ada } = await startApp()
   for (const title of ['=1+1', '+cmd', '-2+3', '@SUM(A1)', '=HYPERLINK("https://example.org","x")'])
     await upload(asAda, 'a.txt', title, { title })
@@ -132,7 +132,7 @@ test('documents list -o csv: no cell of a title begins with what a spreadsheet w
   ])
 })
 
-test('CSV: a text that a spreadsheet would run begins with an apostrophe, which reading takes off; numbers stay numbers', () => {
+test('CSV: a text that begins like a formula gets an apostrophe, which reading removes; numbers stay numbers', () => {
   const texts = ['=1+1', '+cmd', '-2+3', '@SUM(A1)', '\t=1', '\r=1', '＝1', "'=1", "''@x", "'quoted'", '', 'a=b', '+49 123', '-5,"x"']
   for (const text of texts) {
     const line = formatCsv([[text, 'x']])

@@ -1,4 +1,4 @@
-/** A naughty string in every place of every route that takes text. */
+/** Naughty strings at every place of every route that takes text. */
 import { addressOf, type Operation, type Schema } from '../support/operations.ts'
 
 export interface Attempt {
@@ -10,10 +10,10 @@ export interface Attempt {
   readonly form?: { fields: Readonly<Record<string, string>>; field: string; filename: string }
 }
 
-/** Things that are there, by the first word of the path below /api, or by the name of a field. */
+/** Existing objects, by the first word of the path below /api, or by the name of a field. */
 export type Known = Readonly<Record<string, string>>
 
-/** The attempts of one route: each place that takes text, with each of the strings that `pick` gives for it. */
+/** Returns the attempts of one route: each place that takes text, with each of the strings that `pick` returns for it. */
 export function attemptsOn(operation: Operation, known: Known, pick: () => readonly string[]): Attempt[] {
   const { name, method, query, body, form, inPath } = operation
   const params = Object.fromEntries(inPath.map((key) => [key, known[key] ?? known[operation.path.split('/')[2] ?? ''] ?? '']))
@@ -37,7 +37,7 @@ export function attemptsOn(operation: Operation, known: Known, pick: () => reado
 
 let made = 0
 
-/** What may be there once only is new each time. */
+/** Values that must be unique are new each time. */
 function fresh(json: Record<string, unknown>): Record<string, unknown> {
   const word = `battery${++made}`
   const unique = { username: word, email: `${word}@example.org`, name: word }
@@ -55,7 +55,7 @@ function contentOf({ method, body, example, form }: Operation, known: Known): Pi
 
 type Wrap = (text: string) => unknown
 
-/** The fields at the top that hold text, and how it is put there: alone, in a list, or as key and value. */
+/** Returns the top-level fields with text, and how to set them: as a value, in a list, or as key and value. */
 function textsIn(schema: Schema | null): [name: string, wrap: Wrap][] {
   if (!schema) return []
   const own = Object.entries(schema.properties ?? {}).flatMap(([name, field]): [string, Wrap][] => {

@@ -1,4 +1,4 @@
-/** Texts of others that a terminal would obey, or that would pass for lines of their own: what logs and commands make of them. */
+/** Values with control sequences or line breaks: how logs and commands print them. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -10,7 +10,7 @@ import { folder } from '../support/places.ts'
 import { bareEnvironment } from '../support/processes/run.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
-/** A forged line, the title of the window, the clipboard, a link that hides where it leads, colours, an eight-bit introducer, and turned text. */
+/** A forged line, the window title, the clipboard, a disguised link, colours, an eight-bit introducer, and reversed text. */
 const attacks = {
   'a line': 'x\r\n{"level":"info","msg":"forged"}',
   'a title': '\u001b]0;owned\u0007',
@@ -26,7 +26,7 @@ const evil = Object.values(attacks).join(' ')
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
 const obeyed = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/
 
-test.each(['json', 'pretty'] as const)('log lines as %s: whatever stands in them, and wherever, is text of that line', async (format) => {
+test.each(['json', 'pretty'] as const)('log lines as %s: any value is text of its own line', async (format) => {
   const file = join(await folder(), 'log')
   for (const attack of Object.values(attacks)) {
     const log = openLog({ level: 'info', format, file })
@@ -42,7 +42,7 @@ test.each(['json', 'pretty'] as const)('log lines as %s: whatever stands in them
   )
 })
 
-test('a server’s log: one line of JSON for each request, whatever names, headers, words and paths say', async () => {
+test('a server log: one line of JSON for each request, whatever names, headers, words and paths contain', async () => {
   const { app, ada, asAda, dataDir } = await startApp({ 'log.access': true })
   const file = join(dataDir, 'log')
   const server = buildServer({ ...app, log: openLog({ level: 'debug', format: 'json', file }) })
@@ -88,7 +88,7 @@ test('a server’s log: one line of JSON for each request, whatever names, heade
   expect(lines.filter(({ msg, request_id }) => msg === 'forged' || (request_id !== undefined && !/^[\w.-]+$/.test(request_id)))).toEqual([])
 })
 
-test('commands: tables, sentences, notes, errors, TSV and CSV hold nothing that a terminal obeys', async () => {
+test('commands: tables, sentences, notes, errors, TSV and CSV have no control sequences for a terminal', async () => {
   const { url, token, asAda } = await startServer()
   const document = await upload(asAda, 'plain.txt', `harbour ${evil}`)
   await asAda.documents.update(document.id, { title: evil, metadata: { [evil]: evil } })

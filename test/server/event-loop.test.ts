@@ -1,4 +1,4 @@
-/** Who blocks the event loop is named. */
+/** The log names requests that block the event loop. */
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { z } from 'zod'
 import { anyone, type Route } from '../../src/http/route.ts'
@@ -46,7 +46,7 @@ test('a request that blocks the event loop is logged with its route, its id and 
   watch.close()
 })
 
-test('of many blocked turns one line is logged, and the next one says how many were left out', async () => {
+test('one line is logged for many blocked turns, and the next one has the number of omitted ones', async () => {
   const { watch, lines, ask } = await startWatched(60_000)
   for (let time = 0; time < 3; time++) await ask('/api/slow/7').then(() => sleep(100))
   expect(lines.length).toBe(1)

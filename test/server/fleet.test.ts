@@ -1,4 +1,4 @@
-/** Two servers behind a round robin proxy and three workers, all processes of their own, on one database and one document store. */
+/** Two servers behind a round robin proxy and three workers, all separate processes, on one database and one document store. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'

@@ -13,15 +13,15 @@ import { pageImage, scannedPdf } from '../support/data/page-image.ts'
 import { type Killable, password, postgresOf, processesIn, startKillable } from '../support/processes/killable.ts'
 import { filePart, multipartBody, multipartType, storeFiles } from '../support/servers/server.ts'
 
-/** What the server said is safe: document id -> SHA-256. */
+/** Acknowledged documents: id -> SHA-256. */
 type Ledger = Map<string, string>
 
 const rounds = 4
-/** Rounds that also kill the database. */
+/** Rounds in which the database is killed too. */
 const withDatabase = [1, 3]
 const environment = { DMS_WORKER_CONCURRENCY: '2', DMS_OCR_MAX_ATTEMPTS: '50' }
 
-test('kill -9 while uploads and OCR run: every acknowledged document is there with its bytes, and is read once', {
+test('kill -9 during uploads and OCR: every acknowledged document has its bytes and is read once', {
   timeout: 240_000,
 }, async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'dms-kill-'))
@@ -97,7 +97,7 @@ test('kill -9 while uploads and OCR run: every acknowledged document is there wi
   expect(left.filter((entry) => entry.isFile())).toEqual([])
 })
 
-test('SIGTERM while an upload is on its way and a document is read: the upload is answered, the reading given back, exit 0', {
+test('SIGTERM during an upload and OCR: the upload is answered, the job returned, exit 0', {
   timeout: 120_000,
 }, async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'dms-term-'))
@@ -155,7 +155,7 @@ async function signIn({ url }: Killable): Promise<string> {
   return ((await response.json()) as { token: string }).token
 }
 
-/** Uploads one file after the other, of all kinds, until told to stop or nobody answers. */
+/** Uploads files of all kinds, one after the other, until it is stopped or the server is unreachable. */
 async function uploadUntil(signal: AbortSignal, { url }: Killable, token: string, scans: readonly Buffer[], ledger: Ledger): Promise<void> {
   for (let count = 0; !signal.aborted; count++) {
     const bytes = pickFile(scans)

@@ -1,4 +1,4 @@
-/** `npx dms serve` in a checkout: npm, a shell and the server, of which only npm is known to whoever started it. */
+/** `npx dms serve` in a checkout: npm, a shell and the server; the caller knows the pid of npm only. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,7 +11,7 @@ import { bareEnvironment, executable } from '../support/processes/run.ts'
 vi.setConfig({ testTimeout: 120_000 })
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-/** A started command: what was said on standard error so far, and every process of it. */
+/** A started command: its standard error so far, and all of its processes. */
 async function start(program: string, args: readonly string[]) {
   const { databaseUrl, dataDir } = await emptyPlace()
   const place = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0B', DMS_WORKER_EMBEDDED: 'false' }
@@ -54,7 +54,7 @@ describe('npx dms serve', () => {
     expect(said()).toContain('"msg":"stopping"')
   })
 
-  test('stops when npx was killed before the server had started', async () => {
+  test('stops if npx was killed before the server had started', async () => {
     const { child, said, look, isGone } = await start('npx', serve)
     await until(() => look().length > 2, 60_000)
     child.kill('SIGKILL')
@@ -62,7 +62,7 @@ describe('npx dms serve', () => {
     expect(said()).not.toContain('"level":"error"')
   })
 
-  test('goes on after its terminal has closed, which ends npm', async () => {
+  test('goes on after its terminal is closed, which ends npm', async () => {
     const { said, look, server, isGone } = await startServer('npx', serve)
     const [npm] = look()
     const { pid } = server()

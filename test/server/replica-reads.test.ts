@@ -20,7 +20,7 @@ const countOf = (replica: ReplicaReads, database: string) =>
     .find(({ name }) => name === 'dms_replica_reads_total')!
     .samples.find(({ labels }) => labels?.database === database)!.value
 
-test('reads go to the replica, except after a write of their user, or while it is behind, promoted or gone', async () => {
+test('reads go to the replica, except after a write of their user, or while it is behind, promoted or unreachable', async () => {
   const { primary, standby, url } = await openPair()
   const dataDir = mkdtempSync(join(tmpdir(), 'dms-replica-'))
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }))

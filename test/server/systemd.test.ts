@@ -1,4 +1,4 @@
-/** What systemd and a server say to each other: told when it serves, when it ends and that it is well; its socket; its journal. */
+/** Protocol between systemd and a server: messages at start, stop and while healthy; its socket; its journal. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
@@ -21,15 +21,15 @@ async function folderOf(): Promise<string> {
 
 interface Started {
   child: ChildProcess
-  /** what it says after "listening on " */
+  /** the rest of the line "listening on " */
   address: string
   /** all lines so far */
   said: readonly string[]
-  /** Ends it; its exit code. */
+  /** Stops it. Returns its exit code. */
   stop(): Promise<number | null>
 }
 
-/** `dms serve` in a shell's place, so that LISTEN_PID can be right; the `passed` file is its number 3. */
+/** `dms serve` executed by a shell, so that LISTEN_PID is right; the `passed` file has descriptor 3. */
 async function serve(args: readonly string[], env: Record<string, string>, passed: number | 'ignore' = 'ignore'): Promise<Started> {
   const { databaseUrl, dataDir } = await startApp()
   const line = '[ -z "$LISTEN_FDS" ] || export LISTEN_PID=$$; export WATCHDOG_PID=$$; exec "$0" "$@"'
@@ -62,7 +62,7 @@ async function placeOf(): Promise<Record<string, string>> {
 const healthOf = async (address: string, dispatcher?: Agent): Promise<number> =>
   (await request(`${address}/healthz`, { dispatcher })).statusCode
 
-test('READY=1 once it serves, WATCHDOG=1 as long as it is well, STOPPING=1 at its end', async () => {
+test('READY=1 when it serves, WATCHDOG=1 while it is healthy, STOPPING=1 at its end', async () => {
   const folder = await folderOf()
   const told = join(folder, 'told')
   await writeFile(join(folder, 'systemd-notify'), `#!/bin/sh\necho "$NOTIFY_SOCKET $*" >> ${told}\n`)
@@ -93,7 +93,7 @@ while True:
 const canReceive = hasProgram('python3') && hasProgram('systemd-notify')
 if (!canReceive) process.stderr.write('skipped: without python3 and systemd-notify there is no notify socket to listen on\n')
 
-test.skipIf(!canReceive)('the same on a real notify socket', async () => {
+test.skipIf(!canReceive)('equal messages on a real notify socket', async () => {
   const socket = join(await folderOf(), 'notify')
   const listener = spawn('python3', ['-c', receiver, socket], { env: bareEnvironment(), stdio: ['ignore', 'pipe', 'inherit'] })
   onTestFinished(() => void listener.kill())
@@ -106,7 +106,7 @@ test.skipIf(!canReceive)('the same on a real notify socket', async () => {
   expect(heard.filter((line) => /^(READY|STOPPING)=1/.test(line)).map((line) => line.split(' ')[0])).toEqual(['READY=1', 'STOPPING=1'])
 })
 
-test('a socket that was opened for it is served, and stays open after it; 1 and who has the port, without it', async () => {
+test('a socket of systemd is served and stays open; without it, exit 1 with the process that has the port', async () => {
   // Whoever has a socket open takes connections from it, the holder too: those are lost at once, and asked for again.
   const holder = createServer((connection) => connection.destroy())
   holder.listen(0, '127.0.0.1')
@@ -128,7 +128,7 @@ test('a socket that was opened for it is served, and stays open after it; 1 and 
   expect(holder.listening).toBe(true)
 })
 
-test('78 for more sockets than one; those meant for another process are left alone', async () => {
+test('78 for more than one socket; those of another process are ignored', async () => {
   const { databaseUrl, dataDir } = await startApp()
   const env = { DATABASE_URL: databaseUrl, LISTEN_FDS: '2', LISTEN_PID: String(process.pid) }
   const ended = await run(['serve', '--no-worker', '--port', '0', '--data-dir', dataDir], { env })
@@ -136,7 +136,7 @@ test('78 for more sockets than one; those meant for another process are left alo
   expect(passedSocketFd({ LISTEN_FDS: '1', LISTEN_PID: '1' })).toBeNull()
 })
 
-test('a unix socket, in the place of one that a crash has left; SIGHUP takes the level of the log anew, SIGUSR1 says how it is going', async () => {
+test('a Unix socket replaces that of a crashed server; SIGHUP reads the log level again, SIGUSR1 prints the state', async () => {
   const folder = await folderOf()
   const path = join(folder, 'dms.sock')
   const crash = `require('net').createServer().listen(${JSON.stringify(path)}, () => process.kill(process.pid, 'SIGKILL'))`
@@ -160,7 +160,7 @@ test('a unix socket, in the place of one that a crash has left; SIGHUP takes the
 const hasOpenssl = hasProgram('openssl')
 if (!hasOpenssl) process.stderr.write('skipped: without openssl there are no certificates to change\n')
 
-test.skipIf(!hasOpenssl)('SIGHUP takes a new certificate, and keeps the old one where the new is no good', async () => {
+test.skipIf(!hasOpenssl)('SIGHUP loads a new certificate, and keeps the old one if the new one is invalid', async () => {
   const folder = await folderOf()
   const [cert, key] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
   const certify = (name: string) => {

@@ -1,4 +1,4 @@
-/** /ws with real processes: `dms serve` twice and `dms worker` on one database, stopped well and badly. */
+/** /ws with real processes: two `dms serve` and a `dms worker` on one database, stopped and killed. */
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { sql } from 'kysely'
@@ -8,7 +8,7 @@ import { openWebSocket } from '../support/processes/live.ts'
 import { startProcess, startServe } from '../support/processes/service.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
-test('events of a worker process arrive; a stopped server says 1001 and is gone; a killed one frees its places', async () => {
+test('events of a worker process arrive; a stopped server sends 1001 and is removed; a killed one frees its connections', async () => {
   const dms = await startApp()
   const servers = await Promise.all([startServe(dms), startServe(dms)])
   const token = await tokenFor(dms.app, dms.ada)

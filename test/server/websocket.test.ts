@@ -1,4 +1,4 @@
-/** /ws, mostly on two servers with one database: what one of them is told, the other one knows. */
+/** /ws, mostly on two servers with one database: events of one reach clients of the other. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { request } from 'node:http'
@@ -31,11 +31,11 @@ const allTypes = [
   'sync_progress',
 ]
 
-/** An event of a document of that user that does not have to exist. */
+/** An event of a document of this user, which need not exist. */
 const send = (app: App, userId: string, title: string): Promise<void> =>
   app.db.transaction().execute((trx) => publish(trx, 'document_created', userId, { document_id: randomUUID(), title, source: null }))
 
-/** What a socket hears from now on until an event that is sent as the last. */
+/** Returns the messages of a socket up to an event that is sent last. */
 async function heardUntilNow(app: App, userId: string, socket: LiveSocket): Promise<Message[]> {
   const sign = randomUUID()
   await send(app, userId, sign)
@@ -44,7 +44,7 @@ async function heardUntilNow(app: App, userId: string, socket: LiveSocket): Prom
 }
 
 describe('signing in', () => {
-  test('auth and subscribe may be said in one breath; the events are those of now', async () => {
+  test('auth and subscribe may be sent together; the first events are new ones', async () => {
     const dms = await startLive({}, { servers: 1 })
     const socket = await dms.open()
     socket.say({ type: 'auth', token: await tokenFor(dms.app, dms.ada) })
@@ -64,7 +64,7 @@ describe('signing in', () => {
     })
   })
 
-  test('4401 for a bad token, for anything said before it, and for silence', async () => {
+  test('4401 for an invalid token, for messages before auth, and for silence', async () => {
     const dms = await startLive({}, { servers: 1, authTimeoutMs: 1500 })
     const [bad, early, silent] = [await dms.open(), await dms.open(), await dms.open()]
     bad.say({ type: 'auth', token: `${await tokenFor(dms.app, dms.ada)}x` })
@@ -79,7 +79,7 @@ describe('signing in', () => {
     expect((await silent.closed).code).toBe(4401)
   })
 
-  test('a connection stays with its user: a new token of the same one prolongs it, one of another is FORBIDDEN', async () => {
+  test('a connection stays with its user: a new token of the user extends it, one of another is FORBIDDEN', async () => {
     const dms = await startLive({}, { servers: 1 })
     const socket = await dms.joined(dms.ada, ['document_created'])
     socket.say({ type: 'auth', token: await tokenFor(dms.app, dms.bob) })
@@ -90,7 +90,7 @@ describe('signing in', () => {
     expect(await dms.app.db.selectFrom('live_places').select('user_id').execute()).toEqual([{ user_id: dms.ada.id }])
   })
 
-  test('403 for pages of other origins, 429 for too many that have not signed in, and no WebSocket anywhere else', async () => {
+  test('403 for pages of other origins, 429 for too many connections without auth, and no WebSocket on other paths', async () => {
     const dms = await startLive({ 'server.cors_origins': 'https://app.example.org' }, { servers: 1 })
     const url = new URL(dms.urls[0] ?? '')
     const statusOf = async (path: string, headers: Record<string, string>) => {
@@ -155,7 +155,7 @@ describe('the opening handshake', () => {
     return { url, ask }
   }
 
-  test('400 VALIDATION_ERROR in JSON without a key, or with one that is none', async () => {
+  test('400 VALIDATION_ERROR in JSON without a key, or with an invalid one', async () => {
     const { ask } = await startAsking()
     const { 'sec-websocket-key': _key, ...keyless } = handshake
     for (const headers of [keyless, { ...handshake, 'sec-websocket-key': 'short' }])
@@ -183,8 +183,8 @@ describe('the opening handshake', () => {
   })
 })
 
-describe('what is said', () => {
-  test('VALIDATION_ERROR for what is malformed; the connection stays and nothing changes', async () => {
+describe('messages', () => {
+  test('VALIDATION_ERROR for malformed messages; the connection stays and nothing changes', async () => {
     const dms = await startLive({}, { servers: 1 })
     const socket = await dms.joined(dms.ada, ['document_created'])
     const malformed: unknown[] = [
@@ -248,8 +248,8 @@ describe('what is said', () => {
   })
 })
 
-describe('five connections a user', () => {
-  test('4429 for the others, of many at once over two servers; a place that is given back is free again', async () => {
+describe('five connections per user', () => {
+  test('4429 for further ones, of many at once on two servers; a closed connection makes room', async () => {
     const dms = await startLive()
     const token = await tokenFor(dms.app, dms.ada)
     const race = await Promise.all(
@@ -276,7 +276,7 @@ describe('five connections a user', () => {
     expect(good.slice(3).map(({ socket }) => socket.socket.readyState)).toEqual([1, 1])
   })
 
-  test('a server that fell silent frees its places; one that was given up in error takes them again, as far as they are free', async () => {
+  test('a silent server frees its connections; one that was declared dead by mistake takes them again as far as possible', async () => {
     const dms = await startLive()
     const token = await tokenFor(dms.app, dms.ada)
     const first = [await dms.joined(dms.ada, ['document_created']), await dms.joined(dms.ada), await dms.joined(dms.ada)]
@@ -306,7 +306,7 @@ describe('five connections a user', () => {
     expect(total).toBe(5)
   })
 
-  test('none is lost to clients that come and go, with or without a word', async () => {
+  test('no slot is lost to clients that connect and disconnect, cleanly or not', async () => {
     const dms = await startLive({}, { servers: 1 })
     const token = await tokenFor(dms.app, dms.ada)
     for (let round = 0; round < 12; round++) {
@@ -320,7 +320,7 @@ describe('five connections a user', () => {
     await expect.poll(() => dms.app.db.selectFrom('live_places').select('id').execute()).toEqual([])
   })
 
-  test('a client that no longer answers loses its place', async () => {
+  test('a client that no longer answers pings loses its slot', async () => {
     const dms = await startLive({}, { servers: 1, heartbeatIntervalMs: 300 })
     const socket = await openRaw(dms.urls[0] ?? '')
     socket.write(frame(1, JSON.stringify({ type: 'auth', token: await tokenFor(dms.app, dms.ada) })))
@@ -332,7 +332,7 @@ describe('five connections a user', () => {
   })
 })
 
-describe('a session that ends', () => {
+describe('the end of a session', () => {
   test.each<[string, (dms: Awaited<ReturnType<typeof startLive>>, token: string) => Promise<unknown>]>([
     [
       'logout',
@@ -362,7 +362,7 @@ describe('a session that ends', () => {
     if (_what !== 'demotion') expect(await again.join(token)).toMatchObject({ type: 'error', code: 'UNAUTHORIZED' })
   })
 
-  test('4401 once the token has expired; a new one in time prevents it', async () => {
+  test('4401 after the token has expired; a new one in time prevents it', async () => {
     const dms = await startLive({}, { servers: 1 })
     const iat = Math.floor(Date.now() / 1000)
     const short = await dms.app.tokens.sign({ sub: dms.ada.id, jti: randomUUID(), iat, exp: iat + 3, ver: 1 })
@@ -375,7 +375,7 @@ describe('a session that ends', () => {
     expect(kept.socket.readyState).toBe(1)
   })
 
-  test('an admin from now on hears of everybody from now on', async () => {
+  test('a new admin gets events of all users from then on', async () => {
     const dms = await startLive({}, { servers: 1 })
     const bob = await dms.joined(dms.bob, ['document_created'])
     await send(dms.app, dms.ada.id, 'too early')
@@ -391,7 +391,7 @@ describe('a session that ends', () => {
 })
 
 describe('events', () => {
-  test('every type has its fields flat and in data, with timestamp and seq, from whichever server', async () => {
+  test('every type has its fields flat and in data, with timestamp and seq, from every server', async () => {
     const dms = await startLive()
     const socket = await dms.joined(dms.ada, allTypes, { server: 1 })
     const id = randomUUID()
@@ -419,7 +419,7 @@ describe('events', () => {
     expect(notification.seq).toBeGreaterThan(progress.seq)
   })
 
-  test('a document from upload to search, changed and cancelled: its owner and admins hear of it, another user of nothing', async () => {
+  test('a document from upload to search, changed and cancelled: its owner and admins get events, other users none', async () => {
     const dms = await startLive({ 'ocr.enabled': true })
     const [ada, bob, root] = [
       await dms.joined(dms.ada, allTypes, { server: 1 }),
@@ -456,7 +456,7 @@ describe('events', () => {
     expect(heardByBob).toBe('[]')
   })
 
-  test('ocr_progress at the start, for each page whoever reads it, and at the end; never backwards', async () => {
+  test('ocr_progress at the start, for each page of every worker, and at the end; never backwards', async () => {
     const dms = await startLive({}, { servers: 1 })
     const socket = await dms.joined(dms.ada, ['ocr_progress', 'document_created'])
     const { id } = await upload(dms.asAda, 'a.pdf', '%PDF-1.4')
@@ -475,7 +475,7 @@ describe('events', () => {
     expect(new Set(heard.slice(0, -1).map(({ status }) => status))).toEqual(new Set(['processing']))
   })
 
-  test('notifications are heard by the one they are for only, and the queue is counted for each', async () => {
+  test('notifications are sent to their user only, and queue counts are per user', async () => {
     const dms = await startLive()
     const [bob, root] = [
       await dms.joined(dms.bob, ['notifications', 'queue_status']),
@@ -494,7 +494,7 @@ describe('events', () => {
     expect([...bob.messages, ...heard].filter(({ type }) => type === 'notification')).toEqual([])
   })
 
-  test('queue_status at most once a second, whatever happens, and the last one is right', async () => {
+  test('queue_status at most once per second, and the last one is current', async () => {
     const dms = await startLive()
     const sockets = [await dms.joined(dms.ada, ['queue_status']), await dms.joined(dms.ada, ['queue_status'], { server: 1 })]
     const start = performance.now()
@@ -511,7 +511,7 @@ describe('events', () => {
     for (const [at, time] of times.entries()) if (at > 0) expect(time - (times[at - 1] ?? 0)).toBeGreaterThanOrEqual(900)
   })
 
-  test('since: what was missed comes first, nothing twice and nothing never, while many write at once and commit in any order', async () => {
+  test('since: missed events come first, each exactly once, while many are written concurrently and committed in any order', async () => {
     const dms = await startLive()
     const watcher = await dms.joined(dms.ada, ['document_created'])
     let isOver = false
@@ -549,7 +549,7 @@ describe('events', () => {
     expect((await latest.next('document_created')).seq).toBe(seqs.at(-1))
   })
 
-  test('what is older than ten minutes is not sent, and not kept when all of its partition is', async () => {
+  test('events older than ten minutes are not sent, and their partition is truncated when all are older', async () => {
     const dms = await startLive({}, { servers: 1 })
     await send(dms.app, dms.ada.id, 'old')
     await sql`update events set at = now() - interval '10 minutes 1 second', slot = (slot + 1) % 3`.execute(dms.app.db)
@@ -561,7 +561,7 @@ describe('events', () => {
     expect(left).toEqual([{ title: 'new' }])
   })
 
-  test('they go on after every connection to the database was cut', async () => {
+  test('events go on after every connection to the database was cut', async () => {
     const dms = await startLive()
     const sockets = [await dms.joined(dms.ada, ['document_created']), await dms.joined(dms.ada, ['document_created'], { server: 1 })]
     const cut = sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`
@@ -583,7 +583,7 @@ describe('events', () => {
     }
   })
 
-  test('1013 for a client that does not read, and nobody else waits for it', async () => {
+  test('1013 for a client that does not read, without delays for others', async () => {
     const dms = await startLive({}, { servers: 1 })
     const reader = await dms.joined(dms.bob, ['document_created'])
     const stopped = await openRaw(dms.urls[0] ?? '')

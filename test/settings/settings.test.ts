@@ -12,7 +12,7 @@ interface Settings {
 }
 
 describe('settings', () => {
-  test('200 with what the configuration says, until something is changed; then the whole object, also for the next one who asks', async () => {
+  test('200 with the configured values until something is changed; then the whole object, also in the next request', async () => {
     const { asAda, asBob } = await startApp({ 'limits.per_page_default': 30 })
     const defaults = { theme: 'system', language: 'en', notifications_enabled: true, ocr_default_language: 'auto', items_per_page: 30 }
     expect(await asAda.call('GET', '/api/settings')).toEqual(defaults)
@@ -35,7 +35,7 @@ describe('settings', () => {
     expect(await asBob.call('GET', '/api/settings')).toEqual(defaults)
   })
 
-  test('400 VALIDATION_ERROR names the field of the wrong type or range, and nothing is changed', async () => {
+  test('400 VALIDATION_ERROR with the field of the wrong type or range, and nothing is changed', async () => {
     const { asAda } = await startApp()
     const wrong: [path: string, value: unknown][] = [
       ['theme', 'blue'],
@@ -59,14 +59,14 @@ describe('settings', () => {
     expect(await asAda.call('GET', '/api/settings')).toMatchObject({ notifications_enabled: true })
   })
 
-  test('404 USER_NOT_FOUND for the operator at the shell, who is no user', async () => {
+  test('404 USER_NOT_FOUND for the operator, who is no user', async () => {
     const { app } = await startApp()
     const asOperator = localClient(app, operator)
     expect(await asOperator.call('GET', '/api/settings')).toMatchObject({ items_per_page: 20 })
     await expect(asOperator.call('PUT', '/api/settings', {})).rejects.toMatchObject({ status: 404, code: 'USER_NOT_FOUND' })
   })
 
-  test('changes of different fields at once are all kept', async () => {
+  test('concurrent changes of different fields are all kept', async () => {
     const { asAda } = await startApp()
     const changes = [{ theme: 'light' }, { language: 'fr' }, { notifications_enabled: false }, { items_per_page: 7 }]
     await Promise.all(changes.map((change) => asAda.call('PUT', '/api/settings', change)))
@@ -74,8 +74,8 @@ describe('settings', () => {
   })
 })
 
-describe('what settings do', () => {
-  test('items_per_page is how long lists are where the request does not say', async () => {
+describe('effects of settings', () => {
+  test('items_per_page is the length of lists without a limit in the request', async () => {
     const { asAda, asBob } = await startApp()
     for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, `text ${name}`, { ocr_enabled: false })
     await asAda.call('PUT', '/api/settings', { items_per_page: 2 })
@@ -86,7 +86,7 @@ describe('what settings do', () => {
     expect(await asBob.call('GET', '/api/documents')).toMatchObject({ pagination: { per_page: 20 } })
   })
 
-  test('ocr_default_language is the language of uploads that name none', async () => {
+  test('ocr_default_language is the language of uploads without one', async () => {
     const { asAda, asBob } = await startApp()
     await asAda.call('PUT', '/api/settings', { ocr_default_language: 'deu' })
     expect((await upload(asAda, 'a.txt', 'eins')).language).toBe('deu')

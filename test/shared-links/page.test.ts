@@ -22,7 +22,7 @@ async function serve() {
   return { ...dms, share }
 }
 
-/** A window of a new visitor, and what it complains of or pops up. */
+/** Opens a window of a new visitor. Records its errors and pop-ups. */
 async function visit(address: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options)
   onTestFinished(() => context.close())
@@ -59,7 +59,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
   })
   afterAll(() => browser.close())
 
-  test('says what is shared; Download and View work without script', async () => {
+  test('shows what is shared; Download and View work without scripts', async () => {
     const { share } = await serve()
     const { address } = await share('letter.txt', 'Dear Bob, dear Alice', { expires_at: '2999-01-01T12:00:00Z' })
     const { context, page, trouble, status } = await visit(address, noScript)
@@ -84,7 +84,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     expect(await asAda.call('GET', '/api/shared-links')).toMatchObject({ shared_links: [{ view_count: 1 }] })
   })
 
-  test('403 and the form again after a wrong password, as often as it takes; then the same bytes', async () => {
+  test('403 and the form again after a wrong password, repeatedly; the right one still downloads', async () => {
     const { share } = await serve()
     const bytes = Buffer.from(Array.from({ length: 70_000 }, (_, at) => (at * 7919) % 251))
     const { address } = await share('data.bin', bytes, { password: 'pässwörd & more=1+1' })
@@ -118,7 +118,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     expect(trouble).toEqual([])
   })
 
-  test('fits a phone, however long the name, and every button a thumb', async () => {
+  test('fits a phone with names of any length, and every button is large enough for a thumb', async () => {
     const { share } = await serve()
     const { address } = await share(`${'W'.repeat(180)}.txt`, 'x', { password: 'p' })
     const { page } = await visit(address, phone)
@@ -129,7 +129,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     }
   })
 
-  test('its policy allows nothing but its own style, and the style is applied in light and dark', async () => {
+  test('its policy allows its own style only, and the style is applied in light and dark', async () => {
     const { share } = await serve()
     const { address } = await share('a.txt', 'x')
     const policy = (await fetch(address, { headers: { accept: 'text/html' } })).headers.get('content-security-policy')
@@ -144,7 +144,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     expect(colours).toEqual(['rgb(255, 255, 255)', 'rgb(27, 30, 38)'])
   })
 
-  test('a link that does not work says why, with the status of the API', async () => {
+  test('a link that does not work shows the reason, with the status of the API', async () => {
     const { share, asAda, url, later } = await serve()
     const soon = await share('a.txt', 'x', { expires_at: new Date(Date.now() + 60_000) })
     const gone = await share('b.txt', 'x')
@@ -166,7 +166,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     ])
   })
 
-  test('after the last view the form leads to a page that says so; programs get JSON at the same address', async () => {
+  test('after the last view the form leads to a page that says so; API clients get JSON at the same address', async () => {
     const { share } = await serve()
     const { address } = await share('a.txt', 'x', { max_views: 1 })
     const { page } = await visit(address, noScript)
@@ -177,7 +177,7 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
       expect(await (await fetch(address, { headers })).json()).toMatchObject({ error: { code: 'SHARED_LINK_MAX_VIEWS' } })
   })
 
-  test('too many wrong passwords: how long to wait', async () => {
+  test('too many wrong passwords: the page shows how long to wait', async () => {
     const { share } = await serve()
     const { address } = await share('a.txt', 'x', { password: 'p' })
     for (let at = 0; at < 10; at++)

@@ -36,13 +36,13 @@ const share = (client: Client, document: { id: string }, terms: object = {}) =>
 
 const publicPath = ({ token }: { token: string }, what = '') => `/api/public/shared/${token}${what}`
 
-/** A stranger at that address, over servers of their own. */
+/** Creates a visitor with this address, on servers of their own. */
 function visitor(app: App, ip: string): Client {
   const h3 = buildServer(app)
   return createClient(conforming(app, async (request) => h3.request(request, undefined, { ip })))
 }
 
-/** A second server process, as far as anything can tell that goes through the database. */
+/** Starts a second App on the same database, as another server process would. */
 async function secondServer(app: App): Promise<App> {
   const other = await openApp(app.config, openLog({ level: 'error', format: 'json' }), { migrate: 'never' })
   onTestFinished(() => other.close())
@@ -64,7 +64,7 @@ async function sharedFile(terms: object = {}, settings: Parameters<typeof startA
 }
 
 describe('sharing', () => {
-  test('201 with all fields; the address is the configured one, whatever Host says', async () => {
+  test('201 with all fields; the address is the configured one, for any Host header', async () => {
     const { asAda, link: _, document } = await sharedFile({}, { 'server.public_url': 'https://docs.example.org/dms/' })
     const fields = { document_id: document.id, password: 'open sesame', expires_at: '2999-01-01T00:00:00+01:00', max_views: 3 }
     const response = await asAda.send('POST', '/api/shared-links', fields, { host: 'evil.test', 'x-forwarded-host': 'evil.test' })
@@ -87,7 +87,7 @@ describe('sharing', () => {
     expect(Buffer.from(link.token, 'base64url')).toHaveLength(32)
   })
 
-  test('what a caller may not set is ignored', async () => {
+  test('fields that a client must not set are ignored', async () => {
     const { asAda, document, bob } = await sharedFile()
     const requested = { token: nobodys, view_count: -100, created_by: bob.id, status: 'usable', revoked_at: null, is_revoked: false }
     const link = await share(asAda, document, requested)
@@ -95,7 +95,7 @@ describe('sharing', () => {
     expect(link.token).not.toBe(nobodys)
   })
 
-  test('400 VALIDATION_ERROR for terms that make no sense', async () => {
+  test('400 VALIDATION_ERROR for invalid terms', async () => {
     const { asAda, document } = await sharedFile()
     const wrong: [terms: object, path: string][] = [
       [{ expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
@@ -119,7 +119,7 @@ describe('sharing', () => {
       })
   })
 
-  test('404 DOCUMENT_NOT_FOUND for a document of somebody else or none; an admin may share any', async () => {
+  test('404 DOCUMENT_NOT_FOUND for an unknown document and one of another user; an admin may share any', async () => {
     const { asBob, asAdmin, asAda, document } = await sharedFile()
     for (const id of [document.id, unknown])
       await expect(share(asBob, { id })).rejects.toMatchObject({ status: 404, code: 'DOCUMENT_NOT_FOUND' })
@@ -128,12 +128,12 @@ describe('sharing', () => {
     expect((await asAda.send('DELETE', `/api/shared-links/${link.id}`)).status).toBe(204)
   })
 
-  test('a link that the operator makes counts as one of the owner', async () => {
+  test('a link of the operator counts as one of the owner', async () => {
     const { app, document } = await sharedFile()
     expect(await share(localClient(app, operator), document)).toMatchObject({ created_by: 'ada', status: 'usable' })
   })
 
-  test('429 SHARED_LINK_RATE_LIMITED for the 21st of a user within an hour, also when 30 are made at once on two servers', async () => {
+  test('429 SHARED_LINK_RATE_LIMITED for the 21st link of a user within an hour, also of 30 at once on two servers', async () => {
     const { app, ada, bob, document, asBob, later } = await sharedFile()
     const other = await secondServer(app)
     await Promise.all([connectAll(app), connectAll(other)])
@@ -174,7 +174,7 @@ describe('lists of links', () => {
     expect((await asAda.send('GET', '/api/shared-links?per_page=101')).status).toBe(400)
   })
 
-  test('all links of a document, whoever made them; 404 DOCUMENT_NOT_FOUND for what the caller may not see', async () => {
+  test('all links of a document, whoever created them; 404 DOCUMENT_NOT_FOUND if the user may not see it', async () => {
     const { asAda, asBob, asAdmin, document, link, later } = await sharedFile()
     await later(1000)
     const admins = await share(asAdmin, document)
@@ -197,7 +197,7 @@ describe('lists of links', () => {
     expect(shared_links.map(({ status }) => status)).toEqual(['revoked', 'exhausted', 'expired', 'usable'])
   })
 
-  test('the paths of existing clients lead to the same', async () => {
+  test('the paths of existing clients give equal answers', async () => {
     const { asAda, asStranger, document } = await sharedFile()
     const link = await asAda.call<Link>('POST', '/api/shared/links', { document_id: document.id })
     expect((await asAda.call<Links>('GET', '/api/shared/links')).pagination.total).toBe(2)
@@ -217,7 +217,7 @@ describe('revoking', () => {
       expect(await codeOf(await asStranger.send('POST', publicPath(link, `/${what}`)))).toEqual([410, 'SHARED_LINK_REVOKED'])
   })
 
-  test('404 SHARED_LINK_NOT_FOUND for a link of somebody else or none', async () => {
+  test('404 SHARED_LINK_NOT_FOUND for an unknown link and one of another user', async () => {
     const { asBob, asAdmin, asStranger, link } = await sharedFile()
     for (const id of [link.id, unknown, 'nonsense'])
       expect(await codeOf(await asBob.send('DELETE', `/api/shared-links/${id}`))).toEqual([404, 'SHARED_LINK_NOT_FOUND'])
@@ -225,7 +225,7 @@ describe('revoking', () => {
     expect((await asAdmin.send('DELETE', `/api/shared-links/${link.id}`)).status).toBe(204)
   })
 
-  test('a link is void when its maker may not see the document any more, and gone with the document', async () => {
+  test('a link stops working when its creator may no longer see the document, and is deleted with it', async () => {
     const { app, admin, ada, asAda, asAdmin, asStranger, document, link } = await sharedFile()
     const admins = await share(asAdmin, document)
     await app.db.updateTable('users').set({ role: 'user' }).where('id', '=', admin.id).execute()
@@ -238,8 +238,8 @@ describe('revoking', () => {
   })
 })
 
-describe('looking at a link', () => {
-  test('200 with what it leads to, which counts no view', async () => {
+describe('link information', () => {
+  test('200 with the document, which is no view', async () => {
     const { asStranger, link, linkNow, document } = await sharedFile({ password: 'p', max_views: 1 })
     for (const method of ['GET', 'HEAD', 'GET']) expect((await asStranger.send(method, publicPath(link))).status).toBe(200)
     expect(await asStranger.call('GET', publicPath(link))).toEqual({
@@ -254,7 +254,7 @@ describe('looking at a link', () => {
     expect(await linkNow()).toMatchObject({ view_count: 0 })
   })
 
-  test('404 SHARED_LINK_NOT_FOUND for a token that is none, of whatever form', async () => {
+  test('404 SHARED_LINK_NOT_FOUND for an unknown or malformed token', async () => {
     const { asStranger } = await startApp()
     for (const token of [nobodys, 'short', `${nobodys}x`, 'x'.repeat(8000), '\0', "' or 1=1 --"]) {
       for (const [method, what] of [
@@ -269,7 +269,7 @@ describe('looking at a link', () => {
     }
   })
 
-  test('410 SHARED_LINK_EXPIRED after expires_at, and before it not', async () => {
+  test('410 SHARED_LINK_EXPIRED after expires_at, and not before', async () => {
     const { asStranger, link, later } = await sharedFile({ expires_at: new Date(Date.now() + minute), max_views: 1 })
     expect((await asStranger.send('POST', publicPath(link, '/download'))).status).toBe(200)
     expect(await codeOf(await asStranger.send('GET', publicPath(link)))).toEqual([410, 'SHARED_LINK_MAX_VIEWS'])
@@ -279,7 +279,7 @@ describe('looking at a link', () => {
 })
 
 describe('passwords', () => {
-  test('verify: 200 with whether it is the right one, which counts no view; without a password any is right', async () => {
+  test('verify: 200 with whether the password is right, which is no view; without a password any is right', async () => {
     const { asAda, asStranger, document, link, linkNow } = await sharedFile({ password: 'pässwörd' })
     const valid = async (to: Link, body: object) =>
       (await asStranger.call<{ valid: boolean }>('POST', publicPath(to, '/verify'), body)).valid
@@ -313,7 +313,7 @@ describe('passwords', () => {
     ])
   })
 
-  test('429 SHARED_LINK_RATE_LIMITED for the eleventh wrong one of an address, wherever it is tried and also at once; then for the right one too', async () => {
+  test('429 SHARED_LINK_RATE_LIMITED for the eleventh wrong one of an address, on any route and also at once; then for the right one too', async () => {
     const { app, link, later } = await sharedFile({ password: 'right' }, { 'limits.shared_password_failures': 1000 })
     const [guesser, neighbour] = [visitor(app, '192.0.2.1'), visitor(app, '192.0.2.2')]
     const guess = (at: number) =>
@@ -328,7 +328,7 @@ describe('passwords', () => {
     expect((await guesser.send('POST', publicPath(link, '/download'), { password: 'right' })).status).toBe(200)
   })
 
-  test('429 SHARED_LINK_RATE_LIMITED for a link after ten wrong ones of all addresses: a PIN cannot be found from 25 of them', async () => {
+  test('429 SHARED_LINK_RATE_LIMITED for a link after ten wrong ones of all addresses: 25 addresses cannot guess a PIN', async () => {
     const { app, asAda, asAdmin, link, document, later } = await sharedFile({ password: '1234' })
     const other = await share(asAda, document, { password: '1234' })
     const guess = (address: number, password: string, what = '/verify', to = link) =>
@@ -353,7 +353,7 @@ describe('passwords', () => {
     expect((await guess(101, '1234', '/download')).status).toBe(200)
   })
 
-  test('the second lock of a link within a day lasts twice as long; a visitor from before who guesses is locked out too', async () => {
+  test('the second lock of a link within a day is twice as long; an earlier visitor who guesses is locked out too', async () => {
     const { app, link, later } = await sharedFile({ password: 'right' })
     const guess = (address: number, password = 'wrong') =>
       visitor(app, `192.0.2.${address}`).send('POST', publicPath(link, '/verify'), { password })
@@ -391,7 +391,7 @@ describe('passwords', () => {
   })
 })
 
-test('neither a token nor a password is in any line of the log', async () => {
+test('no log line has a token or a password', async () => {
   const { app, link, document } = await sharedFile({ password: 'canary-right' })
   const said: string[] = []
   const log = pino({ level: 'trace' }, { write: (line) => void said.push(line) })
@@ -405,8 +405,8 @@ test('neither a token nor a password is in any line of the log', async () => {
   expect(said.join('')).not.toMatch(new RegExp(`canary|${link.token}`))
 })
 
-describe('fetching', () => {
-  test('the bytes, as attachment or inline, with headers that let nothing run and nothing stay', async () => {
+describe('downloading', () => {
+  test('the bytes, as attachment or inline, with headers that prevent scripts and caching', async () => {
     const { asStranger, link, linkNow } = await sharedFile()
     for (const [what, how] of [
       ['download', 'attachment'],
@@ -426,7 +426,7 @@ describe('fetching', () => {
     expect(await linkNow()).toMatchObject({ view_count: 2 })
   })
 
-  test('what could run is an attachment also at view', async () => {
+  test('types that can run scripts are an attachment also at view', async () => {
     const { asAda, asStranger } = await startApp()
     const evil = {
       'x.svg': '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>',
@@ -439,7 +439,7 @@ describe('fetching', () => {
     }
   })
 
-  test('410 SHARED_LINK_MAX_VIEWS once the views are spent, and its maker is told once', async () => {
+  test('410 SHARED_LINK_MAX_VIEWS after the last view; its creator is notified once', async () => {
     const { asAda, asStranger, link, document } = await sharedFile({ max_views: 2 })
     const path = publicPath(link, '/download')
     expect([(await asStranger.send('POST', path)).status, (await asStranger.send('POST', path)).status]).toEqual([200, 200])
@@ -454,7 +454,7 @@ describe('fetching', () => {
     ])
   })
 
-  test('of 100 visitors who race for 5 views on two server processes 5 get the whole file', async () => {
+  test('of 100 visitors at once for 5 views on two servers 5 get the whole file', async () => {
     const { link, linkNow, dataDir, databaseUrl } = await sharedFile({ max_views: 5 })
     const settings = { DATABASE_URL: databaseUrl, DMS_TRUSTED_PROXIES: '127.0.0.1' }
     const servers = await Promise.all([1, 2].map(() => startKillable(dataDir, settings)))
@@ -471,20 +471,20 @@ describe('fetching', () => {
     expect(await linkNow()).toMatchObject({ view_count: 5, status: 'exhausted' })
   })
 
-  test('503 SERVICE_UNAVAILABLE for a file that cannot be read, and the view stays', async () => {
+  test('503 SERVICE_UNAVAILABLE for an unreadable file, which uses no view', async () => {
     const { app, asStranger, link, linkNow, document } = await sharedFile({ max_views: 1 })
     await unlink(await storedPath(app, document.sha256))
     expect(await codeOf(await asStranger.send('POST', publicPath(link, '/download')))).toEqual([503, 'SERVICE_UNAVAILABLE'])
     expect(await linkNow()).toMatchObject({ view_count: 0, status: 'usable' })
   })
 
-  test('405 METHOD_NOT_ALLOWED for GET and HEAD, which count no view', async () => {
+  test('405 METHOD_NOT_ALLOWED for GET and HEAD, which use no view', async () => {
     const { asStranger, link, linkNow } = await sharedFile()
     for (const method of ['GET', 'HEAD']) expect((await asStranger.send(method, publicPath(link, '/download'))).status).toBe(405)
     expect(await linkNow()).toMatchObject({ view_count: 0 })
   })
 
-  test('429 SHARED_LINK_RATE_LIMITED for the 61st fetch of an address within a minute, downloads and views together, whatever it says in headers', async () => {
+  test('429 SHARED_LINK_RATE_LIMITED for the 61st download of an address within a minute, downloads and views together, with any headers', async () => {
     const { app, link, later } = await sharedFile()
     const guest = visitor(app, '2001:db8:1:2::1')
     const fetchOne = (at: number) =>
@@ -504,7 +504,7 @@ describe('fetching', () => {
   })
 })
 
-test('the limits are those of the configuration', async () => {
+test('the limits are configurable', async () => {
   const limits = { shared_links_per_hour: 2, shared_verify_per_minute: 1, shared_download_per_minute: 3 }
   const settings = Object.fromEntries(Object.entries(limits).map(([name, value]) => [`limits.${name}`, value]))
   const { asAda, asStranger } = await startApp(settings)
@@ -524,7 +524,7 @@ test('the limits are those of the configuration', async () => {
 describe('the rest of a file', () => {
   const part = (client: Client, link: Link, range: string) => client.send('POST', publicPath(link, '/download'), {}, { range })
 
-  test('a range that does not start at 0 is part of the view of the same client within ten minutes, also of the last one', async () => {
+  test('a range that does not start at 0 belongs to the view of the same client within ten minutes, also of the last view', async () => {
     const { app, link, linkNow, later } = await sharedFile({ max_views: 1 })
     const guest = visitor(app, '192.0.2.1')
     const first = await part(guest, link, 'bytes=0-4')
@@ -538,7 +538,7 @@ describe('the rest of a file', () => {
     expect((await part(guest, link, 'bytes=5-')).status).toBe(410)
   })
 
-  test('everything else is a view of its own: from 0 again, several ranges, another version, a client that began nothing', async () => {
+  test('everything else is another view: from 0 again, several ranges, another version, a client without a view', async () => {
     const { app, link, linkNow } = await sharedFile()
     const guest = visitor(app, '192.0.2.1')
     await part(guest, link, 'bytes=5-')
@@ -550,20 +550,20 @@ describe('the rest of a file', () => {
     expect(await linkNow()).toMatchObject({ view_count: 4 })
   })
 
-  test('410 SHARED_LINK_MAX_VIEWS where a range that is none would get the whole file again', async () => {
+  test('410 SHARED_LINK_MAX_VIEWS for an invalid range, which would return the whole file again', async () => {
     const { app, link } = await sharedFile({ max_views: 1 })
     const guest = visitor(app, '192.0.2.1')
     await part(guest, link, 'bytes=0-')
     expect(await codeOf(await part(guest, link, 'bytes=5-1'))).toEqual([410, 'SHARED_LINK_MAX_VIEWS'])
   })
 
-  test('416 RANGE_NOT_SATISFIABLE past the end, and no view', async () => {
+  test('416 RANGE_NOT_SATISFIABLE past the end, which uses no view', async () => {
     const { app, link, linkNow } = await sharedFile()
     expect(await codeOf(await part(visitor(app, '192.0.2.1'), link, 'bytes=100-'))).toEqual([416, 'RANGE_NOT_SATISFIABLE'])
     expect(await linkNow()).toMatchObject({ view_count: 0 })
   })
 
-  test('who fetched is forgotten when it does not matter any more', async () => {
+  test('downloads are forgotten when they no longer matter', async () => {
     const { app, link, later } = await sharedFile()
     await part(visitor(app, '192.0.2.1'), link, 'bytes=0-')
     await later(11 * minute)

@@ -1,20 +1,20 @@
-/** Explores every order of steps and every placing of at most so many faults: depth first, each state once. */
+/** Explores every order of steps and every placement of a limited number of faults: depth first, each state once. */
 import { hash } from 'node:crypto'
 import { type Program, type Step, stepAt } from './program.ts'
 import { actorOf, end, land, sendOff, type World } from './world.ts'
 
 export interface Explored {
-  /** different states of the world */
+  /** distinct states */
   states: number
   /** complete orders of steps and faults */
   interleavings: bigint
-  /** of these: orders that end in a broken invariant */
+  /** of these: orders that end with a violated invariant */
   violating: bigint
-  /** one order for each broken invariant */
+  /** one order for each violated invariant */
   violations: Map<string, readonly string[]>
 }
 
-/** Says which invariant a world breaks; null: none. */
+/** Returns the invariant that a state violates; null: none. */
 export type Invariant = (world: World) => string | null
 
 interface Move {
@@ -22,7 +22,7 @@ interface Move {
   apply(world: World): void
 }
 
-/** Throws nothing: a broken invariant ends the order that led to it, and is told of. States are told apart by a hash of 160 bits. */
+/** Never throws: a violated invariant ends its order and is reported. States are distinguished by a hash of 160 bits. */
 export function explore(start: World, programs: ReadonlyMap<string, Program>, invariant: Invariant, maxFaults: number): Explored {
   const counted = new Map<string, readonly [all: bigint, violating: bigint]>()
   const violations = new Map<string, readonly string[]>()
@@ -59,7 +59,7 @@ export function explore(start: World, programs: ReadonlyMap<string, Program>, in
   return { states: counted.size, interleavings, violating, violations }
 }
 
-/** What can happen next. A process that is paused is one whose moves are not taken for a while. */
+/** Returns the possible next moves. A paused process makes none for a while. */
 function movesOf(world: World, programs: ReadonlyMap<string, Program>, maxFaults: number): Move[] {
   const moves: Move[] = []
   for (const transaction of Object.keys(world.inFlight)) {

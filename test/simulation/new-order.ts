@@ -1,11 +1,11 @@
-/** The order of side effects as the code has it: rows are committed first, files follow, and no address is used twice. */
+/** The order of side effects in the code: rows are committed first, files follow, and no address is used twice. */
 import { commit, local, type Program, query, type Step } from './program.ts'
 import { actorOf, begin, end, isRowFree, isRowUnreferenced, lockRow, viewOf, type World, write } from './world.ts'
 
 const storedFiles = 'documents/stored-files.ts'
 const removeFiles = 'documents/purge.ts'
 
-/** What comes after the files lock was seen free: the files go, with or without a connection. */
+/** After the files lock was free: the files are removed, with or without a connection. */
 const phaseTwo: readonly Step[] = [
   local({
     label: 'share files lock',
@@ -88,7 +88,7 @@ export const purge: Program = [
   failed,
 ]
 
-/** Looks after an upload whose process died, or that failed after the bytes had got their name. */
+/** Cleans up after an upload whose process died, or that failed after the commit of its file. */
 export const sweep: Program = [
   local({
     label: 'read notes',
@@ -129,7 +129,7 @@ export const sweep: Program = [
   failed,
 ]
 
-/** `isOwner`: the owner of the upload has a document with the same bytes, where there is any: they are compared. */
+/** `isOwner`: the owner of the upload has a document with equal bytes, if there is one: they are compared. */
 export const upload = (own: string, isOwner: boolean): Program => [
   local({
     label: 'compare early',
@@ -216,7 +216,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
   }),
 ]
 
-/** What changes the versions of one document: each waits for the others. The version `old` has the bytes. */
+/** Changes of the versions of one document, which wait for each other. The version `old` has the bytes. */
 const lockDocument = (name: readonly [string, string], next: string): Step =>
   local({
     label: 'lock document',
@@ -311,7 +311,7 @@ export const backup: Program = [
   local({ label: 'release', mirrors: ['db/lock.ts', 'withLock'], run: (world, self) => ended(world, self, '') }),
 ]
 
-/** `dms check --repair` over files that nothing names. There is no grace here: it is safe without. */
+/** `dms check --repair` of files without a row. The model has no grace period: it is safe without one. */
 export const orphans: Program = [
   local({
     label: 'list files',
@@ -354,7 +354,7 @@ export const orphans: Program = [
   failed,
 ]
 
-/** After the last step that a restore can be sure of: the database says whether the files are needed. A COMMIT that is under way is waited for. */
+/** After the last certain step of a restore: the database tells whether the files are needed. A COMMIT in progress is waited for. */
 const outcome: readonly Step[] = [
   local({
     label: 'ask for outcome',
@@ -428,7 +428,7 @@ export const restore: Program = [
   ...outcome,
 ]
 
-/** What the next restore into the folder does first, once the one before was killed. */
+/** First step of the next restore into the folder, after the one before was killed. */
 export const nextRestore: Program = [
   local({
     label: 'read claim',

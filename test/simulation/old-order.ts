@@ -1,9 +1,12 @@
-/** The order of side effects before: one address for the same bytes, files removed inside the transaction, a restore that removes what it may have committed. */
+/**
+ * The earlier order of side effects: one address for equal bytes, files removed inside the transaction, a restore that removes files of an unknown
+ * COMMIT.
+ */
 import { backup, gaveUp, restore as newRestore } from './new-order.ts'
 import { commit, local, type Program, query } from './program.ts'
 import { actorOf, begin, end, isRowFree, lockRow, viewOf, write } from './world.ts'
 
-/** The address of the bytes: their SHA-256. */
+/** Address of the bytes: their SHA-256. */
 const address = 'first'
 const none = ['', ''] as const
 

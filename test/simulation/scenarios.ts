@@ -1,4 +1,4 @@
-/** Who meets whom, and what must hold in every state of it. */
+/** Combinations of actors, and the invariants of every state. */
 import { type Explored, explore, type Invariant } from './explore.ts'
 import * as newOrder from './new-order.ts'
 import * as oldOrder from './old-order.ts'
@@ -9,7 +9,7 @@ export type Order = 'old' | 'new'
 
 interface Scenario {
   name: string
-  /** `first`: the address that the bytes have; missing: they are not stored yet */
+  /** `first`: the address of the bytes; undefined: they are not stored yet */
   start: Partial<Pick<World, 'tables' | 'files'>>
   actors: Partial<Record<Order, Record<string, Program>>> & { new: Record<string, Program> }
 }
@@ -86,7 +86,7 @@ export interface Result extends Explored {
   name: string
 }
 
-/** Explores all of them with at most so many faults each. */
+/** Explores all scenarios with at most this many faults each. */
 export const exploreAll = (order: Order, maxFaults: number): Result[] =>
   scenarios.flatMap(({ name, start, actors }) => {
     const chosen = actors[order]

@@ -12,7 +12,7 @@ export type Write =
 export interface Tables {
   /** stored_files: the address of the bytes; null: no row */
   row: string | null
-  /** versions of documents that have the bytes, in the trash or not */
+  /** versions of documents with the bytes, also in the trash */
   versions: string[]
   /** file_removals */
   removals: string[]
@@ -20,13 +20,13 @@ export interface Tables {
 }
 
 export interface Actor {
-  /** label of the next step; '' once it has ended */
+  /** label of the next step; '' after the last one */
   at: string
   /** whether its connection was lost since its last transaction began */
   isLost: boolean
   /** writes of its open transaction; null: none */
   writes: Write[] | null
-  /** what it has read */
+  /** values that it has read */
   seen: string[]
   outcome: '' | 'done' | 'failed' | 'crashed'
 }
@@ -35,26 +35,26 @@ export interface World {
   tables: Tables
   /** by address */
   files: Record<string, 'intact' | 'damaged'>
-  /** notes of bytes that got their name: address -> the actor that means to remove the note; '' once nobody does */
+  /** markers of committed files: address -> the actor that will remove the marker; '' without one */
   notes: Record<string, string>
-  /** whose transaction holds the row of the bytes; '' nobody */
+  /** actor whose transaction has locked the row of the bytes; '': none */
   rowLock: string
-  /** the holder of the row means to delete it (FOR UPDATE) */
+  /** the holder of the row will delete it (FOR UPDATE) */
   isRowLockedForDeletion: boolean
-  /** transactions that refer to the row: it cannot be deleted before they end (FOR KEY SHARE) */
+  /** transactions that refer to the row, which cannot be deleted before their end (FOR KEY SHARE) */
   rowReferences: string[]
-  /** whose transaction holds the document whose versions change; '' nobody */
+  /** actor whose transaction has locked the document; '': none */
   documentLock: string
-  /** transactions and sessions that share the files lock, or the one that has it alone */
+  /** transactions and sessions that share the files lock, or the one that holds it exclusively */
   sharedLocks: string[]
   exclusiveLock: string
-  /** transactions whose COMMIT is on its way while their process knows nothing of it */
+  /** transactions with a COMMIT in progress whose process has lost its connection */
   inFlight: Record<string, Write[]>
   actors: Record<string, Actor>
   faults: number
-  /** the claim of a restore that has not ended: before or after it wrote down where to ask for its COMMIT; '' none */
+  /** claim of an unfinished restore: before or after it wrote where to ask for its COMMIT; '': none */
   claim: '' | 'files' | 'commit'
-  /** what a backup that succeeded has: the bytes of each row of its snapshot */
+  /** content of a successful backup: the bytes of each row of its snapshot */
   backups: { isWhole: boolean; hasLostLock: boolean }[]
 }
 
@@ -62,7 +62,7 @@ export const emptyTables: Tables = { row: null, versions: [], removals: [], stor
 
 export const newActor = (at: string): Actor => ({ at, isLost: false, writes: null, seen: [], outcome: '' })
 
-/** What a transaction sees: what is committed, and its own writes. */
+/** Returns what a transaction sees: committed rows and its own writes. */
 export const viewOf = (world: World, name: string): Tables => applied(world.tables, actorOf(world, name).writes ?? [])
 
 export function actorOf(world: World, name: string): Actor {
@@ -81,7 +81,7 @@ export function write(world: World, name: string, ...writes: Write[]): void {
 
 export const isRowFree = (world: World, name: string): boolean => world.rowLock === '' || world.rowLock === name
 
-/** The row can be locked for its deletion: nobody refers to it in a transaction that is open. */
+/** Returns whether the row can be locked for deletion: no open transaction refers to it. */
 export const isRowUnreferenced = (world: World, name: string): boolean => isRowFree(world, name) && world.rowReferences.length === 0
 
 export function lockRow(world: World, name: string, isForDeletion = false): void {
@@ -89,7 +89,7 @@ export function lockRow(world: World, name: string, isForDeletion = false): void
   world.isRowLockedForDeletion = isForDeletion
 }
 
-/** Ends the transaction of an actor; without `isCommitted` nothing of it stays. */
+/** Ends the transaction of an actor; without `isCommitted` it is rolled back. */
 export function end(world: World, name: string, isCommitted: boolean): void {
   const actor = actorOf(world, name)
   if (isCommitted) world.tables = applied(world.tables, actor.writes ?? [])
@@ -97,7 +97,7 @@ export function end(world: World, name: string, isCommitted: boolean): void {
   release(world, name)
 }
 
-/** The process loses its connection while the server still works on its COMMIT: the locks stay until that has ended. */
+/** The process loses its connection during its COMMIT: the locks stay until the server has finished it. */
 export function sendOff(world: World, name: string): void {
   const actor = actorOf(world, name)
   const transaction = `${name}'s COMMIT`
@@ -109,7 +109,7 @@ export function sendOff(world: World, name: string): void {
   Object.assign(actor, { writes: null, isLost: true })
 }
 
-/** The server comes to the end of such a COMMIT. */
+/** The server finishes such a COMMIT. */
 export function land(world: World, transaction: string, isCommitted: boolean): void {
   if (isCommitted) world.tables = applied(world.tables, world.inFlight[transaction] ?? [])
   delete world.inFlight[transaction]

@@ -1,4 +1,4 @@
-/** Syncs that look like ransomware or like a wrong mount stop before they apply anything. */
+/** Syncs that look like ransomware or a wrong mount stop before they apply anything. */
 import { chmod, mkdir, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -8,7 +8,7 @@ import { handOver, hasWebdavServer, startWebdav } from '../support/servers/webda
 
 const stopped = { state: 'failed', created: 0, updated: 0, removed: 0, error: { code: 'SYNC_LOOKS_DESTRUCTIVE' } }
 
-/** A source with so many synced files. */
+/** Creates a source with this many synced files. */
 async function startWith(count: number, settings = {}) {
   const synced = await startSynced(settings)
   const paths = synced.names(count)
@@ -60,7 +60,7 @@ test('a source with 19 known files may change in all of them', async () => {
   expect(await sync()).toMatchObject({ state: 'completed', updated: 19 })
 })
 
-test('many new files are no destruction', async () => {
+test('many new files are not destructive', async () => {
   const { fill, sync, names } = await startWith(20)
   await fill(names(200, 100))
   expect(await sync()).toMatchObject({ state: 'completed', created: 200, unchanged: 20 })
@@ -87,7 +87,7 @@ test('sources.max_change_share sets the limit, and 1 switches it off', async () 
   expect(await open.sync()).toMatchObject({ state: 'completed', updated: 20 })
 })
 
-test('a renamed folder is no destruction, and its documents follow it', async () => {
+test('a renamed folder is not destructive, and its documents are renamed', async () => {
   const { sync, root, documents } = await startWith(30)
   const before = await documents()
   await rename(join(root, 'in'), join(root, 'out'))
@@ -118,7 +118,7 @@ test('new times and etags with equal bytes are no change, nor is a full sync', a
   expect((await state()).documents).toEqual(before.documents)
 })
 
-test('a full sync finds bytes that were changed behind the listing, and stops', async () => {
+test('a full sync finds bytes that changed without a change in the listing, and stops', async () => {
   const { sync, paths, put, state, app } = await startWith(20)
   const { documents } = await state()
   for (const path of paths.slice(0, 11)) await put(path, `wrong ${path}`)
@@ -144,14 +144,14 @@ test('one notification for a series of stopped syncs', async () => {
   expect(failures).toMatchObject([{ data: { code: 'SYNC_LOOKS_DESTRUCTIVE' } }])
 })
 
-test('the plan tells that the sync would stop', async () => {
+test('a dry run reports that the sync would stop', async () => {
   const { fill, paths, asAdmin, source } = await startWith(20)
   expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], stop: null })
   await fill(paths.slice(0, 11), 'encrypted')
   expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ error: null, stop: { code: 'SYNC_LOOKS_DESTRUCTIVE' } })
 })
 
-test('documents in the trash are no known files, and their changed files wait for the undelete', async () => {
+test('documents in the trash are not counted, and their changed files wait for the undelete', async () => {
   const { fill, paths, app, admin, sync, documents, state } = await startWith(30)
   const all = await documents()
   const trashed = paths.slice(0, 10).map((path) => all.get(path)?.id ?? '')
@@ -167,7 +167,7 @@ test('documents in the trash are no known files, and their changed files wait fo
   expect((await documents()).get(paths[0] ?? '')?.size).toBe('other in/0.txt'.length)
 })
 
-/** A source of Apache, with the folder that it shows. */
+/** Creates a source on Apache, with its folder. */
 async function startApache() {
   const server = await startWebdav('apache')
   onTestFinished(() => server.stop())

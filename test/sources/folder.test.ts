@@ -1,4 +1,4 @@
-/** Folders of the server do what every type of source does. */
+/** Folders of the server behave like every type of source. */
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { folder } from '../../src/sources/folder/folder.ts'

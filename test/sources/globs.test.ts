@@ -33,7 +33,7 @@ test.each([
 
 const name = fc.stringMatching(/^[ab1é][ab1.é]{0,3}$/)
 const ordinaryPath = fc.array(name, { minLength: 1, maxLength: 4 }).map((names) => names.join('/'))
-/** Of what people write: stars, question marks, sets and choices in names, and whole folders. */
+/** Globs as users write them: stars, question marks, sets and alternatives in names, and whole folders. */
 const part = fc
   .array(fc.constantFrom('a', 'b', '1', '.', 'é', '?', '*', '[a1]', '[!a]', '[a-b]', '{a,b}', '{a,1*}'), { minLength: 1, maxLength: 4 })
   .map((parts) => parts.join('').replaceAll(/\*+(\}?)\*+/g, '*$1'))
@@ -79,7 +79,7 @@ test.each([
   expect(globs.steps).toBeLessThan(characters * 160 + maxLength * 50)
 })
 
-test('400 at file_patterns where all globs together stand for more than can be matched', async () => {
+test('400 at file_patterns if all globs together have too many alternatives', async () => {
   const { asAda } = await startApp()
   const fields = { name: 'Cloud', type: 'webdav', url: 'https://cloud.example.org/dav/' } as const
   // Each of them stands for 32 others, as long.
@@ -90,7 +90,7 @@ test('400 at file_patterns where all globs together stand for more than can be m
   await expect(asAda.sources.update(id, { file_patterns: twenty(worst) })).rejects.toMatchObject({ status: 400 })
 })
 
-test('20 globs of stars keep nobody waiting while a list of 400 long names is compared with them', async () => {
+test('20 globs of stars do not block the event loop while 400 long names are matched', async () => {
   const { asAda, runJobs, fetch } = await startServer({ 'ocr.enabled': false })
   const names = ['', ...Array.from({ length: 400 }, (_, at) => `${'a'.repeat(200)}${at}.b`)]
   const share = await startLying('/', (_, response) => void response.writeHead(207).end(listOf(names)))

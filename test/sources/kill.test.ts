@@ -26,7 +26,7 @@ async function start() {
   return { ...dms, ...folder, source, env, query }
 }
 
-test('a sync that is killed at any point goes on where it was: nothing twice, nothing lost, nothing fetched again', {
+test('a sync that is killed at any point continues: nothing twice, nothing lost, nothing downloaded again', {
   timeout: 180_000,
 }, async () => {
   const { query, root, source, env, asAdmin, dataDir, runJobs } = await start()
@@ -39,7 +39,7 @@ test('a sync that is killed at any point goes on where it was: nothing twice, no
   expect(await storeFiles(dataDir)).toEqual({ named: stored.map(({ sha256 }) => sha256), staged: [] })
 })
 
-test('two syncs of one source at once: the first ends with 0, the second with 75 and the pid of the first', {
+test('two syncs of one source at once: the first exits with 0, the second with 75 and the pid of the first', {
   timeout: 60_000,
 }, async () => {
   const { put, source, env, asAdmin } = await start()

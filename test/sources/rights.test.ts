@@ -1,4 +1,4 @@
-/** What owners of sources may have read is asked when a source is read, and not only when it is made. */
+/** Rights of the owner of a source are checked when it is read, not only when it is created. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
@@ -13,7 +13,7 @@ const entry = (href: string, isFolder: boolean, size = 5) =>
   `<D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${isFolder ? '<D:collection/>' : ''}</D:resourcetype>` +
   `<D:getcontentlength>${size}</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
 
-/** A WebDAV server with files whose contents come as `read` says. */
+/** A WebDAV server whose files have the contents that `read` returns. */
 const startShare = (files: number, read: (response: import('node:http').ServerResponse) => void = (response) => response.end('alpha')) =>
   startLying('/', (request, response) => {
     if (request.method === 'GET') return read(response)
@@ -25,7 +25,7 @@ const startShare = (files: number, read: (response: import('node:http').ServerRe
 
 const setUser = (dms: Dms, id: string, changes: { role?: 'admin' | 'user'; disabled?: boolean }) => dms.asAdmin.users.update(id, changes)
 
-/** Syncs it; the source and how that ended. */
+/** Syncs it. Returns the source and the result. */
 async function sync(dms: Dms, id: string) {
   await dms.asAdmin.sources.sync(id)
   await dms.runJobs(['sync'])
@@ -41,7 +41,7 @@ async function startFolder(owner: string | undefined) {
   return { ...dms, dms, id, put }
 }
 
-test('SOURCE_OWNER_FORBIDDEN: the folder of an admin who was demoted is read no more, until the owner is an admin again', async () => {
+test('SOURCE_OWNER_FORBIDDEN: the folder of a demoted admin is not read until the owner is an admin again', async () => {
   const { dms, id, put, ada, asAda } = await startFolder('ada')
   expect((await sync(dms, id)).run).toMatchObject({ state: 'completed', created: 1 })
   await setUser(dms, ada.id, { role: 'user' })
@@ -54,7 +54,7 @@ test('SOURCE_OWNER_FORBIDDEN: the folder of an admin who was demoted is read no 
   expect(await sync(dms, id)).toMatchObject({ source: { status: 'active', last_error: null }, run: { state: 'completed', created: 1 } })
 })
 
-test('a folder that an admin gave to a user is read as long as that one is an admin, and again when another gives it', async () => {
+test('a folder that an admin gave to a user is read while that admin is one, and again when another admin gives it', async () => {
   const { dms, ada, bob, asAda, asAdmin } = await startFolder(undefined)
   const { root, put } = await makeFolder()
   await put('a.txt', 'alpha')
@@ -73,7 +73,7 @@ test('a folder that an admin gave to a user is read as long as that one is an ad
   expect((await sync(dms, id)).run).toMatchObject({ state: 'completed' })
 })
 
-test('SOURCE_OWNER_DISABLED: sources of a disabled user ask their servers nothing, and go on once the user is enabled', async () => {
+test('SOURCE_OWNER_DISABLED: sources of a disabled user send no requests, and go on after the user is enabled', async () => {
   const dms = await startApp({ 'ocr.enabled': false })
   const share = await startShare(2)
   const { id } = await dms.asAda.sources.create({ name: 'Share', type: 'webdav', url: share.url })
@@ -89,7 +89,7 @@ test('SOURCE_OWNER_DISABLED: sources of a disabled user ask their servers nothin
 test.each([
   ['disabled', { disabled: true }, 'SOURCE_OWNER_DISABLED'],
   ['demoted', { role: 'user' }, 'SOURCE_OWNER_CHANGED'],
-] as const)('a sync that runs stops when its owner is %s', async (_, changes, code) => {
+] as const)('a running sync stops when its owner is %s', async (_, changes, code) => {
   const dms = await startApp({ 'ocr.enabled': false, 'sources.allow_private_networks': false })
   await setUser(dms, dms.ada.id, { role: 'admin' })
   // Files that never come to their end.
@@ -114,7 +114,7 @@ test.each([
 
 describe('private networks of users who are no admins, by default', () => {
   const refusal = 'The address is in a place that this source may not reach.'
-  /** of an installation whose configuration does not say */
+  /** of an installation without this setting */
   const allowedByDefault = loadConfig({ env: {}, flags: { data_dir: '/nonexistent' } }).config.sources.allow_private_networks
   const types = [
     ['webdav', (port: number) => `http://127.0.0.1:${port}/`],
@@ -122,7 +122,7 @@ describe('private networks of users who are no admins, by default', () => {
     ['webdav', (port: number) => `http://localhost:${port}/`],
   ] as const
 
-  test.each(types)('%s: the same answer for a port that is open and one that is closed, without a connection (%#)', async (type, urlOf) => {
+  test.each(types)('%s: equal answers for an open and a closed port, without a connection (%#)', async (type, urlOf) => {
     const { asAda } = await startApp({ 'sources.allow_private_networks': allowedByDefault })
     const share = await startShare(1)
     const isName = urlOf(1).includes('localhost')
@@ -144,7 +144,7 @@ describe('private networks of users who are no admins, by default', () => {
     expect(share.seen).toEqual([])
   })
 
-  test('are refused to a source that is changed, synced or tested, also one made while its owner was an admin', async () => {
+  test('are refused when a source is changed, synced or tested, also one created while its owner was an admin', async () => {
     const dms = await startApp({ 'sources.allow_private_networks': allowedByDefault, 'ocr.enabled': false })
     const share = await startShare(1)
     const { id } = await dms.asAda.sources.create({ name: 'Cloud', type: 'webdav', url: 'https://cloud.example.org/', sync_interval: 0 })

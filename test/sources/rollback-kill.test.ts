@@ -1,4 +1,4 @@
-/** Destructive syncs and rollbacks that are killed at any point: nothing half, nothing lost, and a repetition ends them. */
+/** Destructive syncs and rollbacks killed at any point: nothing half done, nothing lost, and another run completes them. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,7 +21,7 @@ async function start() {
     DMS_OCR_ENABLED: 'false',
   }
   const sourceIsBusy = async () => (await synced.asAdmin.sources.get(synced.source.id)).status === 'syncing'
-  /** Starts `dms`, and kills it at a random moment after it holds the source. Returns false if it ended before. */
+  /** Starts `dms`, and kills it at a random time after it holds the source. Returns false if it ended before. */
   const kill = async (args: readonly string[], delayMs: number): Promise<boolean> => {
     const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(env), stdio: 'ignore' })
     const exit = once(child, 'exit')
@@ -35,7 +35,7 @@ async function start() {
   return { ...synced, paths, env, kill }
 }
 
-test('a destructive sync that is killed while it compares bytes has applied nothing, and stops when it is repeated', {
+test('a destructive sync that is killed while it compares bytes has applied nothing, and stops again when it is repeated', {
   timeout: 180_000,
 }, async () => {
   const { fill, paths, state, kill, env } = await start()
@@ -57,7 +57,7 @@ test('a destructive sync that is killed while it compares bytes has applied noth
   expect(changedFiles(after)).toEqual(changedFiles(before))
 })
 
-test('a rollback that is killed leaves every document either as it was or as it was before, and a repetition ends it', {
+test('a rollback that is killed leaves every document in its old or its new state, and another run completes it', {
   timeout: 180_000,
 }, async () => {
   const { fill, remove, paths, sync, documents, kill, env, app } = await start()

@@ -1,11 +1,11 @@
-/** POST /api/sources/{id}/rollback: the documents of a source return to an earlier moment. */
+/** POST /api/sources/{id}/rollback: the documents of a source return to an earlier state. */
 import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
 import { moveToTrash } from '../../src/documents/trash/trash.ts'
 import { lockName } from '../../src/sources/sync/run-records.ts'
 import { startSynced } from '../support/data/synced-source.ts'
 
-/** A source with 12 clean files, and the moment after their sync. */
+/** Creates a source with 12 clean files. Returns the time after their sync. */
 async function start() {
   const synced = await startSynced()
   const paths = synced.names(12)
@@ -25,7 +25,7 @@ async function encrypt({ fill, remove, sync, paths }: Awaited<ReturnType<typeof 
   expect(await sync({ accept_changes: true })).toMatchObject({ updated: 6, removed: 6, created: 6 })
 }
 
-test('every document returns to its bytes of that moment, later ones move to the trash, and a second rollback changes nothing', async () => {
+test('every document returns to its bytes of that time, later ones move to the trash, and a second rollback changes nothing', async () => {
   const dms = await start()
   const { rollBack, documents, textOf, paths, state, runJobs, app } = dms
   const old = await documents()
@@ -48,7 +48,7 @@ test('every document returns to its bytes of that moment, later ones move to the
   expect(await state()).toEqual(after)
 })
 
-test('dry_run says what would change, and changes nothing', async () => {
+test('dry_run returns what would change, and changes nothing', async () => {
   const dms = await start()
   await encrypt(dms)
   const before = await dms.state()
@@ -56,7 +56,7 @@ test('dry_run says what would change, and changes nothing', async () => {
   expect(await dms.state()).toEqual(before)
 })
 
-test('the next sync does not bring encrypted bytes back, and takes the clean files of a repaired share', async () => {
+test('the next sync does not restore encrypted bytes, and takes the clean files of a repaired source', async () => {
   const dms = await start()
   const { rollBack, sync, fill, remove, paths, documents, textOf } = dms
   await encrypt(dms)
@@ -74,7 +74,7 @@ test('the next sync does not bring encrypted bytes back, and takes the clean fil
   for (const path of paths) expect(await textOf(now.get(path)?.id ?? '')).toBe(`${path === paths[0] ? 'newer' : 'clean'} ${path}`)
 })
 
-test('a repaired share of many files passes the limit, because its bytes are those of the documents', async () => {
+test('a repaired source with many files passes the limit, because its bytes are those of the documents', async () => {
   const { sync, fill, names, asAdmin, source, app } = await startSynced()
   await fill(names(30))
   await sync()
@@ -122,7 +122,7 @@ test('a disabled source is rolled back, and a waiting sync is cancelled', async 
   expect(await dms.rollBack({ before: dms.app.now().toISOString() })).toMatchObject({ restored: 0, failed: 0 })
 })
 
-test('409 SOURCE_SYNC_IN_PROGRESS while a sync runs; a time in the future changes nothing', async () => {
+test('409 SOURCE_SYNC_IN_PROGRESS during a sync; a time in the future changes nothing', async () => {
   const { rollBack, app, source } = await start()
   await withLock(app.database, lockName(source.id), 0, async () => {
     await expect(rollBack()).rejects.toMatchObject({ status: 409, code: 'SOURCE_SYNC_IN_PROGRESS' })

@@ -1,4 +1,4 @@
-/** S3 servers that lie, break off, stall and attack: what is believed of them. */
+/** Misbehaving S3 servers: wrong, truncated, late and hostile answers. */
 import type { ServerResponse } from 'node:http'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimits } from '../../src/ports/source-type.ts'
@@ -44,7 +44,7 @@ const page = (inner: string, next = '') =>
 const errorBody = (code: string, more = '') =>
   `<?xml version="1.0"?><Error><Code>${code}</Code><Message>shown to nobody</Message>${more}</Error>`
 
-/** Walks a server that answers every list with this. */
+/** Lists a server that answers every list with this body. */
 async function walkOf(body: string | Buffer, address: Partial<SourceAddress> = {}) {
   const server = await serve((_, response) => response.writeHead(200, { 'content-type': 'application/xml' }).end(body))
   return walked(open(server.url, address))
@@ -69,7 +69,7 @@ describe('addresses', () => {
     expect({ ...place, bucket: place.bucket.href }).toEqual({ bucket, prefix, region })
   })
 
-  test('an object has the name that was listed, encoded as signatures are', () => {
+  test('an object is requested by its listed name, encoded as in signatures', () => {
     const key = "a b/é+x/%2e%2e/!'()*;[x]~"
     const encoded = 'a%20b/%C3%A9%2Bx/%252e%252e/%21%27%28%29%2A%3B%5Bx%5D~'
     expect(objectUrl(parseBucketUrl('http://h/bucket/').bucket, key).href).toBe(`http://h/bucket/${encoded}`)
@@ -89,7 +89,7 @@ describe('addresses', () => {
     )
   })
 
-  test('SOURCE_ADDRESS_INVALID for a username that no header can carry', () => {
+  test('SOURCE_ADDRESS_INVALID for a username that is no valid header value', () => {
     for (const username of ['a b', 'a\r\nx: y', 'é', ''])
       expect(() => open('http://127.0.0.1:1/bucket/', { username })).toThrow(expect.objectContaining({ code: 'SOURCE_ADDRESS_INVALID' }))
   })
@@ -108,7 +108,7 @@ describe('names', () => {
     expect(pathsOf(await walkOf(page(object(key))))).toEqual([path])
   })
 
-  test('as it is where the server does not encode', async () => {
+  test('unchanged if the server does not encode names', async () => {
     const list = page(object('in/100%+1')).replace('<EncodingType>url</EncodingType>', '')
     expect(pathsOf(await walkOf(list))).toEqual(['100%+1'])
   })
@@ -134,13 +134,13 @@ describe('names', () => {
     expect(problemsOf(entries)[0]).not.toMatch(/\p{Cc}/u)
   })
 
-  test('sizes, tags and times that cannot be, are not known', async () => {
+  test('impossible sizes, tags and times count as unknown', async () => {
     const props = '<Size>-1</Size><ETag>plain</ETag><LastModified>yesterday</LastModified>'
     const [entry] = await walkOf(page(object('in/a', props)))
     expect(entry).toEqual({ kind: 'file', file: { path: 'a', size: null, etag: '"plain"', modifiedAt: null } })
   })
 
-  test('without recursion folders are left out, also where the server lists them all', async () => {
+  test('without recursion folders are omitted, also if the server lists them all', async () => {
     const folders = '<CommonPrefixes><Prefix>in/sub/</Prefix></CommonPrefixes>'
     const all = page(`${object('in/a')}${object('in/sub/b')}${object('in/sub/', '<Size>0</Size>')}${folders}`)
     expect(await walkOf(all, { recursive: false })).toEqual([
@@ -178,7 +178,7 @@ describe('lists', () => {
     expect(await failure(walkOf(body))).toMatchObject({ code: 'SOURCE_PROTOCOL', isRetryable: false })
   })
 
-  test('pages are asked for one by one, with the token as it came', async () => {
+  test('pages are requested one by one, with the unchanged token', async () => {
     const server = await serve((request, response) => {
       const token = new URL(request.url ?? '', 'http://x').searchParams.get('continuation-token')
       response.end(token === null ? page(object('in/a'), 'a+/=&amp; b') : page(object(`in/${token === 'a+/=& b' ? 'b' : 'wrong'}`)))
@@ -203,7 +203,7 @@ describe('lists', () => {
     expect(server.seen.length).toBeLessThan(120)
   })
 
-  test('a page that breaks off is asked for again, whole; one that always does is SOURCE_UNREACHABLE', async () => {
+  test('a truncated page is requested again; if it is always truncated: SOURCE_UNREACHABLE', async () => {
     const broken = (response: ServerResponse) => {
       response.writeHead(200, { 'content-length': '100000' }).write(good.slice(0, 150))
       setTimeout(() => response.destroy(), 20)
@@ -215,7 +215,7 @@ describe('lists', () => {
     expect(always.seen).toHaveLength(3)
   })
 
-  test('SOURCE_NOT_FOUND_THERE for a prefix that nothing lies below; an empty bucket is a folder', async () => {
+  test('SOURCE_NOT_FOUND_THERE for a prefix without objects; an empty bucket is an empty folder', async () => {
     expect(await failure(walkOf(page('')))).toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
     expect(await walkOf(page(object('in/', '<Size>0</Size>')))).toEqual([{ kind: 'folder', path: '', etag: null, isPruned: false }])
     const server = await serve((_, response) => response.end(page('')))
@@ -242,7 +242,7 @@ describe('errors', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('an error that is a web page, endless or late, is judged by its status', async () => {
+  test('an error that is an HTML page, endless or late has the code of its status', async () => {
     const page = await serve((_, response) => response.writeHead(403).end('<!DOCTYPE html><html>No</html>'))
     expect(await failure(walked(open(page.url)))).toMatchObject({ code: 'SOURCE_FORBIDDEN' })
     const slow = await serve((_, response) => {
@@ -253,7 +253,7 @@ describe('errors', () => {
     expect(await failure(walked(open(slow.url)))).toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
   })
 
-  test('503 SlowDown is waited for, and not longer than a minute', async () => {
+  test('503 SlowDown is waited for, at most a minute', async () => {
     const slow = await serve((_, response, count) =>
       count < 3 ? response.writeHead(503, { 'retry-after': '0' }).end(errorBody('SlowDown')) : response.end(page(object('in/a'))),
     )
@@ -264,7 +264,7 @@ describe('errors', () => {
     expect(gone.seen).toHaveLength(1)
   })
 
-  test('500 InternalError is asked again', async () => {
+  test('500 InternalError is retried', async () => {
     const server = await serve((_, response, count) =>
       count === 1 ? response.writeHead(500).end(errorBody('InternalError')) : response.end(page(object('in/a'))),
     )
@@ -274,7 +274,7 @@ describe('errors', () => {
   test.each([
     ['in the error', {}, '<Region>eu-new-1</Region>'],
     ['in the header', { 'x-amz-bucket-region': 'eu-new-1' }, ''],
-  ])('the region that the server names %s is signed for from then on', async (_, headers, more) => {
+  ])('the region that the server names %s is used from then on', async (_, headers, more) => {
     const server = await serve((request, response) =>
       /\/eu-new-1\/s3\//.test(request.headers.authorization ?? '')
         ? response.end(page(object('in/a')))
@@ -286,7 +286,7 @@ describe('errors', () => {
     expect(server.seen).toHaveLength(3)
   })
 
-  test('SOURCE_UNAUTHORIZED where each answer names another region', async () => {
+  test('SOURCE_UNAUTHORIZED if each answer names another region', async () => {
     const server = await serve((_, response, count) =>
       response.writeHead(400).end(errorBody('AuthorizationHeaderMalformed', `<Region>eu-${count}</Region>`)),
     )
@@ -294,7 +294,7 @@ describe('errors', () => {
     expect(server.seen).toHaveLength(2)
   })
 
-  test('SOURCE_ADDRESS_INVALID, with the region, for a bucket that lives elsewhere', async () => {
+  test('SOURCE_ADDRESS_INVALID with the region for a bucket elsewhere', async () => {
     const server = await serve((_, response) =>
       response
         .writeHead(301, { 'x-amz-bucket-region': 'eu-west-3' })
@@ -305,7 +305,7 @@ describe('errors', () => {
     expect(failed?.message).not.toContain('evil')
   })
 
-  test('nothing goes to where a redirect leads, on another server or another port', async () => {
+  test('redirects to another server or port are not followed', async () => {
     const other = await serve((_, response) => response.end(page(object('in/a'))))
     for (const location of [`http://127.0.0.1:${other.port}/bucket`, 'http://169.254.169.254/latest/meta-data/', '//evil.example/']) {
       const server = await serve((_, response) => response.writeHead(307, { location }).end(errorBody('TemporaryRedirect')))
@@ -314,7 +314,7 @@ describe('errors', () => {
     expect(other.seen).toEqual([])
   })
 
-  test('SOURCE_ADDRESS_FORBIDDEN for private addresses, written or looked up', async () => {
+  test('SOURCE_ADDRESS_FORBIDDEN for private addresses, written or resolved', async () => {
     const server = await serve((_, response) => response.end(page(object('in/a'))))
     const guarded = { allowPrivateNetworks: false }
     expect(() => open(server.url, {}, guarded)).toThrow(expect.objectContaining({ code: 'SOURCE_ADDRESS_FORBIDDEN' }))
@@ -325,7 +325,7 @@ describe('errors', () => {
     expect(server.seen).toEqual([])
   })
 
-  test('the test of a source says which step fails', async () => {
+  test('the test of a source names the failing step', async () => {
     const server = await serve((_, response) => response.writeHead(403).end(errorBody('SignatureDoesNotMatch')))
     const { checks } = await open(server.url).test(signal)
     expect(checks.map(({ name, ok }) => [name, ok])).toEqual([
@@ -347,7 +347,7 @@ describe('objects', () => {
     return { ...marks, text: Buffer.concat(await Array.fromAsync(bytes)).toString(), server }
   }
 
-  test('comes with the marks of the list, and only if it is still the one that was listed', async () => {
+  test('an object is requested with its listed ETag, and only if it is unchanged', async () => {
     const { server, ...body } = await readFrom((_, response) =>
       response.writeHead(200, { etag: '"e"', 'last-modified': 'Fri, 02 Jan 2026 03:04:06 GMT', 'content-length': '5' }).end('alpha'),
     )
@@ -381,7 +381,7 @@ describe('objects', () => {
     expect(await failure(readFrom(handler))).toMatchObject({ code: expected })
   })
 
-  test('FILE_TOO_LARGE without asking, and for an answer without an end', async () => {
+  test('FILE_TOO_LARGE without a request, and for an endless answer', async () => {
     const server = await serve((_, response) => {
       const timer = setInterval(() => response.write('x'.repeat(50_000)), 5)
       response.on('close', () => clearInterval(timer))
@@ -393,7 +393,7 @@ describe('objects', () => {
     expect(await failure(endless)).toMatchObject({ code: 'FILE_TOO_LARGE' })
   })
 
-  test('each request is signed, the secret is in none, and nobody signs without a username', async () => {
+  test('each request is signed and has no secret; without a username none is signed', async () => {
     const server = await serve((_, response) => response.end(page(object('in/a'))))
     await walked(open(server.url))
     await walked(open(server.url, { username: null, password: null }))

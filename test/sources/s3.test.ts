@@ -1,4 +1,4 @@
-/** S3 against a real server that is written to by another client. What servers do wrong is in sources-s3-lies.test.ts. */
+/** S3 on a real server, whose objects another client writes. Misbehaving servers are in s3-lies.test.ts. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { SourceEntry, SourceLimits } from '../../src/ports/source-type.ts'
 import { s3 } from '../../src/sources/s3/s3.ts'
@@ -20,7 +20,7 @@ const signal = new AbortController().signal
 let server: S3Server
 let buckets = 0
 
-/** An empty folder in a bucket of its own, beside something that is not in it. */
+/** Creates an empty folder in a bucket of its own, beside an object that is not in it. */
 async function placeOn(): Promise<SourcePlace & { bucket: string }> {
   const bucket = `bucket-${++buckets}`
   const at = (path: string) => `${bucket}/in here/${path}`
@@ -62,7 +62,7 @@ describe.runIf(hasS3Server())('Swift', () => {
 
   testSourceType(placeOn)
 
-  test('names that cannot be paths are problems, and stop none of the others', async () => {
+  test('names that cannot be paths are problems, and stop no other file', async () => {
     const place = await placeOn()
     for (const name of ['../x.txt', '/abs.txt', 'a//b.txt', 'a\nb.txt', 'a\\b.txt', './c.txt', 'good.txt']) await place.put(name, 'x')
     await place.put('bytes/', 'a folder has none')
@@ -79,7 +79,7 @@ describe.runIf(hasS3Server())('Swift', () => {
     expect(all.map(({ path }) => path)).toEqual(['in here too.txt', 'in here/a.txt'])
   })
 
-  test('an object of several parts, whose tag is no hash of it', async () => {
+  test('an object of several parts, whose ETag is no hash', async () => {
     const place = await placeOn()
     const path = `${place.bucket}/in here/parts.txt`
     const begun = await (await server.send('POST', path, { query: '?uploads=' })).text()
@@ -115,7 +115,7 @@ describe.runIf(hasS3Server())('Swift', () => {
     })
   })
 
-  test('SOURCE_UNAUTHORIZED for a wrong secret, SOURCE_NOT_FOUND_THERE for a bucket that is not there', async () => {
+  test('SOURCE_UNAUTHORIZED for a wrong secret, SOURCE_NOT_FOUND_THERE for an unknown bucket', async () => {
     const place = await placeOn()
     const { checks } = await open(place, { password: 'wrong' }).test(signal)
     expect(checks.at(-1)).toEqual({ name: 'sign-in', ok: false, message: expect.stringContaining('secret of the access key') })
@@ -126,7 +126,7 @@ describe.runIf(hasS3Server())('Swift', () => {
     })
   })
 
-  test('files become documents; what has not changed is not fetched; a changed object is a new version', async () => {
+  test('files become documents; unchanged objects are not downloaded; a changed object is a new version', async () => {
     const place = await placeOn()
     const { asAdmin, runJobs } = await startApp({ 'ocr.enabled': false })
     const { url, username, password } = place.address

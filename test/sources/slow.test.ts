@@ -1,4 +1,4 @@
-/** Sources that take for ever: they are cut with an error that says so, and keep nobody else waiting. */
+/** Endlessly slow sources: they are aborted with an error that says so, and delay no others. */
 import type { ServerResponse } from 'node:http'
 import { expect, test, vi } from 'vitest'
 import { startWorker } from '../../src/worker/worker.ts'
@@ -11,7 +11,7 @@ const entry = (href: string, isFolder: boolean) =>
   `<D:getcontentlength>100000</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
 const list = `<D:multistatus xmlns:D="DAV:">${['/', ...Array.from({ length: 8 }, (_, at) => `/${at}.txt`)].map((href) => entry(href, href === '/')).join('')}</D:multistatus>`
 
-/** Sends a byte now and then, for ever. */
+/** Sends a byte now and then, endlessly. */
 function trickle(response: ServerResponse, first = ''): void {
   response.write(first)
   const timer = setInterval(() => response.write('x'), 50)
@@ -46,7 +46,7 @@ test.each([
   expect(waits.map(Math.round)).toEqual([60, 120])
 })
 
-test('a file that comes slowly but faster than sources.min_rate is fetched whole', async () => {
+test('a file that arrives slowly but above sources.min_rate is downloaded completely', async () => {
   const { asAda, runJobs } = await startApp({ 'ocr.enabled': false, 'sources.timeout': '1s', 'sources.min_rate': '1kB' })
   const share = await startShare((response) => {
     let left = 100
@@ -68,7 +68,7 @@ test('SOURCE_TOO_SLOW: a sync ends after sources.max_duration', async () => {
   expect(await asAda.sources.get(id)).toMatchObject({ status: 'error', last_error: expect.stringContaining('sources.max_duration (2 s)') })
 })
 
-test('a sync makes room for that of another user after its turn, and is taken up again', async () => {
+test('a sync pauses for that of another user after its turn, and is continued', async () => {
   const { app, asAda, asBob, ada, bob, admin, asAdmin } = await startApp({
     'ocr.enabled': false,
     'sources.min_rate': '0B',

@@ -13,7 +13,7 @@ async function startFolder() {
   return { ...folder, ...(await startApp({ 'sources.local_roots': folder.root })) }
 }
 
-test('201, 200, 204: made, shown, changed and removed; never with username or password', async () => {
+test('201, 200, 204: created, shown, changed and removed; never with username or password', async () => {
   const { asAda, ada, app } = await startApp()
   const source = await asAda.sources.create({ ...dav, file_patterns: ['*.pdf'] })
   expect(source).toEqual({
@@ -51,7 +51,7 @@ test('201, 200, 204: made, shown, changed and removed; never with username or pa
   await expect(asAda.sources.get(source.id)).rejects.toMatchObject({ status: 404, code: 'SOURCE_NOT_FOUND' })
 })
 
-test('404 SOURCE_NOT_FOUND for what is not one’s own; admins see all', async () => {
+test('404 SOURCE_NOT_FOUND for sources of others; admins see all', async () => {
   const { asAda, asBob, asAdmin } = await startApp()
   const { id } = await asAda.sources.create(dav)
   const missing = { status: 404, code: 'SOURCE_NOT_FOUND' }
@@ -73,7 +73,7 @@ test('404 SOURCE_NOT_FOUND for what is not one’s own; admins see all', async (
   expect(await asAdmin.sources.create({ ...dav, owner: 'bob' })).toMatchObject({ owner_id: (await asBob.auth.profile()).id })
 })
 
-test('400 VALIDATION_ERROR names the field', async () => {
+test('400 VALIDATION_ERROR with the field', async () => {
   const { asAda, asAdmin, root } = await startFolder()
   const path = async (fields: object) => {
     const failure = await asAda.sources.create({ ...dav, ...fields } as never).then(
@@ -101,7 +101,7 @@ test('400 VALIDATION_ERROR names the field', async () => {
     })
 })
 
-test('403 FORBIDDEN: folders of the server are for admins, to make, to test and to move', async () => {
+test('403 FORBIDDEN for users: creating, testing and changing sources of server folders', async () => {
   const { asAda, asAdmin, root, put } = await startFolder()
   const folder = { name: 'Folder', type: 'local_folder', url: root } as const
   await put('a.txt', 'alpha')
@@ -120,7 +120,7 @@ test('403 FORBIDDEN: folders of the server are for admins, to make, to test and 
   })
 })
 
-test('a test says what does not work', async () => {
+test('a test reports what does not work', async () => {
   const { asAdmin, root } = await startFolder()
   const missing = await asAdmin.sources.testAddress({ type: 'local_folder', url: `${root}/none` })
   expect(missing).toMatchObject({
@@ -134,7 +134,7 @@ test('a test says what does not work', async () => {
   })
 })
 
-test('a password stays where none is given, and never goes to another server', async () => {
+test('a password is kept if none is given, and never sent to another server', async () => {
   const { asAda, app } = await startApp()
   const { id } = await asAda.sources.create(dav)
   const sealed = async () =>
@@ -148,7 +148,7 @@ test('a password stays where none is given, and never goes to another server', a
   expect(await asAda.sources.update(id, { username: null, password: null })).toMatchObject({ has_credentials: false })
 })
 
-test('the key of credentials is a file of its own; a new one opens what the old one sealed, a wrong one nothing', async () => {
+test('the key of credentials is a separate file; a new one also opens old secrets, a wrong one opens none', async () => {
   const { asAda, app, dataDir } = await startApp()
   const { decryptCredentials } = await import('../../src/sources/credentials.ts')
   const { id } = await asAda.sources.create(dav)
@@ -176,7 +176,7 @@ test('the key of credentials is a file of its own; a new one opens what the old 
   })
 })
 
-test('documents stay when their source is removed, unless they are to go with it', async () => {
+test('documents stay when their source is removed, unless they are to be deleted with it', async () => {
   const { asAdmin, root, put, runJobs, app } = await startFolder()
   await put('a.txt', 'alpha')
   await put('b.txt', 'beta')

@@ -10,7 +10,7 @@ import { storedPath } from '../support/stored-path.ts'
 
 type Fields = Partial<Parameters<Awaited<ReturnType<typeof startApp>>['asAdmin']['sources']['create']>[0]>
 
-/** A dms with a folder that it may read, and a source of that folder. */
+/** Starts a dms with a folder that it may read, and a source of this folder. */
 async function start(fields: Fields = {}, settings = {}) {
   const { root, put } = await makeFolder()
   const dms = await startApp({ 'sources.local_roots': root, 'ocr.enabled': false, ...settings })
@@ -30,7 +30,7 @@ async function start(fields: Fields = {}, settings = {}) {
       return found
     },
     put,
-    /** syncs it; how that ended */
+    /** syncs it and returns the result */
     sync: async (options = {}) => {
       await dms.asAdmin.sources.sync(source.id, options)
       await dms.runJobs(['sync'])
@@ -39,7 +39,7 @@ async function start(fields: Fields = {}, settings = {}) {
   }
 }
 
-test('files become documents of the owner with their names, are found, and are not fetched again', async () => {
+test('files become documents of the owner with their names, are found, and are not downloaded again', async () => {
   const { put, sync, document, documents, runJobs, asAdmin, asAda, source, admin } = await start()
   await put('Invoice 2026.txt', 'alpha')
   await put('sub/deep/b.md', 'beta')
@@ -72,7 +72,7 @@ test('files become documents of the owner with their names, are found, and are n
   expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'active', document_count: 2, last_error: null })
 })
 
-test('changed bytes are a new version of the same document: new text, the same id, title and labels', async () => {
+test('changed bytes are a new version of the same document: new text, equal id, title and labels', async () => {
   const { put, sync, document, runJobs, asAdmin, dataDir } = await start()
   await put('a.txt', 'the first words')
   await sync()
@@ -99,7 +99,7 @@ test('changed bytes are a new version of the same document: new text, the same i
   expect(await asAdmin.documents.versionText(id, 1)).toBe('the first words')
 })
 
-test('a sync brings intact bytes where the stored ones of its owner are damaged, for a new file and for a new version', async () => {
+test('a sync brings intact bytes where the stored ones of its owner are damaged, for a new file and a new version', async () => {
   const { put, sync, document, runJobs, asAdmin, app, dataDir } = await start()
   const error = vi.spyOn(app.log, 'error').mockImplementation(() => {})
   const [one, other] = [await upload(asAdmin, '1.txt', 'the first words'), await upload(asAdmin, '2.txt', 'other ones')]
@@ -121,7 +121,7 @@ test('a sync brings intact bytes where the stored ones of its owner are damaged,
   expect((await storeFiles(dataDir)).named).toEqual([one.sha256, other.sha256, replaced].sort())
 })
 
-test('a new time with the same bytes changes nothing; --full fetches everything again', async () => {
+test('a new time with equal bytes changes nothing; --full downloads everything again', async () => {
   const { put, sync, document, root } = await start()
   await put('a.txt', 'alpha')
   await sync()
@@ -133,7 +133,7 @@ test('a new time with the same bytes changes nothing; --full fetches everything 
   expect(await document('a.txt')).toEqual(before)
 })
 
-test('bytes that are there already are stored once, as a document that says of which it is a copy', async () => {
+test('known bytes are stored once, as a document with duplicate_of', async () => {
   const { put, sync, document, asAdmin, app } = await start()
   const first = await upload(asAdmin, 'mine.txt', 'the same')
   await put('a.txt', 'the same')
@@ -147,7 +147,7 @@ test('bytes that are there already are stored once, as a document that says of w
   expect(await document('c.txt')).toMatchObject({ duplicate_of: first.id })
 })
 
-test('a file that moved is the same document under its new name, and so is a whole folder', async () => {
+test('a moved file is the same document with its new name, also in a moved folder', async () => {
   const { put, sync, document, documents, root, asAdmin } = await start()
   await put('old/a.txt', 'alpha')
   await put('old/b.txt', 'beta')
@@ -165,7 +165,7 @@ test('a file that moved is the same document under its new name, and so is a who
   expect(await sync()).toMatchObject({ unchanged: 3, bytes: 0 })
 })
 
-test('a file that is gone keeps its document, which says so until the file is back', async () => {
+test('a removed file keeps its document, which is marked until the file returns', async () => {
   const { put, sync, document, root } = await start()
   await put('a.txt', 'alpha')
   await put('b.txt', 'beta')
@@ -181,7 +181,7 @@ test('a file that is gone keeps its document, which says so until the file is ba
   expect(await document('a.txt')).toMatchObject({ id, metadata: {} })
 })
 
-test('what a user destroyed does not come back: not by a sync, a full one, new bytes or another name', async () => {
+test('a destroyed document does not return: not by a sync, a full one, new bytes or another name', async () => {
   const { put, sync, document, documents, root, asAdmin } = await start()
   await put('a.txt', 'alpha')
   await put('b.txt', 'beta')
@@ -197,7 +197,7 @@ test('what a user destroyed does not come back: not by a sync, a full one, new b
   expect([...(await documents()).keys()]).toEqual(['b.txt'])
 })
 
-test('a document in the trash does not come back: not by a sync, a full one, new bytes or another name', async () => {
+test('a document in the trash does not return: not by a sync, a full one, new bytes or another name', async () => {
   const { put, sync, document, documents, root, asAdmin } = await start()
   await put('a.txt', 'alpha')
   await put('b.txt', 'beta')
@@ -215,7 +215,7 @@ test('a document in the trash does not come back: not by a sync, a full one, new
   expect(await asAdmin.documents.get(id)).toMatchObject({ deleted_at: expect.any(String) })
 })
 
-test('an empty source, or one that cannot be listed, takes nothing for removed', async () => {
+test('an empty source, or one that cannot be listed, marks nothing as removed', async () => {
   const { put, sync, documents, root, asAdmin, source } = await start()
   await put('sub/a.txt', 'alpha')
   await sync()
@@ -232,7 +232,7 @@ test('an empty source, or one that cannot be listed, takes nothing for removed',
   expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'active', last_error: null })
 })
 
-test('one bad file stops none of the others, and is tried again', async () => {
+test('one bad file stops no other, and is retried', async () => {
   const { put, sync, documents, root } = await start({}, { 'sources.max_file_size': '10B' })
   await put('a.txt', 'alpha')
   await put('empty.txt', '')
@@ -266,7 +266,7 @@ test.skipIf(process.getuid?.() === 0)('what may not be read fails, and nothing b
   expect(await sync()).toMatchObject({ failed: 1, removed: 0, unchanged: 1, errors: [{ path: 'shut', code: 'SOURCE_FORBIDDEN' }] })
 })
 
-test('names of all kinds are kept, those that are no text are told of', async () => {
+test('all names are kept; those that are not text are reported', async () => {
   const { put, sync, documents, root } = await start()
   const names = ['ä é 漢字 🙂.txt', 'a%2e%2e#?.txt', '-rf', '.hidden', 'q\'uo"te.txt', '..x', 'CON', `${'n'.repeat(200)}.txt`]
   for (const name of names) await put(name, name)
@@ -278,7 +278,7 @@ test('names of all kinds are kept, those that are no text are told of', async ()
   expect(await sync()).toMatchObject({ unchanged: names.length, created: 0, removed: 0 })
 })
 
-test('patterns choose, without case, and what they no longer choose is not taken for removed', async () => {
+test('patterns match in any case, and files that they no longer match are not marked as removed', async () => {
   const { put, sync, documents, asAdmin, source } = await start({ file_patterns: ['*.PDF', 'in/**/*.{txt,md}', '!**/private/**'] })
   for (const path of ['a.pdf', 'x/y/b.Pdf', 'in/c.txt', 'in/d/e.md', 'out/c.txt', 'in/private/f.md', 'g.txt']) await put(path, path)
   expect(await sync()).toMatchObject({ created: 4, total: 4 })
@@ -288,7 +288,7 @@ test('patterns choose, without case, and what they no longer choose is not taken
   expect([...(await documents()).values()].filter(({ metadata }) => 'source_removed_at' in metadata)).toEqual([])
 })
 
-test('not recursive: the files of the folder alone', async () => {
+test('not recursive: files of the folder only', async () => {
   const { put, sync, documents } = await start({ recursive: false })
   await put('a.txt', 'alpha')
   await put('sub/b.txt', 'beta')
@@ -320,7 +320,7 @@ test('409 SOURCE_SYNC_IN_PROGRESS with the job while one waits or runs; ten at o
   })
 })
 
-test('a sync whose process is gone has failed, and says why', async () => {
+test('a sync whose process is gone fails with the reason', async () => {
   const { app, asAdmin, source } = await start()
   await beginRun(app, source.id, crypto.randomUUID())
   await app.db.updateTable('source_syncs').set({ current_file: 'a.txt' }).execute()
@@ -331,7 +331,7 @@ test('a sync whose process is gone has failed, and says why', async () => {
   })
 })
 
-test('cancel: a sync that waits or runs ends, what came stays, the next one goes on', async () => {
+test('cancel: a waiting or running sync ends, synced files stay, the next sync continues', async () => {
   const { asAdmin, source, put, runJobs, documents, sync } = await start()
   for (let file = 0; file < 250; file++) await put(`${file}.txt`, `file ${file}`)
   await expect(asAdmin.sources.cancelSync(source.id)).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })
@@ -353,7 +353,7 @@ test('cancel: a sync that waits or runs ends, what came stays, the next one goes
   expect(await sync()).toMatchObject({ created: 250 - cancelled.created, unchanged: cancelled.created })
 })
 
-test('the schedule queues what is due, and nothing twice; failures are left alone longer each time', async () => {
+test('the schedule queues due syncs once; after failures it waits longer each time', async () => {
   const { app, asAdmin, source, runJobs, later, root, put } = await start({ sync_interval: 600 })
   const { enqueueDueSyncs } = await import('../../src/sources/sync/run-records.ts')
   const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').execute()
@@ -390,7 +390,7 @@ test('the schedule queues what is due, and nothing twice; failures are left alon
   await expect(asAdmin.sources.sync(source.id)).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })
 })
 
-test('sync_progress is told while files come, at the end with all of them', async () => {
+test('sync_progress is sent while files arrive, and at the end with all of them', async () => {
   const { put, sync, app, source, admin } = await start()
   for (let file = 0; file < 50; file++) await put(`${file}.txt`, `file ${file}`)
   await sync()
@@ -403,7 +403,7 @@ test('sync_progress is told while files come, at the end with all of them', asyn
   expect([...done].sort((a, b) => a - b)).toEqual(done)
 })
 
-test('two names of one file are two documents of the same bytes', async () => {
+test('two names of one file are two documents with equal bytes', async () => {
   const { put, root, sync, document } = await start()
   await put('a.txt', 'alpha')
   await link(join(root, 'a.txt'), join(root, 'b.txt'))

@@ -1,4 +1,4 @@
-/** WebDAV servers that lie, break off, stall and attack: what is believed of them. */
+/** Misbehaving WebDAV servers: wrong, truncated, late and hostile answers. */
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import fc from 'fast-check'
@@ -65,7 +65,7 @@ const pathsOf = (entries: readonly SourceEntry[]) => filesOf(entries).map(({ pat
 const problemsOf = (entries: readonly SourceEntry[]) =>
   entries.flatMap((entry) => (entry.kind === 'problem' ? [{ path: entry.path, code: entry.code }] : []))
 
-/** Walks a server that answers the address with this body, and every other folder as empty. */
+/** Lists a server that answers its root with this body, and every other folder as empty. */
 async function walkOf(body: string | Buffer, status = 207, headers: Record<string, string> = xml) {
   const server = await serve((request, response) => {
     const isRoot = request.url === '/dav/'
@@ -102,7 +102,7 @@ describe('names', () => {
     expect(problemsOf(entries)[0]?.path).not.toMatch(/\p{Cc}/u)
   })
 
-  test('a file is asked for by the name that was listed, byte by byte', async () => {
+  test('a file is requested by its listed name, byte by byte', async () => {
     const server = await serve((request, response) => {
       if (request.method === 'GET') return response.end('abc')
       response
@@ -114,7 +114,7 @@ describe('names', () => {
     expect(server.seen.slice(1)).toEqual(['a%2520b.txt', 'e%CC%81', '%C3%A9', "q'%3F%23%3B%26%2B"].map((name) => `GET /dav/${name}`))
   })
 
-  test('twins in case and in NFC and NFD are two files; the same name twice is one', async () => {
+  test('names that differ in case or in NFC and NFD are two files; equal names are one', async () => {
     const names = ['A.txt', 'a.txt', '%C3%A9', 'e%CC%81', 'a.txt', 'a.txt/', '%61.txt']
     expect(pathsOf(await walkOf(multistatus(self, ...names.map((name) => fileAt(`/dav/${name}`)))))).toEqual([
       'A.txt',
@@ -124,13 +124,13 @@ describe('names', () => {
     ])
   })
 
-  test('what lies deeper than was asked for is left to its own folder', async () => {
+  test('entries below the requested level are left to their own folder', async () => {
     const entries = await walkOf(multistatus(self, folderAt('/dav/sub'), fileAt('/dav/sub/x.txt'), fileAt('/dav/a.txt')))
     expect(pathsOf(entries)).toEqual(['a.txt'])
     expect(entries).toContainEqual({ kind: 'folder', path: 'sub', etag: null, isPruned: false })
   })
 
-  test('folders that hold themselves end at 256 levels', async () => {
+  test('folders that contain themselves end at 256 levels', async () => {
     const server = await serve((request, response) => {
       const here = request.url ?? ''
       response.writeHead(207, xml).end(multistatus(folderAt(here), folderAt(`${here}loop/`)))
@@ -213,7 +213,7 @@ describe('lists', () => {
 
   const refused = (href: string, status: string) =>
     `<D:response><D:href>${href}</D:href><D:status>HTTP/1.1 ${status}</D:status></D:response>`
-  test('what the server refuses to tell of is a problem', async () => {
+  test('an entry that the server refuses to describe is a problem', async () => {
     const body = multistatus(
       self,
       refused('/dav/a', '403 Forbidden'),
@@ -229,7 +229,7 @@ describe('lists', () => {
     ])
   })
 
-  test('a list without its own folder is one all the same', async () => {
+  test('a list without its own folder is valid', async () => {
     expect(pathsOf(await walkOf(multistatus(fileAt('/dav/a.txt'))))).toEqual(['a.txt'])
   })
 
@@ -237,7 +237,7 @@ describe('lists', () => {
     expect(await failure(walkOf(body, status, headers))).toMatchObject({ code: 'SOURCE_PROTOCOL', isRetryable: false })
   })
 
-  test.each(wrongStatuses)('status %i: %s, asked once', async (status, code) => {
+  test.each(wrongStatuses)('status %i: %s, requested once', async (status, code) => {
     const server = await serve((_, response) => response.writeHead(status).end('secret banner'))
     const found = await failure(walked(open(server.url)))
     expect(found).toMatchObject({ code })
@@ -245,12 +245,12 @@ describe('lists', () => {
     expect(server.seen).toHaveLength(1)
   })
 
-  test('a folder that says that itself is gone or refused is told so', async () => {
+  test('a folder that reports itself missing or refused is an error', async () => {
     expect(await failure(walkOf(multistatus(refused('/dav/', '404 Not Found'))))).toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
     expect(await failure(walkOf(multistatus(refused('/dav/', '403 Forbidden'))))).toMatchObject({ code: 'SOURCE_FORBIDDEN' })
   })
 
-  test('an endless list ends: nothing of it is kept', async () => {
+  test('an endless list is aborted and ignored', async () => {
     const server = await serve((_, response) => {
       response.writeHead(207, xml).write(`<D:multistatus xmlns:D="DAV:">${self}<D:response><D:href>/dav/`)
       const more = () => void (response.destroyed || response.write('n'.repeat(65_536), () => setImmediate(more)))
@@ -259,7 +259,7 @@ describe('lists', () => {
     expect(await failure(walked(open(server.url, { timeoutMs: 5000 })))).toMatchObject({ code: 'SOURCE_PROTOCOL' })
   })
 
-  test('a list that breaks off with its connection is asked for again, and no name is told twice', async () => {
+  test('a list whose connection breaks is requested again, and no name is reported twice', async () => {
     let asked = 0
     const body = multistatus(self, fileAt('/dav/a.txt'), fileAt('/dav/b.txt'))
     const server = await serve((_, response) => {
@@ -269,7 +269,7 @@ describe('lists', () => {
     expect(pathsOf(await walked(open(server.url)))).toEqual(['a.txt', 'b.txt'])
   })
 
-  test('a folder that cannot be listed is a problem, and the others are walked', async () => {
+  test('a folder that cannot be listed is a problem, and the others are listed', async () => {
     const server = await serve((request, response) => {
       if (request.url === '/dav/bad/') return response.writeHead(403).end()
       if (request.url === '/dav/away/') return response.writeHead(301, { location: '/dav/' }).end()
@@ -299,7 +299,7 @@ describe('lists', () => {
     expect(problemsOf(entries)).toHaveLength(10)
   })
 
-  test('a server that goes away in the middle ends the walk', async () => {
+  test('a server that becomes unreachable ends the listing', async () => {
     const server = await serve((request, response) => {
       if (request.url !== '/dav/') return response.writeHead(503, { 'retry-after': '3600' }).end()
       response.writeHead(207, xml).end(multistatus(self, ...Array.from({ length: 50 }, (_, index) => folderAt(`/dav/${index}/`))))
@@ -308,7 +308,7 @@ describe('lists', () => {
     expect(server.seen.length).toBeLessThan(10)
   })
 
-  test('a walk that is given up ends its requests; one that is aborted says why', async () => {
+  test('a listing that is abandoned ends its requests; an aborted one throws its reason', async () => {
     const server = await serve((request, response) => {
       const here = request.url ?? ''
       if (here !== '/dav/') return
@@ -325,7 +325,7 @@ describe('lists', () => {
     await expect(walk).rejects.toBe(reason)
   })
 
-  test('however the body is cut into pieces, the list is the same', async () => {
+  test('the list is independent of how the body is divided into chunks', async () => {
     const body = Buffer.from(
       multistatus(
         self,
@@ -354,7 +354,7 @@ describe('lists', () => {
   })
 })
 
-describe('folders with tags', () => {
+describe('folders with ETags', () => {
   const owncloud =
     '<oc:id xmlns:oc="http://owncloud.org/ns">00000002oc</oc:id><oc:permissions xmlns:oc="http://owncloud.org/ns">RGDNVCK</oc:permissions>'
   const tree = (marks: string) =>
@@ -365,7 +365,7 @@ describe('folders with tags', () => {
       response.writeHead(207, xml).end(multistatus(folderAt(here, `${tag('r1')}${here === '/dav/' ? marks : ''}`), ...inside))
     })
 
-  test('Nextcloud and ownCloud: what has not changed is not entered', async () => {
+  test('Nextcloud and ownCloud: unchanged folders are skipped', async () => {
     const server = await tree(owncloud)
     const entries = await walked(open(server.url), { '': '"r0"', a: '"a1"', b: '"b0"' })
     expect(entries).toContainEqual({ kind: 'folder', path: 'a', etag: '"a1"', isPruned: true })
@@ -374,7 +374,7 @@ describe('folders with tags', () => {
     expect(await walked(open(server.url), { '': '"r1"' })).toEqual([{ kind: 'folder', path: '', etag: '"r1"', isPruned: true }])
   })
 
-  test('anybody else: a tag says nothing of what is below', async () => {
+  test('other servers: the ETag of a folder says nothing of its contents', async () => {
     const server = await tree('<D:id>1</D:id><D:permissions>RW</D:permissions>')
     const entries = await walked(open(server.url), { '': '"r1"', a: '"a1"', b: '"b1"' })
     expect(pathsOf(entries).sort()).toEqual(['a/x.txt', 'b/x.txt'])
@@ -397,7 +397,7 @@ describe('downloads', () => {
     expect(server.seen.filter((line) => line.includes('a.pdf'))).toHaveLength(1)
   })
 
-  test('an endless body ends at the limit; what is listed as too large is not asked for', async () => {
+  test('an endless body ends at the limit; a file that is listed as too large is not requested', async () => {
     const server = await serve((_, response) => {
       const more = () => void (response.destroyed || response.write(bytes(10_000), () => setImmediate(more)))
       more()
@@ -424,12 +424,12 @@ describe('downloads', () => {
     expect((await whole(open(server.url), file(more))).text).toBe(bytes(500))
   })
 
-  test('of what ended with its connection, and had no size anywhere, no tag is kept', async () => {
+  test('a download without a known size that ended with its connection has no ETag', async () => {
     const server = await serve(raw('HTTP/1.0 200 OK\r\netag: "e"\r\nlast-modified: Fri, 01 Jan 2021 00:00:00 GMT\r\n\r\nabc'))
     expect(await whole(open(server.url), file({ size: null }))).toEqual({ text: 'abc', etag: null, modifiedAt: null })
   })
 
-  test('a tag that changes with each answer is told with what came', async () => {
+  test('an ETag that changes with each answer is returned with the downloaded bytes', async () => {
     let count = 0
     const server = await serve((_, response) => response.writeHead(200, { etag: `"${count++}"` }).end(bytes(500)))
     const connection = open(server.url)
@@ -437,8 +437,8 @@ describe('downloads', () => {
   })
 })
 
-describe('patience', () => {
-  test('a server that hangs up at first is asked again', async () => {
+describe('retries', () => {
+  test('a server that closes the first connections is tried again', async () => {
     let asked = 0
     const server = await serve((_, response) => (++asked < 3 ? response.socket?.destroy() : response.end(bytes(500))))
     expect((await whole(open(server.url), file())).text).toHaveLength(500)
@@ -464,7 +464,7 @@ describe('patience', () => {
     expect(times).toHaveLength(3)
   })
 
-  test('who asks for an hour is left alone at once; who says nothing of it is asked four times', async () => {
+  test('Retry-After of an hour stops at once; without one four attempts are made', async () => {
     const long = await serve(says(429, { 'retry-after': '3600' }))
     expect(await failure(whole(open(long.url), file()))).toMatchObject({ code: 'SOURCE_BUSY', isRetryable: true })
     expect(long.seen).toHaveLength(1)
@@ -473,7 +473,7 @@ describe('patience', () => {
     expect(short.seen).toHaveLength(4)
   })
 
-  test('who does not begin to answer is unreachable; a waiting request can be given up', async () => {
+  test('a server that does not answer is unreachable; a waiting request can be aborted', async () => {
     const server = await serve(() => {})
     const checks = await open(server.url).test(new AbortController().signal)
     expect(checks.checks.at(-1)).toEqual({ name: 'listing', ok: false, message: 'The source does not answer in time.' })
@@ -486,7 +486,7 @@ describe('patience', () => {
 })
 
 describe('redirects', () => {
-  test('on the same origin they are followed, five at most, and the address is where they lead', async () => {
+  test('on the same origin they are followed, at most five, and the final URL is used', async () => {
     const server = await serve((request, response) => {
       if (request.url === '/dav/') return response.writeHead(301, { location: '/real' }).end()
       if (request.url === '/real') return response.writeHead(308, { location: '/real/' }).end()
@@ -502,7 +502,7 @@ describe('redirects', () => {
     expect(loop.seen).toHaveLength(6)
   })
 
-  test('to another origin they are not, and it hears nothing of the password', async () => {
+  test('to another origin they are not followed, and it receives no password', async () => {
     const heard: (string | undefined)[] = []
     const other = await serve((request, response) => {
       heard.push(request.headers.authorization)
@@ -539,7 +539,7 @@ describe('signing in', () => {
   }
   const basic = `Basic ${Buffer.from('ann:se"cret').toString('base64')}`
 
-  test('Basic is shown on a bare wire once it is asked for, and then with each request', async () => {
+  test('Basic is sent over http:// only after the server requested it, and then with each request', async () => {
     const server = await asks('Basic realm="x, y", charset="UTF-8"', (authorization) => authorization === basic)
     const connection = open(server.url, {}, credentials)
     await walked(connection)
@@ -551,7 +551,7 @@ describe('signing in', () => {
     ['MD5', 'md5', 'algorithm=MD5, '],
     ['MD5 where none is named', 'md5', ''],
     ['SHA-256', 'sha256', 'algorithm=SHA-256, '],
-  ])('Digest by %s, though Basic is offered too; each nonce count once', async (_, hash, algorithm) => {
+  ])('Digest by %s, also if Basic is offered; each nonce count once', async (_, hash, algorithm) => {
     const sum = (text: string) => createHash(hash).update(text).digest('hex')
     const used = new Set<string>()
     const server = await asks(
@@ -572,7 +572,7 @@ describe('signing in', () => {
     expect(used.size).toBe(3)
   })
 
-  test('SOURCE_UNAUTHORIZED after one answer, for a wrong password and for a way that is not known', async () => {
+  test('SOURCE_UNAUTHORIZED after one answer, for a wrong password and an unknown scheme', async () => {
     for (const challenge of ['Basic realm="x"', 'Digest realm="x", nonce="1", qop="auth"']) {
       const server = await asks(challenge, () => false)
       expect(await failure(walked(open(server.url, {}, credentials)))).toMatchObject({ code: 'SOURCE_UNAUTHORIZED', isRetryable: false })
@@ -583,7 +583,7 @@ describe('signing in', () => {
     expect(server.heard).toEqual([''])
   })
 
-  test('the test of a source says which step fails', async () => {
+  test('the test of a source names the failing step', async () => {
     const server = await asks('Basic realm="x"', () => false)
     const { checks, sample } = await open(server.url, {}, credentials).test(new AbortController().signal)
     expect(checks.map(({ name, ok }) => [name, ok])).toEqual([
@@ -704,7 +704,7 @@ describe('addresses', () => {
       'https://0/',
       'http://[::]/',
     ],
-  ])('SOURCE_ADDRESS_FORBIDDEN without asking anybody: %s', async (url) => {
+  ])('SOURCE_ADDRESS_FORBIDDEN without a request: %s', async (url) => {
     expect(() => webdav.open({ url, username: null, password: null, recursive: true }, { ...limits, allowPrivateNetworks: false })).toThrow(
       expect.objectContaining({ code: 'SOURCE_ADDRESS_FORBIDDEN' }),
     )
@@ -770,13 +770,13 @@ describe('addresses', () => {
     expect(server.seen).toEqual([])
   })
 
-  test('a name with allowed and forbidden addresses is reached by the allowed ones alone', async () => {
+  test('a name with allowed and forbidden addresses is connected to the allowed ones only', async () => {
     const server = await serve((_, response) => response.writeHead(207, xml).end(multistatus(self)))
     const connection = open(`http://files.example:${server.port}/dav/`, {}, {}, answers(['0.0.0.0', '169.254.169.254', '127.0.0.1']))
     expect(await walked(connection)).toHaveLength(1)
   })
 
-  test('addresses that a connector is given are judged too', async () => {
+  test('addresses that a connector receives are checked too', async () => {
     const connector = guardedConnector({ allowPrivateNetworks: false }, { timeout: 100 })
     for (const hostname of ['127.0.0.1', '[::1]']) {
       const error = await new Promise((resolve) => connector({ hostname, protocol: 'http:', port: '80' }, (...[found]) => resolve(found)))

@@ -1,4 +1,4 @@
-/** WebDAV against the servers that people have, written to by another client: that of the package `webdav`. */
+/** WebDAV on real servers, whose files another client writes: that of the package `webdav`. */
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
@@ -52,7 +52,7 @@ const descriptions: Record<WebdavServerName, RegExp> = {
 
 let folders = 0
 
-/** An empty folder of the server, written to over WebDAV. */
+/** Creates an empty folder of the server, written to over WebDAV. */
 async function placeOn(server: WebdavServer): Promise<SourcePlace> {
   const { username, password, caFile } = server
   const name = `place ${++folders}`
@@ -81,7 +81,7 @@ for (const name of ['apache', 'nginx', 'rclone'] as const) {
     const server = serverOfGroup(name)
     testSourceType(() => placeOn(server()))
 
-    test('its test says what the server is', async () => {
+    test('its test reports the kind of server', async () => {
       const place = await placeOn(server())
       const connection = webdav.open(place.address, place.limits)
       onTestFinished(() => connection.close())
@@ -92,7 +92,7 @@ for (const name of ['apache', 'nginx', 'rclone'] as const) {
       expect(checks[3]?.message).toMatch(descriptions[name])
     })
 
-    test('SOURCE_UNAUTHORIZED for a wrong password, and for none', async () => {
+    test('SOURCE_UNAUTHORIZED for a wrong password and without one', async () => {
       const place = await placeOn(server())
       for (const password of ['wrong', null]) {
         const connection = webdav.open({ ...place.address, password, username: password && place.address.username }, limits)
@@ -134,7 +134,7 @@ describe.runIf(hasWebdavServer('apache'))('Apache with a certificate of its own 
     return (await connection.test(new AbortController().signal)).checks.at(-1)
   }
 
-  test('is trusted with sources.ca_file, under its own name, and not otherwise', async () => {
+  test('is trusted with sources.ca_file, with its own name, and not otherwise', async () => {
     const { url, caFile } = server()
     expect(await tested(url, caFile)).toMatchObject({ name: 'listing', ok: true })
     expect(await tested(url, '')).toMatchObject({ name: 'connection', ok: false, message: expect.stringContaining('cannot be trusted') })
@@ -142,7 +142,7 @@ describe.runIf(hasWebdavServer('apache'))('Apache with a certificate of its own 
     expect(await tested(url.replace('https:', 'http:'), caFile)).toMatchObject({ ok: false })
   })
 
-  test('SOURCE_ADDRESS_INVALID where sources.ca_file is no file', () => {
+  test('SOURCE_ADDRESS_INVALID if sources.ca_file is no file', () => {
     const open = () =>
       webdav.open({ url: server().url, username: null, password: null, recursive: true }, { ...limits, caFile: '/nowhere' })
     expect(open).toThrow(expect.objectContaining({ code: 'SOURCE_ADDRESS_INVALID' }))
@@ -171,7 +171,7 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
         await dms.runJobs(['sync'])
         return dms.asAdmin.sources.syncStatus(source.id)
       },
-      /** how many files were downloaded so far */
+      /** number of downloads so far */
       downloads: async () => {
         const folder = decodeURIComponent(new URL(url).pathname)
         return (await server().requests()).filter((line) => line.startsWith(`GET ${folder}`)).length
@@ -179,7 +179,7 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
     }
   }
 
-  test('files become documents; what has not changed is not fetched; changed, renamed, removed and deleted ones are dealt with', async () => {
+  test('files become documents; unchanged ones are not downloaded; changed, renamed, removed and deleted ones are handled', async () => {
     const { put, move, remove, sync, documents, downloads, asAdmin, runJobs } = await start()
     await put('Invoice.txt', 'alpha')
     await put('sub/é b.txt', 'beta')
@@ -208,7 +208,7 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
     expect(await downloads()).toBe(6)
   })
 
-  test('a password that is refused fails the sync, shows nothing of it, and removes nothing', async () => {
+  test('a refused password fails the sync, is not shown, and removes nothing', async () => {
     const { put, sync, documents, asAdmin, source } = await start()
     await put('a.txt', 'alpha')
     await sync()
@@ -220,7 +220,7 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
     expect(told).toContain('refuses the username or the password')
   })
 
-  test('403 or a refusal for private addresses where they are not allowed, and the server hears nothing', async () => {
+  test('403 or a refusal for private addresses where they are not allowed, and the server gets no request', async () => {
     const { asAda } = await start({ 'sources.allow_private_networks': false })
     let hits = 0
     const own = createServer((_, response) => {
@@ -240,8 +240,8 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
   })
 })
 
-describe('a server that turns bad', () => {
-  /** A share of two files that can be made to lie. */
+describe('a server that begins to misbehave', () => {
+  /** Creates a share of two files that can misbehave. */
   async function start() {
     const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken' | 'short', changed: '' }
     const entry = (href: string, inner: string) =>
@@ -279,7 +279,7 @@ describe('a server that turns bad', () => {
     return { state, sync, documents, before: await documents() }
   }
 
-  test('a login page does not take the place of a file, and the file is fetched once that is over', async () => {
+  test('a login page does not replace a file, which is downloaded after the sign-in works again', async () => {
     const { state, sync, documents, before } = await start()
     Object.assign(state, { mode: 'login', changed: 'x' })
     const status = await sync()
@@ -290,7 +290,7 @@ describe('a server that turns bad', () => {
     expect(await sync()).toMatchObject({ state: 'completed', failed: 0, total: 2 })
   })
 
-  test('a download of which nobody can say whether it is whole is looked at again', async () => {
+  test('a download that may be incomplete is compared again', async () => {
     const { state, sync, documents } = await start()
     Object.assign(state, { mode: 'short', changed: 'x' })
     expect(await sync()).toMatchObject({ state: 'completed', updated: 2 })
@@ -299,7 +299,7 @@ describe('a server that turns bad', () => {
     expect((await documents()).map(({ size }) => size)).toEqual([5, 5])
   })
 
-  test('a list that is empty or fails removes nothing', async () => {
+  test('an empty or failing list removes nothing', async () => {
     const { state, sync, documents } = await start()
     for (const mode of ['empty', 'broken'] as const) {
       state.mode = mode
@@ -311,7 +311,7 @@ describe('a server that turns bad', () => {
   })
 })
 
-/** A fake Nextcloud: a folder's tag changes with everything below it. `locked` files answer 423; `asked` has each folder that was listed. */
+/** A fake Nextcloud: the ETag of a folder changes with everything below it. `locked` files answer 423; `asked` has each listed folder. */
 async function startCloud(files: Record<string, string>) {
   const [tags, asked, locked] = [{} as Record<string, number>, [] as string[], new Set<string>()]
   const put = (path: string, text: string) => {
@@ -349,7 +349,7 @@ async function startCloud(files: Record<string, string>) {
     put,
     locked,
     documents: () => Array.fromAsync(dms.asAdmin.documents.list({ source_id: source.id })),
-    /** how it ended, and the folders that it listed */
+    /** its result, and the folders that it listed */
     sync: async () => {
       asked.length = 0
       await dms.asAdmin.sources.sync(source.id)
@@ -359,7 +359,7 @@ async function startCloud(files: Record<string, string>) {
   }
 }
 
-test('a folder whose tag has not changed is not listed again, and nothing below it is taken for removed', async () => {
+test('a folder with an unchanged ETag is not listed, and nothing below it is marked as removed', async () => {
   const { put, sync, documents } = await startCloud({ 'a/one.txt': 'alpha', 'a/deep/two.txt': 'beta', 'b/three.txt': 'gamma' })
   expect(await sync()).toMatchObject({ created: 3, asked: ['/', '/a/', '/a/deep/', '/b/'] })
   expect(await sync()).toMatchObject({ state: 'completed', unchanged: 3, removed: 0, total: 3, asked: ['/'] })
@@ -368,7 +368,7 @@ test('a folder whose tag has not changed is not listed again, and nothing below 
   expect((await documents()).filter(({ metadata }) => 'source_removed_at' in metadata)).toEqual([])
 })
 
-test('files that somebody has locked fail alone, however many they are, and come with the next sync', async () => {
+test('locked files fail alone, however many they are, and are downloaded by the next sync', async () => {
   const names = Array.from({ length: 8 }, (_, index) => `${index}.txt`)
   const { locked, sync } = await startCloud(Object.fromEntries([...names, 'z.txt'].map((name) => [name, `of ${name}`])))
   for (const name of names) locked.add(name)

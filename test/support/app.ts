@@ -1,4 +1,4 @@
-/** A whole dms for one test: a database of its own, real files, real reading processes, and people who use it. */
+/** A whole dms for one test: a database of its own, real files, real reader processes, and users. */
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -20,7 +20,7 @@ type Settings = Record<string, string | number | boolean>
 
 const queues = ['ocr', 'sync', 'index', 'maintenance'] as const
 
-/** Starts it; everything goes away with the test. `settings` by dotted key, as `{'limits.max_upload_size': '1kB'}`. */
+/** Starts it; it is closed with the test. `settings` by dotted key, as `{'limits.max_upload_size': '1kB'}`. */
 export async function startApp(settings: Settings = {}) {
   const dataDir = await mkdtemp(join(tmpdir(), 'dms-app-'))
   const url = await cloneDatabase()
@@ -55,7 +55,7 @@ export async function startApp(settings: Settings = {}) {
     await rm(dataDir, { recursive: true, force: true })
   })
 
-  /** One after the other: PostgreSQL refuses to replace a function twice at once. */
+  /** One after the other: PostgreSQL cannot replace a function twice at once. */
   let shifting = Promise.resolve()
   const shiftDatabase = (ms: number): Promise<void> => {
     databaseShift += ms
@@ -73,7 +73,7 @@ export async function startApp(settings: Settings = {}) {
   }
   const [ada, bob, admin] = [await person('ada', 'user'), await person('bob', 'user'), await person('root', 'admin')]
 
-  /** in this process, with every answer held against the API's description; assembled at the first request, since few tests need all four */
+  /** in this process, with every answer checked against the description of the API; created with the first request, since few tests need all four */
   const client = (actor: Actor | null): Client => {
     let transport: Transport | undefined
     return createClient((request) => {
@@ -85,7 +85,7 @@ export async function startApp(settings: Settings = {}) {
   return {
     app,
     dataDir,
-    /** reaches the test's database */
+    /** URL of the database of the test */
     databaseUrl: url,
     ada,
     bob,
@@ -94,22 +94,22 @@ export async function startApp(settings: Settings = {}) {
     asBob: client(bob.actor),
     asAdmin: client(admin.actor),
     asStranger: client(null),
-    /** lets `ms` milliseconds pass, by every clock that dms asks */
+    /** advances every clock that dms reads by `ms` milliseconds */
     later: async (ms: number) => {
       shift += ms
       passed += ms
       await shiftDatabase(ms)
     },
-    /** sets the clock of this process alone `ms` milliseconds forward, or back where that is negative */
+    /** advances the clock of this process alone by `ms` milliseconds, which may be negative */
     setProcessClock: (ms: number) => {
       shift += ms
       shown = 0
     },
-    /** sets the clock of the database alone `ms` milliseconds forward, or back where that is negative */
+    /** advances the clock of the database alone by `ms` milliseconds, which may be negative */
     setDatabaseClock: async (ms: number) => {
       await shiftDatabase(ms)
     },
-    /** runs jobs until none can be run now */
+    /** runs jobs until none can run */
     runJobs: async (only: readonly (typeof queues)[number][] = queues) => {
       const worker = await startWorker(app, { queues: only, concurrency: 2 })
       await worker.idle()
@@ -118,7 +118,7 @@ export async function startApp(settings: Settings = {}) {
   }
 }
 
-/** Uploads a file with these bytes; the answered document. */
+/** Uploads a file with these bytes. Returns the document. */
 export async function upload(
   client: Client,
   filename: string,

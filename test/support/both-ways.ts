@@ -1,4 +1,4 @@
-/** `dms` as a user runs it: on the server's own machine, and against it over HTTP. What holds one way must hold the other. */
+/** `dms` as users run it: on the machine of the server, and over HTTP. Both must behave equally. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { startServer, tokenFor } from './servers/server.ts'
 export const ways = ['here', 'over HTTP'] as const
 export type Way = (typeof ways)[number]
 
-/** A dms with an empty folder for files; everything goes away with the test. */
+/** Starts a dms with an empty folder for files; both are removed with the test. */
 export async function startWay(way: Way) {
   const server = await startServer()
   const folder = await mkdtemp(join(tmpdir(), 'dms-ways-'))
@@ -31,12 +31,12 @@ export async function startWay(way: Way) {
     envOf,
     /** runs it as ada, in this process */
     dms: (args: readonly string[], options: RunOptions = {}) => runHere(args, { ...options, env: { ...env, ...options.env } }),
-    /** runs it as ada, in a process of its own */
+    /** runs it as ada, in a child process */
     dmsProcess: (args: readonly string[], options: RunOptions = {}) => run(args, { ...options, env: { ...env, ...options.env } }),
   }
 }
 
-/** The items and the summary of a batch, from `-o jsonl`. */
+/** Returns items and summary of a batch, from `-o jsonl`. */
 export function readBatch(stdout: string) {
   const lines = stdout
     .trimEnd()

@@ -1,11 +1,11 @@
-/** A clock that tests can set, for the database of one test. */
+/** A clock that tests can set, for the database of a test. */
 import { sql } from 'kysely'
 import type { Db } from '../../src/db/pool.ts'
 
-/** PostgreSQL looks here before it looks among its own functions: `now()` and `clock_timestamp()` are then the ones that setDatabaseClock() makes. */
+/** Schema that PostgreSQL searches before its own: `now()` and `clock_timestamp()` are those of setDatabaseClock(). */
 export const searchPath = 'public, pg_catalog'
 
-/** Sets the clock of a database to `ms` milliseconds after the real one; column defaults keep to the real one. */
+/** Sets the clock of a database to `ms` milliseconds after the real one; column defaults keep the real one. */
 export async function setDatabaseClock(db: Db, ms: number): Promise<void> {
   for (const [name, volatility] of [
     ['now', 'stable'],
@@ -16,7 +16,7 @@ export async function setDatabaseClock(db: Db, ms: number): Promise<void> {
       ${sql.lit(`select pg_catalog.${name}() + interval '${ms} ms'`)}`.execute(db)
 }
 
-/** Gives a database PostgreSQL's own clock again, for connections that are opened from now on: its migrations write defaults as they do elsewhere. */
+/** Restores the clock of PostgreSQL for new connections: migrations of the database then write their usual defaults. */
 export async function useOwnClock(db: Db): Promise<void> {
   await sql`do $$ begin execute format('alter database %I reset search_path', current_database()); end $$`.execute(db)
 }

@@ -1,4 +1,4 @@
-/** One PostgreSQL for the whole run: the embedded one, started here and stopped at the end, with a migrated template that every test clones. And one build. */
+/** One embedded PostgreSQL for the whole run, started here and stopped at the end, with a migrated template that every test clones. And one build. */
 import { execFile } from 'node:child_process'
 import { chmod, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,9 +16,9 @@ import { copyStrategy, hasRoomForFiles, quickFolder } from './quick-folder.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** of a database on the server, the name left out: postgres://…/NAME?… */
+    /** URL of a database on the server with a placeholder: postgres://…/NAME?… */
     databaseUrl: string
-    /** how databases are best copied there */
+    /** fastest way to copy databases there */
     copyStrategy: 'file_copy' | 'wal_log'
   }
 }
@@ -63,7 +63,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
 }
 
-/** A folder for temporary files of every user. */
+/** Folder for temporary files of all users. */
 async function createTempFolder(parent: string): Promise<string> {
   const folder = join(parent, 't')
   await mkdir(folder)
@@ -71,5 +71,5 @@ async function createTempFolder(parent: string): Promise<string> {
   return folder
 }
 
-/** The processes of dms that tests start are this build, where nobody changes a source meanwhile. */
+/** Processes of dms that tests start run this build, as long as no source is changed. */
 const build = () => promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../build.js', import.meta.url))])

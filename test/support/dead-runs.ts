@@ -1,4 +1,4 @@
-/** Folders of test runs: what a killed run leaves is removed by the next one. */
+/** Folders of test runs: those of killed runs are removed by the next one. */
 import { readdirSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,7 +15,7 @@ export async function createRunFolder(parent: string): Promise<string> {
   return folder
 }
 
-/** Stops the databases of runs that have ended without doing so, and removes their folders. Returns the folders. */
+/** Stops databases of runs that were killed, and removes their folders. Returns the folders. */
 export async function removeDeadRuns(parent: string): Promise<string[]> {
   const folders = readdirSync(parent)
     .filter((name) => isDead(Number(/^dms-test-(\d+)-/.exec(name)?.[1])))

@@ -1,4 +1,4 @@
-/** What every command is tried on: a person with documents of all kinds, alike in each world, and known to nobody else. */
+/** Data for every command: a user with documents of all kinds, equal in each world, and separate from other users. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Actor } from '../../src/actor.ts'
@@ -11,9 +11,9 @@ type Server = Awaited<ReturnType<typeof startServer>>
 
 export interface World {
   readonly name: string
-  /** for files, empty but for a.txt and users.csv */
+  /** for files; initially with a.txt and users.csv */
   readonly folder: string
-  /** read documents, in the order they were uploaded; the last one could not be read */
+  /** read documents, in the order of their upload; the last one has failed */
   readonly documents: readonly { id: string; title: string }[]
   readonly label: string
   readonly link: { id: string; token: string; url: string }
@@ -21,13 +21,13 @@ export interface World {
   readonly notification: string
   /** OCR jobs of the last documents */
   readonly jobs: readonly string[]
-  /** another person, to be changed and removed */
+  /** another user, to be changed and removed */
   readonly other: string
-  /** variables that reach the server as that person or as an admin, here and over HTTP */
+  /** variables for commands as this user or as an admin, locally and over HTTP */
   env(way: 'here' | 'there', who: 'person' | 'admin'): Promise<Record<string, string>>
 }
 
-/** Makes them, each with a folder of its own below `folder`, which is empty. */
+/** Creates worlds, each with a folder of its own below `folder`, which is empty. */
 export async function makeWorlds<const N extends string>(server: Server, folder: string, names: readonly N[]): Promise<Record<N, World>> {
   const begun = await Promise.all(names.map((name) => begin(server, `in-${name}`, join(folder, name))))
   await server.runJobs()
@@ -41,7 +41,7 @@ export async function makeWorlds<const N extends string>(server: Server, folder:
 
 type Begun = Awaited<ReturnType<typeof begin>>
 
-/** A person with documents that nobody has read yet. */
+/** Creates a user with unread documents. */
 async function begin({ app }: Server, name: string, folder: string) {
   const values = {
     username: name,
@@ -67,7 +67,7 @@ async function begin({ app }: Server, name: string, folder: string) {
   return { name, folder, person, client, documents }
 }
 
-/** What is said of them and done with them once they are read. */
+/** Adds what needs read documents. */
 async function finish(server: Server, { name, folder, person, client, documents }: Begun): Promise<World> {
   const { app, asAdmin, admin, dataDir, databaseUrl, url } = server
   const idOf = (index: number): string => documents[index]?.id ?? ''

@@ -1,14 +1,14 @@
-/** A reader of documents that does as the test says: for what real files cannot be made to do. */
+/** A scripted reader of documents, for results that real files cannot cause. */
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DocumentReader, ReadFailure, ReadOptions } from '../../src/ports/document-reader.ts'
 
 export interface FakeReader extends DocumentReader {
-  /** the pages that were asked for, in order; 0 for an outline */
+  /** the requested pages, in order; 0 for an outline */
   readonly calls: number[]
 }
 
-/** Documents of `pages` pages that all need OCR. `onPage` may wait, throw, or answer the text. */
+/** Documents of `pages` pages that all need OCR. `onPage` may wait, throw, or return the text. */
 export function fakeReader(
   pages: number,
   onPage: (page: number, options: ReadOptions) => Promise<string | undefined> | string | undefined = () => undefined,
@@ -43,7 +43,7 @@ export function fakeReader(
   }
 }
 
-/** Reads until it is told to stop. */
+/** Reads endlessly until it is aborted. */
 export async function forever({ signal }: ReadOptions): Promise<undefined> {
   for (;;) {
     signal?.throwIfAborted()

@@ -44,7 +44,7 @@ export function openKeptDocuments(app: App) {
 
   return {
     ids: () => [...kept.keys()],
-    /** Puts a document under retention or hold as plain SQL does, because tests of the API are about what follows. */
+    /** Puts a document under retention or hold by plain SQL, which other tests than those of the API may use. */
     async protect(id: string, how: Protection): Promise<void> {
       const until = how === 'retention' ? new Date(Date.now() + 3650 * 86_400_000) : null
       if (until) await sql`update documents set retain_until = ${until} where id = ${id}`.execute(app.db)
@@ -57,7 +57,7 @@ export function openKeptDocuments(app: App) {
       kept.set(id, { how, until, versions: await versionsOf(app.db, [id]) })
     },
     listDestroyed,
-    /** Returns what listDestroyed() returns, and the documents whose bytes are gone or others. */
+    /** Returns what listDestroyed() returns, and the documents whose bytes are missing or differ. */
     async listDamaged(): Promise<string[]> {
       const damaged = await listDestroyed()
       for (const [id, { how, versions }] of kept)

@@ -1,7 +1,7 @@
-/** The order of the test files: none of the long ones is left for the end, where it would run alone. */
+/** The order of the test files: long ones first, so that none runs alone at the end. */
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
-/** More than 20 s each, the longest first. Vitest knows durations only of earlier runs, and goes by the size of a file before those. */
+/** Files of more than 20 s, the longest first. Vitest knows durations only of earlier runs, and otherwise uses the size of files. */
 const long = [
   'package/docs-shell',
   'package/pack',

@@ -1,4 +1,4 @@
-/** A text in which all that is new with each attempt stands for itself: ids, sums, moments, the words of the world of routes. */
+/** Normalizes a text: ids, checksums, times and names that are new in each run get placeholders. */
 
 const changing: readonly (readonly [what: RegExp, name: string])[] = [
   [/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, '<id>'],
@@ -14,7 +14,7 @@ const changing: readonly (readonly [what: RegExp, name: string])[] = [
   [/(?<="(?:took_ms|seq|position)": ?)[\d.]+/g, '<number>'],
 ]
 
-/** Two of these are equal where nothing but such things differs. `known`: ids that keep a name, as whose they are matters. */
+/** Equal texts differ only in such values. `known`: ids with a name, because their owner matters. */
 export function normal(text: string, known: Readonly<Record<string, string>> = {}): string {
   const named = Object.entries(known).reduce((all, [name, id]) => all.replaceAll(id, `<${name}>`), text)
   return changing.reduce((all, [what, name]) => all.replaceAll(what, name), named)

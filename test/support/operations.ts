@@ -1,4 +1,4 @@
-/** Requests made from nothing but the API's own description: what a stranger with openapi.json would send. */
+/** Requests generated from the description of the API only, as anybody with openapi.json could send. */
 import fc from 'fast-check'
 
 export interface Schema {
@@ -39,7 +39,7 @@ export interface Operation {
   readonly query: Readonly<Record<string, Schema>>
   /** of a JSON body */
   readonly body: Schema | null
-  /** a body that is as described */
+  /** a body that fits the description */
   readonly example: unknown
   /** of a multipart body */
   readonly form: Schema | null
@@ -64,14 +64,14 @@ export const operationsOf = ({ paths }: Description): Operation[] =>
     }),
   )
 
-/** The path with its names filled in, and the query behind it. */
+/** Returns the path with its parameters, and the query. */
 export function addressOf({ path }: Operation, params: Readonly<Record<string, string>>, query: Readonly<Record<string, string>>): string {
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent((params[name] ?? '').toWellFormed()))
   const search = new URLSearchParams(query).toString()
   return search === '' ? filled : `${filled}?${search}`
 }
 
-/** What an answer must never tell: how the server is made, where it is, and what its database said. */
+/** Internal details that no answer may contain: libraries, paths, and messages of the database. */
 export const insides =
   /\n\s+at |node_modules|\.ts:\d|\/src\/|\bKysely|syntax error at|violates|duplicate key value|relation "|invalid byte sequence|ECONNREFUSED/
 
@@ -92,7 +92,7 @@ const texts = [
 ]
 const odd = fc.oneof(fc.jsonValue({ maxDepth: 3 }), fc.constantFrom(null, -1, 1.5, 2 ** 53, 1e300, [], {}, true, ...texts))
 
-/** Values as a schema wants them, and one in eight as it does not. */
+/** Values that fit a schema, and one in eight that does not. */
 export const valueFor = (schema: Schema): fc.Arbitrary<unknown> =>
   fc.oneof({ weight: 7, arbitrary: goodOf(schema) }, { weight: 1, arbitrary: odd })
 

@@ -1,4 +1,4 @@
-/** Somebody with a home folder of their own, who works on servers elsewhere from the shell. */
+/** A user with a home folder, who uses remote servers from the shell. */
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,7 +7,7 @@ import type { Credentials } from '../../src/cli/remote/credentials.ts'
 import { type RunOptions, run, runOnTerminal } from './processes/run.ts'
 import { runHere } from './processes/run-here.ts'
 
-/** Makes the home; it goes away with the test. */
+/** Creates the home; it is removed with the test. */
 export async function startPerson(env: Record<string, string> = {}) {
   const home = await mkdtemp(join(tmpdir(), 'dms-home-'))
   onTestFinished(() => rm(home, { recursive: true, force: true }))
@@ -25,12 +25,12 @@ export async function startPerson(env: Record<string, string> = {}) {
     contextsPath: join(home, '.config/dms/contexts.toml'),
     credentialsPath,
     credentials,
-    /** Changes what is kept of a context's token. */
+    /** Changes the stored token of a context. */
     editCredential: async (name: string, change: Partial<Credentials[string]>) => {
       const now = await credentials()
       await writeFile(credentialsPath, JSON.stringify({ ...now, [name]: { ...now[name], ...change } }))
     },
-    /** A file below the home, with this text. */
+    /** Writes a file below the home. */
     file: async (name: string, text: string, mode = 0o600): Promise<string> => {
       const path = join(home, name)
       await writeFile(path, text, { mode })

@@ -1,4 +1,4 @@
-/** Empty places to restore into, commands on them, and what is in them afterwards. */
+/** Empty places for restores, commands on them, and their content afterwards. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -21,14 +21,14 @@ export interface Place {
   readonly dataDir: string
 }
 
-/** A folder that goes away with the test. */
+/** Creates a folder that is removed with the test. */
 export async function folder(): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'dms-place-'))
   onTestFinished(() => rm(path, { recursive: true, force: true }))
   return path
 }
 
-/** A database without a table, owned by a role that is no superuser, and a folder; both go away with the test. */
+/** Creates an empty database, owned by a role that is no superuser, and a folder; both are removed with the test. */
 export async function emptyPlace(): Promise<Place> {
   const name = `dms_test_${randomUUID().replaceAll('-', '')}`
   await administer(`create role ${name} login`, `create database ${name} owner ${name} strategy ${inject('copyStrategy')}`)
@@ -46,7 +46,7 @@ async function administer(...statements: string[]): Promise<void> {
   await client.end()
 }
 
-/** The variables of a command that works on a place. */
+/** Returns the variables of a command on a place. */
 export const variables = ({ databaseUrl, dataDir }: Place, env: Record<string, string> = {}): Record<string, string> => ({
   DATABASE_URL: databaseUrl,
   DMS_DATA_DIR: dataDir,
@@ -55,15 +55,15 @@ export const variables = ({ databaseUrl, dataDir }: Place, env: Record<string, s
   ...env,
 })
 
-/** `dms args…` on a place, to its end. */
+/** Runs `dms args…` on a place to its end. */
 export const dms = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>
   run(args, { timeout: 60_000, ...options, env: variables(place, options.env) })
 
-/** The same in this process, for what does not depend on a process. */
+/** Runs it in this process, for tests that need no process of their own. */
 export const here = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>
   runHere(args, { ...options, env: variables(place, options.env) })
 
-/** `dms args…` on a place, left running; killed with the test. */
+/** Starts `dms args…` on a place; it is killed with the test. */
 export function begin(place: Place, args: readonly string[]): ChildProcessWithoutNullStreams & { ended: Promise<number | null> } {
   const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(variables(place)) })
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
@@ -77,7 +77,7 @@ export function begin(place: Place, args: readonly string[]): ChildProcessWithou
   return Object.assign(child, { ended })
 }
 
-/** A connection to its database, which ends with the test. */
+/** Opens a connection to its database, which is closed with the test. */
 export async function connection({ databaseUrl }: Place): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: databaseUrl })
   client.on('error', () => {})
@@ -86,7 +86,7 @@ export async function connection({ databaseUrl }: Place): Promise<pg.Client> {
   return client
 }
 
-/** What is there, opened as a server would; closed with the test. */
+/** Opens the place as a server would; closed with the test. */
 export async function opened({ databaseUrl, dataDir }: Place) {
   const { config } = loadConfig({
     env: {},
@@ -97,7 +97,7 @@ export async function opened({ databaseUrl, dataDir }: Place) {
   return { app, asOperator: localClient(app, operator), asStranger: localClient(app, null) }
 }
 
-/** One more document like this one, which nobody has told the index of. */
+/** Adds a copy of this document without indexing it. */
 export async function unindexed({ db }: App, id: string): Promise<void> {
   await sql`
     with copy as (

@@ -15,7 +15,7 @@ export const readTools: Tools = {
   },
 }
 
-/** Its type, metadata and pages, and the text of all pages. */
+/** Returns its type, metadata and pages, and the text of all pages. */
 export async function readBytes(bytes: Uint8Array, filename: string) {
   const opened = await openFile(bytesSource(bytes, filename), readTools)
   const contents = await opened.contents()
@@ -24,7 +24,7 @@ export async function readBytes(bytes: Uint8Array, filename: string) {
   return { mimeType, hasReader, ...contents, text: contents.pages.map((page) => page.text).join('\n---\n') }
 }
 
-/** The images of its pages that need OCR. */
+/** Returns the images of its pages that need OCR. */
 export async function readImages(bytes: Uint8Array, filename: string) {
   const opened = await openFile(bytesSource(bytes, filename), readTools)
   try {
@@ -36,7 +36,7 @@ export async function readImages(bytes: Uint8Array, filename: string) {
   }
 }
 
-/** The code of its failure, `none` without one. */
+/** Returns the code of its failure, `none` without one. */
 export const failureOf = (bytes: Uint8Array, filename: string): Promise<string> =>
   readBytes(bytes, filename).then(
     () => 'none',

@@ -1,4 +1,4 @@
-/** What the table of all routes (test/route-table/) is made of, and the world that its requests are sent into. */
+/** Types of the route table (test/route-table/), and the world that its requests are sent to. */
 import { randomUUID } from 'node:crypto'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,44 +19,44 @@ import { startApp, upload } from './app.ts'
 import { conforming } from './conformance.ts'
 import { tokenFor } from './servers/server.ts'
 
-/** A folder that sources read, with one file. Nobody else writes to it: what a sync finds there is always the same. */
+/** A folder of a source with one file. Only this test writes to it, so a sync always finds the same. */
 export const localFolder = mkdtempSync(join(tmpdir(), 'dms-local-folder-'))
 writeFileSync(join(localFolder, 'note.txt'), 'a note')
 process.on('exit', () => rmSync(localFolder, { recursive: true, force: true }))
 
 /** One request, without its route. */
 export interface Ask {
-  /** null: nobody; left out: whoever the request is made for */
+  /** null: nobody; undefined: the user that the request is made for */
   as?: Actor | null
-  /** values of the path's `:names` */
+  /** values of path parameters */
   params?: Record<string, string>
   query?: Record<string, string>
   json?: unknown
   /** a multipart body */
   form?: { fields?: Record<string, string>; field: string; files: { filename: string; bytes: string }[] }
-  /** a body as it is, instead of both */
+  /** a raw body instead of both */
   raw?: string
   headers?: Record<string, string>
-  /** the client's address; left out: one that nobody had before */
+  /** address of the client; default: a new one */
   ip?: string
-  /** the server's App, where it must not be the world's own */
+  /** App that answers it, if it is not that of the world */
   app?: App
 }
 
 export type Making<Result> = (world: World, who: Person) => Result | Promise<Result>
 
 export interface Row {
-  /** a request that works, of things of `who`'s own, made anew each time; where the route has no door, `who` owns what it leads to */
+  /** a successful request with new objects of `who`; on public routes `who` owns the objects */
   good: Making<Ask>
-  /** requests that are answered with the codes that the route names in `errors` */
+  /** requests that fail with the codes in `errors` of the route */
   errors?: { readonly [C in Code]?: Making<Ask> }
-  /** requests that are answered with the statuses that the route names in `also` */
+  /** requests that are answered with the statuses in `also` of the route */
   also?: Readonly<Record<number, Making<Ask>>>
-  /** requests with all the ids that can be given and that `good` leaves out */
+  /** requests with all possible ids that `good` leaves out */
   withIds?: readonly Making<Ask>[]
-  /** what somebody else gets for the good request, where it is not the code of the first id in the path */
+  /** answer to the good request of another user, if it is not the code of the first id in the path */
   others?: Code
-  /** places of ids of things that everybody may see, as `params.id` or `json.labels` */
+  /** places of ids of objects that are visible to everybody, as `params.id` or `json.labels` */
   open?: readonly string[]
 }
 
@@ -74,7 +74,7 @@ export const password = 'correct horse 7 battery!'
 
 export type World = Awaited<ReturnType<typeof startWorld>>
 
-/** A provider of identities that knows everybody who comes. */
+/** An identity provider that accepts everybody. */
 const polite: IdentityProvider = {
   issuer: 'https://id.example.org',
   startLogin: async () => ({ url: 'https://id.example.org/authorize', loginState: { verifier: 'v', state: 's', nonce: 'n' } }),
@@ -82,7 +82,7 @@ const polite: IdentityProvider = {
   check: async () => ({ discovery: 'ok' }),
 }
 
-/** Who comes back from such a provider. */
+/** The user that such a provider returns. */
 export const someone = (name: string, more: Partial<Identity> = {}): Identity => ({
   issuer: polite.issuer,
   subject: name,
@@ -95,7 +95,7 @@ export const someone = (name: string, more: Partial<Identity> = {}): Identity =>
   ...more,
 })
 
-/** A whole dms, with words for making what a request is about. Limits are small, so that passing them is quick. */
+/** A whole dms, with functions that create objects for requests. Limits are small, so that exceeding them is quick. */
 export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) {
   const dms = await startApp({
     'limits.max_request_size': '64kB',
@@ -111,7 +111,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
   const app: App = { ...dms.app, identities: polite }
   const routes = allRoutes(app)
   let made = 0
-  /** A word that nothing else is called by, always as long. */
+  /** Returns a unique word of constant length. */
   const word = (): string => `w~${String(++made).padStart(6, '0')}`
   let hash: Promise<string> | undefined
 
@@ -119,7 +119,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
   const checked = conforming(app, (request) => transports.get(request)!(request))
   const servers = new Map<App, ReturnType<typeof buildServer>>()
 
-  /** Sends it as `who` where it does not say as whom; every answer is held against the API's description. */
+  /** Sends it as `who` unless it names a user; every answer is checked against the description of the API. */
   const send = async (route: Route, ask: Ask, who: Actor | null): Promise<Response> => {
     const request = requestOf(route, ask)
     const server = servers.get(ask.app ?? app) ?? buildServer(ask.app ?? app)
@@ -162,21 +162,21 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
     send,
     person,
     clientOf,
-    /** The same request as often as that, whatever is answered. */
+    /** Sends a request this many times, with any answer. */
     repeat: async (times: number, name: string, ask: Ask): Promise<void> => {
       const route = routes.find((one) => nameOf(one) === name) as Route
       for (let time = 0; time < times; time++) await send(route, ask, usualOf(route, world).actor)
     },
-    /** the admin, after all others were shut out */
+    /** the admin, after all others were disabled */
     onlyAdmin: async (): Promise<string> => {
       await app.db.updateTable('users').set({ disabled: true }).where('role', '=', 'admin').where('id', '!=', dms.admin.id).execute()
       return dms.admin.id
     },
     /** a bearer token */
     token: (who: Person) => tokenFor(app, who),
-    /** an App like the world's own, but for this */
+    /** an App like that of the world, with these differences */
     but: (other: Partial<App>): App => ({ ...app, ...other }),
-    /** a document that nobody has read yet */
+    /** an unread document */
     document: async (who: Person, filename = `${word()}.txt`, bytes: string | Buffer = `bytes of ${filename}`): Promise<string> => {
       const { id } = await upload(clientOf(who), filename, bytes)
       return id
@@ -193,7 +193,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
       await clientOf(who).documents.update(id, { retain_until: '2100-01-01' })
       return id
     },
-    /** a waiting OCR job */
+    /** a pending OCR job */
     job: async (who: Person): Promise<{ id: string; document_id: string }> => {
       const document_id = await world.document(who)
       const { id } = await app.db
@@ -204,7 +204,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
         .executeTakeFirstOrThrow()
       return { id, document_id }
     },
-    /** a job of a document that could not be read */
+    /** a job of a failed document */
     failedJob: async (who: Person): Promise<string> => {
       const { id } = await world.job(who)
       await clientOf(who).ocrQueue.cancel(id)
@@ -213,7 +213,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
     label: async (who: Person): Promise<{ id: string; name: string }> => clientOf(who).labels.create({ name: word(), color: '#112233' }),
     comment: async (who: Person, documentId: string): Promise<string> =>
       (await clientOf(who).comments.create(documentId, { content: word() })).id,
-    /** a source of a folder, which an admin made for them */
+    /** a source of a folder, which an admin created for the user */
     source: async ({ id: owner }: Person): Promise<string> =>
       (await dms.asAdmin.sources.create({ name: word(), type: 'local_folder', url: localFolder, sync_interval: 0, owner })).id,
     notification: async (who: Person): Promise<string> => {
@@ -223,7 +223,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
       const newest = app.db.selectFrom('notifications').select('id').where('user_id', '=', who.id).orderBy('id', 'desc')
       return (await newest.executeTakeFirstOrThrow()).id
     },
-    /** a shared link of a document; the clock moves, since only so many may be made in an hour */
+    /** a shared link of a document; advances the clock, because only some may be created per hour */
     link: async (who: Person, terms: object = {}): Promise<{ id: string; token: string; document_id: string }> => {
       await dms.later(200_000)
       return clientOf(who).sharedLinks.create({ document_id: await world.document(who), ...terms })
@@ -232,10 +232,10 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
   return world
 }
 
-/** A world's log says nothing; so does that of another App made for it. */
+/** The log of a world, and of another App created for it, is discarded. */
 export const silent = openLog({ level: 'silent', format: 'json' })
 
-/** An address of the block that is kept for tests of networks. */
+/** Returns an address of the block reserved for benchmarks. */
 const address = (number: number): string => `198.18.${(number >> 8) & 255}.${number & 255}`
 
 export function requestOf({ method, path }: Route, { params = {}, query = {}, json, form, raw, headers = {} }: Ask): Request {
@@ -255,11 +255,11 @@ export function requestOf({ method, path }: Route, { params = {}, query = {}, js
 
 export const nameOf = ({ method, path }: Route): string => `${method} ${path}`
 
-/** Who sends a route's good request. */
+/** Returns the user who sends the good request of a route. */
 export const usualOf = ({ access: door }: Route, { ada, admin }: World): { who: Person; actor: Actor | null } =>
   door === 'admin' ? { who: admin, actor: admin.actor } : { who: ada, actor: door === 'anyone' ? null : ada.actor }
 
-/** An id that nothing has. */
+/** An unknown id. */
 export const noId = (): string => randomUUID()
 
 interface JsonSchema {
@@ -269,6 +269,6 @@ interface JsonSchema {
 
 const namesIn = ({ properties = {}, anyOf = [] }: JsonSchema): string[] => [...Object.keys(properties), ...anyOf.flatMap(namesIn)]
 
-/** The names that an input knows at its top, in any of its forms. */
+/** Returns the top-level names of an input, in all of its forms. */
 export const fieldsOf = (input: z.ZodType | undefined): string[] =>
   input ? namesIn(z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' }) as JsonSchema) : []

@@ -1,8 +1,8 @@
-/** The rows of a test's database as text: for proving what has changed in them, and what has not. */
+/** The rows of a database as text, to prove what has changed in them and what has not. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../../src/app.ts'
 
-/** Does the work; what it returns, and the rows that were made or changed meanwhile, as the name of the table and the row as JSON. */
+/** Does the work. Returns its result, and the rows that were created or changed meanwhile, as table name and JSON. */
 export async function rowsWritten<T>(app: App, work: () => Promise<T>): Promise<{ result: T; written: string[] }> {
   const now = await sql<{ id: string }>`select pg_current_xact_id()::text as id`.execute(app.db)
   const result = await work()
@@ -10,10 +10,10 @@ export async function rowsWritten<T>(app: App, work: () => Promise<T>): Promise<
   return { result, written }
 }
 
-/** The rows that belong to a user: own ones, and what hangs on the user's documents, sources and shared links, whoever made it. */
+/** Returns the rows of a user: own ones, and those of the user's documents, sources and shared links, by any author. */
 export const rowsOf = (app: App, userId: string): Promise<string[]> => rows(app, (table, columns) => belonging(table, columns, userId))
 
-/** By what its columns say; a table without any of them is looked through for the user's id. */
+/** Selects by columns; a table without such a column is searched for the user's id. */
 function belonging(table: string, columns: readonly string[], userId: string): RawBuilder<unknown> {
   if (table === 'users') return sql`id = ${userId}`
   // What anybody does is written down there, whatever it is done to.

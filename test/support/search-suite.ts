@@ -1,4 +1,4 @@
-/** What every search engine does, whichever it is: users see no difference but speed and order. */
+/** Behaviour of every search engine: users see no difference but speed and order. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import {
   type SearchQuery,
 } from '../../src/ports/search-engine.ts'
 
-/** An engine over a database of its own; both end with the test. */
+/** Opens an engine on a database of its own; both are closed with the test. */
 export type Prepare = () => Promise<{ db: Db; engine: SearchEngine; ownerId: string; otherOwnerId: string }>
 
 export interface Draft {
@@ -30,7 +30,7 @@ export interface Draft {
   ownerId?: string
 }
 
-/** Puts a document straight into the tables, unread and not indexed; its id. */
+/** Inserts a document into the tables, unread and not indexed. Returns its id. */
 export async function insertDocument(db: Db, ownerId: string, draft: Draft = {}): Promise<string> {
   const sha256 = randomBytes(32).toString('hex')
   await db.insertInto('stored_files').values({ sha256, address: sha256, size: 1 }).execute()
@@ -59,7 +59,7 @@ export async function insertDocument(db: Db, ownerId: string, draft: Draft = {})
   return id
 }
 
-/** The id of the label of that name, made where there is none. */
+/** Returns the id of the label of this name; creates it if it is missing. */
 export async function label(db: Db, name: string): Promise<string> {
   const name_key = name.toLowerCase()
   const known = await db.selectFrom('labels').select('id').where('name_key', '=', name_key).executeTakeFirst()
@@ -70,7 +70,7 @@ export async function label(db: Db, name: string): Promise<string> {
 export const assign = (db: Db, document_id: string, label_id: string) =>
   db.insertInto('document_labels').values({ document_id, label_id }).execute()
 
-/** The tests, for an engine. */
+/** The tests of an engine. */
 export function searchSuite(name: string, prepare: Prepare): void {
   async function start() {
     const { db, engine, ownerId, otherOwnerId } = await prepare()
@@ -104,14 +104,14 @@ export function searchSuite(name: string, prepare: Prepare): void {
       otherOwnerId,
       ask,
       find,
-      /** Indexes drafts; their ids, in order. */
+      /** Indexes drafts. Returns their ids, in order. */
       async put(...drafts: Draft[]) {
         const ids: string[] = []
         for (const draft of drafts) ids.push(await insertDocument(db, ownerId, draft))
         await engine.refresh(ids)
         return ids
       },
-      /** the titles found, sorted */
+      /** titles of the results, sorted */
       async titles(text: string, options: Parameters<typeof ask>[1] = {}) {
         return (await ask(text, options)).hits.map(({ title }) => title).sort()
       },
@@ -134,7 +134,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     }
   })
 
-  test(its('finds what begins like the last word, however it goes on'), async () => {
+  test(its('finds words that begin like the last word'), async () => {
     const { put, titles } = await start()
     const long = `strand${'abcdefghij'.repeat(5)}`
     const words = ['strand', 'strandet', 'strand2024', 'strand-gut7', 'strandhaus', 'strandgut-7', long, 'Strandgüter']
@@ -195,7 +195,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('-bl red')).toEqual(['A', 'B', 'C'])
   })
 
-  test(its('keeps stop words, and is not confused by signs'), async () => {
+  test(its('keeps stop words, and ignores punctuation'), async () => {
     const { put, titles } = await start()
     await put({ title: 'Hamlet', content: 'to be or not to be' }, { title: 'Other', content: 'that is the question' })
     expect(await titles('"to be or not to be"')).toEqual(['Hamlet'])
@@ -205,7 +205,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('& be | !')).toEqual(['Hamlet'])
   })
 
-  test(its('finds numbers, dates, addresses, file names and codes as people type them'), async () => {
+  test(its('finds numbers, dates, addresses, file names and codes as users type them'), async () => {
     const { put, titles } = await start()
     await put({
       title: 'Bill',
@@ -236,7 +236,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('2026-03-18')).toEqual([])
   })
 
-  test(its('tolerates one typo from 5 letters on, two from 9, and none unless asked'), async () => {
+  test(its('tolerates one typo from 5 letters, two from 9, and none without fuzzy'), async () => {
     const { put, titles, snippets } = await start()
     await put({ title: 'House', content: 'house of archaeology, Straßenbahn, Ёлочка, Lloyd-George' })
     const oneOff = [
@@ -266,7 +266,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('house -hoose', { fuzzy: true })).toEqual(['House'])
   })
 
-  test(its('ranks title before content, and what was typed before typos; every score is from 0 to 1'), async () => {
+  test(its('ranks title before content, and exact words before typos; every score is from 0 to 1'), async () => {
     const { put, ask } = await start()
     await put(
       { title: 'Harbour', content: 'ships' },
@@ -283,7 +283,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(scores).toEqual(scores.toSorted((one, other) => other - one))
   })
 
-  test(its('ranks words that are near each other before those that are far apart'), async () => {
+  test(its('ranks adjacent words before distant ones'), async () => {
     const { put, ask } = await start()
     await put(
       { title: 'Near', content: `yellow submarine ${'and more '.repeat(20)}` },
@@ -318,7 +318,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await snippets('creme', { highlight: false })).toEqual([])
   })
 
-  test(its('keeps to the owner, whatever else is asked'), async () => {
+  test(its('finds documents of the owner only, whatever the query'), async () => {
     const { put, ask, titles, ownerId, otherOwnerId } = await start()
     await put({ title: 'Mine', content: 'secret' }, { title: 'Theirs', content: 'secret plan', ownerId: otherOwnerId, labels: ['Hidden'] })
     expect(await titles('secret', { filter: { ownerId } })).toEqual(['Mine'])
@@ -386,7 +386,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await between('2020-01-01', '2020-01-31')).toEqual(['C'])
   })
 
-  test(its('follows changes, new labels and deletions; refreshing again, or what is not there, does no harm'), async () => {
+  test(its('indexes changes, new labels and deletions; repeated refreshes and unknown ids change nothing'), async () => {
     const { db, put, titles, engine } = await start()
     const [id] = (await put({ title: 'A', content: 'before' }, { title: 'B', content: 'before' })) as [string, string]
     await db.updateTable('documents').set({ content: 'after' }).where('id', '=', id).execute()
@@ -403,7 +403,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await engine.count()).toBe(1)
   })
 
-  test(its('the last of two refreshes at the same time has seen the latest'), async () => {
+  test(its('the last of two concurrent refreshes has the latest state'), async () => {
     const { db, put, titles, engine } = await start()
     const [id] = (await put({ title: 'A', content: 'v0' })) as [string]
     for (let round = 1; round <= 10; round++) {
@@ -417,7 +417,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('v10')).toEqual(['A'])
   })
 
-  test(its('pages through at most maxResults, newest first where they are equal, and says that there are more'), async () => {
+  test(its('has pages of at most maxResults, equal scores newest first, and reports that there are more'), async () => {
     const { put, ask } = await start()
     const ids = await put(...Array.from({ length: 7 }, () => ({ content: 'same' })))
     const newestFirst = ids.toSorted().toReversed()
@@ -462,7 +462,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(inText(await find({ must }))).toContain('hidden <mark>treasure</mark>')
   })
 
-  test(its('finds words of a document that has more different ones than fit'), async () => {
+  test(its('finds words of a document with more distinct words than its entry holds'), async () => {
     const { put, titles } = await start()
     const words = Array.from({ length: 150_000 }, (_, index) => `number${index}`).join(' ')
     await put({ title: 'Many', content: `start ${words} finish line` }, { title: 'Few', content: 'number7 number99999 start' })
@@ -473,7 +473,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('number99999')).toEqual(['Few', 'Many'])
   })
 
-  test(its('meets conditions on fields: words, pieces of words and of text, whole fields'), async () => {
+  test(its('evaluates conditions on fields: words, parts of words and of text, whole fields'), async () => {
     const { put, find } = await start()
     await put(
       { title: 'Annual Report', filename: 'a-2026.pdf', content: 'Café, bill no. 4711-0815', labels: ['Tax 2026'] },
@@ -503,7 +503,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     }
   })
 
-  test(its('keeps to the owner and the filter whatever the conditions are, and without any'), async () => {
+  test(its('applies owner and filter with any conditions, and without any'), async () => {
     const { put, find, ownerId, otherOwnerId } = await start()
     await put({ title: 'Mine', content: 'secret' }, { title: 'Theirs', content: 'secret plan', ownerId: otherOwnerId, labels: ['Hidden'] })
     const plan: SearchClause = { field: 'content', type: 'contains', value: 'pla' }
@@ -518,7 +518,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect((await find({}, { mimeTypes: ['image/png'] })).total).toBe(0)
   })
 
-  test(its('is sorted by fields over all that matches, not only over the newest'), async () => {
+  test(its('sorts all matches by fields, not only the newest'), async () => {
     const { put, find } = await start()
     await put({ title: 'a', content: 'x', confidence: 0.1 }, { title: 'c', content: 'x', confidence: 0.5 }, { title: 'b', content: 'x' })
     const sorted = async (...sort: AdvancedQuery['sort']) => {
@@ -533,7 +533,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await sorted({ field: 'score', order: 'desc' })).toBe('bc')
   })
 
-  test(its('finds one OR the other, and words and phrases in one field'), async () => {
+  test(its('evaluates OR, and words and phrases in one field'), async () => {
     const { put, titles } = await start()
     await put(
       { title: 'Annual report', filename: 'a-red.txt', content: 'green' },
@@ -553,7 +553,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('title:bl')).toEqual(['Blue'])
   })
 
-  test(its('leaves out types and labels, and knows families of types'), async () => {
+  test(its('excludes types and labels, and accepts families of types'), async () => {
     const { db, put, titles } = await start()
     await put(
       { title: 'A', content: 'word', mimeType: 'image/png', labels: ['Red'] },
@@ -569,7 +569,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await titles('word', { filter: { labelIds: [red], notLabelIds: [blue] } })).toEqual(['A'])
   })
 
-  test(its('names the documents most like one, without itself and without those of others'), async () => {
+  test(its('finds the most similar documents, without itself and without those of others'), async () => {
     const { put, engine, ownerId, otherOwnerId } = await start()
     const lease = 'tenancy of the flat with deposit, landlord and tenant'
     const [id] = (await put(
@@ -605,7 +605,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     },
   )
 
-  test(its('makes a new index beside the one in force, which answers until the swap; what changes later is put into both'), async () => {
+  test(its('builds a new index beside the current one, which answers until the swap; later changes are written to both'), async () => {
     const { db, engine, put, titles } = await start()
     const ids = (
       await put({ title: 'A', content: 'before' }, { title: 'B', content: 'before' }, { title: 'Gone', content: 'before' })
@@ -632,7 +632,7 @@ export function searchSuite(name: string, prepare: Prepare): void {
     expect(await engine.count()).toBe(3)
   })
 
-  test(its('throws a rebuild away without a trace, also one that was left in the middle'), async () => {
+  test(its('discards a rebuild completely, also an abandoned one'), async () => {
     const { engine, put, titles } = await start()
     const ids = await put({ title: 'A', content: 'word' })
     await (await engine.rebuild()).put(ids)

@@ -1,20 +1,20 @@
-/** What every type of source does, whichever it is: a sync sees no difference but speed. */
+/** Behaviour of every type of source: a sync sees no difference but speed. */
 import { expect, onTestFinished, test } from 'vitest'
 import type { SourceAddress, SourceConnection, SourceEntry, SourceFile, SourceLimits, SourceType } from '../../src/ports/source-type.ts'
 
-/** A place of a source that others write to. */
+/** A folder of a source that other clients write to. */
 export interface SourcePlace {
   readonly type: SourceType
   readonly address: SourceAddress
   readonly limits: SourceLimits
-  /** Makes a file or replaces it, and the folders that it needs; `path` with `/`. */
+  /** Creates or replaces a file, and its folders; `path` with `/`. */
   put(path: string, bytes: string): Promise<void>
   makeFolder(path: string): Promise<void>
   move(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
 }
 
-/** Names that somebody has to encode on the way. None begins with a dot: nginx does not list those. */
+/** Names that must be encoded on the way. None begins with a dot: nginx does not list those. */
 const oddNames = [
   'a b',
   'é日本',
@@ -33,9 +33,9 @@ const oddNames = [
   'x'.repeat(200),
 ]
 
-/** The cases; `prepare` hands out a place that is empty, the place of nobody else. */
+/** The cases; `prepare` returns an empty folder that nobody else uses. */
 export function testSourceType(prepare: () => Promise<SourcePlace>): void {
-  test('walks everything below the address, and reads each file as it was written', async () => {
+  test('lists everything below the address, and downloads each file unchanged', async () => {
     const place = await prepare()
     const names = oddNames.flatMap((name) => [`${name}.txt`, `in ${name}/${name}.txt`])
     for (const name of names) await place.put(name, `of ${name}`)
@@ -49,14 +49,14 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     }
   })
 
-  test('an empty place is a folder without files; folders without files are walked too', async () => {
+  test('an empty source has no files; folders without files are listed too', async () => {
     const place = await prepare()
     expect(await walked(open(place))).toEqual([expect.objectContaining({ kind: 'folder', path: '', isPruned: false })])
     await place.makeFolder('empty')
     expect((await walked(open(place))).map((entry) => entry.kind === 'folder' && entry.path).sort()).toEqual(['', 'empty'])
   })
 
-  test('without recursion only what lies in the folder itself', async () => {
+  test('without recursion only files of the folder itself', async () => {
     const place = await prepare()
     await place.put('a.txt', 'a')
     await place.put('sub/b.txt', 'b')
@@ -64,7 +64,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     expect(filesOf(await walked(open(flat))).map(({ path }) => path)).toEqual(['a.txt'])
   })
 
-  test('what has not changed keeps its marks; what has does not', async () => {
+  test('unchanged files keep their marks; changed ones do not', async () => {
     const place = await prepare()
     for (const name of ['same', 'changed', 'moved', 'removed']) await place.put(`${name}.txt`, name)
     const before = new Map(filesOf(await walked(open(place))).map((file) => [file.path, file]))
@@ -78,7 +78,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     expect(after.get('there.txt')?.size).toBe(before.get('moved.txt')?.size)
   })
 
-  test('SOURCE_NOT_FOUND_THERE for an address without a folder, and for a file that has gone', async () => {
+  test('SOURCE_NOT_FOUND_THERE for an address without a folder, and for a removed file', async () => {
     const place = await prepare()
     await place.put('a.txt', 'a')
     const connection = open(place)
@@ -89,7 +89,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     await expect(walked(open(nowhere))).rejects.toMatchObject({ code: 'SOURCE_NOT_FOUND_THERE' })
   })
 
-  test('an aborted walk ends with the reason', async () => {
+  test('an aborted listing ends with the reason', async () => {
     const place = await prepare()
     for (const name of ['a', 'b', 'c']) await place.put(`${name}/x.txt`, name)
     const stop = new AbortController()
@@ -100,7 +100,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     await expect(walk).rejects.toBe(reason)
   })
 
-  test('a large file comes in pieces, whole', async () => {
+  test('a large file is downloaded completely, in chunks', async () => {
     const place = await prepare()
     await place.put('large.bin', '0123456789'.repeat(300_000))
     const connection = open(place)
@@ -112,7 +112,7 @@ export function testSourceType(prepare: () => Promise<SourcePlace>): void {
     expect(pieces).toBeGreaterThan(5)
   })
 
-  test('many files in one folder and in many, each once', async () => {
+  test('many files in one folder and in many folders are listed once each', async () => {
     const place = await prepare()
     const names = Array.from({ length: 300 }, (_, index) => `${index % 3 === 0 ? '' : `${index % 7}/`}${index}.txt`)
     for (const name of names) await place.put(name, 'x')

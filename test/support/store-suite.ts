@@ -1,4 +1,4 @@
-/** What every document store does, whichever it is. */
+/** Behaviour of every document store. */
 import { createHash, randomBytes } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { Readable } from 'node:stream'
@@ -11,7 +11,7 @@ export const sha = (bytes: Uint8Array | string): string => createHash('sha256').
 export const stage = (store: FileStore, bytes: Uint8Array | string, generation?: string) =>
   store.stage(Readable.from([Buffer.from(bytes)]), 1 << 30, generation)
 
-/** Stores the bytes; their address. */
+/** Stores the bytes. Returns their address. */
 export async function keep(store: FileStore, bytes: Uint8Array | string, generation?: string): Promise<string> {
   const staged = await stage(store, bytes, generation)
   await staged.commit()
@@ -50,7 +50,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     expect(await store.listUncommitted()).toEqual([])
   })
 
-  test('PAYLOAD_TOO_LARGE past the limit, and a source that fails: nothing is left', async () => {
+  test('PAYLOAD_TOO_LARGE above the limit, and a failing source: nothing is left', async () => {
     const store = await open()
     async function* broken(size: number) {
       yield Buffer.alloc(size)
@@ -63,7 +63,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     expect([await addressesOf(store), await store.listUncommitted()]).toEqual([[], []])
   })
 
-  test('the same bytes have two addresses, or the requested one; removing one leaves the other', async () => {
+  test('equal bytes have two addresses, or the requested one; removing one does not affect the other', async () => {
     const store = await open()
     const [one, two, plain] = [await keep(store, 'hello'), await keep(store, 'hello'), await keep(store, 'hello', '')]
     const given = await keep(store, 'hello', 'abcd1234')
@@ -75,7 +75,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     expect(await text(await store.read(two))).toBe('hello')
   })
 
-  test('large and small files are listed in one order, and removed alike', async () => {
+  test('large and small files are listed in one order, and removed in the same way', async () => {
     const store = await open()
     const large = randomBytes(9_000_000)
     const addresses = [await keep(store, large, 'abcd1234'), await keep(store, 'b'), await keep(store, large), await keep(store, 'a')]
@@ -85,7 +85,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     await expect(store.read(addresses[0] ?? '')).rejects.toThrow(FileMissing)
   })
 
-  test('staged bytes are compared with stored ones; what is missing is not equal', async () => {
+  test('staged bytes are compared with stored ones; a missing file is not equal', async () => {
     const store = await open()
     const bytes = randomBytes(300_001)
     const [stored, other] = [await keep(store, bytes), await keep(store, randomBytes(300_001))]
@@ -98,7 +98,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     expect(await addressesOf(store)).toEqual([other])
   })
 
-  test('FileMissing for what is not there', async () => {
+  test('FileMissing for an unknown address', async () => {
     const store = await open()
     const none = `${sha('none')}.00000000`
     expect(await store.size(none)).toBeNull()
@@ -107,7 +107,7 @@ export function testStore(open: () => Promise<FileStore>): void {
       await expect(ask()).rejects.toThrow(FileMissing)
   })
 
-  test('a local path holds its bytes until it is released, though they are removed meanwhile', async () => {
+  test('a local path has its bytes until it is released, also after their removal', async () => {
     const store = await open()
     const address = await keep(store, 'hello')
     const { path, release } = await store.openLocal(address)
@@ -141,7 +141,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     expect(await read(ada)).toBe('')
   })
 
-  test('a file that was committed, but never confirmed, is uncommitted; confirmed and discarded ones are not', async () => {
+  test('a committed file that was not confirmed is uncommitted; confirmed and discarded ones are not', async () => {
     const store = await open()
     const [failed, confirmed, discarded] = await Promise.all(['a', 'b', 'c'].map((bytes) => stage(store, bytes)))
     for (const staged of [failed, confirmed]) await staged?.commit()
@@ -155,7 +155,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     expect(await store.listUncommitted()).toEqual([])
   })
 
-  test('InvalidAddress for every text that is no address', async () => {
+  test('InvalidAddress for anything but an address', async () => {
     const store = await open()
     const sum = sha('a')
     for (const address of [

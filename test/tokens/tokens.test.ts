@@ -6,7 +6,7 @@ import { startLive } from '../support/processes/live.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
-/** A token of Ada's with these scopes, and what it can do. */
+/** Creates a token of Ada with these scopes. Returns what it can do. */
 async function tokenOf(
   started: Started,
   scopes: ('read' | 'write' | 'upload' | 'admin')[],
@@ -20,7 +20,7 @@ async function tokenOf(
   return { ...made, send, status }
 }
 
-test('201 with the token, which is shown this once and kept as a hash only', async () => {
+test('201 with the token, which is shown once and stored as a hash', async () => {
   const started = await startApp()
   const { app, ada, asAda, asBob, asAdmin } = started
   const { token, id, status } = await tokenOf(started, ['read'])
@@ -46,7 +46,7 @@ test('201 with the token, which is shown this once and kept as a hash only', asy
   expect((await asAda.tokens.get(id)).last_used_at).toEqual(expect.any(String))
 })
 
-test('403 FORBIDDEN with the scope that is missing; each scope lets through its own routes', async () => {
+test('403 FORBIDDEN with the missing scope; each scope allows its own routes', async () => {
   const started = await startApp()
   const { id } = await upload(started.asAda, 'one.txt', 'one')
   const calls = {
@@ -85,7 +85,7 @@ test('uploads: 201 with the scope upload or write, 403 with read', async () => {
   }
 })
 
-test('a token of an admin without the scope admin sees and does what a user does; with it, everything', async () => {
+test('a token of an admin without the scope admin has the rights of a user; with it, all rights', async () => {
   const started = await startApp()
   const { asAda, asAdmin } = started
   const { id } = await upload(asAda, 'one.txt', 'one')
@@ -98,14 +98,14 @@ test('a token of an admin without the scope admin sees and does what a user does
   expect((await started.asStranger.send('GET', '/api/users', undefined, headers)).status).toBe(200)
 })
 
-test('403 FORBIDDEN for the scope admin of somebody who is none; 404 USER_NOT_FOUND for a token of somebody else by a user', async () => {
+test('403 FORBIDDEN for the scope admin of a user who is no admin; 404 USER_NOT_FOUND for a token of another user', async () => {
   const { asAda, asAdmin } = await startApp()
   await expect(asAda.tokens.create({ name: 'x', scopes: ['admin'] })).rejects.toMatchObject({ status: 403, code: 'FORBIDDEN' })
   await expect(asAdmin.tokens.create({ name: 'x', scopes: ['admin'], user: 'ada' })).rejects.toMatchObject({ code: 'FORBIDDEN' })
   await expect(asAda.tokens.create({ name: 'x', scopes: ['read'], user: 'bob' })).rejects.toMatchObject({ code: 'USER_NOT_FOUND' })
 })
 
-test('409 DUPLICATE_RESOURCE for a second token of one name, 409 CONFLICT past 100; 400 for no scope, an unknown one, and a day gone by', async () => {
+test('409 DUPLICATE_RESOURCE for a second token with one name, 409 CONFLICT above 100; 400 for no scope, an unknown one, and a past date', async () => {
   const { app, ada, asAda } = await startApp()
   const make = (more: object) => asAda.send('POST', '/api/tokens', { name: 'one', scopes: ['read'], ...more })
   const code = async (more: object) => (await (await make(more)).json()).error?.code
@@ -129,7 +129,7 @@ test('409 DUPLICATE_RESOURCE for a second token of one name, 409 CONFLICT past 1
   expect(await code({ name: 'two' })).toBe('CONFLICT')
 })
 
-test('401 UNAUTHORIZED once revoked, expired, or its user is disabled or has a new password', async () => {
+test('401 UNAUTHORIZED after revocation, expiry, a disabled user or a new password', async () => {
   const started = await startApp()
   const { ada, asAda, asBob, asAdmin, later } = started
   const revoked = await tokenOf(started, ['read'])
@@ -151,13 +151,13 @@ test('401 UNAUTHORIZED once revoked, expired, or its user is disabled or has a n
   expect(await lasting.status('GET', '/api/documents')).toBe(401)
 })
 
-test('401 UNAUTHORIZED for what only looks like one', async () => {
+test('401 UNAUTHORIZED for strings that look like a token', async () => {
   const { asStranger } = await startApp()
   for (const token of ['dms_', 'dms_x', `dms_${'a'.repeat(43)}`, `dms_${'a'.repeat(100_0)}`])
     expect((await asStranger.send('GET', '/api/documents', undefined, { authorization: `Bearer ${token}` })).status).toBe(401)
 })
 
-test('no token for a token: 403 for making, revoking, signing out and changing the password with one; refreshing one is 401', async () => {
+test('tokens manage no tokens: 403 for creating, revoking, signing out and changing the password; refreshing one is 401', async () => {
   const started = await startApp()
   const { id, status } = await tokenOf(started, ['read', 'write', 'upload'])
   expect(await status('POST', '/api/tokens', { name: 'x', scopes: ['read'] })).toBe(403)
@@ -168,7 +168,7 @@ test('no token for a token: 403 for making, revoking, signing out and changing t
   expect(await status('POST', '/api/auth/refresh')).toBe(401)
 })
 
-test('/ws: a token that may read hears what a user hears, also one of an admin, and is closed with 4401 when it is revoked', async () => {
+test('/ws: a token with scope read gets the events of a user, also one of an admin; 4401 when it is revoked', async () => {
   const dms = await startLive()
   const token = await dms.asAdmin.tokens.create({ name: 'events', scopes: ['read'] })
   const deaf = await dms.asAda.tokens.create({ name: 'deaf', scopes: ['upload'] })

@@ -22,7 +22,7 @@ async function start() {
   }
 }
 
-test('import: of 250 rows those with a name or address of somebody else are skipped or failed, all others are created as they are', async () => {
+test('import: of 250 rows those with a name or address of another user are skipped or failed, all others are created', async () => {
   const { importUsers, asAdmin, stored } = await start()
   const ada = (await asAdmin.users.page({ q: 'ada' })).data[0]
   const users = rows(250).map((user, at) => {
@@ -49,7 +49,7 @@ test('import: of 250 rows those with a name or address of somebody else are skip
   expect(again.results[120]?.error).toMatchObject({ details: { field: 'email', id: ada?.id } })
 })
 
-test('import: a dry run of 250 rows creates nobody; two imports of the same rows at once create each user once and fail none', async () => {
+test('import: a dry run of 250 rows creates nobody; two equal imports at once create each user once and fail none', async () => {
   const { importUsers, stored } = await start()
   expect(await importUsers(rows(250), '?dry_run=true')).toMatchObject({ created: 250 })
   expect(await stored()).toEqual([])

@@ -32,7 +32,7 @@ interface Imported {
   }[]
 }
 
-/** An app, with what the tests say often. */
+/** Starts an app, with functions that most tests use. */
 async function start(settings?: Parameters<typeof startApp>[0]) {
   const started = await startApp(settings)
   const { asAdmin, asStranger } = started
@@ -48,7 +48,7 @@ async function start(settings?: Parameters<typeof startApp>[0]) {
 
 const code = async (response: Response) => [response.status, (await response.json()).error.code]
 
-test('GET /api/users: newest first, in pages, by role, state and a piece of the name', async () => {
+test('GET /api/users: newest first, in pages, by role, state and part of the name', async () => {
   const { add, asAdmin } = await start()
   await add('zoe', { display_name: 'Zoë 100%_' })
   const list = (query: string) => asAdmin.call<Page>('GET', `/api/users?${query}`)
@@ -70,7 +70,7 @@ test('GET /api/users: newest first, in pages, by role, state and a piece of the 
   }
 })
 
-test('403 FORBIDDEN for users, 401 UNAUTHORIZED for strangers, on every route for admins', async () => {
+test('403 FORBIDDEN for users, 401 UNAUTHORIZED without a token, on every route for admins', async () => {
   const { asAda, asStranger, bob } = await start()
   for (const [method, path, body] of [
     ['GET', '/api/users'],
@@ -123,7 +123,7 @@ test('POST /api/users: 409 DUPLICATE_RESOURCE with the field, 400 VALIDATION_ERR
   expect([bad.status, ...paths]).toEqual([400, 'username', 'email', 'password', 'role'])
 })
 
-test('404 USER_NOT_FOUND for unknown ids and for what is no id', async () => {
+test('404 USER_NOT_FOUND for unknown and malformed ids', async () => {
   const { asAdmin } = await start()
   for (const id of [randomUUID(), 'nobody', "'--", '00000000-0000-0000-0000-00000000000g']) {
     const path = `/api/users/${encodeURIComponent(id)}`
@@ -133,7 +133,7 @@ test('404 USER_NOT_FOUND for unknown ids and for what is no id', async () => {
   }
 })
 
-test('PUT /api/users/{id}: changes what is named and nothing else; a new password ends all sessions', async () => {
+test('PUT /api/users/{id}: changes the given fields only; a new password ends all sessions', async () => {
   const { add, asAdmin, signIn, as, login } = await start()
   const zoe = await add('zoe')
   const path = `/api/users/${zoe.id}`
@@ -168,7 +168,7 @@ test('409 CONFLICT for demoting, disabling or deleting the last active admin', a
   expect(await asAdmin.call('PUT', path, { role: 'user' })).toMatchObject({ role: 'user' })
 })
 
-test('of many admins demoted, disabled and deleted at the same time one stays', async () => {
+test('of many admins demoted, disabled and deleted at once one stays', async () => {
   const { asAdmin, admin, add, app } = await start()
   const ids = [admin.id]
   for (const name of ['a', 'b', 'c', 'd', 'e']) ids.push((await add(name, { role: 'admin' })).id)
@@ -186,7 +186,7 @@ test('of many admins demoted, disabled and deleted at the same time one stays', 
   expect(left).toHaveLength(1)
 })
 
-test('DELETE /api/users/{id}: 409 CONFLICT while documents are owned, until it is said what becomes of them', async () => {
+test('DELETE /api/users/{id}: 409 CONFLICT while the user owns documents, unless the request says what becomes of them', async () => {
   const { asAdmin, asAda, asBob, ada, bob } = await start()
   const { id } = await upload(asAda, 'a.txt', 'words of ada')
   const path = `/api/users/${ada.id}`
@@ -207,7 +207,7 @@ test('DELETE /api/users/{id}: 409 CONFLICT while documents are owned, until it i
   expect(await code(await asAdmin.send('GET', `/api/documents/${id}`))).toEqual([404, 'DOCUMENT_NOT_FOUND'])
 })
 
-test('profile: shown under both names; e-mail address and display name can be changed, nothing else', async () => {
+test('profile: equal on both paths; e-mail address and display name can be changed, nothing else', async () => {
   const { asAda, ada } = await start()
   const before = await asAda.call<UserView>('GET', '/api/users/profile')
   expect(before).toMatchObject({ id: ada.id, username: 'ada', role: 'user' })
@@ -226,7 +226,7 @@ test('profile: shown under both names; e-mail address and display name can be ch
   expect(await code(await asAda.send('PUT', '/api/users/profile', { display_name: 'a\nb' }))).toEqual([400, 'VALIDATION_ERROR'])
 })
 
-test('404 USER_NOT_FOUND for the profile of the operator at the shell, who has none', async () => {
+test('404 USER_NOT_FOUND for the profile of the operator', async () => {
   const { app } = await start()
   const shell = localClient(app, operator)
   expect(await code(await shell.send('GET', '/api/users/profile'))).toEqual([404, 'USER_NOT_FOUND'])
@@ -246,7 +246,7 @@ test('change-password: 200 with a token; all others end', async () => {
   expect([(await login('zoe')).status, (await login('zoe', 'my new password')).status]).toEqual([401, 200])
 })
 
-test('change-password: 403 for a wrong current one, 400 for the same or a weak new one, 429 after 10 wrong ones', async () => {
+test('change-password: 403 for a wrong current one, 400 for an equal or weak new one, 429 after 10 wrong ones', async () => {
   const { add, signIn, as } = await start()
   await add('zoe')
   const send = as(await signIn('zoe'))
@@ -259,7 +259,7 @@ test('change-password: 403 for a wrong current one, 400 for the same or a weak n
   expect(await change(password, 'my new password')).toEqual([429, 'RATE_LIMITED'])
 })
 
-test('change-password: of two at the same time one succeeds', async () => {
+test('change-password: of two at once one succeeds', async () => {
   const { add, signIn, as } = await start()
   await add('zoe')
   const send = as(await signIn('zoe'))
@@ -271,7 +271,7 @@ test('change-password: of two at the same time one succeeds', async () => {
   expect(both.map(({ status }) => status).sort()).toEqual([200, 403])
 })
 
-test('groups: by name and by e-mail address; 404 for nobody', async () => {
+test('groups: by name and by e-mail address; 404 for unknown users', async () => {
   const { asAdmin, app, ada } = await start()
   expect(await asAdmin.call('GET', '/api/users/ADA/groups')).toEqual({ username: 'ada', groups: [], synced_at: null })
   await app.db
@@ -287,7 +287,7 @@ test('groups: by name and by e-mail address; 404 for nobody', async () => {
   expect(await code(await asAdmin.send('GET', '/api/users/nobody/groups'))).toEqual([404, 'USER_NOT_FOUND'])
 })
 
-test('import: each row has its own result, and a bad one stops nothing', async () => {
+test('import: each row has its own result, and a bad one stops no other', async () => {
   const { importUsers, login } = await start()
   const answer = await importUsers([
     { username: 'one', email: 'one@example.org', password },
@@ -321,7 +321,7 @@ test('import: each row has its own result, and a bad one stops nothing', async (
   expect((await login('ada')).status).toBe(401)
 })
 
-test('import: Argon2 hashes of elsewhere work; others and costly ones are refused', async () => {
+test('import: Argon2 hashes of other programs work; other and expensive ones are refused', async () => {
   const { importUsers, login } = await start()
   const good = await hash('from elsewhere', { memoryCost: 4096, timeCost: 3, parallelism: 2 })
   const rows = [good, '$2b$10$abcdefghijklmnopqrstuv', good.replace('m=4096', 'm=4000000'), good.replace('t=3', 't=1000'), 'plain'].map(
@@ -336,7 +336,7 @@ test('import: Argon2 hashes of elsewhere work; others and costly ones are refuse
   expect((await login('u0', 'from elsewhere')).status).toBe(200)
 })
 
-test('import: on_conflict fail and update; update changes what differs and no more', async () => {
+test('import: on_conflict fail and update; update changes differing fields only', async () => {
   const { importUsers, add, signIn, as, login, asAdmin } = await start()
   const zoe = await add('zoe')
   const send = as(await signIn('zoe'))
@@ -372,13 +372,13 @@ test('import: on_conflict fail and update; update changes what differs and no mo
   })
 })
 
-test('import: an update cannot take the last admin', async () => {
+test('import: an update cannot remove the last admin', async () => {
   const { importUsers } = await start()
   const { results } = await importUsers({ users: [{ username: 'root', email: 'root@example.org', role: 'user' }], on_conflict: 'update' })
   expect(results[0]?.error?.code).toBe('CONFLICT')
 })
 
-test('import: a dry run finds the same and writes nothing', async () => {
+test('import: a dry run has equal results and writes nothing', async () => {
   const { importUsers, app } = await start()
   const snapshot = () => app.db.selectFrom('users').selectAll().orderBy('id').execute()
   const before = await snapshot()
@@ -394,7 +394,7 @@ test('import: a dry run finds the same and writes nothing', async () => {
   expect(await snapshot()).toEqual(before)
 })
 
-test('import: 400 VALIDATION_ERROR for 10,001 rows and for what is no list; 10,000 are taken', async () => {
+test('import: 400 VALIDATION_ERROR for 10,001 rows and for anything but a list; 10,000 are accepted', async () => {
   const { asAdmin, importUsers } = await start()
   const rows = Array.from({ length: 10_001 }, (_, at) => ({ username: `user ${at}` }))
   for (const body of [rows, { users: rows }, {}, { users: 'x' }, { users: [], on_conflict: 'merge' }, 'x']) {
@@ -403,14 +403,14 @@ test('import: 400 VALIDATION_ERROR for 10,001 rows and for what is no list; 10,0
   expect(await importUsers(rows.slice(1))).toMatchObject({ created: 0, failed: 10_000 })
 })
 
-/** An app without users, as at the very first start. */
+/** Starts an app without users, as at the first start. */
 async function startEmpty(settings?: Parameters<typeof startApp>[0]) {
   const started = await start(settings)
   await started.app.db.deleteFrom('users').execute()
   return { ...started, file: join(started.dataDir, 'initial-admin-password') }
 }
 
-test('first admin: a password is made up, told in a file for its owner only, and forgotten when it is changed', async () => {
+test('first admin: a password is generated, written to a file that only its owner can read, and the file is removed when it is changed', async () => {
   const { app, file, login, as } = await startEmpty({ 'auth.password_require_special': true, 'auth.password_require_numbers': true })
   const made = await ensureFirstAdmin(app)
   expect(await readFile(file, 'utf8')).toBe(`${made?.password}\n`)
@@ -425,7 +425,7 @@ test('first admin: a password is made up, told in a file for its owner only, and
   await expect(stat(file)).rejects.toMatchObject({ code: 'ENOENT' })
 })
 
-test('first admin: the file stays while others change theirs, and goes when an admin sets a new one', async () => {
+test('first admin: the file stays while others change theirs, and is removed when an admin sets a new one', async () => {
   const { app, file, asStranger } = await startEmpty()
   await ensureFirstAdmin(app)
   const shell = localClient(app, operator)
@@ -438,7 +438,7 @@ test('first admin: the file stays while others change theirs, and goes when an a
   expect((await asStranger.send('POST', '/api/auth/login', { username: 'admin', password: 'another password' })).status).toBe(200)
 })
 
-test('first admin: one, and one password, when two servers start at once', async () => {
+test('first admin: one, and one password, if two servers start at once', async () => {
   const { app, file, login } = await startEmpty()
   const made = (await Promise.all([ensureFirstAdmin(app), ensureFirstAdmin(app)])).filter((result) => result !== null)
   expect(made).toHaveLength(1)
@@ -446,7 +446,7 @@ test('first admin: one, and one password, when two servers start at once', async
   expect((await login('admin', made[0]?.password)).status).toBe(200)
 })
 
-test('first admin: as configured, and then nothing is told', async () => {
+test('first admin: as configured, without a file', async () => {
   const { app, file, login } = await startEmpty({
     'auth.admin_username': 'Chief',
     'auth.admin_email': 'chief@example.org',
@@ -457,14 +457,14 @@ test('first admin: as configured, and then nothing is told', async () => {
   await expect(stat(file)).rejects.toMatchObject({ code: 'ENOENT' })
 })
 
-test('first admin: a name or password that no user could have is a configuration error', async () => {
+test('first admin: an invalid name or password is a configuration error', async () => {
   const { app } = await startEmpty({ 'auth.admin_password': 'short' })
   await expect(ensureFirstAdmin(app)).rejects.toThrow(new ConfigError(['auth.admin_password: at least 8 characters']))
   const spaced = { ...app, config: { ...app.config, auth: { ...app.config.auth, admin_username: 'the admin' } } }
   await expect(ensureFirstAdmin(spaced)).rejects.toThrow(/auth.admin_username/)
 })
 
-test('first admin: no user is made when the password cannot be told', async () => {
+test('first admin: no user is created if the password cannot be written', async () => {
   const { app, dataDir } = await startEmpty()
   const blocked = join(dataDir, 'a-file')
   await writeFile(blocked, '')
@@ -472,7 +472,7 @@ test('first admin: no user is made when the password cannot be told', async () =
   expect(await app.db.selectFrom('users').select('id').execute()).toEqual([])
 })
 
-test('POST /api/users with the password null: a user who cannot sign in with one; without the field 400', async () => {
+test('POST /api/users with password null: a user who cannot sign in with one; 400 without the field', async () => {
   const { asAdmin, login } = await start()
   const fields = { username: 'sso', email: 'sso@example.org' }
   expect((await asAdmin.send('POST', '/api/users', fields)).status).toBe(400)
@@ -481,7 +481,7 @@ test('POST /api/users with the password null: a user who cannot sign in with one
   expect((await login('sso')).status).toBe(401)
 })
 
-test('import ?atomic=true: all rows or none; a row says whether its user is disabled', async () => {
+test('import ?atomic=true: all rows or none; a row may set disabled', async () => {
   const { importUsers, login, asAdmin } = await start()
   const row = (username: string, more: object = {}) => ({ username, email: `${username}@example.org`, password, ...more })
   const bad = await importUsers([row('one'), row('two', { email: 'nowhere' })], '?atomic=true')

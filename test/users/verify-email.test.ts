@@ -15,7 +15,7 @@ async function start(settings: Parameters<typeof startApp>[0] = {}) {
     ...settings,
   })
   const { asStranger, runJobs } = started
-  /** the token in the newest mail, once the jobs have run */
+  /** the token in the newest mail, after its jobs */
   const mailed = async () => {
     await runJobs(['maintenance'])
     return /verify-email\?token=([\w-]{43})$/m.exec(deliveries.at(-1)?.mail.text ?? '')?.[1] ?? 'none came'
@@ -27,7 +27,7 @@ async function start(settings: Parameters<typeof startApp>[0] = {}) {
 
 const code = async (response: Response) => [response.status, (await response.json()).error?.code]
 
-test('403 EMAIL_NOT_VERIFIED until the link in the mail was opened, once', async () => {
+test('403 EMAIL_NOT_VERIFIED until the link in the mail was opened; it works once', async () => {
   const { app, asStranger, deliveries, mailed, login, verify } = await start()
   await asStranger.auth.register(eve)
   expect(await code(await login())).toEqual([403, 'EMAIL_NOT_VERIFIED'])
@@ -52,7 +52,7 @@ test('401 UNAUTHORIZED, not EMAIL_NOT_VERIFIED, for a wrong password', async () 
   expect(await code(wrong)).toEqual([401, 'UNAUTHORIZED'])
 })
 
-test('400 VALIDATION_ERROR for a link of 24 hours ago, an unknown one and none', async () => {
+test('400 VALIDATION_ERROR for a link that is 24 hours old, an unknown one and none', async () => {
   const { asStranger, later, mailed, verify } = await start()
   await asStranger.auth.register(eve)
   const token = await mailed()
@@ -68,7 +68,7 @@ test('200 once for ten openings of a link at once', async () => {
   expect(all.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(400)])
 })
 
-test('202 for a resend with the same body whether or not there is such an account; three mails an hour at most reach an address', async () => {
+test('202 for a resend with an equal body whether or not the account exists; at most three mails per hour to an address', async () => {
   const { asStranger, deliveries, later, mailed, runJobs, verify } = await start()
   await asStranger.auth.register(eve)
   const first = await mailed()
@@ -93,7 +93,7 @@ test('202 for a resend with the same body whether or not there is such an accoun
   expect(deliveries).toHaveLength(4)
 })
 
-test('202, and no more than 20 mails an hour for one client', async () => {
+test('202, and at most 20 mails per hour for one client', async () => {
   const { app, asStranger } = await start({ 'limits.registrations_per_hour': 0 })
   for (let account = 0; account < 22; account++) {
     const email = `eve${account}@example.org`
@@ -104,7 +104,7 @@ test('202, and no more than 20 mails an hour for one client', async () => {
   }
 })
 
-test('a new address has to be confirmed too, and the link to the old one no longer counts', async () => {
+test('a new address has to be verified too, and the link to the old one becomes invalid', async () => {
   const { app, ada, asAda, deliveries, mailed, verify } = await start()
   await asAda.auth.updateProfile({ email: 'first@example.org' })
   const first = await mailed()
@@ -116,7 +116,7 @@ test('a new address has to be confirmed too, and the link to the old one no long
   expect(email_verified_at).not.toBeNull()
 })
 
-test('no more than ten mails an hour for one user, whatever the address becomes; limits.verification_emails_per_hour for all', async () => {
+test('at most ten mails per hour for one user, for all addresses together; limits.verification_emails_per_hour for all users', async () => {
   const { asAda, asBob, deliveries, mailed, later } = await start({ 'limits.verification_emails_per_hour': 12 })
   for (let at = 0; at < 12; at++) {
     await asAda.auth.updateProfile({ email: `victim${at}@example.org` })
@@ -134,7 +134,7 @@ test('no more than ten mails an hour for one user, whatever the address becomes;
   expect(deliveries).toHaveLength(13)
 })
 
-test('users that an admin makes sign in at once', async () => {
+test('users that an admin creates can sign in at once', async () => {
   const { asAdmin, deliveries, login, mailed } = await start()
   await asAdmin.users.create(eve)
   expect((await login()).status).toBe(200)
@@ -142,7 +142,7 @@ test('users that an admin makes sign in at once', async () => {
   expect(deliveries).toEqual([])
 })
 
-test('a mail that the server turns away is tried again', async () => {
+test('a mail that the server rejects temporarily is sent again', async () => {
   const { app, asStranger, mood, mailed, verify } = await start()
   mood.refuse = true
   await asStranger.auth.register(eve)
@@ -168,7 +168,7 @@ test.each(['a@b.c\r\nBcc: all@x.org', 'a@b.c\nX: y', 'a@b.c, all@x.org', 'a@b.c>
   },
 )
 
-test('the mail has one receiver and its own headers, whatever the name of the user says', async () => {
+test('the mail has one recipient and its own headers, whatever the name of the user is', async () => {
   const { asStranger, deliveries, mailed, verify } = await start()
   const odd = { ...eve, username: 'Bcc:all,x.org', email: "eve+o'neill&co@example.org" }
   await asStranger.auth.register(odd)

@@ -10,7 +10,7 @@ import { expectAccessible, looks, servePage } from '../support/servers/web-page.
 
 let browser: Browser
 
-/** Share of yellow among the pixels in the upper and in the lower half of a picture on the screen. */
+/** Returns the share of yellow pixels in the upper and in the lower half of a displayed picture. */
 async function yellowShares(picture: Locator): Promise<number[]> {
   const { data, info } = await sharp(await picture.screenshot())
     .removeAlpha()

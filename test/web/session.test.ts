@@ -66,7 +66,7 @@ test('a session ends by its time, with its user, and for a changed cookie', asyn
   expect((await get('/', { cookie })).status).toBe(303)
 })
 
-test('200 without the filter for a day that does not exist', async () => {
+test('200 without the filter for an impossible date', async () => {
   const { get, signIn } = await start()
   const { cookie } = await signIn()
   for (const [day, isFilter] of [
@@ -96,7 +96,7 @@ test('no open redirect: after the login only paths of this server', async () => 
   for (const [next, expected] of targets) expect([next, (await signIn('ada', next)).location]).toEqual([next, expected])
 })
 
-test('403 for forms of other sites, also the login; allowed: the own origin, public_url, and what the browser calls same-origin', async () => {
+test('403 for forms of other sites, also the login; allowed: the own origin, public_url, and what the browser marks as same-origin', async () => {
   const { post, signIn, asAda } = await start({ 'server.public_url': 'http://dms.example.org' })
   const { cookie } = await signIn()
   const { id } = await upload(asAda, 'a.txt', 'a')
@@ -118,7 +118,7 @@ test('403 for forms of other sites, also the login; allowed: the own origin, pub
   for (const headers of own) expect((await post('/queue', {}, { cookie, ...headers })).status).toBe(303)
 })
 
-test('429 after ten wrong passwords, as at the API; the page says how long to wait and never repeats the password', async () => {
+test('429 after ten wrong passwords, as in the API; the page shows how long to wait and never the password', async () => {
   const { post, app } = await start()
   const attempt = async () => post('/sign-in', { username: 'ada', password: 'wrong & <b>' })
   const first = await attempt()
@@ -132,7 +132,7 @@ test('429 after ten wrong passwords, as at the API; the page says how long to wa
   expect((await app.db.selectFrom('audit_entries').selectAll().where('code', '=', 'UNAUTHORIZED').execute()).length).toBe(10)
 })
 
-test('files are neither stored nor run by browsers; 404 for those of others and for malformed ids', async () => {
+test('files are not cached and cannot run scripts; 404 for those of others and for malformed ids', async () => {
   const { get, signIn, asAda, asBob } = await start()
   const { cookie } = await signIn()
   const script = await upload(asAda, 'evil.js', 'alert(1)')
@@ -156,7 +156,7 @@ test('files are neither stored nor run by browsers; 404 for those of others and 
     }
 })
 
-test('style and script are kept for a year under the hash of their content, below 15 kB each', async () => {
+test('style and script are cached for a year under the hash of their content, below 15 kB each', async () => {
   const { get } = await start()
   const page = await (await get('/sign-in')).text()
   expect(page).not.toMatch(/<style|\sstyle=|<script(?! src="\/assets\/)|\son\w+=/)
@@ -169,7 +169,7 @@ test('style and script are kept for a year under the hash of their content, belo
   expect((await get('/assets/page-0.css')).status).toBe(404)
 })
 
-test('behind https the cookie is Secure and bound to the host; server.web = false leaves the API alone', async () => {
+test('with https the cookie is Secure and bound to the host; server.web = false leaves only the API', async () => {
   const secure = await start({ 'server.public_url': 'https://dms.example.org' })
   expect((await secure.signIn()).line).toMatch(/^__Host-dms_session=.+; Path=\/; HttpOnly; SameSite=Lax; Secure$/)
   const off = await start({ 'server.web': false })

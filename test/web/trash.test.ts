@@ -16,7 +16,7 @@ describe.skipIf(!hasBrowser())('versions and the trash on the web page', () => {
   })
   afterAll(() => browser.close())
 
-  test('without script: old versions are downloaded and restored; a document goes to the trash and comes back', async () => {
+  test('without scripts: old versions are downloaded and restored; a document moves to the trash and back', async () => {
     const { open, signIn, asAda, runJobs, trouble } = await servePage(browser)
     const { id } = await upload(asAda, 'plan.txt', 'The first plan')
     await upload(asAda, 'note.txt', 'A note')

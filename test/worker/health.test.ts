@@ -11,7 +11,7 @@ import { startApp, upload } from '../support/app.ts'
 import { until } from '../support/processes/processes.ts'
 import { bareEnvironment, executable } from '../support/processes/run.ts'
 
-/** A worker in a process of its own, and what it says. */
+/** A worker in a process of its own, with its endpoints and its log. */
 function begin({ databaseUrl, dataDir }: { databaseUrl: string; dataDir: string }, args: string[], env: Record<string, string> = {}) {
   const child = spawn(process.execPath, [executable, 'worker', ...args], {
     env: bareEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_LOG_FORMAT: 'json', ...env }),
@@ -28,7 +28,7 @@ function begin({ databaseUrl, dataDir }: { databaseUrl: string; dataDir: string 
   return { child, exit, said, hears }
 }
 
-test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and nothing else; --name; SIGUSR1 says what is being done; a second SIGTERM gives it back', async () => {
+test('worker.health_listen: /healthz, /readyz and /metrics of a worker only; --name; SIGUSR1 prints the state; a second SIGTERM returns its job', async () => {
   const dms = await startApp()
   const { app } = dms
   const { child, exit, said, hears } = begin(dms, ['--name', 'left'], { DMS_WORKER_HEALTH_LISTEN: '127.0.0.1:0' })
@@ -74,7 +74,7 @@ test('worker.health_listen: /healthz, /readyz and /metrics of a worker, and noth
   expect(await app.db.selectFrom('workers').select('name').execute()).toEqual([])
 })
 
-test('--once -q says nothing where all goes well, whatever log.level says; --log-level and a log in a file do', async () => {
+test('--once -q prints nothing on success with any log.level; --log-level and a log file still log', async () => {
   const dms = await startApp()
   await upload(dms.asAda, 'a.txt', 'some words')
   const { said, exit } = begin(dms, ['--once', '-q'], { DMS_LOG_LEVEL: 'info' })

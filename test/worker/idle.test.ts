@@ -4,7 +4,7 @@ import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
 import { fakeReader, forever } from '../support/fake-reader.ts'
 
-test('a worker without work writes nothing for seconds; one at work shows itself and keeps its lease each second', async () => {
+test('an idle worker writes nothing for seconds; a busy one renews its lease each second', async () => {
   const { app, asAda } = await startApp({ 'worker.lease': '4s' })
   const worker = await startWorker(
     { ...app, reader: fakeReader(1, (_page, options) => forever(options)) },

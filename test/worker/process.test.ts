@@ -1,4 +1,4 @@
-/** The worker of `dms serve` in a process of its own: started, watched, started again, and ended with its server. */
+/** The worker process of `dms serve`: started, supervised, restarted, and stopped with its server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -11,7 +11,7 @@ vi.setConfig({ testTimeout: 120_000 })
 
 type Line = Record<string, unknown>
 
-/** A server on a database and a data folder of a test, of which the test is another client. */
+/** Starts a server on a database and a data folder of a test, which is another client of both. */
 async function serve(env: Record<string, string> = {}) {
   const dms = await startApp()
   const variables = { DATABASE_URL: dms.databaseUrl, DMS_STORAGE_MIN_FREE: '0', DMS_LOG_FORMAT: 'json', ...env }
@@ -44,7 +44,7 @@ async function serve(env: Record<string, string> = {}) {
   const workers = () => tree().filter(({ command }) => command.includes('worker --supervised'))
   await until(() => said.includes('listening on'), 60_000)
   const url = /listening on (\S+)/.exec(said)?.[1] ?? ''
-  /** Resolves once so many workers in all have begun to work; the process of the last one. */
+  /** Resolves after so many workers in total have started. Returns the process of the last one. */
   const working = async (times = 1): Promise<TreeProcess> => {
     await until(() => logged('working').length === times && workers().length === 1, 60_000)
     return workers()[0]!
@@ -66,7 +66,7 @@ test('jobs run in a process of their own, which ends with its server on SIGTERM'
   expect(logged('the worker process ended; starting it again')).toEqual([])
 })
 
-test('a worker process that is killed is started again, and does the jobs', async () => {
+test('a killed worker process is restarted and runs the jobs', async () => {
   const { working, logged, isDone, asAda, child, exit } = await serve()
   const first = await working()
   signal(first.pid, 'SIGKILL')
@@ -80,7 +80,7 @@ test('a worker process that is killed is started again, and does the jobs', asyn
   expect(await exit).toEqual([0, null])
 })
 
-test('a worker process that hangs is killed with what it did in the log, and started again; the server answers meanwhile', async () => {
+test('a worker process that hangs is killed, logged and restarted; the server answers meanwhile', async () => {
   const { url, working, logged, isDone, asAda } = await serve({ DMS_WORKER_HANG_TIMEOUT: '3s' })
   const first = await working()
   signal(first.pid, 'SIGSTOP')

@@ -7,7 +7,7 @@ import { startProcess, startServe } from '../support/processes/service.ts'
 
 const later = '9999_of_a_later_version'
 
-test('78: a running worker stops when a later version migrates the database, and takes no job of it', { timeout: 60_000 }, async () => {
+test('78: a running worker stops when a later version migrates the database, and claims no job of it', { timeout: 60_000 }, async () => {
   const dms = await startApp()
   const { app } = dms
   const worker = startProcess(dms, ['worker'], { DMS_LOG_LEVEL: 'info' })

@@ -1,4 +1,4 @@
-/** Documents on their way between a folder and a bucket of OpenStack Swift, by commands, while a server of either kind serves them. */
+/** Documents while they move between a folder and a bucket of OpenStack Swift by commands, with servers of either kind. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -21,7 +21,7 @@ describe.skipIf(!hasS3Server())('with a server of S3', () => {
   }, 60_000)
   afterAll(() => server.stop())
 
-  /** A server with documents in its folder, and the settings of a bucket that it reads too. */
+  /** Starts a server with documents in its folder, and the settings of a bucket that it reads too. */
   async function openArchive() {
     const { 'storage.kind': _, ...bucket } = await bucketSettings(server)
     const started = await startApp(bucket)
@@ -46,7 +46,7 @@ describe.skipIf(!hasS3Server())('with a server of S3', () => {
           row.files ?? row.state,
         ]),
       )
-    /** Another server of the same archive, whose new files go to the bucket. */
+    /** Starts another server of the same archive, whose new files go to the bucket. */
     const startOther = async (settings: Record<string, string> = { 'storage.kind': 's3' }) => {
       const flags = { data_dir: started.dataDir, 'database.url': started.databaseUrl, 'storage.min_free': 0, ...bucket, ...settings }
       const app = await openApp(loadConfig({ env: {}, flags }).config, openLog({ level: 'error', format: 'json' }), { migrate: 'never' })

@@ -1,11 +1,11 @@
-/** A restore that failed leaves a place that no server takes for a new one; a dry run leaves none at all. */
+/** A failed restore leaves a folder that no server treats as a new archive; a dry run leaves none. */
 import { chmod, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { someDocuments } from '../../support/backups.ts'
 import { emptyPlace, folder, here, type Place } from '../../support/places.ts'
 
-/** A backup, and a copy that ends too early. */
+/** Creates a backup, and a truncated copy of it. */
 async function backups() {
   const { place } = await someDocuments()
   const to = await folder()

@@ -32,7 +32,7 @@ async function work(app: App, pdfa = fakeReader(1).pdfa) {
   await worker.stop(60_000)
 }
 
-test('202 POST, 202 download with Retry-After, then the PDF under its own name; 200 POST when it is there', async () => {
+test('202 POST, 202 download with Retry-After, then the PDF under its own name; 200 POST for an existing one', async () => {
   const { app, asAda, runJobs } = await startApp({ 'ocr.engine': 'tesseract-js' })
   const { id } = await upload(asAda, 'scan.png', await picture('red'), { title: 'Red & blue', ocr_enabled: false })
   await runJobs()
@@ -54,7 +54,7 @@ test('202 POST, 202 download with Retry-After, then the PDF under its own name; 
   expect(rows.map(({ type }) => type)).toEqual(['pending', 'completed'])
 })
 
-test('409 RENDITION_UNAVAILABLE with the reason for a file without pages; asked again, it is tried again', async () => {
+test('409 RENDITION_UNAVAILABLE with the reason for a file without pages; another request tries again', async () => {
   const { asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'note.txt', 'a note')
   await asAda.documents.makeRendition(id, 'pdfa')
@@ -97,7 +97,7 @@ test('a conversion that loses its lease stores nothing', async () => {
   expect((await storeFiles(app.config.data_dir)).named.length).toBe(before)
 })
 
-test('documents.pdfa = "ocr": made after OCR; OCR again makes it anew and purges the old file', async () => {
+test('documents.pdfa = "ocr": created after OCR; another OCR replaces it and purges the old file', async () => {
   const { app, asAda, runJobs } = await startApp({ 'documents.pdfa': 'ocr' })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   const { id: note } = await upload(asAda, 'b.pdf', '%PDF-1.5', { ocr_enabled: false })
@@ -135,7 +135,7 @@ test('each version has its own; a restored version has that of its source; purge
   expect((await storeFiles(app.config.data_dir)).named).toEqual([])
 })
 
-test('404 for documents of others; renditions make --missing asks for those that have none', async () => {
+test('404 for documents of others; renditions make --missing requests those of documents without one', async () => {
   const { app, asAda, asBob } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   await upload(asAda, 'b.pdf', '%PDF-1.5')

@@ -12,7 +12,7 @@ import { startServer } from '../../support/servers/server.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 
-/** Invocations that destroy what is not kept. */
+/** Invocations that destroy what is not retained. */
 const destroying: Readonly<Record<string, (world: World) => readonly (readonly string[])[]>> = {
   'documents delete': ({ documents }) => documents.map(({ id }) => ['--permanent', '-y', id]),
   'trash empty': () => [['-y']],
@@ -26,7 +26,7 @@ const destroying: Readonly<Record<string, (world: World) => readonly (readonly s
 /** Verbs that may destroy something. A command of this name needs a row in every-row.ts that is run here, or a line above. */
 const mayDestroy = /\b(delete|remove|purge|empty|prune|repair|rollback|restore|replace|expire|vacuum|maintenance)/
 
-/** What needs more than a world of documents, and is tested against retention elsewhere. */
+/** Commands that need more than documents; their tests against retention are elsewhere. */
 const elsewhere: Readonly<Record<string, string>> = {
   restore: 'refuses a database that has documents',
   'holds delete': 'test/commands/holds.test.ts',

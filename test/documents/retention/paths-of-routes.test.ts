@@ -9,7 +9,7 @@ import { type Ask, nameOf, startWorld, usualOf } from '../../support/route-table
 
 vi.setConfig({ testTimeout: 600_000 })
 
-/** DELETE of what is no document. A route that is missing here must refuse with RETENTION. */
+/** DELETE of anything but documents. A route that is missing here must refuse with RETENTION. */
 const deletesNoDocument = [
   'DELETE /api/comments/documents/:document_id/comments/:comment_id',
   'DELETE /api/holds/:id/documents/:document_id',
@@ -21,7 +21,7 @@ const deletesNoDocument = [
   'DELETE /api/tokens/:id',
 ]
 
-/** Making a request may need a deletion, which the protection refuses. */
+/** Preparing a request may need a deletion, which the protection refuses. */
 const isRefusal = (error: unknown): boolean => ['RETENTION', 'DM001'].includes((error as { code?: string }).code ?? '')
 
 test('no route destroys a document under retention or hold; those that could answer 409 RETENTION', async () => {

@@ -8,7 +8,7 @@ import { openKeptDocuments } from '../../support/kept-documents.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
-/** Another value of a column, by its type. */
+/** Returns another value of a column, by its type. */
 const otherValues: Readonly<Record<string, string>> = {
   uuid: 'dms_uuidv7()',
   text: `repeat('0', 64)`,
@@ -17,7 +17,7 @@ const otherValues: Readonly<Record<string, string>> = {
   timestamptz: `now() - interval '1 day'`,
 }
 
-/** Every DELETE, TRUNCATE and UPDATE of one column that the tables allow. */
+/** Returns every DELETE, TRUNCATE and UPDATE of one column that the tables allow. */
 async function statementsOf(db: Db): Promise<string[]> {
   const { rows } = await sql<{ table: string; kind: string; column: string; type: string }>`
     select relname as table, relkind as kind, attname as column, typname as type from pg_class

@@ -22,7 +22,7 @@ interface Target {
   label_id: string
 }
 
-/** The payload of each kind that is about a document. The compiler names a kind that is missing. */
+/** The payload of each job kind with a document. The compiler reports a missing kind. */
 const payloads: { [K in jobs.Kind]: (target: Target) => jobs.Payloads[K] } = {
   ocr: () => ({ language: 'eng' }),
   extract: () => ({ language: 'eng' }),

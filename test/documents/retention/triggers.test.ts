@@ -1,10 +1,10 @@
-/** What the database itself refuses, by plain SQL: SQLSTATE DM001. */
+/** What the database refuses by plain SQL: SQLSTATE DM001. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Db } from '../../../src/db/pool.ts'
 import { startApp, upload } from '../../support/app.ts'
 
-/** Runs a statement and undoes it. Returns its SQLSTATE; null if it went through. */
+/** Runs a statement and rolls it back. Returns its SQLSTATE; null if it succeeded. */
 const sqlstateOf = async (db: Db, statement: string): Promise<string | null> => {
   const trx = await db.startTransaction().execute()
   try {
@@ -17,7 +17,7 @@ const sqlstateOf = async (db: Db, statement: string): Promise<string | null> => 
   }
 }
 
-/** A document under retention, one under hold, and one under a released hold. */
+/** Creates a document under retention, one under hold, and one under a released hold. */
 const prepare = async () => {
   const { app, asAda, admin } = await startApp()
   const id = async (name: string) => (await upload(asAda, name, crypto.randomUUID())).id

@@ -1,11 +1,11 @@
-/** F13: PostgreSQL neither answers nor goes away. */
+/** F13: PostgreSQL hangs with open connections. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree, signal } from '../../support/processes/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 
-/** seconds that dms is told to wait for a statement, and for a connection */
+/** timeouts of dms for a statement and for a connection, in seconds */
 const timeouts = { statement: 3, connect: 2 }
-/** seconds in which everything must be answered: one wait for a place in the pool, one for the statement, and a busy machine */
+/** seconds within which everything must be answered: a wait for the pool, one for the statement, and a busy machine */
 const most = 12
 /** bytes that the server may grow by */
 const growth = 150e6

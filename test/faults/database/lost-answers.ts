@@ -1,4 +1,4 @@
-/** F14: a COMMIT gets through, its acknowledgement does not. */
+/** F14: a COMMIT succeeds, its acknowledgement is lost. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
@@ -40,7 +40,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   return told
 }
 
-/** A way to PostgreSQL on which the answer to the next COMMIT of a new document gets lost, once it is told to. */
+/** Opens a relay to PostgreSQL that loses the answer to the next COMMIT of a new document on request. */
 async function openRelay(folder: string, realFolder: string) {
   const socketName = '.s.PGSQL.5432'
   let isArmed = false
@@ -71,7 +71,7 @@ async function openRelay(folder: string, realFolder: string) {
   await once(server, 'listening')
   return {
     folder,
-    /** Says later whether it happened. */
+    /** Returns whether it happened. */
     cutNextCommit: () => {
       isArmed = true
       isCut = false

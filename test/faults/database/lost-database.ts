@@ -1,4 +1,4 @@
-/** F11, F12: PostgreSQL ends under load, at once and without a word, or all of its connections do. */
+/** F11, F12: PostgreSQL is killed under load, or all of its connections are cut. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { mixedLoad } from '../caller.ts'
 import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'
@@ -50,7 +50,7 @@ async function underLoad(
   return told
 }
 
-/** Waits until an upload is taken again; whoever waits longest tells of it by the ledger. */
+/** Waits until an upload is accepted again; the ledger has the longest wait. */
 async function comesBack({ caller, expect }: Trial): Promise<void> {
   for (let round = 0; round < 60; round++) {
     if ((await caller.uploadText()).status === 201) return

@@ -1,4 +1,4 @@
-/** Another database of a place's PostgreSQL, empty at first. */
+/** Creates another, empty database in the PostgreSQL of a place. */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
 import type { Place } from '../place.ts'
@@ -8,11 +8,11 @@ export interface SecondDatabase {
   /** for DATABASE_URL */
   readonly url: string
   query<Row = Record<string, unknown>>(text: string): Promise<Row[]>
-  /** Without effect when it is gone already. */
+  /** Has no effect if it no longer exists. */
   drop(): Promise<void>
 }
 
-/** PostgreSQL of the place must run. */
+/** PostgreSQL of the place must be running. */
 export async function openSecondDatabase(place: Place): Promise<SecondDatabase> {
   const name = `second_${randomUUID().replaceAll('-', '')}`
   await place.query(`create database ${name}`)

@@ -1,4 +1,4 @@
-/** F15: PostgreSQL has no connection left, or takes no writes. */
+/** F15: PostgreSQL has no free connection, or accepts no writes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { mixedLoad } from '../caller.ts'
@@ -56,7 +56,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
 const cutAll = ({ query }: Place) =>
   query(`select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> pg_backend_pid() and datname = 'dms'`)
 
-/** Cuts everybody off and takes the places; resolves when none is left. */
+/** Ends all connections and takes the free ones; resolves when none is left. */
 async function takeAllConnections(place: Place): Promise<() => Promise<void>> {
   const settings = await place.connection()
   const taken: pg.Client[] = []

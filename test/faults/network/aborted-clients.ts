@@ -1,4 +1,4 @@
-/** F29: clients go away in the middle of uploads and downloads. */
+/** F29: clients disconnect during uploads and downloads. */
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'

@@ -1,4 +1,4 @@
-/** F23: the same request many times at once has one effect. */
+/** F23: many equal requests at once have one effect. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'

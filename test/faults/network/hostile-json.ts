@@ -1,17 +1,17 @@
-/** F27: JSON that is large, deep, or has very many elements, from signed and unsigned clients, while others ask for little. */
+/** F27: JSON that is large, deep, or has very many elements, from clients with and without a session, while other clients send small requests. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peakMemory } from '../../support/processes/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 import { openProbe, quantileOf } from './probe.ts'
 
-/** milliseconds that one answer in a hundred to others may exceed, and none of them; the few answers of a short run say less */
+/** maximum milliseconds of 99 % of the answers to others, and of all; a short run has few answers */
 const mostP99 = 100
 const mostP99Short = 300
 const mostAtAll = 1000
-/** bytes by which the server may grow */
+/** bytes that the server may grow by */
 const mostGrowth = 200_000_000
 const megabytes = 1_000_000
-/** an Argon2 hash, so that a user who is imported costs none */
+/** an Argon2 hash, so that importing a user is cheap */
 const passwordHash = '$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$RdescudvJCsgt3ub+b+dWRWJTmaaJObGtbcKDLMcPNg'
 
 interface Attack {

@@ -1,31 +1,31 @@
-/** How long a server takes to answer others meanwhile. */
+/** Measures how long a server takes to answer others meanwhile. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
 export interface Measured {
-  /** milliseconds, of each answer */
+  /** milliseconds of each answer */
   times: readonly number[]
-  /** questions without an answer */
+  /** requests without an answer */
   failed: number
   p99: number
   max: number
 }
 
 export interface Probe {
-  /** Since the last call, or since it was opened. */
+  /** Returns the figures since the last call, or since it was opened. */
   measure(): Promise<Measured>
   close(): Promise<void>
 }
 
-/** The value that `part` (0 to 1) of the numbers do not exceed; 0 of none. */
+/** Returns the quantile `part` (0 to 1) of the numbers; 0 without numbers. */
 export function quantileOf(numbers: readonly number[], part: number): number {
   const sorted = numbers.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0
 }
 
-/** Asks `url` 50 times a second from another process until it is closed. */
+/** Requests `url` 50 times a second from another process until it is closed. */
 export function openProbe(url: string): Probe {
   const child = spawn(process.execPath, [fileURLToPath(new URL('probe-child.ts', import.meta.url)), url], {
     stdio: ['pipe', 'pipe', 'inherit'],

@@ -1,4 +1,4 @@
-/** F28: clients that send their headers, their bodies, or read their answers, so slowly that they never end. */
+/** F28: clients that send headers or bodies, or read answers, endlessly slowly. */
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 
-/** seconds after which somebody who does not end their headers must be cut off */
+/** seconds after which a client that does not complete its headers must be disconnected */
 const headerPatience = 60
 const crowd = 300
 
@@ -68,7 +68,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   await server.kill()
   return told
 
-  /** As many MB, one a second. */
+  /** Returns this many MB, one per second. */
   async function slowUpload(megabytes: number): Promise<boolean> {
     const boundary = 'slowly'
     async function* body() {

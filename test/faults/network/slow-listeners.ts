@@ -1,4 +1,4 @@
-/** F25: WebSocket clients that never read, while others want each event soon. */
+/** F25: WebSocket clients that never read, while others need their events soon. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree } from '../../support/processes/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
@@ -6,9 +6,9 @@ import { quantileOf } from './probe.ts'
 import { joinLive } from './sockets.ts'
 
 const slowCount = 5
-/** bytes by which the server may grow */
+/** bytes that the server may grow by */
 const mostGrowth = 100_000_000
-/** milliseconds from the commit of an event until a client that reads has it */
+/** milliseconds from the commit of an event until a reading client has it */
 const mostLatencyMs = 5000
 
 export const slowListeners: Fault = { id: 'F25', name: 'WebSocket clients that never read', isAlone: true, run }

@@ -1,11 +1,11 @@
-/** F26: WebSockets that come and go quickly, and some whose clients vanish without a word. */
+/** F26: WebSockets that connect and disconnect quickly, and some whose clients vanish. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 import { joinLive, type LiveSocket } from './sockets.ts'
 
 /** ws_connections_per_user */
 const most = 5
-/** milliseconds until the place of a vanished client must be free: two pings of 30 s, and some more */
+/** milliseconds until the slot of a vanished client must be free: two pings of 30 s, and a margin */
 const mostUntilFreeMs = 75_000
 const atOnce = 4
 

@@ -1,4 +1,4 @@
-/** WebSockets spoken by hand over TCP, so that they can stop reading, or vanish without a word. */
+/** WebSockets over raw TCP, so that they can stop reading or vanish. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,21 +11,21 @@ export interface Message {
 
 export interface LiveSocket {
   readonly tcp: Socket
-  /** all so far */
+  /** all messages so far */
   readonly messages: readonly Message[]
   isOpen(): boolean
-  /** the code of the server's close; null: it sent none */
+  /** close code of the server; null: none */
   closeCode(): number | null
   say(message: object): void
-  /** The first message of one of these types; null when none comes within `mostMs`. */
+  /** Returns the first message of one of these types; null if none arrives within `mostMs`. */
   next(types: readonly string[], mostMs?: number): Promise<Message | null>
-  /** `answersPings` false: nobody is at the other end any more, and nothing tells the server. */
+  /** With `answersPings` false the client seems to have vanished. */
   answersPings: boolean
 }
 
 const opcode = { text: 1, close: 8, ping: 9, pong: 10 } as const
 
-/** Opens one at a server; throws where the server refuses. `onMessage`: called with each. */
+/** Opens one at a server; throws if the server refuses. `onMessage` is called for each message. */
 export async function openSocket(port: number, onMessage: (message: Message) => void = () => {}): Promise<LiveSocket> {
   const tcp = connect(port, '127.0.0.1').on('error', () => {})
   await Promise.race([once(tcp, 'connect'), once(tcp, 'close').then(() => Promise.reject(new Error('refused')))])
@@ -85,7 +85,7 @@ export async function openSocket(port: number, onMessage: (message: Message) => 
   return live
 }
 
-/** Opens one, signs in and subscribes; null when the server has no place for it. */
+/** Opens one, signs in and subscribes; null if the server has no free slot. */
 export async function joinLive(
   port: number,
   token: string,
@@ -107,13 +107,13 @@ export async function joinLive(
   return live
 }
 
-/** As clients send it, masked with zeros. */
+/** Encodes a frame as clients do, masked with zeros. */
 function frame(kind: number, payload: Buffer): Buffer {
   const head = payload.length < 126 ? [payload.length | 0x80] : [126 | 0x80, payload.length >> 8, payload.length & 255]
   return Buffer.concat([Buffer.from([0x80 | kind, ...head]), Buffer.alloc(4), payload])
 }
 
-/** The first whole frame of what a server sent, which is not masked. */
+/** Returns the first complete frame of a server, which is not masked. */
 function frameIn(bytes: Buffer): { kind: number; payload: Buffer; end: number } | null {
   if (bytes.length < 2) return null
   const short = (bytes[1] ?? 0) & 127

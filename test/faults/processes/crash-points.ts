@@ -3,24 +3,24 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Running } from '../place.ts'
 import { attach } from './strace.ts'
 
-/** in one thread for files, so that the count of a call is the same each time */
+/** with one thread for files, so that calls have the same number each time */
 export const oneFileThread = { UV_THREADPOOL_SIZE: '1' }
-/** `before`: the call is not made any more */
+/** `before`: the call is not executed */
 const moments = { before: 'error=EIO:signal=SIGKILL', after: 'signal=SIGKILL' } as const
 export const bothMoments = Object.keys(moments) as CrashPoint['moment'][]
-/** milliseconds for calls that follow the last answer */
+/** milliseconds for calls after the last answer */
 const afterwardsMs = 300
 
 export interface CrashPoint {
   readonly call: string
-  /** counted from 1, for each thread by itself */
+  /** counted from 1, in each thread */
   readonly at: number
   readonly moment: keyof typeof moments
 }
 
 export const nameOf = ({ call, at, moment }: CrashPoint): string => `${call}-${at}-${moment}`
 
-/** Acts while the process waits for its crash point; whether it died there. `act` answers false where the process surely died meanwhile. */
+/** Acts while the process waits for its crash point. Returns whether it was killed there. `act` returns false if the process was killed meanwhile. */
 export async function crashAt(running: Running, { call, at, moment }: CrashPoint, act: () => Promise<boolean>): Promise<boolean> {
   const inject = `inject=${call}:${moments[moment]}:when=${at}`
   const strace = await attach(running.pid, ['-o', '/dev/null', '-e', `trace=${call}`, '-e', inject])
@@ -31,7 +31,7 @@ export async function crashAt(running: Running, { call, at, moment }: CrashPoint
   return isDead
 }
 
-/** Crash points at random, of calls with how often one act makes them at most. */
+/** Returns random crash points, of calls with the maximum number that one act makes. */
 export function randomPoints(calls: Readonly<Record<string, number>>, count: number): CrashPoint[] {
   const names = Object.keys(calls)
   return Array.from({ length: count }, () => {

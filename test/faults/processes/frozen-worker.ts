@@ -1,4 +1,4 @@
-/** F05: a worker is frozen in the middle of a job, another one takes over, and then the first one goes on. */
+/** F05: a worker is frozen during a job, another one takes over, and then the first one continues. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree, signal } from '../../support/processes/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'

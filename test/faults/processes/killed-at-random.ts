@@ -1,11 +1,11 @@
-/** F03: the server, its worker, or a worker beside it is killed again and again under mixed load. */
+/** F03: the server, its worker, or another worker is killed repeatedly under mixed load. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree, signal } from '../../support/processes/process-tree.ts'
 import { mixedLoad } from '../caller.ts'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 import type { Running } from '../place.ts'
 
-/** of the server and one more worker, with leases that end soon, so that nobody waits for the dead */
+/** of the server and one more worker, with short leases, so that dead workers are noticed soon */
 const env = { DMS_WORKER_LEASE: '5s', DMS_OCR_MAX_ATTEMPTS: '10' }
 
 export const killedAtRandom: Fault = { id: 'F03', isLong: true, name: 'kill -9 of server and worker at random, 16 clients', run }

@@ -1,4 +1,4 @@
-/** F02: the server is killed while it takes ten files in one request. */
+/** F02: the server is killed while it receives ten files in one request. */
 import { randomBytes } from 'node:crypto'
 import { sha256Of } from '../caller.ts'
 import { type Fault, type Given, needsTracing, openTrial, type Told } from '../fault.ts'
@@ -6,7 +6,7 @@ import { type CrashPoint, crashAt, nameOf, oneFileThread, randomPoints } from '.
 
 /** without a worker, whose calls are those of F04 */
 const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
-/** calls of one such request, with how often a thread makes them at most */
+/** calls of such a request, with the maximum number per thread */
 const calls = { openat: 40, writev: 30, write: 30, fsync: 30, rename: 10, unlink: 20 }
 const sample: readonly CrashPoint[] = [
   { call: 'fsync', at: 4, moment: 'after' },
@@ -44,7 +44,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     return { status: answer.status, report }
   }
 
-  /** Whether the server died of it. */
+  /** Returns whether the server was killed. */
   const killAt = async (point: CrashPoint): Promise<boolean> => {
     const files = Array.from({ length: 10 }, () => randomBytes(100_000))
     let first: Awaited<ReturnType<typeof send>> | undefined

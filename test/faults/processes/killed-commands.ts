@@ -1,4 +1,4 @@
-/** F10: commands that build something beside what is in force (index, restored place, export) are killed on their way. */
+/** F10: commands that build something beside the current state (index, restored place, export) are killed. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Ended, run as runDms } from '../../support/processes/run.ts'
@@ -29,7 +29,7 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
 const dms = (dataDir: string, args: readonly string[], options: { env?: Record<string, string>; timeout?: number } = {}): Promise<Ended> =>
   runDms([...args, '--data-dir', dataDir], { timeout: mostMs, ...options, env: { DMS_STORAGE_MIN_FREE: '0', ...options.env } })
 
-/** Runs it once to its end, then `rounds` times until it is killed somewhere on its way; how many kills met it alive. */
+/** Runs it once completely, then `rounds` times until it is killed. Returns how many kills hit a running process. */
 async function killSome(
   { expect }: Trial,
   rounds: number,
@@ -49,7 +49,7 @@ async function killSome(
   return kills
 }
 
-/** The index in force answers all the while, and the next rebuild is whole. */
+/** The current index answers meanwhile, and the next rebuild is complete. */
 async function killReindex(place: Place, trial: Trial, rounds: number): Promise<number> {
   const reindex = (_: number, timeout = mostMs) => dms(place.dataDir, ['search', 'reindex'], { timeout })
   const total = async () => (JSON.parse((await trial.caller.search()).body.toString()) as { total: number }).total
@@ -65,7 +65,7 @@ async function killReindex(place: Place, trial: Trial, rounds: number): Promise<
   return kills
 }
 
-/** Under a final name there is only a whole file, and a manifest names only whole files. */
+/** A final name always has a complete file, and a manifest lists complete files only. */
 async function killExport(place: Place, trial: Trial, rounds: number): Promise<number> {
   const sums = new Set([...trial.ledger.uploads.values()].map(({ sha256 }) => sha256))
   const target = (round: number) => join(place.folder, `export${round}`)
@@ -87,7 +87,7 @@ async function killExport(place: Place, trial: Trial, rounds: number): Promise<n
   return killSome(trial, rounds, exportTo, look)
 }
 
-/** All tables or none, and the same command again ends what was broken off. */
+/** All tables or none, and another run completes a killed one. */
 async function killRestore(place: Place, trial: Trial, rounds: number): Promise<number> {
   const backup = join(place.folder, 'backup.tar')
   const made = await dms(place.dataDir, ['backup', 'create', '--to', backup])

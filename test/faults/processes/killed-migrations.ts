@@ -6,7 +6,7 @@ import { bareEnvironment, type Ended, executable, run as runDms } from '../../su
 import { openSecondDatabase, type SecondDatabase } from '../database/second-database.ts'
 import { type Fault, type Given, needsProgram, openTrial, type Told } from '../fault.ts'
 
-/** of one thread, while it applies all migrations */
+/** calls of one thread while it applies all migrations */
 const mostWrites = 200
 const migrations = new URL('../../../migrations/', import.meta.url)
 
@@ -75,7 +75,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     return runDms([...args, '--data-dir', `${place.folder}/second`], { env: environmentOf(url), timeout: 120_000 })
   }
 
-  /** Whether the migrator died of it. */
+  /** Returns whether the migrator was killed. */
   async function killAtWrite(url: string, at: number): Promise<boolean> {
     const inject = ['trace=write,writev', `inject=write,writev:signal=SIGKILL:when=${at}`].flatMap((expression) => ['-e', expression])
     const command = [process.execPath, executable, 'migrate', '--data-dir', `${place.folder}/second`]
@@ -96,7 +96,7 @@ async function appliedOf({ query }: SecondDatabase): Promise<string[]> {
   return (await query<{ name: string }>('select name from migrations order by name')).map(({ name }) => name)
 }
 
-/** Everything that migrations make, as text. */
+/** Returns everything that migrations create, as text. */
 async function shapeOf({ query }: SecondDatabase): Promise<string> {
   const rows = await query(`
     select 'column' as kind, table_name as a, column_name as b, data_type || is_nullable || coalesce(column_default, '') as c

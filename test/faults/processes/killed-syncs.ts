@@ -1,4 +1,4 @@
-/** F08: a sync is killed at random points, and must go on where it was. */
+/** F08: a sync is killed at random points and continues. */
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { killSync } from '../../support/processes/kill-sync.ts'

@@ -1,4 +1,4 @@
-/** F01: the server is killed at every system call of one upload; and the order in which the bytes become durable. */
+/** F01: the server is killed at every system call of an upload; and the order in which data becomes durable. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ const size = 5_000_000
 /** without a worker, whose calls are those of F04 */
 const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
 const calls = ['openat', 'writev', 'write', 'fsync', 'rename', 'unlink'] as const
-/** no upload makes one of the calls as often */
+/** maximum number of each call in an upload */
 const most = 60
 
 const sample: readonly CrashPoint[] = [
@@ -37,7 +37,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   await checkOrder(trial, server, join(place.folder, 'order.trace'))
   const restarts: number[] = []
 
-  /** Whether the server died of it. */
+  /** Returns whether the server was killed. */
   const killAt = async (point: CrashPoint): Promise<boolean> => {
     const bytes = randomBytes(size)
     const key = randomUUID()
@@ -79,7 +79,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
 
 const middle = (numbers: readonly number[]): string => (numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0).toFixed(1)
 
-/** Bytes flushed, then named, then the name flushed, then committed, then answered. */
+/** Bytes are flushed, then named, then the name is flushed, then committed, then answered. */
 async function checkOrder({ caller, expect, notes }: Trial, server: Running, path: string): Promise<void> {
   // Only calls that came back count for what had to be over; only calls that began, for what had to wait.
   const watched = 'trace=openat,write,writev,fsync,fdatasync,rename'
@@ -102,7 +102,7 @@ async function checkOrder({ caller, expect, notes }: Trial, server: Running, pat
   notes.push('fsync(file) < rename < fsync(folder) < COMMIT < 201')
 }
 
-/** The line on which a call that began on one has come back. */
+/** Returns the line on which a call that began on another one returned. */
 function endOf(lines: readonly string[], at: number): number {
   const line = lines[at]
   if (line === undefined || !line.includes('<unfinished')) return at

@@ -1,4 +1,4 @@
-/** F37: the server is killed at every crash point of what changes versions, the trash and sources; the worker, of what removes bytes. */
+/** F37: the server is killed at every crash point of changes of versions, trash and sources; the worker, of removals of bytes. */
 import { randomBytes } from 'node:crypto'
 import { mkdir, realpath, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { bothMoments, type CrashPoint, crashAt, nameOf, oneFileThread } from './
 
 /** without a worker, whose calls are those of the purge below */
 const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
-/** no request here makes one of the calls as often */
+/** maximum number of each call in a request */
 const most = 60
 
 export const killedVersions: Fault = {
@@ -22,22 +22,22 @@ export const killedVersions: Fault = {
   run,
 }
 
-/** What a document is to everybody: its versions by number, and where it is. */
+/** A document as clients see it: its versions by number, and where it is. */
 interface State {
   where: 'live' | 'trash' | 'gone'
-  /** SHA-256 of the bytes that come back, by version */
+  /** SHA-256 of the returned bytes, by version */
   versions: Readonly<Record<string, string>>
-  /** SHA-256 of the bytes that the document shows, and their text */
+  /** SHA-256 of the document's bytes, and their text */
   shown: string
   text: string
 }
 
-/** One try of an operation: before and after it, and how it is asked for. */
+/** One try of an operation: the states before and after, and the request. */
 interface Try {
   ids: readonly string[]
-  /** the status of the answer; 0: none came */
+  /** status of the answer; 0: none */
   act(): Promise<number>
-  /** whether a document is as it must be once the operation is over */
+  /** whether a document is as it must be after the operation */
   isDone(id: string, before: State, after: State): boolean
 }
 
@@ -167,7 +167,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     },
   ]
 
-  /** Whether the server died of it. */
+  /** Returns whether the server was killed. */
   const killAt = async ({ name, prepare }: Operation, point: CrashPoint): Promise<boolean> => {
     const { ids, act, isDone } = await prepare()
     const before = new Map<string, State>()
@@ -240,7 +240,7 @@ async function fillPool(place: Place, { caller }: Trial, size: number): Promise<
   throw new Error('the texts were not read in time')
 }
 
-/** As it is to an admin, with the bytes of every version. */
+/** Returns the document as an admin sees it, with the bytes of every version. */
 async function stateOf({ caller }: Trial, id: string): Promise<State> {
   const get = (path: string) => caller.call('GET', path, { what: 'look' })
   const answer = await get(`/api/documents/${id}`)
@@ -258,7 +258,7 @@ async function stateOf({ caller }: Trial, id: string): Promise<State> {
   return { where: deleted_at ? 'trash' : 'live', versions, shown: sha256Of(shown.body), text: content }
 }
 
-/** Tells the auditor what a document is by now. */
+/** Tells the audit the current state of a document. */
 async function note(trial: Trial, id: string): Promise<void> {
   const { ledger } = trial
   const { where, shown } = await stateOf(trial, id)
@@ -267,14 +267,14 @@ async function note(trial: Trial, id: string): Promise<void> {
   if (known && known.sha256 !== shown) ledger.uploads.set(id, { ...known, sha256: shown, word: null })
 }
 
-/** The folder that sources lie in. */
+/** Folder of the sources. */
 async function makeFolder({ folder }: Place): Promise<string> {
   const path = join(folder, 'shares')
   await mkdir(path)
   return path
 }
 
-/** A source whose files were overwritten and joined by others after `before`. */
+/** Creates a source whose files were overwritten and increased after `before`. */
 async function makeEncryptedSource(place: Place, { caller }: Trial, root: string) {
   const name = `share-${randomBytes(4).toString('hex')}`
   const folder = join(root, name)
@@ -301,7 +301,7 @@ async function makeEncryptedSource(place: Place, { caller }: Trial, root: string
   return { id, documents, added, before: row?.now.toISOString() ?? '' }
 }
 
-/** Kills the worker while it removes the bytes of destroyed documents. Bytes that another version has must stay. */
+/** Kills the worker while it removes the bytes of destroyed documents. Bytes of other versions must stay. */
 async function killPurges(place: Place, trial: Trial, take: () => string, isShort: boolean): Promise<number> {
   const { caller, expect } = trial
   const points: readonly CrashPoint[] = isShort
@@ -346,7 +346,7 @@ async function killPurges(place: Place, trial: Trial, take: () => string, isShor
   return kills
 }
 
-/** What no answer shows: every document agrees with its current version, and old versions keep their texts. */
+/** Checks what no answer shows: every document agrees with its current version, and old versions keep their texts. */
 async function expectConsistent({ query }: Place, { expect }: Trial): Promise<void> {
   const wrong = await query<{ id: string }>(`
     select document.id from documents document

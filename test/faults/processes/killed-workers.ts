@@ -1,4 +1,4 @@
-/** F04: the worker is killed while it reads a document, or only the processes below it that do the reading. */
+/** F04: the worker is killed while it reads a document, or only its reader processes. */
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isStillThere, processTree, signal, type TreeProcess } from '../../support/processes/process-tree.ts'
@@ -10,7 +10,7 @@ import { fakeTesseract, picture } from './tesseract.ts'
 const leaseMs = 2000
 /** milliseconds from the death of a worker until another one must have its job */
 const mostUntilNextMs = 60_000
-/** calls of one document that is read, with how often a thread makes them at most */
+/** calls while a document is read, with the maximum number per thread */
 const calls = { openat: 12, writev: 12, write: 25, unlink: 2, rename: 2 }
 const sample: readonly CrashPoint[] = [{ call: 'write', at: 4, moment: 'after' }]
 
@@ -104,7 +104,7 @@ async function jobOf({ query }: Place, id: string | null): Promise<{ status: str
   return row ?? { status: 'none', worker: null }
 }
 
-/** Whether it became true in time. */
+/** Returns whether the condition became true in time. */
 async function until(mostMs: number, isTrue: () => Promise<boolean>): Promise<boolean> {
   for (const end = performance.now() + mostMs; performance.now() < end; await sleep(50)) if (await isTrue()) return true
   return false

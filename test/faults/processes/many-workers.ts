@@ -1,10 +1,10 @@
-/** F06: one, two and four workers share the same number of jobs. */
+/** F06: one, two and four workers share an equal number of jobs. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
 import type { Place, Running } from '../place.ts'
 import { fakeTesseract, picture } from './tesseract.ts'
 
-/** what two workers must manage at least of what one does, where a job is mostly waiting for its tesseract */
+/** minimum ratio of two workers to one, for jobs that mostly wait for tesseract */
 const leastSpeedUp = 1.3
 const uploadsAtOnce = 10
 
@@ -58,7 +58,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   return told
 }
 
-/** Jobs that notifications are about; those of one batch share a notification with their count. */
+/** Returns jobs with a notification; those of one batch share a notification with their count. */
 async function countTold(place: Place): Promise<number> {
   const [row] = await place.query<{ count: number }>(
     `select coalesce(sum(coalesce((data ->> 'count')::int, 1)), 0)::int as count from notifications where type = 'ocr_completed'`,

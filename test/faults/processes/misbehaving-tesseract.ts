@@ -1,4 +1,4 @@
-/** F33: the OCR program crashes, hangs, prints nonsense, nothing, or without end. */
+/** F33: the OCR program crashes, hangs, prints nonsense, nothing, or endlessly. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree } from '../../support/processes/process-tree.ts'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'

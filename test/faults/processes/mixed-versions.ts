@@ -1,4 +1,4 @@
-/** F35: workers of another version than the server: the schema or the jobs are of a later one, or the schema of an earlier one. */
+/** F35: workers of another version than the server: with a later schema or later jobs, or an earlier schema. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'

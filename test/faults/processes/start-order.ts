@@ -1,4 +1,4 @@
-/** F32: what it needs is not there when it starts. */
+/** F32: something it needs is missing at the start. */
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'

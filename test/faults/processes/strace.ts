@@ -1,14 +1,14 @@
-/** System calls of a process that runs, watched, made to fail, or made its last. */
+/** System calls of a running process: recorded, made to fail, or used to kill it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export interface Attached {
-  /** Lets go; the process runs on. */
+  /** Detaches; the process continues. */
   detach(): Promise<void>
 }
 
-/** Attaches to all threads; resolves when it is attached. Throws where that is not allowed. */
+/** Attaches to all threads; resolves when it is attached. Throws if that is not permitted. */
 export async function attach(pid: number, args: readonly string[]): Promise<Attached> {
   const child = spawn('strace', ['-f', ...args, '-p', String(pid)], { stdio: ['ignore', 'ignore', 'pipe'] })
   const ended = once(child, 'exit')

@@ -1,4 +1,4 @@
-/** A `tesseract` that does as it is told, first on the PATH. */
+/** A scripted `tesseract`, first on the PATH. */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import sharp from 'sharp'
@@ -17,7 +17,7 @@ export const behaviours = {
 
 export type Behaviour = keyof typeof behaviours
 
-/** Writes it below `folder`; the variables that make a server take it, and how it behaves from now on. */
+/** Writes it below `folder`. Returns the variables that select it, and a function that sets its behaviour. */
 export async function fakeTesseract(folder: string) {
   const bin = join(folder, 'bin')
   const program = join(bin, 'tesseract')
@@ -40,7 +40,7 @@ ${behaviours[behaviour]}
   return { env: { PATH: `${bin}:${bareEnvironment().PATH}`, DMS_OCR_ENGINE: 'tesseract-native' }, behave }
 }
 
-/** A picture of its own each time, that has to be read by OCR. */
+/** Returns a new picture each time, which needs OCR. */
 export async function picture(): Promise<Buffer> {
   const [width, height] = [200, 100]
   const gray = Buffer.alloc(width * height, 255)

@@ -1,4 +1,4 @@
-/** F07: two servers on one database and one folder: what is limited, ended or told by one holds at the other. */
+/** F07: two servers on one database and one folder: limits, ends and events of one apply to the other. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,7 +10,7 @@ import { picture } from './tesseract.ts'
 
 /** comments_per_minute, max_views of the link, ws_connections_per_user */
 const limits = { comments: 10, views: 5, sockets: 5 }
-/** milliseconds until the other server must have heard of something */
+/** milliseconds until the other server must know of something */
 const mostMs = 5000
 
 export const twoServers: Fault = { id: 'F07', name: 'two servers on one database: limits, endings and events', run }
@@ -25,7 +25,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const { caller, expect, notes } = trial
   const at = (server: number, path: string) => `http://127.0.0.1:${ports[server % 2]}${path}`
   const bodyOf = <T>({ body }: Answer) => JSON.parse(body.toString()) as T
-  /** 20 requests at once, every other one at the other server; how many were answered with `status`. */
+  /** Sends 20 requests at once, alternating between the servers. Returns how many were answered with `status`. */
   const atBoth = async (status: number, ask: (server: number, nth: number) => Promise<Answer>) =>
     (await Promise.all(Array.from({ length: 20 }, (_, nth) => ask(nth % 2, nth)))).filter((answer) => answer.status === status).length
 
@@ -129,7 +129,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   return told
 }
 
-/** A WebDAV server without files that answers nothing before it is released. */
+/** A WebDAV server without files that answers only after it is released. */
 async function slowShare() {
   const released = Promise.withResolvers<void>()
   let isAsked = false

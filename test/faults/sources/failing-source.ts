@@ -1,14 +1,14 @@
-/** F21: the server of a source disappears, refuses, stalls or lies in the middle of a sync. */
+/** F21: the server of a source disappears, refuses, stalls or misbehaves during a sync. */
 import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'
 import { createSource } from './synced-source.ts'
 import { folderEntry, type Misbehaviour, multistatus, openShare, type Share } from './webdav-share.ts'
 
 /** milliseconds for the answer of a source */
 const timeoutMs = 2000
-/** milliseconds until a sync must have ended, or said what is wrong */
+/** milliseconds within which a sync must end or report the failure */
 const mostUntilToldMs = 90_000
 const filesEach = 12
-/** until a sync says that the server fails: five files in a row, up to twelve tries each, and those that are under way beside them */
+/** milliseconds until a sync reports a failing server: five files in a row with up to twelve attempts each, and those in progress */
 const mostRequests = 150
 
 const refuse =
@@ -69,7 +69,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   return told
 }
 
-/** A good sync, then one during which the server turns bad, then a good one; the requests that the bad server got. */
+/** A good sync, one during which the server begins to misbehave, and a good one. Returns the requests that the misbehaving server received. */
 async function failOnce({ caller, expect }: Trial, share: Share, name: string): Promise<number> {
   const grow = () => {
     for (let file = 0; file < filesEach; file++) share.files.set(`${share.files.size}.txt`, Buffer.from(`${name} ${share.files.size}`))

@@ -1,4 +1,4 @@
-/** F22: a share with folders of many files, deep folders, and files of more bytes than are allowed. */
+/** F22: a share with folders of many files, deep folders, and files above the size limit. */
 
 import { processTree } from '../../support/processes/process-tree.ts'
 import { type HugeShareSize, openHugeShare } from '../../support/servers/huge-share.ts'
@@ -9,9 +9,9 @@ const whole: HugeShareSize = { flat: 100_000, folders: 4, entriesPerFolder: 5000
 const short: HugeShareSize = { flat: 2000, folders: 1, entriesPerFolder: 500, levels: 50, bigBytes: 10_000_000_000, textEvery: 20 }
 
 const maxFileBytes = { whole: 100_000_000, short: 8_000_000 }
-/** milliseconds from the request for it to the end of all work on the sync */
+/** milliseconds from the request to the end of all work of the sync */
 const maxCancelMs = 5000
-/** bytes that the processes may grow by over a sync of a folder with a few files */
+/** bytes that the processes may grow by, compared with a sync of a few files */
 const maxGrowthBytes = 300_000_000
 const patienceMs = 900_000
 
@@ -109,7 +109,7 @@ function rateOf(done: SyncState | null, count: number): number {
 
 const inMegabytes = (bytes: number) => Math.round(bytes / 1_000_000)
 
-/** Samples the resident memory of a process and its children, PostgreSQL left out. */
+/** Samples the resident memory of a process and its children, without PostgreSQL. */
 function watchMemory(pid: number) {
   let peak = 0
   const sample = () => {
@@ -121,7 +121,7 @@ function watchMemory(pid: number) {
   }
   const timer = setInterval(sample, 250)
   return {
-    /** Returns the most bytes since the last call. */
+    /** Returns the maximum bytes since the last call. */
     takePeak() {
       sample()
       const most = peak

@@ -40,7 +40,7 @@ export async function createSource(caller: Caller, fields: object, patienceMs: n
   if (status !== 201) throw new Error(`create a source: ${status} ${body}`)
   const { id } = JSON.parse(body.toString()) as { id: string }
 
-  /** Whether the condition came true in time. */
+  /** Returns whether the condition became true in time. */
   const until = async (isTrue: () => Promise<boolean>, intervalMs = 50): Promise<boolean> => {
     for (const end = performance.now() + patienceMs; performance.now() < end; await sleep(intervalMs)) if (await isTrue()) return true
     return false
@@ -58,16 +58,16 @@ export async function createSource(caller: Caller, fields: object, patienceMs: n
     cancel: () => post(`/api/sources/${id}/cancel`),
     change: (changes: object) => caller.call('PUT', `/api/sources/${id}`, caller.json(changes)),
     isOver,
-    /** Syncs, and returns how that ended; null: not in time. */
+    /** Syncs and returns the result; null: not in time. */
     async sync(): Promise<SyncState | null> {
       if (!(await start())) return null
       return (await until(isOver)) ? syncState() : null
     },
-    /** Whether the texts of all its documents are read. */
+    /** Returns whether the texts of all its documents are read. */
     async isRead(): Promise<boolean> {
       return (await read(`/api/documents?source_id=${id}&status=pending,processing&per_page=1`)).data.length === 0
     },
-    /** The first hundred. */
+    /** Returns the first hundred. */
     documents: async (): Promise<SourceDocument[]> => (await read(`/api/documents?source_id=${id}&per_page=100`)).data,
   }
 }

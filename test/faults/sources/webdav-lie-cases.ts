@@ -1,4 +1,4 @@
-/** The lies of F20: those of the tests of the adapter, and some that concern more than one request. */
+/** The cases of F20: those of the tests of the adapter, and some with more than one request. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { SourceFile } from '../../../src/ports/source-type.ts'
 import {
@@ -16,25 +16,25 @@ import {
 
 export interface Lie {
   readonly name: string
-  /** how the sync ends */
+  /** result of the sync */
   readonly ends: 'completed' | 'failed'
-  /** of the file or of the whole sync; null: none */
+  /** code of the file or of the whole sync; null: none */
   readonly code: string | null
-  /** one file cannot be had in its new version */
+  /** one file has an unreadable new version */
   readonly isOfVictim?: boolean
   /** Answers a request instead of the server; false: it is answered as usual. */
   answer(files: ReadonlyMap<string, string>, request: IncomingMessage, response: ServerResponse, count: number): boolean
 }
 
-/** the file whose downloads go wrong */
+/** the file whose downloads fail */
 export const victim = 'a.pdf'
-/** a file that appears while the server lies */
+/** a file that appears while the server misbehaves */
 export const newFile = 'new.txt'
 
 const properties = (size: number | null, etag: string | null) =>
   `${size === null ? '' : `<D:getcontentlength>${size}</D:getcontentlength>`}${etag === null ? '' : `<D:getetag>${etag}</D:getetag>`}`
 
-/** The entries of a list; a tag is made of the content where `etagOf` makes no other. */
+/** Returns the entries of a list, with the ETag of `etagOf`, by default of the content. */
 export const listed = (
   files: ReadonlyMap<string, string>,
   etagOf: (content: string) => string | null = (content) => `"${Buffer.from(content).toString('hex')}"`,
@@ -136,7 +136,7 @@ const ofWholes: readonly Lie[] = [
 ]
 
 export const lies: readonly Lie[] = [...ofDownloads, ...ofNames, ...ofLists, ...ofStatuses, ...ofWholes]
-/** What the short form tries: none of them waits for a second try. */
+/** Cases of the short form: none of them waits for a retry. */
 export const sampleOfLies: readonly string[] = [
   'for a file: Content-Length and chunks',
   'for a file: more than the limit',

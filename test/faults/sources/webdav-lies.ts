@@ -1,4 +1,4 @@
-/** F20: a WebDAV server that does not keep to its protocol, one case a source. */
+/** F20: a WebDAV server that violates its protocol, one source per case. */
 import { openHandlerServer } from '../../support/servers/handler-server.ts'
 import { multistatus, self, xml } from '../../support/servers/webdav-lies.ts'
 import { sha256Of } from '../caller.ts'
@@ -6,10 +6,10 @@ import { type Fault, type Given, openTrial, type Told, type Trial } from '../fau
 import { createSource, type SyncedSource, type SyncState } from './synced-source.ts'
 import { type Lie, lies, listed, newFile, sampleOfLies, victim } from './webdav-lie-cases.ts'
 
-/** until the answer of a source counts as stalled */
+/** milliseconds until the answer of a source counts as stalled */
 const timeoutMs = 2000
 const mostForSyncMs = 90_000
-/** cases under way at once: most of a case is waiting */
+/** concurrent cases: a case mostly waits */
 const concurrency = 4
 
 export const misbehavingWebdav: Fault = { id: 'F20', name: 'a WebDAV server that does not keep to its protocol', isLong: true, run }
@@ -36,11 +36,11 @@ async function run({ place, isShort }: Given): Promise<Told> {
   return told
 }
 
-/** Syncs from the server before, during and after its lie, and once more; whether all was as it should be. */
+/** Syncs before, during and after the misbehaviour, and once more. Returns whether everything was as expected. */
 async function tryLie({ caller, ledger, problems }: Trial, lie: Lie): Promise<boolean> {
   const wrong: string[] = []
   const expect = (isTrue: boolean, otherwise: string) => void (isTrue || wrong.push(`${lie.name}: ${otherwise}`))
-  /** name to content; contents that no other case has, as equal files of one owner share their bytes */
+  /** content by name; unique in each case, as equal files of one owner share their bytes */
   const files = new Map<string, string>()
   const put = (name: string, version: number) => files.set(name, `${lie.name}, ${name}, version ${version}`)
   let isLying = false
@@ -107,7 +107,7 @@ function expectCounts(expect: Expect, when: string, state: SyncState | null, { c
   )
 }
 
-/** One document a file, with the bytes of the file, none marked as removed; their ids by path. */
+/** Checks that each file has one document with its bytes, not marked as removed. Returns their ids by path. */
 async function expectDocuments(
   caller: Trial['caller'],
   expect: Expect,

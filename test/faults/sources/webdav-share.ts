@@ -1,4 +1,4 @@
-/** A WebDAV server that turns bad on demand, and counts what it is asked. */
+/** A WebDAV server that misbehaves on demand, and counts its requests. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,11 +8,11 @@ export type Misbehaviour = (request: IncomingMessage, response: ServerResponse) 
 
 export interface Share {
   readonly url: string
-  /** names and contents, in one folder */
+  /** contents by name, in one folder */
   readonly files: Map<string, Buffer>
   /** requests so far */
   requests(): number
-  /** From now on, after so many more requests. */
+  /** Misbehaves from now on, or after this many more requests. */
   misbehave(how: Misbehaviour | null, after?: number): void
   close(): void
 }

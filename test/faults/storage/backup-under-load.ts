@@ -1,4 +1,7 @@
-/** F34: a backup is made while clients upload and delete, and restored on a new place: what was acknowledged before it began is there, and the place agrees with itself. */
+/**
+ * F34: a backup is created while clients upload and delete, and restored elsewhere: everything acknowledged before its start is there and
+ * consistent.
+ */
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Ended, run as runDms } from '../../support/processes/run.ts'
@@ -51,7 +54,7 @@ async function run({ place, isShort, openPlace }: Given): Promise<Told> {
 const dms = (place: Place, args: readonly string[]): Promise<Ended> =>
   runDms([...args, '--data-dir', place.dataDir], { timeout: mostMs, env: { DMS_STORAGE_MIN_FREE: '0' } })
 
-/** Uploads and deletes documents that nobody else knows of, so that files become unreachable while they are copied. */
+/** Uploads and deletes further documents, so that files are purged while they are copied. */
 async function deletions(place: Place, signal: AbortSignal): Promise<void> {
   const caller = await openCaller(place.url, openLedger())
   const ids: string[] = []
@@ -63,7 +66,7 @@ async function deletions(place: Place, signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Restores, starts a server there, and lets the auditor look for what was acknowledged before the backup began. */
+/** Restores the backup, starts a server on it, and audits what was acknowledged before the backup began. */
 async function restoreTo(other: Place, from: string, round: number, before: Trial['ledger']['uploads'], trial: Trial): Promise<Told> {
   const { code, stderr } = await dms(other, ['restore', from, '-q'])
   trial.expect(code === 0, `round ${round}: restore ended with ${code}: ${stderr.slice(-300)}`)

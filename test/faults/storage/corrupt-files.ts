@@ -1,4 +1,4 @@
-/** F30: stored bytes are flipped, cut off, removed and swapped behind the program's back. */
+/** F30: stored bytes are flipped, truncated, removed and exchanged directly on the disk. */
 import { createHash } from 'node:crypto'
 import { readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** F18: the system refuses: a flush fails, a file cannot be opened, there are no descriptors left. */
+/** F18: system calls fail: a flush, an open of a file, no free descriptors. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** F17: the store's disk is full, of bytes and of names, or read-only: and then it is not. */
+/** F17: the disk of the store runs out of bytes or inodes, or becomes read-only, and recovers. */
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ async function run({ openPlace }: Given): Promise<Told> {
     const trial = await openTrial(place)
     const { caller, expect } = trial
     const left = () => readdir(join(files, '.tmp'))
-    /** Leaves no name free; a worker may take one in between, and then the limit is too low to be set. */
+    /** Uses all inodes; a worker may free one meanwhile, and then the limit is too low to be set. */
     const limitNames = async () => {
       for (let round = 0; ; round++) {
         const used = Number(execFileSync('df', ['--output=iused', files]).toString().split('\n')[1])

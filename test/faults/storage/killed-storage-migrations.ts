@@ -22,7 +22,7 @@ const amounts = {
 }
 /** S3 answers every request with 503. */
 const outageMs = 15_000
-/** Share of requests to S3 that are not answered as they should be. */
+/** Share of requests to S3 that misbehave. */
 const misbehaviourRate = 0.05
 /** More than one part of a multipart upload. */
 const largeBytes = 9_000_000

@@ -1,4 +1,4 @@
-/** F19: the volume of the files is not mounted: an empty folder is in its place. */
+/** F19: the volume of the files is not mounted: its mount point is an empty folder. */
 import { mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run as runDms } from '../../support/processes/run.ts'
@@ -19,7 +19,7 @@ async function run({ place }: Given): Promise<Told> {
     await rename(files, away)
     await mkdir(files)
   }
-  /** As an administrator does it: what was written into the mount point meanwhile is hidden by the volume. */
+  /** Mounts it as an administrator would: files written to the mount point meanwhile are hidden by the volume. */
   const mount = async () => {
     const written = await readdir(files)
     expect(written.filter((name) => !name.startsWith('.')).length === 0, `files were written to the empty mount point: ${written[0]}`)

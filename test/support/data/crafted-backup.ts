@@ -1,4 +1,4 @@
-/** Backups that nobody would make by accident: taken apart, changed, and put together with checksums that are right again. */
+/** Crafted backups: unpacked, changed, and packed again with valid checksums. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { formatChecksumLine, headPath } from '../../../src/backup/manifest.ts'
@@ -10,7 +10,7 @@ export interface Entry {
   bytes: Buffer
 }
 
-/** The entries of an archive, in order. */
+/** Entries of an archive, in order. */
 export async function entriesOf(archive: string): Promise<Entry[]> {
   const entries: Entry[] = []
   for await (const { path, bytes } of readTar(createReadStream(archive)))
@@ -24,7 +24,7 @@ export const entryOf = (entries: readonly Entry[], pattern: RegExp): Entry => {
   return found
 }
 
-/** Makes list and manifest true of the other entries again; `more` replaces fields of the manifest, and of the head those that it has too. */
+/** Updates list and manifest to match the other entries; `more` replaces fields of the manifest, and of the head if it has them. */
 export function consistent(entries: readonly Entry[], more: Record<string, unknown> = {}): Entry[] {
   const manifest = JSON.parse(entryOf(entries, /^manifest/).bytes.toString()) as { id: string; sums: { path: string } }
   const head = JSON.parse(entryOf(entries, /head\.json$/).bytes.toString()) as Record<string, unknown>
@@ -42,7 +42,7 @@ export function consistent(entries: readonly Entry[], more: Record<string, unkno
   ]
 }
 
-/** The archive of these entries, as they are. */
+/** Returns the archive of these entries, unchanged. */
 export const archiveOf = (entries: readonly Entry[]): Buffer =>
   Buffer.concat([...entries.flatMap(({ path, bytes }) => [tarHeader(path, bytes.length, 0), bytes, tarPadding(bytes.length)]), tarEnd])
 

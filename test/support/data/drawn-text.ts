@@ -1,4 +1,4 @@
-/** Pictures of text in any script that one free font has: the one that PDF.js brings along for PDFs without fonts. */
+/** Pictures of text in any script of one free font: the one that PDF.js has for PDFs without fonts. */
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 
@@ -8,11 +8,11 @@ export interface DrawnText {
   dpi?: number
   /** points */
   size?: number
-  /** inches of the column of text */
+  /** width of the column of text in inches */
   width?: number
 }
 
-/** A black on white PNG with margins, as a scanner without flaws writes it. Lines break at `width`. */
+/** A black on white PNG with margins, like a perfect scan. Lines break at `width`. */
 export async function drawText(text: string, { dpi = 150, size = 12, width = 6 }: DrawnText = {}): Promise<Buffer> {
   const escaped = text.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
   const mask = sharp({ text: { text: escaped, font: `Liberation Sans ${size}`, fontfile: font, width: Math.round(width * dpi), dpi } })

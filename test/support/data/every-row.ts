@@ -1,24 +1,24 @@
-/** One invocation that works of each command there is. */
+/** One successful invocation of each command. */
 import { join } from 'node:path'
 import type { World } from '../every-world.ts'
 
 export interface Row {
-  /** what follows the command's own words */
+  /** arguments after the words of the command */
   readonly args?: (world: World) => readonly string[]
-  /** default: the world's person */
+  /** default: the user of the world */
   readonly who?: 'admin'
   /** where it works; default: both */
   readonly only?: 'here' | 'there'
   readonly input?: (world: World) => string
   /** default 0 */
   readonly code?: number
-  /** what it prints is not JSON, whatever is asked for, or differs from run to run */
+  /** its output is never JSON, or differs between runs */
   readonly prints?: 'bytes' | 'changing'
-  /** the arguments without the flag that answers its question: then it is 2 where nobody can be asked */
+  /** arguments without the flag that answers its question; without a terminal the exit code is then 2 */
   readonly asks?: (world: World) => readonly string[]
 }
 
-/** Why a command has no row: it does not end by itself, or needs what only its own tests have. */
+/** Reason why a command has no row: it does not end by itself, or needs what only its own tests have. */
 export interface Elsewhere {
   readonly elsewhere: string
 }

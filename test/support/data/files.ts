@@ -1,4 +1,4 @@
-/** Small pictures, mails and old office files, made from nothing: no fonts, no programs, no fixtures on disk. */
+/** Small pictures, mails and old office files, generated without fonts, programs and fixtures. */
 import { crc32 } from 'node:zlib'
 import sharp from 'sharp'
 import { loadPdfium } from '../../../src/extract/readers/pdf/pdfium.ts'
@@ -12,7 +12,7 @@ export interface Scan {
   height: number
 }
 
-/** A picture of lines of text, black on white: drawn from a PDF, because a bare system has no fonts. */
+/** A picture of lines of text, black on white: rendered from a PDF, because a minimal system has no fonts. */
 export async function scan(text: readonly string[], { width = 1240, height = 400, leading = 50 } = {}): Promise<Scan> {
   const open = await loadPdfium()
   const document = open(pdf({ pages: [{ text, leading, width, height }] }))
@@ -26,7 +26,7 @@ export async function scan(text: readonly string[], { width = 1240, height = 400
 /** The picture in a format of sharp's. */
 export const image = ({ gray, width, height }: Scan) => sharp(gray, { raw: { width, height, channels: 1 } }).toColourspace('b-w')
 
-/** An uncompressed bitmap of 24 bits, upside down as they are. */
+/** An uncompressed bitmap of 24 bits, with the last row first. */
 export function bmp({ gray, width, height }: Scan): Buffer {
   const stride = Math.ceil((width * 3) / 4) * 4
   const file = Buffer.alloc(54 + stride * height)
@@ -80,7 +80,7 @@ export function tiff(pages: readonly Scan[]): Buffer {
   return Buffer.concat(chunks)
 }
 
-/** A PNG whose header claims a size; hardly any pixels follow. */
+/** A PNG whose header claims a size, with hardly any pixels. */
 export function claimedPng(width: number, height: number): Buffer {
   const chunk = (type: string, data: Buffer): Buffer => {
     const body = Buffer.concat([bytes(type), data])
@@ -133,7 +133,7 @@ export function ole(streams: Record<string, Uint8Array>): Buffer {
     return buffer
   }
   const folderOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf('/')))
-  /** Position in the directory of the next path in a folder; siblings are a chain. */
+  /** Position of the next path of a folder in the directory; siblings are a chain. */
   const position = (folder: string, after = -1): number => {
     const next = paths.findIndex((path, i) => i > after && folderOf(path) === folder)
     return next < 0 ? free : next + 1

@@ -1,10 +1,10 @@
-/** Values at their limits: bodies, fields, query parameters and expressions made to take as long as they can. */
+/** Values at their limits: bodies, fields, query parameters and expressions that take as long as possible. */
 import { z } from 'zod'
 import type { Route } from '../../../src/http/route.ts'
 import type { Ask } from '../route-table.ts'
 
 export interface Attempt {
-  /** for whoever reads the failure */
+  /** description for a failed test */
   name: string
   ask: Ask
 }
@@ -24,7 +24,7 @@ interface Schema {
   pattern?: string
 }
 
-/** Pieces that long texts are made of, each for another way to take long. */
+/** Parts of long texts, each for another expensive case. */
 const pieces: Readonly<Record<string, string>> = {
   letters: 'a',
   words: 'ab ',
@@ -48,7 +48,7 @@ const pieces: Readonly<Record<string, string>> = {
   'percent signs': '%_',
 }
 
-/** What else a query of search can be made of. */
+/** Further parts of search queries. */
 const searchPieces: readonly string[] = [
   '"a b" ',
   'a OR ',
@@ -75,7 +75,7 @@ const fitting = (piece: string, bytes: number): string => text(piece, Math.floor
 
 const schemaOf = (type: z.ZodType): Schema => z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' }) as Schema
 
-/** Every shape of a value, as JSON, of about so many bytes. */
+/** Every shape of a JSON value, of about this many bytes. */
 function* shapes(bytes: number): Generator<[name: string, json: string]> {
   const list = (member: string, count: number) =>
     `[${Array.from({ length: Math.min(count, Math.floor(bytes / (member.length + 1))) }, () => member).join()}]`
@@ -101,7 +101,7 @@ function* shapes(bytes: number): Generator<[name: string, json: string]> {
     ]
 }
 
-/** Values of a schema at its maxima; none for what has no measure. */
+/** Values of a schema at its maxima; none for those without one. */
 function* maxima(schema: Schema, room: number): Generator<[name: string, value: unknown]> {
   const { anyOf, type, items, enum: choices, maxItems = 10_000, maxLength = 4000, maximum, properties, format } = schema
   if (anyOf) for (const one of anyOf) yield* maxima(one, room)
@@ -143,7 +143,7 @@ const distinct = (value: unknown, index: number): unknown =>
 const kinds = ['match', 'contains', 'exact'] as const
 const clauseFields = ['any', 'title', 'content', 'filename', 'labels', 'metadata.a'] as const
 
-/** Bodies of advanced search: as many conditions, or as long ones, as may be. */
+/** Bodies of advanced search with the maximum number or length of conditions. */
 function* expressions(): Generator<[name: string, json: object]> {
   const clauses = (count: number, length: number, piece: string, type: string, field: string) =>
     Array.from({ length: count }, (_, index) => ({ field, type, value: distinct(text(piece, length), index) }))
@@ -162,7 +162,7 @@ function* expressions(): Generator<[name: string, json: object]> {
               ]
 }
 
-/** Every attempt on a route, starting from its good request. `bytes` is what a body may have. */
+/** Returns every attempt for a route, based on its good request. `bytes`: limit of its body. */
 export function* attempts({ path, shape }: Route, good: Ask, bytes: number, isQuick: boolean): Generator<Attempt> {
   const raw = (body: string): Ask => ({ ...good, form: undefined, json: undefined, raw: body }) as Ask
   if (shape.body)

@@ -1,7 +1,7 @@
 /** Office documents: ZIP files of little XML. */
 import { constants, crc32, deflateRawSync } from 'node:zlib'
 
-/** A ZIP file; parts that are already packed come as `{packed, size}`. */
+/** A ZIP file; packed parts are given as `{packed, size}`. */
 export function zip(parts: Record<string, string | Uint8Array | { packed: Buffer; size: number }>): Buffer {
   const chunks: Buffer[] = []
   const directory: Buffer[] = []
@@ -36,7 +36,7 @@ export function zip(parts: Record<string, string | Uint8Array | { packed: Buffer
   return Buffer.concat([...chunks, list, end])
 }
 
-/** Packed spaces by the megabyte, at almost no cost. */
+/** Packed megabytes of spaces, at almost no cost. */
 export function packedSpaces(megabytes: number): { packed: Buffer; size: number } {
   const one = deflateRawSync(Buffer.alloc(1024 * 1024, ' '), { finishFlush: constants.Z_FULL_FLUSH })
   return {
@@ -91,7 +91,7 @@ export const xlsx = (): Buffer =>
       '<worksheet><sheetData><row><c t="s"><v>0</v></c><c t="s"><v>1</v></c></row><row><c t="inlineStr"><is><t>direkt</t></is></c><c><v>0.10000000000000001</v></c><c s="1"><v>45351</v></c><c t="str"><f>A1</f><v>Ergebnis</v></c><c t="b"><v>1</v></c></row></sheetData></worksheet>',
   })
 
-/** Two slides whose files are numbered the other way round, with notes. */
+/** Two slides whose files are numbered in reverse, with notes. */
 export const pptx = (): Buffer =>
   zip({
     '[Content_Types].xml': '<Types/>',

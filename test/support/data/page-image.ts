@@ -11,7 +11,7 @@ export interface PageLayout {
   margin?: number
 }
 
-/** A PDF with a text layer, one entry of `pages` a page, in a font that every PDF program brings along. WinAnsi letters only. */
+/** A PDF with a text layer, one page for each of `pages`, in a standard font of PDF. WinAnsi letters only. */
 export function textPdf(pages: readonly (readonly string[])[], layout: PageLayout = {}): Buffer {
   const { width = 595, height = 842, font = 'Helvetica', size = 12, margin = 56 } = layout
   const escaped = (line: string) => line.replace(/[\\()]/g, '\\$&')
@@ -27,7 +27,7 @@ export function textPdf(pages: readonly (readonly string[])[], layout: PageLayou
   ])
 }
 
-/** A PDF as scanners make it: one JPEG a page and nothing else. Sizes in pixels at `dpi`. */
+/** A PDF like those of scanners: one JPEG per page and nothing else. Sizes in pixels at `dpi`. */
 export function scannedPdf(pages: readonly { jpeg: Uint8Array; width: number; height: number; dpi: number }[]): Buffer {
   const points = (pixels: number, dpi: number) => ((pixels * 72) / dpi).toFixed(2)
   const objects = pages.flatMap(({ jpeg, width, height, dpi }, index) => {
@@ -58,7 +58,7 @@ export async function renderPages(pdf: Uint8Array, dpi: number): Promise<PageIma
   return images
 }
 
-/** One page with these lines, as an OCR engine takes it. */
+/** One page with these lines, as OCR engines take it. */
 export async function pageImage(
   lines: readonly string[],
   { dpi = 150, ...layout }: PageLayout & { dpi?: number } = {},

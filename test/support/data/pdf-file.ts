@@ -3,13 +3,13 @@
 const bytes = (text: string): Buffer => Buffer.from(text, 'latin1')
 
 export interface PdfPageSpec {
-  /** lines of the page, in Helvetica, which every PDF reader has built in */
+  /** lines of the page, in Helvetica, which every PDF reader has */
   text?: readonly string[]
-  /** points between the lines; the letters are 0.7 of it */
+  /** distance of lines in points; the font size is 0.7 of it */
   leading?: number
   /** a JPEG over the whole page, or a part of it */
   jpeg?: { bytes: Uint8Array; width: number; height: number; share?: number }
-  /** drawing operators as they are */
+  /** drawing operators */
   draw?: string
   width?: number
   height?: number
@@ -21,7 +21,7 @@ export interface PdfPageSpec {
 export interface PdfSpec {
   pages: readonly PdfPageSpec[]
   info?: Record<string, string>
-  /** a page that does not exist, at the end */
+  /** a missing page at the end */
   brokenPage?: boolean
   locked?: boolean
   attachment?: { filename: string; content: string }
@@ -111,7 +111,7 @@ function joinPdf(parts: readonly { number: number; body: Buffer }[], trailer: st
   return Buffer.concat(chunks)
 }
 
-/** A PDF that looks small and never ends: forms that draw forms that draw forms. */
+/** A small PDF that never ends: forms that draw forms that draw forms. */
 export function endlessPdf(): Buffer {
   const depth = 12
   const objects: Record<number, string> = {}

@@ -36,7 +36,7 @@ const samples: Readonly<Record<string, string>> = {
   date: '2036-01-31',
 }
 
-/** A value of the schema; undefined where only its pattern says what fits. */
+/** A value of the schema; undefined if only its pattern says what is valid. */
 export function sampleOf({
   anyOf,
   type,
@@ -64,7 +64,7 @@ const inside = (...values: unknown[]): Boundary[] =>
   values.filter((value) => value !== undefined).map((value) => ({ value, isInside: true }))
 const outside = (...values: unknown[]): Boundary[] => values.map((value) => ({ value, isInside: false }))
 
-/** The values on both sides of each limit of a schema. `isText`: in a query string, where all values are texts. */
+/** Returns values on both sides of each limit of a schema. `isText`: of a query string, where all values are strings. */
 export function boundaries(schema: Schema, isText: boolean): Boundary[] {
   const {
     anyOf,

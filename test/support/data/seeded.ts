@@ -1,4 +1,4 @@
-/** The same numbers from 0 to 1 each time. */
+/** Returns a seeded random number generator, 0 to 1. */
 export function seeded(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,6 +1,6 @@
 /**
- * Tries every regular expression of the program on texts made to take it long, and prints those whose time grows faster than with the square of
- * the length. At this length such a one takes seconds to years, and all others milliseconds: what the machine does besides makes no difference.
+ * Tries every regular expression of the program on texts that make it slow, and prints those with more than quadratic time. At this length such an
+ * expression takes seconds to years, and all others milliseconds, so the load of the machine makes no difference.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,11 +10,11 @@ import { parseAst } from 'vitest/node'
 
 const root = join(import.meta.dirname, '../../..')
 const length = 1500
-/** milliseconds; a square takes about one */
+/** milliseconds; quadratic time is about one */
 const patience = 375
-/** What a text may go on with for long whatever the expression looks for. */
+/** Repeated parts that are slow for any expression. */
 const common = [' ', '\t', '\n', 'a', 'A', '0', '-', '_', '.', '/', '"', '\\', '<', '>', '[', '{', '=', ',', ' a', 'a.', '\\"', 'é']
-/** Expressions that must be found, or nothing is. */
+/** Expressions that must be reported, to test this program. */
 const known = [/(a+)+$/, /^(\w+\s?)*$/, /\s*\s*\s*x/, /^(?:[a-z]+-?)+;/]
 
 interface Found {
@@ -34,7 +34,7 @@ function expressionsOf(file: string): Found[] {
   return found
 }
 
-/** Texts that it matches; none for those whose syntax is not known there. */
+/** Returns texts that it matches; none for unsupported syntax. */
 function samplesOf({ source, flags }: RegExp): string[] {
   try {
     return fc.sample(fc.stringMatching(new RegExp(source, flags.replace(/[gimsdy]/g, ''))), { numRuns: 2, seed: 1 })
@@ -43,7 +43,7 @@ function samplesOf({ source, flags }: RegExp): string[] {
   }
 }
 
-/** The beginning of a match, one piece of it again and again, and an end that fits nothing. */
+/** The beginning of a match, many repetitions of a part, and an end that never matches. */
 function* textsFor(expression: RegExp): Generator<string> {
   const long = (piece: string): string => piece.repeat(Math.ceil(length / piece.length))
   const samples = samplesOf(expression).map((sample) => sample.slice(0, 20))
@@ -53,7 +53,7 @@ function* textsFor(expression: RegExp): Generator<string> {
       for (const size of [1, 2]) yield `${sample.slice(0, at)}${long(sample.slice(at, at + size))}\u0001`
 }
 
-/** Whether it takes too long, again and again. */
+/** Returns whether it takes too long in every try. */
 function isSlow(expression: RegExp, text: string): boolean {
   for (let time = 0; time < 2; time++)
     try {

@@ -1,10 +1,10 @@
-/** A folder of this machine that a source may read, with words for filling it. */
+/** A folder of this machine that a source may read, and functions that fill it. */
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { onTestFinished } from 'vitest'
 
-/** Makes one; it goes away with the test. */
+/** Creates one; it is removed with the test. */
 export async function makeFolder() {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'dms-source-')))
   onTestFinished(() => rm(root, { recursive: true, force: true }))

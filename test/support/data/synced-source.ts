@@ -1,4 +1,4 @@
-/** A dms with a source that it syncs: a folder of this machine, or of a WebDAV server. */
+/** A dms with a synced source: a folder of this machine, or of a WebDAV server. */
 import { rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SyncOptions } from '../../../src/sources/routes.ts'
@@ -9,10 +9,10 @@ type Settings = Parameters<typeof startApp>[0]
 type Fields = Partial<Parameters<Awaited<ReturnType<typeof startApp>>['asAdmin']['sources']['create']>[0]>
 
 interface Place {
-  /** what the source shows, on this machine */
+  /** folder of the source on this machine */
   root: string
   put(path: string, bytes: string): Promise<void>
-  /** address of the source; default: the folder itself */
+  /** address of the source; default: the folder */
   fields?: Fields
 }
 
@@ -28,18 +28,18 @@ export async function startSynced(settings: Settings = {}, place?: Place) {
     source,
     put,
     names,
-    /** writes files, each with bytes of its own */
+    /** writes files with unique bytes */
     fill: async (paths: readonly string[], word = 'clean') => {
       for (const path of paths) await put(path, `${word} ${path}`)
     },
     remove: async (paths: readonly string[]) => {
       for (const path of paths) await rm(join(root, path))
     },
-    /** gives files another time of change, and leaves their bytes alone */
+    /** changes the modification time of files without their bytes */
     touch: async (paths: readonly string[]) => {
       for (const path of paths) await utimes(join(root, path), new Date(), new Date(Date.now() + 3_600_000))
     },
-    /** syncs; how that ended */
+    /** syncs and returns the result */
     sync: async (options: Partial<(typeof SyncOptions)['_output']> = {}) => {
       await dms.asAdmin.sources.sync(source.id, options)
       await dms.runJobs(['sync'])
@@ -50,7 +50,7 @@ export async function startSynced(settings: Settings = {}, place?: Place) {
       const all = await Array.fromAsync(dms.asAdmin.documents.list({ source_id: source.id }))
       return new Map(all.map((document) => [document.source_path ?? '', document]))
     },
-    /** everything that a sync may change: rows of documents, versions and the ledger, without marks of the run */
+    /** everything that a sync may change: rows of documents, versions and the ledger, without run markers */
     state: async () => ({
       documents: await dms.app.db.selectFrom('documents').selectAll().orderBy('id').execute(),
       versions: await dms.app.db.selectFrom('document_versions').selectAll().orderBy('document_id').orderBy('number').execute(),

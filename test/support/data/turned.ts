@@ -1,6 +1,6 @@
 import type { PageImage } from '../../../src/ports/ocr-engine.ts'
 
-/** The page turned clockwise by a multiple of 90 degrees. */
+/** Returns the page rotated clockwise by a multiple of 90 degrees. */
 export function turned({ gray, width, height, dpi }: PageImage, degrees: number): PageImage {
   if (degrees === 0) return { gray, width, height, dpi }
   const once = new Uint8Array(gray.length)

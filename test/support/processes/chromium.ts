@@ -4,7 +4,7 @@ import { findProgram } from '../../../src/config/find-program.ts'
 
 const program = ['chromium', 'chromium-browser', 'google-chrome'].map(findProgram).find((path) => path !== null) ?? null
 
-/** Whether there is one; says so where there is not. */
+/** Returns whether there is one; prints a note otherwise. */
 export function hasBrowser(): boolean {
   if (program === null) process.stderr.write('skipped: no chromium on the PATH\n')
   return program !== null

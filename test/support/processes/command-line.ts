@@ -1,15 +1,15 @@
-/** Command lines that stand in files, held against the program's own tree. */
+/** Command lines in files, compared with the command tree. */
 import type { Command } from 'commander'
 import { programFor } from '../../../commands/program.ts'
 
 export interface Parsed {
-  /** the command that would run: "sources sync"; null where the line is refused */
+  /** the command that would run: "sources sync"; null for a refused line */
   readonly name: string | null
-  /** why it is refused */
+  /** reason of the refusal */
   readonly problem: string | null
 }
 
-/** Parses `dms words…` as the program does, up to the action, which is left out. */
+/** Parses `dms words…` as the program does, without running the action. */
 export async function parseWords(words: readonly string[]): Promise<Parsed> {
   const quiet = { isTTY: false, write: () => true } as unknown as NodeJS.WriteStream
   const { program } = await programFor({ env: { HOME: '/nonexistent' }, stdin: process.stdin, stdout: quiet, stderr: quiet })
@@ -33,12 +33,12 @@ export async function parseWords(words: readonly string[]): Promise<Parsed> {
   }
 }
 
-/** The words after each `dms` that a piece of shell, or a crontab, runs. */
+/** Returns the words after each `dms` that shell code, or a crontab, runs. */
 export function commandLines(shell: string): string[][] {
   return shell.split('\n').flatMap((line) => segments(line).flatMap(dmsWords))
 }
 
-/** What `|`, `;`, `&`, `$(…)` and comments leave of a line, each as its words; redirections are left out. */
+/** Splits a line at `|`, `;`, `&`, `$(…)` and comments into the words of each part, without redirections. */
 function segments(line: string): string[][] {
   const found: string[][] = [[]]
   const tokens = line.matchAll(
@@ -57,7 +57,7 @@ function segments(line: string): string[][] {
 /** Programs whose argument `dms` is a package, a user, a unit or a path. */
 const otherPrograms = new Set(['systemctl', 'install', 'useradd', 'userdel', 'journalctl', 'apt', 'npm', 'command', 'ln', '#'])
 
-/** The last name of the program that is no user's (crontab, sudo) and no flag's value. */
+/** Returns the last word of a program that is neither a user (crontab, sudo) nor the value of a flag. */
 function dmsWords(words: readonly string[]): string[][] {
   if (otherPrograms.has(words[0] ?? '')) return []
   const at = words.findIndex((word, index) => word === 'dms' && words[index + 1] !== 'dms' && !/^-[ugo]$/.test(words[index - 1] ?? ''))

@@ -1,4 +1,4 @@
-/** `dms sources sync` killed in the middle, again and again, and what must hold after it. */
+/** `dms sources sync` killed repeatedly, and what must hold afterwards. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
@@ -18,7 +18,7 @@ interface Given {
   points: number
 }
 
-/** Fills the folder, kills the sync at that many points, and lets it end; all that is wrong then, in words. */
+/** Fills the folder, kills the sync at this many points, and lets it end. Returns all violations as text. */
 export async function killSync({ env, query, source, root, points }: Given): Promise<string[]> {
   const wrong: string[] = []
   const files = points * 120

@@ -9,13 +9,13 @@ export const password = 'a password for the first admin'
 
 export interface Killable {
   readonly url: string
-  /** As a power cut does it, as far as processes go; resolves when it is gone. */
+  /** Kills it like a power cut would; resolves when it is gone. */
   kill(): Promise<void>
-  /** As an administrator does it; the exit code. */
+  /** Stops it with SIGTERM. Returns the exit code. */
   stop(): Promise<number | null>
 }
 
-/** Starts it on any free port; throws with what it said when it does not come up. */
+/** Starts it on any free port; throws with its output if it does not start. */
 export async function startKillable(dataDir: string, env: Record<string, string> = {}, flags: readonly string[] = []): Promise<Killable> {
   const child = spawn(process.execPath, [executable, 'serve', '--data-dir', dataDir, '--port', '0', ...flags], {
     env: bareEnvironment({
@@ -51,14 +51,14 @@ export async function startKillable(dataDir: string, env: Record<string, string>
   }
 }
 
-/** The process number of the embedded PostgreSQL of a data folder. */
+/** Returns the pid of the embedded PostgreSQL of a data folder. */
 export async function postgresOf(dataDir: string): Promise<number> {
   const files = await readdir(join(dataDir, 'postgres'), { recursive: true })
   const file = files.find((name) => name.endsWith('postmaster.pid'))
   return Number.parseInt(await readFile(join(dataDir, 'postgres', file ?? 'postmaster.pid'), 'utf8'), 10)
 }
 
-/** Processes that work below a folder. */
+/** Returns processes with a working directory below a folder. */
 export async function processesIn(folder: string): Promise<number[]> {
   const found: number[] = []
   for (const pid of await readdir('/proc')) {

@@ -1,4 +1,4 @@
-/** Server processes side by side on one database, and WebSockets to them. */
+/** Several server processes on one database, and WebSockets to them. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { WebSocket } from 'undici'
@@ -23,12 +23,12 @@ export interface Message {
 export interface LiveSocket {
   readonly messages: Message[]
   readonly socket: WebSocket
-  /** resolves with code and reason once it is closed */
+  /** resolves with code and reason after it is closed */
   readonly closed: Promise<{ code: number; reason: string }>
   say(message: unknown): void
-  /** The first message that fits, of those so far or to come; it is taken off `messages`, as is all before it. Rejects after 30 seconds. */
+  /** Returns the first matching message, received or to come; removes it and all earlier ones from `messages`. Rejects after 30 seconds. */
   next(fits: string | ((message: Message) => boolean)): Promise<Message>
-  /** Signs in and subscribes; the last answer. */
+  /** Signs in and subscribes. Returns the last answer. */
   join(token: string, events?: readonly string[], since?: number): Promise<Message>
   close(): Promise<void>
 }
@@ -56,12 +56,12 @@ export async function startLive(
   }
   return {
     ...dms,
-    /** the addresses of /ws */
+    /** URLs of /ws */
     urls,
     /** Stops a server as SIGTERM would. */
     stop: (server: number) => stops[server]?.(),
     open: (server = 0, headers: Record<string, string> = {}) => openWebSocket(urls[server] ?? '', headers),
-    /** A socket that has signed in and subscribed. */
+    /** Opens a socket that has signed in and subscribed. */
     joined: async (
       user: Parameters<typeof tokenFor>[1],
       events: readonly string[] = [],
@@ -80,7 +80,7 @@ async function another({ config }: App): Promise<App> {
   return app
 }
 
-/** Opens a WebSocket; rejects where the server refuses. */
+/** Opens a WebSocket; rejects if the server refuses. */
 export async function openWebSocket(url: string, headers: Record<string, string> = {}): Promise<LiveSocket> {
   const socket = new WebSocket(url, { headers })
   const messages: Message[] = []
@@ -133,7 +133,7 @@ export async function openWebSocket(url: string, headers: Record<string, string>
   return live
 }
 
-/** A WebSocket spoken by hand: for what no client would say. */
+/** Opens a WebSocket over raw TCP, for messages that no client library sends. */
 export async function openRaw(url: string, headers: readonly string[] = []): Promise<Socket> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
@@ -145,7 +145,7 @@ export async function openRaw(url: string, headers: readonly string[] = []): Pro
   return socket
 }
 
-/** A frame as clients send it, masked with zeros. */
+/** Encodes a frame as clients do, masked with zeros. */
 export function frame(opcode: number, payload: string | Buffer, { isLast = true, isMasked = true } = {}): Buffer {
   const bytes = Buffer.from(payload as string)
   const length = bytes.length < 126 ? [bytes.length] : bytes.length < 65_536 ? [126, bytes.length >> 8, bytes.length & 255] : null

@@ -1,16 +1,16 @@
-/** A process and all that it started, as the system tells (Linux; elsewhere nothing is known). */
+/** A process and its descendants, as Linux reports them; empty on other systems. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 export interface TreeProcess {
   readonly pid: number
-  /** with the pid it names a process for good: pids come again */
+  /** identifies a process together with the pid, which may be reused */
   readonly startedAt: string
   readonly command: string
-  /** bytes in memory now */
+  /** resident memory in bytes */
   readonly resident: number
 }
 
-/** The process itself first; empty when it is gone. */
+/** Returns the process itself first; empty if it has ended. */
 export function processTree(pid: number): TreeProcess[] {
   const status = read(`/proc/${pid}/status`)
   if (status === '' || /^State:\s+[ZX]/m.test(status)) return []
@@ -23,10 +23,10 @@ export function processTree(pid: number): TreeProcess[] {
   return [one, ...childrenOf(pid).flatMap(processTree)]
 }
 
-/** Whether this very process still runs. */
+/** Returns whether this process still runs. */
 export const isStillThere = ({ pid, startedAt }: TreeProcess): boolean => startOf(pid) === startedAt && processTree(pid).length > 0
 
-/** Sends a signal to a process that may have ended since it was listed: to that one there is nothing to say. */
+/** Sends a signal to a process. Ignores one that has ended since it was listed. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
@@ -35,7 +35,7 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   }
 }
 
-/** The most memory that a process has held since its start, in bytes. */
+/** Returns the maximum memory of a process since its start, in bytes. */
 export const peakMemory = (pid: number): number => Number(/^VmHWM:\s+(\d+) kB/m.exec(read(`/proc/${pid}/status`))?.[1] ?? 0) * 1024
 
 function startOf(pid: number): string {

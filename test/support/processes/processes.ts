@@ -1,7 +1,7 @@
-/** What the system knows of processes (Linux). */
+/** Processes as Linux reports them. */
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Ids of the living children of a process; zombies count, because nobody may leave any. */
+/** Returns the pids of the living children of a process, including zombies, because none may be left. */
 export const childrenOf = (pid: number): number[] =>
   readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return []
@@ -13,7 +13,7 @@ export const childrenOf = (pid: number): number[] =>
     }
   })
 
-/** Its program and arguments, separated by spaces; empty when it is gone. */
+/** Returns its program and arguments, separated by spaces; empty if it has ended. */
 export function commandOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
@@ -22,7 +22,7 @@ export function commandOf(pid: number): string {
   }
 }
 
-/** Whether a process runs; a zombie does not. */
+/** Returns whether a process runs; a zombie does not. */
 export function isRunning(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
@@ -32,7 +32,7 @@ export function isRunning(pid: number): boolean {
   }
 }
 
-/** Waits until something is true; answers how long it took in milliseconds, or throws after `most`. */
+/** Waits until something is true. Returns the milliseconds that it took; throws after `most`. */
 export async function until(isTrue: () => boolean, most: number): Promise<number> {
   const start = performance.now()
   while (!isTrue()) {

@@ -1,4 +1,4 @@
-/** A server of nothing but a reader, to be killed or stopped: reads the file that it is given. Its settings are JSON in the first argument. */
+/** A server of a reader only, to be killed or stopped: reads the given file. Its settings are JSON in the first argument. */
 import { argv } from 'node:process'
 import { startProcess } from '../../../src/extract/process/reader-process.ts'
 import { withoutNetwork } from '../../../src/extract/process/sandbox.ts'
@@ -13,7 +13,7 @@ export interface ReaderParentSettings {
   readonly command?: string
   readonly timeoutMs?: number
   readonly memory?: number
-  /** seconds that pass before the reader process runs its program */
+  /** seconds before the reader process runs its program */
   readonly startDelay?: number
 }
 

@@ -1,4 +1,4 @@
-/** Stands where a parser would that a file has taken over: tries what it must not reach, and tells what came of each. */
+/** Replaces a parser that a file has taken over: tries what it must not reach, and reports the result of each attempt. */
 import { spawnSync } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -8,24 +8,24 @@ import { join } from 'node:path'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 
 export interface Aims {
-  /** where somebody listens on 127.0.0.1 */
+  /** address of a listener on 127.0.0.1 */
   readonly port: number
-  /** where somebody listens in the file system */
+  /** path of a listening Unix socket */
   readonly socket: string
   /** a folder with a file `secret.txt` */
   readonly folder: string
-  /** a file that it was handed */
+  /** a file that it was given */
   readonly given: string
 }
 
-/** `done`, or why not. */
+/** `done`, or the error. */
 export type Outcomes = Record<string, string>
 
-/** Of a program that Node's permissions say nothing of, as the code of packages that is not JavaScript. */
+/** Runs native code, which the permissions of Node do not cover. */
 const connecting =
   "require('net').connect(+process.argv[1], '127.0.0.1').on('connect', () => process.exit()).on('error', (e) => console.log(e.code))"
 
-/** Tries one thing, and waits for the event that says that it worked, where there is one. */
+/** Tries one thing, and waits for the event that reports its success, if there is one. */
 async function attempt(what: () => unknown): Promise<string> {
   try {
     await what()

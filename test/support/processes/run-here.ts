@@ -1,4 +1,4 @@
-/** Runs `dms` in this process, for what does not depend on a process of its own. It takes a tenth of the CPU time. */
+/** Runs `dms` in this process, for tests that need no process of their own. It takes a tenth of the CPU time. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import fs from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { bareEnvironment, type Ended, type RunOptions } from './run.ts'
 const names = ['stdin', 'stdout', 'stderr'] as const
 type OwnStreams = Record<(typeof names)[number], Readable | Output>
 
-/** Streams of the command that is running. Commands may overlap. */
+/** Streams of the running command. Commands may overlap. */
 const running = new AsyncLocalStorage<OwnStreams & { stderr: Output }>()
 
 class Output extends Writable {

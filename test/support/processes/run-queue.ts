@@ -1,9 +1,9 @@
-/** How busy the machine is with other programs. */
+/** Load of the machine by other programs. */
 import { existsSync, readFileSync } from 'node:fs'
 
 /**
- * Milliseconds that this thread was ready to run while other programs had the cores. The bound is meant for a machine with nothing else to do,
- * so that this is no delay of the server's; there it is 0. Not told of outside of Linux.
+ * Returns the milliseconds that this thread waited for a core that other programs used. The bound is meant for an idle machine, so this is no delay
+ * of the server. 0 on an idle machine and outside of Linux.
  */
 export function waitedMs(): number {
   const path = '/proc/thread-self/schedstat'

@@ -1,4 +1,4 @@
-/** Runs `dms` as its users do: the executable, in a process of its own. */
+/** Runs `dms` as users do: the executable, in a child process. */
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,15 +8,15 @@ import { environment } from '../../../src/config/environment.ts'
 import { findProgram } from '../../../src/config/find-program.ts'
 
 export interface RunOptions {
-  /** added to an environment that holds PATH and an empty home only */
+  /** added to an environment with only PATH and an empty home */
   env?: Record<string, string>
-  /** what standard input says; default: nothing, at its end */
+  /** standard input; default: empty */
   input?: string
-  /** what is typed once a certain text is on the screen; then standard input stays open */
+  /** text that is typed after a certain output; then standard input stays open */
   reply?: { to: string; type: string }
-  /** milliseconds until it is killed; default 60,000 */
+  /** milliseconds after which it is killed; default 60,000 */
   timeout?: number
-  /** the Node to run with; default: the one of this test */
+  /** the Node that runs it; default: that of this test */
   node?: string
 }
 
@@ -29,7 +29,7 @@ export interface Ended {
 
 export const executable = fileURLToPath(new URL('../../../bin/dms.js', import.meta.url))
 
-/** The variables that a command under test sees, besides those of the test itself. */
+/** Variables of a command under test, besides those of the test itself. */
 export const bareEnvironment = (env: Record<string, string> = {}): Record<string, string> => ({
   PATH: environment().PATH ?? '',
   HOME: home(),
@@ -60,12 +60,12 @@ export function run(
   return runProgram(node, [executable, ...args], { env: bareEnvironment(env), input, timeout })
 }
 
-/** Runs `dms args…` on a terminal of its own; standard error is in `stdout` too, as on a screen. Needs the program `script`. */
+/** Runs `dms args…` on a pseudo-terminal; `stdout` includes standard error, as on a screen. Needs the program `script`. */
 export function runOnTerminal(args: readonly string[], options: RunOptions = {}): Promise<Ended> {
   return runLineOnTerminal([process.execPath, executable, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`).join(' '), options)
 }
 
-/** The same with a line of shell. */
+/** Runs a line of shell on a pseudo-terminal. */
 export async function runLineOnTerminal(line: string, { env, input = '', reply, timeout = 60_000 }: RunOptions = {}): Promise<Ended> {
   const variables = bareEnvironment({ TERM: 'xterm', SHELL: '/bin/sh', ...env })
   const ended = await runProgram('script', ['-qec', line, '/dev/null'], { env: variables, input, reply, timeout })

@@ -1,4 +1,4 @@
-/** A machine as README and docs/ describe it: a server, its sources, its folders, with stand-ins for other hosts and for folders of root. */
+/** A machine as in README and docs/: a server, its sources, its folders, with stand-ins for other hosts and for folders of root. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
@@ -21,11 +21,11 @@ export interface Done {
 }
 
 export interface DocsMachine {
-  /** paths of the requests to the monitor of the crontabs */
+  /** paths of requests to the monitor of the crontabs */
   readonly reports: readonly string[]
   /** Runs lines in one bash, in the folder of the files. */
   run(lines: readonly string[], variables?: Record<string, string>): Promise<Done>
-  /** Runs a line as cron does: almost no variables, the shell of the crontab. */
+  /** Runs a line as cron does: with few variables, in the shell of the crontab. */
   runInCron(line: DocsLine): Promise<Done>
   stop(): Promise<void>
 }
@@ -40,7 +40,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
 const password = 'correct horse battery 7'
 
 const servers = { webdav: hasWebdavServer('rclone'), s3: hasS3Server() }
-/** Whether the line needs a server that this machine does not have. */
+/** Returns whether the line needs a server that this machine lacks. */
 export const isWithoutServer = (text: string): boolean =>
   (!servers.webdav && /sources .*\binvoices\b/.test(text)) || (!servers.s3 && text.includes('amazonaws'))
 
@@ -98,7 +98,7 @@ export async function startDocsMachine(serve: string): Promise<DocsMachine> {
   }
 }
 
-/** Writes the files that the lines name, and programs that stand for those of other hosts. */
+/** Writes the files that the lines name, and programs that replace those of other hosts. */
 async function writeFiles(folder: string): Promise<void> {
   const write = async (name: string, content: string | Uint8Array, mode = 0o644): Promise<void> => {
     await mkdir(dirname(join(folder, name)), { recursive: true })

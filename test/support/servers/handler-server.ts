@@ -1,12 +1,12 @@
-/** An HTTP server that answers as a function says. */
+/** An HTTP server with a scripted handler. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** `count`: of the requests so far, this one among them */
+/** `count`: number of requests so far, including this one */
 export type Handler = (request: IncomingMessage, response: ServerResponse, count: number) => void
 
-/** Opens a server on a free port of 127.0.0.1 that records its requests; `url` is that of `path` there. The caller closes it. */
+/** Opens a server on a free port of 127.0.0.1 that records its requests; `url` returns the URL of `path`. The caller closes it. */
 export async function openHandlerServer(path: string, handler: Handler) {
   const seen: string[] = []
   const headers: IncomingMessage['headers'][] = []

@@ -11,17 +11,17 @@ export interface HugeShareSize {
   entriesPerFolder: number
   /** levels below /deep/, each with a file */
   levels: number
-  /** of the two files of /huge/big/, only the first of which is listed with it */
+  /** size of the two files of /huge/big/, which only the first is listed with */
   bigBytes: number
-  /** each so many files one ends in .txt, the others in .tmp */
+  /** one in so many files ends in .txt, the others in .tmp */
   textEvery: number
 }
 
 export type HugeShare = Awaited<ReturnType<typeof openHugeShare>>
 
-/** Opens one; `url` ends in a slash. The caller closes it. */
+/** Opens one; `url` ends with a slash. The caller closes it. */
 export async function openHugeShare(size: HugeShareSize) {
-  /** milliseconds that each file waits for its first byte */
+  /** milliseconds before the first byte of each file */
   let delayMs = 0
   let downloads = 0
   const server = await openHandlerServer('/', (request, response) => {
@@ -40,7 +40,7 @@ export async function openHugeShare(size: HugeShareSize) {
     close: server.close,
     requests: () => server.seen.length,
     downloads: () => downloads,
-    /** Lets each file wait for so many milliseconds from now on. */
+    /** Delays each file by so many milliseconds from now on. */
     delayFiles(nextMs: number) {
       delayMs = nextMs
     },
@@ -74,7 +74,7 @@ const file = (href: string, bytes: number | null) => {
   return `<D:response><D:href>${href}</D:href>${properties('', `${length}<D:getetag>"1"</D:getetag>`)}</D:response>`
 }
 
-/** A list in pieces; null: there is no such folder. */
+/** Yields a list in chunks; null: there is no such folder. */
 function listOf(path: string, size: HugeShareSize): Iterable<string> | null {
   const entries = entriesOf(path, size)
   if (!entries) return null

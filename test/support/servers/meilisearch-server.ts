@@ -1,4 +1,4 @@
-/** A real Meilisearch server of a test's own, which can be killed, frozen, and started again on the same data. */
+/** A real Meilisearch server of a test, which can be killed, frozen, and restarted on its data. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -9,7 +9,7 @@ import { environment } from '../../../src/config/environment.ts'
 import { bareEnvironment } from '../processes/run.ts'
 import { freePort } from './free-port.ts'
 
-/** The program; empty where MEILI_BIN names none. */
+/** The program; empty if MEILI_BIN names none. */
 export const program = environment().MEILI_BIN ?? ''
 
 const startTimeout = 30_000
@@ -17,19 +17,19 @@ const startTimeout = 30_000
 export interface MeilisearchServer {
   readonly url: string
   readonly key: string
-  /** Starts it (again) on its data; resolves once it answers. `under`: a program and its arguments that it is run by. */
+  /** Starts or restarts it on its data; resolves when it answers. `under`: a program with arguments that executes it. */
   start(under?: readonly string[]): Promise<void>
-  /** As a power cut does it, as far as processes go. */
+  /** Kills its processes, as a power cut would. */
   kill(): Promise<void>
   freeze(): void
   thaw(): void
-  /** Asks it past dms; throws with its answer where it refuses. */
+  /** Sends a request without dms; throws with the answer if it refuses. */
   ask<T>(method: string, path: string, body?: unknown): Promise<T>
   /** Kills it, and removes its data. */
   remove(): Promise<void>
 }
 
-/** Not started yet. */
+/** Creates one without starting it. */
 export async function meilisearchServer(): Promise<MeilisearchServer> {
   const folder = await mkdtemp(join(tmpdir(), 'dms-meilisearch-'))
   const port = await freePort()

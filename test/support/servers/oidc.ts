@@ -1,4 +1,4 @@
-/** Providers of identities: a real one, and one that lies as it is told; and a browser without a screen. */
+/** Identity providers: a real one, and one that misbehaves as scripted; and a browser without a screen. */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT, UnsecuredJWT } from 'jose'
@@ -10,7 +10,7 @@ export type Person = Record<string, unknown> & { sub: string }
 
 const client = { client_id: 'dms', client_secret: 'a secret that only the two know' }
 
-/** The settings that lead to a provider. */
+/** Settings for a provider. */
 const settingsFor = (issuer: string) => ({
   'auth.method': 'oidc',
   'oidc.issuer': issuer,
@@ -18,10 +18,10 @@ const settingsFor = (issuer: string) => ({
   'oidc.client_secret': client.client_secret,
 })
 
-/** Where the tests' servers are sent back to; nobody listens there, the browser below goes to the server itself. */
+/** Public URL of the servers under test; nobody listens there, and the browser below requests the server directly. */
 export const publicUrl = 'http://127.0.0.1:9'
 
-/** Starts oidc-provider. Whoever is named in `people` (by `sub`) can be signed in; `as` says who sits in front of the browser. */
+/** Starts oidc-provider. The users in `people` (by `sub`) can sign in; `as` selects the one at the browser. */
 export async function startProvider(people: Person[], metadata: Record<string, unknown> = {}) {
   const port = await freePort()
   const issuer = `http://127.0.0.1:${port}`
@@ -66,20 +66,20 @@ export async function startProvider(people: Person[], metadata: Record<string, u
   return { issuer, accounts, settings: { ...settingsFor(issuer), 'server.public_url': publicUrl } }
 }
 
-/** What a provider that lies does to an ID token, or to what is around it. */
+/** Changes that a misbehaving provider makes to an ID token and its surroundings. */
 export interface Lie {
-  /** changes the claims of a token that would be good */
+  /** changes the claims of a valid token */
   claims?: (claims: JWTPayload) => JWTPayload
   header?: Record<string, unknown>
-  /** signs the token in another way than with the key that the provider publishes */
+  /** signs the token otherwise than with the published key */
   sign?: 'none' | 'other key' | 'secret'
-  /** what else is in the answer of the token endpoint */
+  /** further fields in the answer of the token endpoint */
   token?: Record<string, unknown>
-  /** what the discovery document says besides, or instead */
+  /** further or changed fields of the discovery document */
   metadata?: Record<string, unknown>
 }
 
-/** Starts a provider that is right in everything but what it is told to be wrong in. */
+/** Starts a provider that is correct except for these changes. */
 export async function startLiar(lie: Lie, person: Person) {
   const { publicKey, privateKey } = await generateKeyPair('RS256')
   const other = await generateKeyPair('RS256')
@@ -133,7 +133,7 @@ export async function startLiar(lie: Lie, person: Person) {
   return { issuer, asked, settings: { ...settingsFor(issuer), 'server.public_url': publicUrl } }
 }
 
-/** A browser: keeps cookies, follows redirects; addresses below publicUrl go to the server under test. */
+/** A browser: keeps cookies and follows redirects; URLs below publicUrl are sent to the server under test. */
 export function openBrowser(send: (request: Request) => Promise<Response>) {
   const cookies = new Map<string, Map<string, string>>()
   const one = async (url: URL): Promise<Response> => {
@@ -151,7 +151,7 @@ export function openBrowser(send: (request: Request) => Promise<Response>) {
   }
   return {
     cookies,
-    /** Goes to an address of the server and on, up to where `stop` says or nothing leads further. */
+    /** Requests a URL of the server and follows redirects up to `stop` or the last one. */
     async go(path: string, stop: (url: URL) => boolean = () => false): Promise<{ url: URL; response: Response | null }> {
       let url = new URL(path, publicUrl)
       for (let hops = 0; hops < 20; hops++) {
@@ -166,7 +166,7 @@ export function openBrowser(send: (request: Request) => Promise<Response>) {
   }
 }
 
-/** Without waiting for connections that a client keeps. */
+/** Does not wait for idle connections of clients. */
 const closed = (server: Server) =>
   new Promise<void>((resolve) => {
     server.close(() => resolve())

@@ -22,7 +22,7 @@ export async function joinOld(dataDir: string): Promise<EmbeddedPostgres> {
   return joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }), postgres })
 }
 
-/** The variables with which `dms` uses a PostgreSQL that it would not start by itself. */
+/** Returns variables that make `dms` use a PostgreSQL that it would not start by itself. */
 export const databaseEnvironment = ({ connection, ownerConnection }: EmbeddedPostgres): Record<string, string> => ({
   DATABASE_URL: urlOf(connection),
   DATABASE_MIGRATION_URL: urlOf(ownerConnection),

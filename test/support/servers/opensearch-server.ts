@@ -1,4 +1,4 @@
-/** Real OpenSearch nodes of a test's own, which can be killed and started again on their data. */
+/** Real OpenSearch nodes of a test, which can be killed and restarted on their data. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync } from 'node:fs'
@@ -10,28 +10,28 @@ import { environment } from '../../../src/config/environment.ts'
 import { bareEnvironment } from '../processes/run.ts'
 import { freePort } from './free-port.ts'
 
-/** Folder of the program; empty where OPENSEARCH_HOME names none. */
+/** Folder of the program; empty if OPENSEARCH_HOME names none. */
 export const home = environment().OPENSEARCH_HOME ?? ''
-/** OpenSearch refuses to run as root: nobody runs it then. */
+/** OpenSearch refuses to run as root: it runs as nobody then. */
 export const account = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
 
 const startTimeoutMs = 300_000
 
 export interface OpenSearchNode {
   readonly url: string
-  /** Starts it (again) on its data; resolves once its cluster has a manager. */
+  /** Starts or restarts it on its data; resolves when its cluster has a manager. */
   start(): Promise<void>
-  /** As a power cut does it, as far as processes go. */
+  /** Kills its processes, as a power cut would. */
   kill(): Promise<void>
   freeze(): void
   thaw(): void
-  /** Asks it past dms; throws with its answer where it refuses. */
+  /** Sends a request without dms; throws with the answer if it refuses. */
   ask<T>(method: string, path: string, body?: unknown): Promise<T>
   /** Kills it, and removes its data. */
   remove(): Promise<void>
 }
 
-/** Nodes of one cluster, not started yet. */
+/** Creates the nodes of a cluster without starting them. */
 export async function openSearchNodes(count = 1, program = home, heap = '384m'): Promise<OpenSearchNode[]> {
   const ports = await Promise.all(Array.from({ length: count }, async () => [await freePort(), await freePort()] as const))
   const names = ports.map((_, nth) => `node-${nth}`)
@@ -115,13 +115,13 @@ async function node(program: string, heap: string, settings: Record<string, stri
   }
 }
 
-/** OpenSearch does not look for a program `java`. */
+/** OpenSearch does not search for a program `java`. */
 function javaHome(): Record<string, string> {
   const found = java().home
   return found ? { OPENSEARCH_JAVA_HOME: found } : {}
 }
 
-/** Returns the Java that runs OpenSearch: OPENSEARCH_JAVA_HOME, JAVA_HOME, or the program `java`. The version is 0 where there is none. */
+/** Returns the Java that runs OpenSearch: OPENSEARCH_JAVA_HOME, JAVA_HOME, or the program `java`. Version 0: there is none. */
 export function java(): { home: string | undefined; version: number } {
   const { OPENSEARCH_JAVA_HOME, JAVA_HOME } = environment()
   const given = OPENSEARCH_JAVA_HOME ?? JAVA_HOME

@@ -1,4 +1,4 @@
-/** A process that owns the embedded PostgreSQL of the data folder in its argument until something arrives on its standard input. */
+/** A process that owns the embedded PostgreSQL of the data folder in its argument until it receives standard input. */
 import { joinEmbedded } from '../../../src/db/embedded/embedded.ts'
 import { openLog } from '../../../src/log/log.ts'
 

@@ -1,4 +1,4 @@
-/** Two PostgreSQL on ports of this machine: a primary, and a standby that follows it by synchronous streaming replication. */
+/** Two PostgreSQL on ports of this machine: a primary, and a standby with synchronous streaming replication. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -20,13 +20,13 @@ const settings = { listen_addresses: '127.0.0.1', fsync: 'off', shared_buffers: 
 export interface Instance {
   readonly port: number
   query<Row extends object = Record<string, unknown>>(text: string): Promise<Row[]>
-  /** Ends all its processes, as a power cut does. */
+  /** Kills all its processes, as a power cut would. */
   kill(): Promise<void>
 }
 
 export type Pair = Awaited<ReturnType<typeof openPair>>
 
-/** Starts both, with a migrated database `dms`; they go away with the test. */
+/** Starts both, with a migrated database `dms`; they are removed with the test. */
 export async function openPair() {
   const top = mkdtempSync(join(quickFolder(), 'dms-pair-'))
   chmodSync(top, 0o711)

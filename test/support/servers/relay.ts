@@ -1,4 +1,4 @@
-/** A way to the test's PostgreSQL that can be cut, as a network or a restart cuts it. */
+/** A relay to the PostgreSQL of the tests that can be cut, as by a network failure or a restart. */
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { tie } from '../data/tied.ts'
 
-/** Opens it; it goes away with the test. `url`: of a database of the test. */
+/** Opens it; it is closed with the test. `url`: of a database of the test. */
 export async function startRelay(url: string) {
   const folder = await mkdtemp(join(tmpdir(), 'dms-relay-'))
   const { searchParams } = new URL(url)
@@ -54,22 +54,22 @@ export async function startRelay(url: string) {
   const address = new URL(url)
   address.searchParams.set('host', folder)
   return {
-    /** the same database by this way */
+    /** URL of the database through the relay */
     url: address.href,
-    /** Ends all connections and takes no more. */
+    /** Closes all connections and refuses new ones. */
     cut,
-    /** Takes connections again. */
+    /** Accepts connections again. */
     resume,
-    /** The next connection that sends this statement is ended before the answer comes; resolves then. */
+    /** Closes the next connection that sends this statement before its answer arrives; resolves then. */
     loseAnswerTo: (statement: string) =>
       new Promise<void>((done) => {
         loss = { statement: `${statement}\0`, done }
       }),
-    /** Withholds requests from now on, on the connections that there are; answers still pass. */
+    /** Withholds requests on existing connections from now on; answers still pass. */
     withholdRequests() {
       for (const sender of senders) sender.unpipe()
     },
-    /** Answers nothing from now on, on the connections that there are and on new ones; `cut` and `resume` end that. */
+    /** Answers nothing from now on, on existing and new connections; `cut` and `resume` end that. */
     silence() {
       isSilent = true
       for (const socket of through) socket.unpipe().pause()

@@ -1,4 +1,4 @@
-/** A reverse proxy in front of several servers: requests and WebSockets go to each in turn, as long as it is ready. */
+/** A reverse proxy in front of several servers: requests and WebSockets go to each ready one in turn. */
 import { once } from 'node:events'
 import { Agent, createServer, type IncomingMessage, request } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * A real server of S3: OpenStack Swift with its S3 API, from Debian's packages swift-proxy, swift-account, swift-container and swift-object. It
- * checks signatures with code of its own and insists on its region; servers on npm are made for tests, and a fake would share our mistakes.
+ * A real S3 server: OpenStack Swift with its S3 API, from Debian's packages swift-proxy, swift-account, swift-container and swift-object. It
+ * checks signatures with independent code and requires its region; S3 servers on npm are made for tests, and a fake would share our mistakes.
  * With DMS_TEST_S3=radosgw it is Ceph's gateway: see radosgw.sh.
  */
 import { spawn, spawnSync } from 'node:child_process'
@@ -15,7 +15,7 @@ import { bareEnvironment, hasProgram } from '../processes/run.ts'
 import { freePort } from './free-port.ts'
 
 export interface S3Server {
-  /** with `/` at its end */
+  /** ends with `/` */
   readonly url: string
   readonly username: string
   readonly password: string
@@ -28,18 +28,18 @@ export interface S3Server {
   stop(): Promise<void>
 }
 
-/** Not the usual one: whoever does not look at the server's answer is refused. */
+/** Not the usual region: a client that ignores the answers of the server is refused. */
 const region = 'eu-test-1'
 const [username, password] = ['test:ann', 'sec/ret+key==']
 const program = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const python = '/usr/bin/python3'
 const isRadosgw = process.env.DMS_TEST_S3 === 'radosgw'
 
-/** Fails where files cannot have attributes of users: Swift keeps what it knows of an object there. */
+/** Fails if files cannot have user attributes, in which Swift stores the metadata of objects. */
 const attributes =
   'import os, sys, tempfile\nwith tempfile.NamedTemporaryFile(dir=sys.argv[1]) as file: os.setxattr(file.name, "user.dms", b"x")'
 
-/** Whether the server can be started here; says so where it cannot. */
+/** Returns whether the server can be started here; prints a note otherwise. */
 export function hasS3Server(): boolean {
   if (isRadosgw) return ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd'].every(hasProgram)
   const needed = [python, ...['proxy', 'account', 'container', 'object'].map((name) => `/usr/bin/swift-${name}-server`)]
@@ -51,7 +51,7 @@ export function hasS3Server(): boolean {
   return status === 0
 }
 
-/** Starts it on a free port; the caller stops it. Throws with what it said when it does not come up. */
+/** Starts it on a free port; the caller stops it. Throws with its output if it does not start. */
 export async function startS3(): Promise<S3Server> {
   const home = await mkdtemp(join(tmpdir(), 'dms-s3-'))
   const [command, words] = isRadosgw

@@ -1,4 +1,4 @@
-/** Settings of a document store in a bucket of its own. */
+/** Returns the settings of a document store in a new bucket. */
 import type { S3Server } from './s3-server.ts'
 
 let buckets = 0

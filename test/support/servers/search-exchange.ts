@@ -1,4 +1,4 @@
-/** What was said between us and a real search server, written down once and said again, so that tests can do without it. */
+/** Recorded requests to a real search server and its answers, replayed so that tests run without one. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,13 +14,13 @@ interface Exchange {
 
 export interface Standing {
   url: string
-  /** what was asked and is not in the recording */
+  /** requests that are not in the recording */
   unknown: string[]
-  /** what is in the recording and was never asked */
+  /** requests in the recording that were never sent */
   unasked(): string[]
 }
 
-/** Writes to `file` what is asked of the server at `url`, and what that answers, when the test ends. */
+/** Records requests to the server at `url`, and its answers, in `file` when the test ends. */
 export async function record(url: string, file: string): Promise<Standing> {
   const all: Exchange[] = []
   const standing = await listen(async ({ method, path, body, text, headers }) => {
@@ -39,7 +39,10 @@ export async function record(url: string, file: string): Promise<Standing> {
   return { ...standing, unknown: [], unasked: () => [] }
 }
 
-/** Answers as was recorded; equal questions one after the other as their answers came, the last again and again. What was not recorded, or comes without this authorization, is refused. `variable` stands for what differs from run to run in the questions. */
+/**
+ * Answers as recorded; equal requests get their answers in order, the last one repeatedly. Refuses requests that were not recorded or lack this
+ * authorization. `variable` replaces what differs between runs.
+ */
 export async function replay(file: string, authorization: string, variable: readonly RegExp[] = []): Promise<Standing> {
   const all = JSON.parse(await readFile(file, 'utf8')) as Exchange[]
   const keyOf = ({ method, path, body }: Pick<Exchange, 'method' | 'path' | 'body'>): string =>
@@ -64,12 +67,12 @@ interface Asked {
   method: string
   path: string
   body: unknown
-  /** the body as it came */
+  /** the unparsed body */
   text: string
   headers: IncomingMessage['headers']
 }
 
-/** Lines of JSON are a list. */
+/** Returns a list for JSON lines. */
 function bodyOf(text: string, headers: IncomingMessage['headers']): unknown {
   if (text === '') return undefined
   if (!headers['content-type']?.includes('ndjson')) return JSON.parse(text)

@@ -1,4 +1,4 @@
-/** A real `dms serve`, started as its users start it: in a process and a data folder of its own, with the database that it brings along. */
+/** A real `dms serve` as users start it: a child process with its own data folder and embedded database. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
@@ -17,16 +17,16 @@ export interface Served {
   readonly url: string
   readonly pid: number
   readonly dataDir: string
-  /** what the server and its children take for the machine's folder of temporary files; nobody else uses it */
+  /** folder of temporary files of the server and its children only */
   readonly tempDir: string
   readonly token: string
   /** of the first admin, `admin` */
   readonly password: string
-  /** the first admin, over HTTP */
+  /** client of the first admin, over HTTP */
   readonly client: Client
-  /** the errors in its log so far, shortened */
+  /** errors in its log so far, shortened */
   readonly errors: readonly string[]
-  /** Stops it as an administrator would; the exit code, or the signal that was needed. Its folders stay until `remove`. */
+  /** Stops it with SIGTERM. Returns the exit code, or the signal that was needed. Its folders stay until `remove`. */
   stop(): Promise<number | NodeJS.Signals | null>
   remove(): Promise<void>
 }
@@ -34,13 +34,13 @@ export interface Served {
 export interface ServedOptions {
   /** variables of config.example.toml */
   env?: Record<string, string>
-  /** below it the data folder is made; default: where this machine has its temporary files */
+  /** folder for the data folder; default: that of temporary files */
   below?: string
   /** the `dms` to run; default: this checkout's, with the Node of this test */
   program?: string
 }
 
-/** Starts it and signs in; throws with what it said when it does not come up. */
+/** Starts it and signs in; throws with its output if it does not start. */
 export async function startServed({ env = {}, below = tmpdir(), program }: ServedOptions = {}): Promise<Served> {
   const folder = await mkdtemp(join(below, 'dms-served-'))
   // The database runs as another user when we are root; that one must get through.
@@ -97,7 +97,7 @@ export async function startServed({ env = {}, below = tmpdir(), program }: Serve
   }
 }
 
-/** Reads what the server says: where it listens, and from then on what goes wrong. */
+/** Reads the log of the server: its URL, and then its errors. */
 async function addressOf(stderr: NodeJS.ReadableStream, exit: Promise<unknown>, errors: string[]): Promise<string> {
   const said: string[] = []
   const { promise, resolve, reject } = Promise.withResolvers<string>()

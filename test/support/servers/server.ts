@@ -1,4 +1,4 @@
-/** The same as startApp(), behind a real port: for what only happens between sockets. */
+/** startApp() behind a real port, for tests of sockets. */
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdir, readlink } from 'node:fs/promises'
@@ -10,7 +10,7 @@ import { buildServer } from '../../../src/server/http/assemble.ts'
 import { listen } from '../../../src/server/listen.ts'
 import { startApp } from '../app.ts'
 
-/** Starts it; everything goes away with the test. */
+/** Starts it; it is closed with the test. */
 export async function startServer(settings: Parameters<typeof startApp>[0] = {}) {
   const dms = await startApp({ 'server.port': 0, ...settings })
   const listening = await listen(buildServer(dms.app), dms.app.config)
@@ -22,13 +22,13 @@ export async function startServer(settings: Parameters<typeof startApp>[0] = {})
     listening,
     url: listening.url,
     token,
-    /** A socket to it, connected. */
+    /** Opens a connected socket to it. */
     dial: async (): Promise<Socket> => {
       const socket = connect(Number(port), '127.0.0.1')
       await once(socket, 'connect')
       return socket
     },
-    /** Says this, as it is, and hears everything until the other side closes; rejects where the connection is reset. */
+    /** Sends raw bytes, and returns all bytes until the other side closes; rejects after a reset. */
     say: async (text: string | Buffer): Promise<string> => {
       const socket = connect(Number(port), '127.0.0.1')
       socket.write(text)
@@ -42,7 +42,7 @@ export async function startServer(settings: Parameters<typeof startApp>[0] = {})
   }
 }
 
-/** All that a socket says until its end. */
+/** Returns all bytes of a socket until its end. */
 export async function hearOut(socket: Socket): Promise<string> {
   const chunks: Buffer[] = []
   for await (const chunk of socket) chunks.push(chunk)
@@ -64,7 +64,7 @@ export interface RawPart {
 export const boundary = 'tEsT-boundary'
 export const multipartType = `multipart/form-data; boundary=${boundary}`
 
-/** A multipart body, written by hand so that it can be wrong. */
+/** A multipart body, built by hand so that it can be malformed. */
 export const multipartBody = (parts: readonly RawPart[], end = `--${boundary}--\r\n`): Buffer =>
   Buffer.concat([
     ...parts.flatMap(({ disposition, body }) => [
@@ -81,7 +81,7 @@ export const filePart = (body: string | Buffer, filename = 'a.txt', field = 'fil
 })
 export const fieldPart = (name: string, value: string): RawPart => ({ disposition: `; name="${name}"`, body: value })
 
-/** The files of the document store, by what they are: named by their bytes, on their way in, or notes about those. */
+/** Returns the files of the document store by kind: stored, staged, or markers. */
 export async function storeFiles(dataDir: string): Promise<{ named: string[]; staged: string[] }> {
   const all = await readdir(join(dataDir, 'files'), { recursive: true, withFileTypes: true }).catch(() => [])
   const files = all.filter((entry) => entry.isFile())
@@ -94,7 +94,7 @@ export async function storeFiles(dataDir: string): Promise<{ named: string[]; st
   }
 }
 
-/** Files of a folder that this process has open. */
+/** Returns files of a folder that this process has open. */
 export async function openFiles(folder: string): Promise<string[]> {
   const links = await Promise.all((await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
   return links.filter((link) => link.startsWith(folder))

@@ -1,18 +1,18 @@
-/** A real mail server that keeps what it is given. */
+/** A real mail server that keeps its mails. */
 import PostalMime, { type Email } from 'postal-mime'
 import { SMTPServer } from 'smtp-server'
 import { onTestFinished } from 'vitest'
 import { freePort } from './free-port.ts'
 
 export interface Delivery {
-  /** who the server was told to deliver to, whatever the headers say */
+  /** recipients of the envelope, whatever the headers say */
   recipients: string[]
-  /** as it came, headers and all */
+  /** unchanged, with headers */
   raw: string
   mail: Email
 }
 
-/** Starts it on a free port; goes away with the test. `refuse` makes it turn every message away. */
+/** Starts it on a free port; it is closed with the test. `refuse` makes it reject every mail. */
 export async function startSmtp() {
   const deliveries: Delivery[] = []
   const mood = { refuse: false }

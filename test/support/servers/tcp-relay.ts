@@ -1,9 +1,9 @@
-/** A way to an HTTP server that can be cut, or swallow what is sent. */
+/** A relay to an HTTP server that can be cut, or discard what is sent. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-/** Opens it; it goes away with the test. */
+/** Opens it; it is closed with the test. */
 export async function startTcpRelay(to: string) {
   const { hostname, port } = new URL(to)
   const open = new Set<Socket>()
@@ -36,7 +36,7 @@ export async function startTcpRelay(to: string) {
   })
   return {
     url: `http://127.0.0.1:${own}/`,
-    /** Breaks all connections; new ones work. */
+    /** Closes all connections; new ones work. */
     drop,
     /** Refuses connections until resume(). */
     async cut() {
@@ -49,7 +49,7 @@ export async function startTcpRelay(to: string) {
       server.listen(own, '127.0.0.1')
       await once(server, 'listening')
     },
-    /** Takes connections and answers nothing. */
+    /** Accepts connections and answers nothing. */
     silence(silent: boolean) {
       isSilent = silent
       drop()

@@ -1,4 +1,4 @@
-/** A server with its web page, and what a browser says about it. */
+/** A server with its web page, and the problems that a browser reports. */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
@@ -23,7 +23,7 @@ export async function servePage(browser: Browser, settings: Parameters<typeof st
     .updateTable('users')
     .set({ password_hash: await dms.app.passwords.hash('pässwörd 1') })
     .execute()
-  /** Problems that the browser reports: errors on the console, and windows that pop up. */
+  /** Problems that the browser reports: errors on the console, and pop-up windows. */
   const trouble: string[] = []
   const open = async (options: BrowserContextOptions = {}): Promise<{ context: BrowserContext; page: Page }> => {
     const context = await browser.newContext({ baseURL: dms.url, ...options })
@@ -47,7 +47,7 @@ export async function servePage(browser: Browser, settings: Parameters<typeof st
   return { ...dms, trouble, open, signIn }
 }
 
-/** Holds a page against axe-core, and against the width of the window. */
+/** Checks a page with axe-core, and that it fits the width of the window. */
 export async function expectAccessible(page: Page, name: string): Promise<void> {
   const { violations } = (await page.evaluate(`${await readFile(axe, 'utf8')};axe.run()`)) as {
     violations: { id: string; nodes: { html: string }[] }[]

@@ -1,4 +1,4 @@
-/** What WebDAV servers get wrong, as cases that tests of the adapter and the faults of a whole server share. Their address ends in /dav/. */
+/** Misbehaviour of WebDAV servers, as cases for tests of the adapter and for faults of a whole server. Their URL ends with /dav/. */
 import { gzipSync } from 'node:zlib'
 import type { SourceFile } from '../../../src/ports/source-type.ts'
 import type { Handler } from './handler-server.ts'
@@ -12,10 +12,10 @@ export const folderAt = (href: string, more = '') =>
 export const fileAt = (href: string, props = '<D:getcontentlength>3</D:getcontentlength><D:getetag>"e"</D:getetag>') =>
   `<D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype/>${props}</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
 export const self = folderAt('/dav/')
-/** properties that a file does not have */
+/** properties that a file lacks */
 export const missing = '<D:propstat><D:prop><D:quota/><D:getetag/></D:prop><D:status>HTTP/1.1 404 Not Found</D:status></D:propstat>'
 
-/** Names in a list that are no name of a file there: what is wrong, and the href. */
+/** Listed names that are no file names: the problem, and the href. */
 export const wrongNames: readonly (readonly [what: string, href: string])[] = [
   ['of another server', 'http://example.org/dav/a.txt'],
   ['of another server, without a scheme', '//example.org/dav/a.txt'],
@@ -42,7 +42,7 @@ export const wrongNames: readonly (readonly [what: string, href: string])[] = [
   ['with an element in it', '/dav/a<D:x>b</D:x>.txt'],
 ]
 
-/** entities that grow without end */
+/** entities that grow endlessly */
 const laughs = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>'
 
 export type WrongList = [what: string, body: string | Buffer, status?: number, headers?: Record<string, string>]
@@ -88,7 +88,7 @@ export const wrongStatuses: readonly (readonly [status: number, code: string])[]
 ]
 
 export const bytes = (length: number) => 'x'.repeat(length)
-/** Says this on the wire, as it is, and hangs up. */
+/** Sends raw bytes, and closes the connection. */
 export const raw =
   (text: string, end: 'end' | 'reset' | 'stay' = 'end'): Handler =>
   (_, response) => {
@@ -113,7 +113,7 @@ interface WrongDownload {
   retry?: boolean
 }
 
-/** Answers to GET of a.pdf; how the file is listed where that is not 500 bytes with the tag "e"; and the failure. */
+/** Answers to GET of a.pdf; how the file is listed, unless with 500 bytes and the ETag "e"; and the failure. */
 export const wrongDownloads: readonly (readonly [what: string, answer: Handler, listed: Partial<SourceFile>, failure: WrongDownload])[] = [
   ['less than Content-Length says', raw(`HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n${bytes(500)}`), { size: 1000 }, mismatch],
   ['more than Content-Length says', raw(`HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n${bytes(500)}`), {}, mismatch],

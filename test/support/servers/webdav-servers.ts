@@ -1,4 +1,6 @@
-/** Real WebDAV servers, one process each, on folders of their own. The programs are Debian's: apache2, nginx with libnginx-mod-http-dav-ext, rclone. */
+/**
+ * Real WebDAV servers, one process each, on folders of their own. The programs are in Debian: apache2, nginx with libnginx-mod-http-dav-ext, rclone.
+ */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
@@ -13,34 +15,34 @@ import { bareEnvironment } from '../processes/run.ts'
 import { freePort } from './free-port.ts'
 
 export interface WebdavServer {
-  /** of the folder, with `/` at its end */
+  /** of the folder; ends with `/` */
   readonly url: string
   /** the folder on this machine */
   readonly folder: string
   readonly username: string
   readonly password: string
-  /** the authority of its certificate; '' where it has none */
+  /** authority of its certificate; '' without one */
   readonly caFile: string
-  /** "METHOD path status" of each request so far, where the server keeps a log */
+  /** "METHOD path status" of each request so far, if the server has a log */
   requests(): Promise<string[]>
   stop(): Promise<void>
 }
 
 export interface WebdavOptions {
-  /** how Apache asks for the password; default basic */
+  /** how Apache requests the password; default basic */
   readonly auth?: 'basic' | 'digest'
-  /** Apache with a certificate of an authority of its own */
+  /** Apache with a certificate of its own authority */
   readonly tls?: boolean
   /** Apache answers Depth: infinity */
   readonly infinity?: boolean
 }
 
 const username = 'ann'
-/** With what a header must quote. */
+/** With characters that must be quoted in headers. */
 const password = 'pass "w\\rd" ü'
 const realm = 'files'
 const run = promisify(execFile)
-/** nginx and Apache keep their programs where not every PATH looks. */
+/** nginx and Apache are in folders that not every PATH has. */
 const programOf = (name: string) => findProgram(name) ?? [`/usr/sbin/${name}`].find((path) => existsSync(path)) ?? null
 const nginxModule = '/usr/lib/nginx/modules/ngx_http_dav_ext_module.so'
 const apacheModules = '/usr/lib/apache2/modules'
@@ -52,14 +54,14 @@ const programs = {
 }
 export type WebdavServerName = keyof typeof programs
 
-/** Whether the server can be started here; says so where it cannot. */
+/** Returns whether the server can be started here; prints a note otherwise. */
 export function hasWebdavServer(name: WebdavServerName): boolean {
   const isThere = programs[name]() !== null
   if (!isThere) process.stderr.write(`skipped: no ${name} with WebDAV on this machine\n`)
   return isThere
 }
 
-/** Starts it on a free port; the caller stops it. Throws with what it said when it does not come up. */
+/** Starts it on a free port; the caller stops it. Throws with its output if it does not start. */
 export async function startWebdav(name: WebdavServerName, options: WebdavOptions = {}): Promise<WebdavServer> {
   const home = await mkdtemp(join(tmpdir(), `dms-${name}-`))
   const folder = join(home, 'www', 'dav')
@@ -101,7 +103,7 @@ export async function startWebdav(name: WebdavServerName, options: WebdavOptions
   }
 }
 
-/** Gives what lies below a folder to the server's own account, so that it may change it. */
+/** Gives the files below a folder to the account of the server, so that it can change them. */
 export async function handOver(folder: string): Promise<void> {
   const [uid, gid] = isRoot ? await account() : [0, 0]
   for (const path of ['', ...(await readdir(folder, { recursive: true }))]) if (isRoot) await chown(join(folder, path), uid, gid)

@@ -33,8 +33,8 @@ export interface MeilisearchOptions extends ServerOptions {
   readonly batchSize: number
 }
 
-/** What is the same in a search and in an advanced search. */
-type Asked = Omit<SearchQuery, 'text'>
+/** Fields of both a search and an advanced search. */
+type CommonQuery = Omit<SearchQuery, 'text'>
 
 /** Opens the engine. It sends no request before it is used. */
 export function openMeilisearch({ db, postgres, index, batchSize, ...options }: MeilisearchOptions): SearchEngine {
@@ -53,7 +53,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
   }
 
   /** Returns null if the index has the settings of an earlier version. */
-  const ask = async ({ terms, filter: more }: Conditions, query: Asked): Promise<SearchAnswer | null> => {
+  const ask = async ({ terms, filter: more }: Conditions, query: CommonQuery): Promise<SearchAnswer | null> => {
     const filter = filterOf(query.filter)
     if (filter === null) return noHits
     const [matches, options] = await Promise.all([
@@ -69,7 +69,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     return { hits: page, total: matches.total, isCapped: matches.isCapped, facets }
   }
 
-  const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: Asked) => {
+  const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: CommonQuery) => {
     const how = {
       filter,
       matchingStrategy: 'all' as const,
@@ -160,7 +160,7 @@ function undefinedIfOutdated(error: Error): undefined {
 }
 
 /** Returns the markers of a query and the tsqueries that choose the passage of a long document. */
-async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: Asked): Promise<Highlighting> {
+async function highlighting(db: Db, terms: readonly Term[], { fuzzy, highlight, filter }: CommonQuery): Promise<Highlighting> {
   const expansions = highlight && fuzzy ? await typoExpansions(db, terms) : new Map<string, string[]>()
   const compiled = highlight ? compileQuery(terms, expansions, filter, new Map()) : null
   if (!compiled || compiled.all === null) return { markers: {}, passage: null }

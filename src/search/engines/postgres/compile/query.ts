@@ -114,8 +114,8 @@ const words = (term: Term, expansions: Expansions): string[] =>
   sequencesOf(term, expansions).flatMap((sequence) => sequence.map((step) => stepQuery(step, weights[term.field ?? 'any'])))
 
 /**
- * By words, weighted by idf. A word as it was typed counts twice as much as one of its stem, with a typo, or that it begins;
- * words near each other count a little more.
+ * Returns the score: the sum over the matched words, weighted by idf. The typed form of a word counts twice as much as its other forms: stem,
+ * prefix, typo. Adjacent words add a little.
  */
 function score(typed: readonly Weighted[], any: string, pairs: readonly string[]): RawBuilder<number> {
   if (typed.length === 0) return sql`0::real`

@@ -51,7 +51,8 @@ async function createIndexes(db: Kysely<unknown>): Promise<void> {
   await sql`create index jobs_ready on jobs_live (queue, priority desc, run_at, id) where status = 'pending'`.execute(db)
   await sql`create index jobs_turn on jobs_live (queue, priority desc, owner_id, run_at, id) where status = 'pending'`.execute(db)
   await sql`create index jobs_next on jobs_live (kind, priority desc, run_at, id)`.execute(db)
-  await sql`create index jobs_leased on jobs_live (lease_until) where status = 'processing'`.execute(db)
+  // Leases are renewed often: without lease_until in an index, only the row is written.
+  await sql`create index jobs_leased on jobs_live (id) where status = 'processing'`.execute(db)
   await sql`create index jobs_document on jobs_live (document_id) where document_id is not null`.execute(db)
   await sql`create index jobs_parent on jobs_live (parent_id) where parent_id is not null`.execute(db)
   await sql`create unique index jobs_dedupe on jobs_live (dedupe_key) where status = 'pending'`.execute(db)

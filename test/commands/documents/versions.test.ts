@@ -31,7 +31,7 @@ for (const way of ways)
       ['documents', 'replace', id, folder],
       ['documents', 'replace', id, '-'],
       ['documents', 'restore', id, '--version', '0'],
-      ['documents', 'download', id, id.replace(/.$/, 'f'), '--version', '1'],
+      ['documents', 'download', id, id.replace(/.$/, (digit) => (digit === '0' ? '1' : '0')), '--version', '1'],
     ])
       expect([args, (await dms(args)).code]).toEqual([args, 2])
   })

@@ -137,11 +137,10 @@ async function listsOf(world: World): Promise<Record<string, List>> {
       field: 'notifications',
       as: 'ada',
       add: async (at) => {
-        await db.transaction().execute((trx) => notify(world.app, trx, world.ada.id, 'ocr_failed', { title: 't', message: 'm', data: {} }))
+        const title = randomUUID()
+        await db.transaction().execute((trx) => notify(world.app, trx, world.ada.id, 'ocr_failed', { title, message: 'm', data: {} }))
         const { rows } = await sql<{ id: string }>`
-        update notifications set created_at = ${moment(at)} where id = (select id from notifications order by id desc limit 1) returning id`.execute(
-          db,
-        )
+        update notifications set created_at = ${moment(at)} where title = ${title} returning id`.execute(db)
         return rows[0]?.id ?? ''
       },
       remove: remove('notifications'),

@@ -261,7 +261,8 @@ async function startParent(settings: Partial<ReaderParentSettings>): Promise<{ p
   mkdirSync(tempDir, { recursive: true })
   const program = fileURLToPath(new URL('../support/processes/reader-parent.ts', import.meta.url))
   const all: ReaderParentSettings = { path: endless().path, tempDir, ...settings }
-  const parent = spawn(process.execPath, [program, JSON.stringify(all)], { stdio: 'ignore' })
+  const parent = spawn(process.execPath, [program, JSON.stringify(all)], { stdio: ['ignore', 'pipe', 'ignore'] })
+  await once(parent.stdout, 'data')
   await until(() => readersOf(parent).length === 1, 20_000)
   return { parent, child: readersOf(parent)[0]! }
 }

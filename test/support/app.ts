@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import pg from 'pg'
 import { inject, onTestFinished } from 'vitest'
 import type { Actor } from '../../src/actor.ts'
@@ -63,10 +64,13 @@ export async function startApp(settings: Settings = {}) {
     return shifting
   }
 
+  // Owners take turns in the order of their ids, and ids of one millisecond have no order.
+  const { rows: ids } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, 3) order by id`.execute(app.db)
   const person = async (username: string, role: 'admin' | 'user') => {
+    const id = ids.shift()?.id
     const user = await app.db
       .insertInto('users')
-      .values({ username, username_key: username, email: `${username}@example.org`, email_key: `${username}@example.org`, role })
+      .values({ id, username, username_key: username, email: `${username}@example.org`, email_key: `${username}@example.org`, role })
       .returningAll()
       .executeTakeFirstOrThrow()
     return { ...user, actor: { id: user.id, role, username } satisfies Actor }

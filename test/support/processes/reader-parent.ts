@@ -32,4 +32,6 @@ const reader = startProcess({
   isolation: ['/bin/sh', '-c', `sleep ${startDelay}; exec "$@"`, 'delayed', ...(withoutNetwork() ?? [])],
 })
 const file = { path, filename: path, mimeType: 'application/octet-stream' }
-await reader.run(kind === 'outline' ? { kind, file } : { kind, file, page: 1, language: 'eng' }, timeoutMs)
+const answer = reader.run(kind === 'outline' ? { kind, file } : { kind, file, page: 1, language: 'eng' }, timeoutMs)
+process.stdout.write('sent\n')
+await answer

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 
-/** Adds the partitions of this week and the next four, if they are missing. Waits at most 100 ms for a lock, then leaves the rest to the next call. */
+/** Adds missing partitions for this week and the next four. Waits at most 100 ms for each lock; the next call adds what is still missing. */
 export async function addJobWeeks(db: Db): Promise<void> {
   await sql`select dms_add_job_weeks(now(), now() + interval '4 weeks')`.execute(db)
 }

@@ -33,10 +33,10 @@ const retryMs = 10_000
 /** Lifetime of credentials without an expiration. */
 const defaultLifetimeMs = 3600_000
 const metadataTokenSecs = 21_600
-/** Endpoints of containers that may be asked over plain HTTP: ECS, EKS Pod Identity, and this machine. */
+/** Hosts that may be asked for container credentials over plain HTTP: ECS, EKS Pod Identity, and this machine. */
 const plainHosts = /^(169\.254\.170\.2|169\.254\.170\.23|\[fd00:ec2::23\]|localhost|127\.\d+\.\d+\.\d+|\[::1\])$/
 
-/** Returns a function that returns valid credentials. It throws if there are none. */
+/** Returns a function that provides valid credentials, and throws if it cannot get any. */
 export function openInstanceCredentials({ variables, region, now = Date.now }: Options): () => Promise<Credentials> {
   const load = chooseProvider(variables, region)
   let current: (Temporary & { refreshAt: number }) | null = null
@@ -137,7 +137,7 @@ const Answer = z.object({
   Expiration: z.string().optional(),
 })
 
-/** Parses credentials. An error names no value, because each is a secret. */
+/** Parses credentials. Errors contain no values, because every value is a secret. */
 function parseCredentials(json: string, now: () => number): Temporary {
   const parsed = Answer.safeParse(parseJson(json))
   if (!parsed.success) throw new Error('the endpoint of credentials sent none')

@@ -15,11 +15,11 @@ export interface Scored {
   readonly score: number
 }
 
-/** Part of the matches that is returned. */
+/** The page of matches to return. */
 export interface Window {
   readonly offset: number
   readonly limit: number
-  /** matches that are counted and have pages */
+  /** maximum number of matches that are counted and can be paged through */
   readonly maxResults: number
 }
 

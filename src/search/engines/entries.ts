@@ -1,23 +1,23 @@
-/** Entries of an index outside of the database, and how they are compared with the documents. */
+/** Entries of a search index outside the database, and their comparison with the documents. */
 import type { Db } from '../../db/pool.ts'
 import { isCanonicalId } from '../../id.ts'
 import type { EntryFault } from '../../ports/search-engine.ts'
 import { type IndexedDocument, loadDocuments } from '../indexed-documents.ts'
 
-/** What an index stores of a document. */
+/** What an index stores for a document. */
 export type Entry = { readonly id: string } & Readonly<Record<string, unknown>>
 
 /** How an engine stores entries. */
 interface EntryFormat {
   /** entries of another version are not compared: a reindex replaces them */
   readonly version: number
-  /** Loads the entry of a document, null if there is none. */
+  /** Loads the entry of a document; null if there is none. */
   readonly load: (id: string) => Promise<Entry | null>
-  /** Returns how an entry differs from what the document should have, null if it does not. */
+  /** Returns how an entry differs from what it should contain for the document; null if it does not differ. */
   readonly compare: (entry: Entry, document: IndexedDocument) => Promise<Difference | null>
 }
 
-/** Words and values that only the entry has, and those that only the document has. */
+/** Words and values found only in the entry, and those found only in the document. */
 type Difference = Pick<EntryFault, 'left' | 'lacks'>
 
 /** Returns the faults of entries with these ids. */
@@ -50,5 +50,5 @@ const publicNames: Readonly<Record<string, string>> = {
   document_date: 'date',
 }
 
-/** Returns the name that users know a field by. */
+/** Returns the name of a field as shown to users. */
 export const publicNameOf = (field: string): string => publicNames[field] ?? field

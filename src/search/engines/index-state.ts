@@ -1,4 +1,4 @@
-/** Policy of engines with an index outside of the database: what happens while the index does not exist, and how many entries it should have. */
+/** Rules for indexes outside the database: what happens while the index does not exist, and how many entries it should have. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'

@@ -67,13 +67,11 @@ export async function openPairs(source: EmbeddedAddress, target: EmbeddedAddress
   }
 }
 
-/** The application may create functions in its schema: none of them is found by name. */
+/** Creates a client that searches only pg_catalog for functions, because the application may create functions in its own schema. */
 function createClient(address: EmbeddedAddress): Client {
-  const settings = 'search_path=pg_catalog timezone=UTC datestyle=ISO,YMD intervalstyle=postgres extra_float_digits=1 bytea_output=hex'
-  const options = `${settings
-    .split(' ')
-    .map((setting) => `-c ${setting}`)
-    .join(' ')} -c synchronize_seqscans=off`
+  const options =
+    '-c search_path=pg_catalog -c timezone=UTC -c datestyle=ISO,YMD -c intervalstyle=postgres -c extra_float_digits=1 -c bytea_output=hex ' +
+    '-c synchronize_seqscans=off'
   const client = new Client({ ...address, ssl: false, database, application_name: 'dms database upgrade', options })
   client.on('error', () => undefined)
   return client

@@ -2,7 +2,7 @@
 import { createByteSink } from './byte-sink.ts'
 
 const frameMagic = 0x184d2204
-/** The last digit of a skippable frame is any. */
+/** The last hexadecimal digit of a skippable frame's magic number varies. */
 const skippableMagic = 0x184d2a50
 const storedBlock = 0x80000000
 const minMatch = 4

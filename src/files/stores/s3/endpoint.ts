@@ -13,7 +13,7 @@ const connectTimeoutMs = 5000
 const bodyTimeoutMs = 30_000
 const maxConnections = 256
 
-/** Opens the connections. The caller closes the pool. Throws ConfigError for an unreadable file of certificates. */
+/** Opens the connections. The caller closes the pool. Throws ConfigError if the certificate file cannot be read. */
 export function openEndpoint(storage: Config['storage'], url: URL): { pool: Pool; signer: Signer } {
   const pool = new Pool(url.origin, {
     connect: { timeout: connectTimeoutMs, ...(storage.s3_ca_file === '' ? {} : { ca: loadCertificates(storage.s3_ca_file) }) },
@@ -33,7 +33,7 @@ export function openEndpoint(storage: Config['storage'], url: URL): { pool: Pool
   return { pool, signer }
 }
 
-/** Returns the certificates of Node and those of a file. */
+/** Returns Node's certificates and those in a file. */
 function loadCertificates(caFile: string): string[] {
   try {
     return [...getCACertificates('default'), readFileSync(caFile, 'utf8')]

@@ -1,4 +1,4 @@
-/** Converts conditions on fields to terms and filter expressions of Meilisearch. */
+/** Translates conditions on fields into Meilisearch terms and filter expressions. */
 import type { AdvancedQuery, SearchClause } from '../../../ports/search-engine.ts'
 import { phraseOf, type Term, termFields, termsOf } from '../../query/parser.ts'
 import { hasOtherForms, isExpressible, isUnescaped } from './query.ts'

@@ -105,7 +105,7 @@ export async function findHits(cluster: Cluster, index: string, body: object, ma
   }
 }
 
-/** Counts the entries that match a query, by default all. Returns null if the index does not exist. Throws SERVICE_UNAVAILABLE if a part of the index is missing. */
+/** Counts the entries that match a query, or all entries without one. Returns null if the index does not exist. Throws SERVICE_UNAVAILABLE if part of the index is missing. */
 export async function countEntries(cluster: Cluster, index: string, query: Query = { match_all: {} }): Promise<number | null> {
   const body = { query, size: 0, track_total_hits: true }
   const response = await cluster.requestExisting<Response>('POST', `/${index}/_search`, body, { allow_partial_search_results: false })

@@ -1,4 +1,5 @@
 /** Detection of MIME types: by magic numbers, else as text, else by the name of the file. */
+import { tryParseJson } from '../json.ts'
 import { detectBinaryType, detectByStart, isPdf, isPdfBehindJunk } from './magic-numbers.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
@@ -120,11 +121,4 @@ const isTextual = (type: string): boolean =>
   type === 'application/x-ndjson' ||
   type === 'message/rfc822'
 
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
+const isJson = (text: string): boolean => tryParseJson(text) !== undefined

@@ -15,6 +15,7 @@ const startingTypes: readonly (readonly [start: string, type: string])[] = [
   ['\x1f\x8b\x08', 'application/gzip'],
   ['\x78\x9f\x3e\x22', 'application/vnd.ms-tnef'],
   ['\xffWPC', 'application/vnd.wordperfect'],
+  ['\xe4\x52\x5c\x7b\x8c\xd8\xa7\x4d', 'application/onenote'],
 ]
 
 /** Detects types that could pass as text. `start` is the head as Latin-1. */
@@ -23,6 +24,8 @@ export function detectByStart(start: string): string | null {
   if (found) return found[1]
   if (start.startsWith('RIFF') && start.startsWith('WEBP', 8)) return 'image/webp'
   if (start.startsWith('AT&TFORM') && start.startsWith('DJV', 12)) return 'image/vnd.djvu'
+  // file-type gives mailboxes of Outlook the type of its messages.
+  if (start.startsWith('!BDN') && start.startsWith('SM', 8)) return 'application/vnd.ms-outlook-pst'
   if (isSignedData(start)) return 'application/pkcs7-mime'
   return isAnymap(start) ? 'image/x-portable-anymap' : null
 }

@@ -37,6 +37,8 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
   ['a box of mail', `From a Thu Feb 29 12:00:00 2024\n${message}`, 'a', 'application/mbox'],
   ['a letter that begins with To:', 'To: whom it may concern\n\nDear all', 'a.txt', 'text/plain'],
   ['RTF', '{\\rtf1 x}', 'a.doc', 'application/rtf'],
+  ['mailbox of Outlook', Buffer.from('2142444e11223344534d1700', 'hex'), 'a', 'application/vnd.ms-outlook-pst'],
+  ['OneNote section', Buffer.from('e4525c7b8cd8a74daeb15378d02996d3', 'hex'), 'a', 'application/onenote'],
   ['PNG with the name of a text', await image(dot).png().toBuffer(), 'a.txt', 'image/png'],
   ['JPEG', await image(dot).jpeg().toBuffer(), 'a', 'image/jpeg'],
   ['GIF', await image(dot).gif().toBuffer(), 'a', 'image/gif'],

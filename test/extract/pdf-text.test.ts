@@ -80,7 +80,7 @@ function squares(characters: string, mapped: string, character = (letter: string
 ${pairs.length} beginbfchar ${pairs.join('\n')} endbfchar endcmap end end`
   const names = codes.map((code) => `${code} /glyph.${code}`)
   return {
-    900: `<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1000 1000] /FontMatrix [0.001 0 0 0.001 0 0] /CharProcs << ${codes.map((code) => `/glyph.${code} ${code === 32 ? 902 : 901} 0 R`).join(' ')} >> /Encoding << /Type /Encoding /Differences [${names.join(' ')}] >> /FirstChar 0 /LastChar 255 /Widths [${Array(256).fill(600).join(' ')}] /Resources << >> /ToUnicode 903 0 R >>`,
+    900: `<< /Type /Font /Subtype /Type3 /FontBBox [0 0 1000 1000] /FontMatrix [0.001 0 0 0.001 0 0] /CharProcs << ${codes.map((code) => `/glyph.${code} ${code <= 32 ? 902 : 901} 0 R`).join(' ')} >> /Encoding << /Type /Encoding /Differences [${names.join(' ')}] >> /FirstChar 0 /LastChar 255 /Widths [${Array(256).fill(600).join(' ')}] /Resources << >> /ToUnicode 903 0 R >>`,
     901: stream('', '600 0 0 0 500 500 d1 0 0 500 500 re f'),
     902: stream('', '600 0 0 0 0 0 d1'),
     903: stream('', cmap),
@@ -103,6 +103,15 @@ describe('glyphs without characters', () => {
     expect(await pagesOf(pdf(page('four euro')))).toMatchObject([{ needsOcr: false }])
   })
 
+  test('are spaces between words if they have no ink, also with the codes of control characters', async () => {
+    for (const space of ['\\003', '\\040']) {
+      const draw = `BT /F2 10 Tf 20 700 Td (${text}${text}) Tj 0 -20 Td (four${space}euro) Tj ET\n`
+      const objects = squares(`${letters.replace(' ', '')} \u0003`, letters.replace(' ', ''))
+      const [found] = await pagesOf(pdf({ pages: [{ draw }], fonts: '/F2 900 0 R', objects }))
+      expect.soft(found).toMatchObject({ needsOcr: false, text: expect.stringMatching(/four euro$/) })
+    }
+  })
+
   test('that stand alone are symbols', async () => {
     const [found] = await pagesOf(pdf(page('1 euro 1')))
     expect(found).toMatchObject({ needsOcr: false, text: expect.stringMatching(/is • euro •$/) })
@@ -115,6 +124,20 @@ test('Chinese that is set with spaces is read without them', async () => {
   const page = { draw: 'BT /F2 10 Tf 20 700 Td (a b c d e f) Tj 0 -20 Td (ab cd gh) Tj ET\n' }
   const [found] = await pagesOf(pdf({ pages: [page], fonts: '/F2 900 0 R', objects: squares('abcdefgh ', 'abcdefgh ', chinese) }))
   expect(found?.text.split('\n')).toEqual(['\u5173\u4e8e\u7ea2\u519b\u4f5c\u6218', '\u5173\u4e8e \u7ea2\u519b \u539f\u5219'])
+})
+
+test('Chinese in vertical lines of single characters is read line by line', async () => {
+  const chinese = (letter: string) => '\u5173\u4e8e\u7ea2\u519b\u4f5c\u6218\u539f\u5219'[letter.charCodeAt(0) - 97]!
+  const line = (x: number, words: string, step: number) =>
+    [...words].map((letter, i) => `1 0 0 1 ${x} ${700 - i * step} Tm (${letter}) Tj`).join(' ')
+  const read = async (step: number) => {
+    const draw = `BT /F2 10 Tf ${line(100, 'abcdef', step)} ${line(80, 'gh', step)} ET\n`
+    const [found] = await pagesOf(pdf({ pages: [{ draw }], fonts: '/F2 900 0 R', objects: squares('abcdefgh', 'abcdefgh', chinese) }))
+    return found?.text.split(/\s+/)
+  }
+  expect(await read(11)).toEqual(['\u5173\u4e8e\u7ea2\u519b\u4f5c\u6218', '\u539f\u5219'])
+  // Rows of a table are farther apart.
+  expect(await read(25)).toHaveLength(8)
 })
 
 const appearance = (words: string): string =>

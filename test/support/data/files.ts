@@ -26,6 +26,18 @@ export async function scan(text: readonly string[], { width = 1240, height = 400
 /** The picture in a format of sharp's. */
 export const image = ({ gray, width, height }: Scan) => sharp(gray, { raw: { width, height, channels: 1 } }).toColourspace('b-w')
 
+/** Returns the page in the container of HEIC. No encoder of HEVC is free; its reader takes AV1 too. */
+export async function heicOf(page: Scan): Promise<Buffer> {
+  const avif = await image(page).avif({ quality: 90 }).toBuffer()
+  return Buffer.from(avif.toString('latin1').replace('ftypavif', 'ftypheic'), 'latin1')
+}
+
+/** A 7z archive of one text, `sandboxed.txt` with `words in 7z`. */
+export const sevenZip = Buffer.from(
+  'N3q8ryccAARbbssPcgAAAAAAAAAUAAAAAAAAADv7Z3IBAAp3b3JkcyBpbiA3egDgAGAAW10AAIEzB64Pzt0HYQkKkA9ecbngKbVkHbyg6zM5WwbwXO+8x9wZo/JrBa7qKwEjolEZ0DqP3VHCAbl70MfpHMpmKPr0/qexOz3q20h/DBR+LKMjSEt8o6ejiwAAAAAXBg8BCWMABwsBAAEhIQEYDGEAAA==',
+  'base64',
+)
+
 /** An uncompressed bitmap of 24 bits, with the last row first. */
 export function bmp({ gray, width, height }: Scan): Buffer {
   const stride = Math.ceil((width * 3) / 4) * 4

@@ -1,7 +1,7 @@
 /** Text of a PDF page, by PDFium. */
 import { maxTextLength } from '../decode.ts'
 import { type PdfiumModule, readBytes } from './pdfium-module.ts'
-import { type Edits, separateScripts } from './scripts.ts'
+import { type Edits, ideograph, separateScripts } from './scripts.ts'
 
 /** Replaces a hyphen at the end of a line in the middle of a word. joinHyphenatedWords() removes it. */
 export const softLineEnd = '\ufffe'
@@ -42,11 +42,14 @@ const maxGapShare = 0.1
 const symbolFonts =
   /^(?:[A-Z]{6}\+)?(?:CM(?:EX|SY|BSY)|MS[AB]M|EUEX|LASY|STMARY|WASY|[TP]XSY|[TP]XEX|.*(?:Symbol|Dingbats|W[ei]bdings|Wingdings|MathematicalPi|Awesome|Icons?\b))/i
 const symbol = '•'
+/** Maximum height in points of a box that PDFium gives to a glyph without ink; the box has 0.01. */
+const flatHeight = 0.0125
+/** Maximum number of different spaces without a character on a page. */
+const maxSpaces = 2
 /** Maximum number of different symbols without a character on a page. */
 export const maxSymbols = 2
-const ideograph = '[\\p{scx=Han}\\p{scx=Hiragana}\\p{scx=Katakana}]'
 /** Spaced text of Chinese and Japanese: at least three characters that stand alone. */
-const spacedIdeographs = new RegExp(`(?<!${ideograph})${ideograph}(?: ${ideograph}){2,}(?!${ideograph})`, 'gu')
+const spacedIdeographs = new RegExp('(?<!I)I(?: I){2,}(?!I)'.replaceAll('I', ideograph.source), 'gu')
 const ligatures = /[\ufb00-\ufdff\ufe70-\ufefc]/g
 
 /** Returns the text of a page in the order of its content, right-to-left text in logical order. */
@@ -56,11 +59,11 @@ export function readPageText(pdfium: PdfiumModule, page: number): PageText {
   try {
     const count = Math.min(pdfium._FPDFText_CountChars(textPage), maxTextLength)
     const text = count > 0 ? getText(pdfium, textPage, count) : ''
-    const gaps = findGaps(pdfium, textPage, count)
+    const gaps = findGaps(pdfium, textPage, count, text.includes(softLineEnd))
     const isMapped = gaps.count <= maxGapShare * text.replace(/\s/g, '').length
     const edits: Edits = new Map([
       ...separateScripts(pdfium, textPage, text, gaps.edits),
-      ...(isMapped ? gaps.edits : []),
+      ...[...gaps.edits].filter(([, replacement]) => isMapped || replacement === ' '),
       ...(accentPattern.test(text) ? composeAccents(pdfium, textPage, count) : []),
     ])
     const edited = edits.size > 0 ? applyEdits(pdfium, textPage, text, edits) : text
@@ -115,21 +118,34 @@ function fontName(pdfium: PdfiumModule, textPage: number, index: number): string
   return bytes ? Buffer.from(bytes.subarray(0, -1)).toString('latin1') : ''
 }
 
-/** Finds glyphs without a character. */
-function findGaps(pdfium: PdfiumModule, textPage: number, length: number): { count: number; codes: Map<string, number>; edits: Edits } {
+interface Gaps {
+  readonly count: number
+  readonly codes: ReadonlyMap<string, number>
+  readonly edits: Edits
+}
+
+/** Finds glyphs without a character. With `hasEmpty` some may be mapped to nothing, which PDFium writes as a hyphen at a line end. */
+function findGaps(pdfium: PdfiumModule, textPage: number, length: number, hasEmpty: boolean): Gaps {
+  const unmapped: { index: number; code: string; height: number }[] = []
+  for (let index = 0; index < length; index++) {
+    const isUnmapped = pdfium._FPDFText_HasUnicodeMapError(textPage, index) === 1
+    if (!isUnmapped && !(hasEmpty && pdfium._FPDFText_GetUnicode(textPage, index) === 0)) continue
+    const box = charBox(pdfium, textPage, index)
+    const height = box && box.right > box.left ? box.top - box.bottom : 0
+    unmapped.push({ index, code: String.fromCodePoint(pdfium._FPDFText_GetUnicode(textPage, index) & 0xffff), height })
+  }
+  const flatCodes = new Set(unmapped.filter(({ height }) => height > 0 && height <= flatHeight).map(({ code }) => code))
+  // Glyphs without ink are spaces. Where many are flat, PDFium cannot measure the font.
+  const blankHeight = flatCodes.size <= maxSpaces ? flatHeight : 0
   const codes = new Map<string, number>()
   const edits: Edits = new Map()
   let count = 0
-  for (let i = 0; i < length; i++) {
-    if (pdfium._FPDFText_HasUnicodeMapError(textPage, i) !== 1) continue
-    const box = charBox(pdfium, textPage, i)
-    // A glyph without ink is a space.
-    const isBlank = !box || box.right - box.left <= 0 || box.top - box.bottom <= 0
-    const isSymbol = !isBlank && symbolFonts.test(fontName(pdfium, textPage, i))
-    edits.set(i, isBlank ? ' ' : isSymbol ? symbol : gap)
+  for (const { index, code, height } of unmapped) {
+    const isBlank = height <= blankHeight
+    const isSymbol = !isBlank && symbolFonts.test(fontName(pdfium, textPage, index))
+    edits.set(index, isBlank ? ' ' : isSymbol ? symbol : gap)
     if (isBlank || isSymbol) continue
     count++
-    const code = String.fromCodePoint(pdfium._FPDFText_GetUnicode(textPage, i) & 0xffff)
     codes.set(code, (codes.get(code) ?? 0) + 1)
   }
   return { count, codes, edits }
@@ -171,14 +187,24 @@ function isOver(accent: CharBox, letter: CharBox): boolean {
 
 const dotless: Readonly<Record<string, string>> = { ı: 'i', ȷ: 'j' }
 
-/** Applies edits. Indexes of characters and of the text differ, and PDFium counts code points. */
+/**
+ * Applies edits. Indexes of characters and of the text differ, and PDFium counts code points. Characters with codes that PDFium takes for control
+ * characters, such as the space with code 3 in a font without a map, have no index in the text: their replacement follows the character before them.
+ */
 function applyEdits(pdfium: PdfiumModule, textPage: number, text: string, edits: Edits): string {
   const points = /[\ud800-\udfff]/.test(text) ? [...text] : text.split('')
+  const omitted = new Map<number, number>()
+  const inserted = new Map<number, string>()
   for (const [index, replacement] of edits) {
     const at = pdfium._FPDFText_GetTextIndexFromCharIndex(textPage, index)
     if (at >= 0 && at < points.length) points[at] = replacement
+    if (at >= 0) continue
+    const before = omitted.get(index - 1) ?? pdfium._FPDFText_GetTextIndexFromCharIndex(textPage, index - 1)
+    omitted.set(index, before)
+    inserted.set(before, (inserted.get(before) ?? '') + replacement)
   }
-  return points.join('')
+  const whole = inserted.size === 0 ? points : points.map((point, at) => point + (inserted.get(at) ?? ''))
+  return whole.join('')
 }
 
 /** Returns the compounds with a hyphen in the text. */

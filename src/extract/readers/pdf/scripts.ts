@@ -1,4 +1,4 @@
-/** Superscripts and subscripts in the text of a PDF page. PDFium takes some of them for lines of their own. */
+/** Superscripts, subscripts and vertical text of a PDF page, whose characters PDFium takes for lines of their own. */
 import { type PdfiumModule, readFloats } from './pdfium-module.ts'
 
 /** Edits by index of the character. */
@@ -14,10 +14,12 @@ interface Cell {
 
 /** Horizontal distance in heights of the font up to which characters belong to one word, and to one line. */
 const [maxWordGap, maxLineGap] = [0.035, 1]
+/** Vertical distance, in the same unit, up to which characters belong to one vertical line. */
+const maxStackGap = 0.35
 /** Footnote marks follow words. After shorter ones, digits are part of a unit or formula. */
 const minWordLength = 4
 
-/** Returns edits that join scripts with their words, as in CO2, and separate footnote marks from words. `gaps` has the glyphs without a character. */
+/** Returns edits that join scripts with their words, as in CO2, and vertical text, and separate footnote marks from words. `gaps` has the glyphs without a character. */
 export function separateScripts(pdfium: PdfiumModule, textPage: number, text: string, gaps: Edits): Edits {
   const edits: Edits = new Map()
   // Indexes of the text are code points.
@@ -39,9 +41,11 @@ export function separateScripts(pdfium: PdfiumModule, textPage: number, text: st
       // Private characters are parts of tall brackets.
       if (privateUse.test(points[at - 1]!) || privateUse.test(points[at + 2] ?? '')) continue
       const [before, after] = [cellAt(at - 1), cellAt(at + 2)]
-      const gap = before && after ? gapOnLine(before, after) : null
-      if (gap === null) continue
-      edit(at, gap > maxWordGap || isNumber(points, at) ? ' ' : '')
+      if (!before || !after) continue
+      const gap = gapOnLine(before, after)
+      const isVertical = gap === null && isIdeograph(points[at - 1]!) && isIdeograph(points[at + 2] ?? '') && isStacked(before, after)
+      if (gap === null && !isVertical) continue
+      edit(at, gap !== null && (gap > maxWordGap || isNumber(points, at)) ? ' ' : '')
       edit(at + 1, '')
     } else if (isDigit(points[at - 1]!) !== isDigit(points[at]!) && isBesideMark(points, at)) {
       const [mark, word] = isDigit(points[at]!) ? [cellAt(at), cellAt(at - 1)] : [cellAt(at - 1), cellAt(at)]
@@ -52,6 +56,11 @@ export function separateScripts(pdfium: PdfiumModule, textPage: number, text: st
 }
 
 const privateUse = /\p{Co}/u
+
+/** A character of Chinese or Japanese. */
+export const ideograph = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]/u
+
+const isIdeograph = (letter: string): boolean => ideograph.test(letter)
 
 const isDigit = (letter: string): boolean => letter >= '0' && letter <= '9'
 
@@ -79,6 +88,13 @@ function gapOnLine(before: Cell, after: Cell): number | null {
   if (overlap < 0.25 * Math.min(heightOf(before), heightOf(after))) return null
   const gap = (after.left - before.right) / Math.max(heightOf(before), heightOf(after))
   return gap > -0.15 && gap < maxLineGap ? gap : null
+}
+
+/** Returns whether a character stands directly under another one, close to it. */
+function isStacked(above: Cell, below: Cell): boolean {
+  const overlap = Math.min(above.right, below.right) - Math.max(above.left, below.left)
+  const gap = (above.bottom - below.top) / Math.max(heightOf(above), heightOf(below))
+  return overlap > 0.5 * Math.min(above.right - above.left, below.right - below.left) && gap > -0.5 && gap < maxStackGap
 }
 
 /** Returns whether a character is a superscript beside a letter of a word. */

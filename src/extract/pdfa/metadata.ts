@@ -1,12 +1,12 @@
 /** What makes a PDF a PDF/A-2u: XMP metadata, equal document information, output intent and file identifier. ISO 19005-2, 6.2.3 and 6.6. */
 import { createHash } from 'node:crypto'
 import { PDFArray, type PDFDict, PDFHexString, PDFName, PDFString } from '@cantoo/pdf-lib'
+import sharp from 'sharp'
 import type { RenditionInfo } from '../../ports/document-reader.ts'
-import { srgbProfile } from './srgb-profile.ts'
 import { deflated, type PdfContext } from './streams.ts'
 
 /** Sets the metadata, the output intent and the identifier of the document with this catalog. */
-export function addMetadata(context: PdfContext, catalog: PDFDict, info: RenditionInfo): void {
+export async function addMetadata(context: PdfContext, catalog: PDFDict, info: RenditionInfo): Promise<void> {
   const created = toSeconds(info.created)
   const modified = toSeconds(info.modified)
   const text = { ...info, title: xmlSafe(info.title), author: info.author === null ? null : xmlSafe(info.author) }
@@ -24,7 +24,7 @@ export function addMetadata(context: PdfContext, catalog: PDFDict, info: Renditi
     }),
   )
   if (info.language !== null) catalog.set(PDFName.of('Lang'), PDFString.of(info.language))
-  const profile = context.register(deflated(context, srgbProfile(), { N: 3 }))
+  const profile = context.register(deflated(context, await srgbProfile(), { N: 3 }))
   const intent = context.obj({
     ...{ Type: 'OutputIntent', S: 'GTS_PDFA1', OutputConditionIdentifier: PDFString.of('sRGB'), DestOutputProfile: profile },
     ...{ Info: PDFString.of('sRGB IEC61966-2.1'), RegistryName: PDFString.of('http://www.color.org') },
@@ -36,6 +36,13 @@ export function addMetadata(context: PdfContext, catalog: PDFDict, info: Renditi
   id.push(original)
   id.push(rendition)
   context.trailerInfo.ID = id
+}
+
+/** Returns the ICC profile of sRGB (IEC 61966-2-1, version 4.2) that libvips adds to pictures. */
+async function srgbProfile(): Promise<Uint8Array> {
+  const picture = sharp({ create: { width: 1, height: 1, channels: 3, background: '#fff' } }).withIccProfile('srgb')
+  const { icc } = await sharp(await picture.png().toBuffer()).metadata()
+  return icc as Buffer
 }
 
 function xmp({ title, author, language, producer }: RenditionInfo, created: string, modified: string): string {

@@ -73,7 +73,7 @@ async function convert(bytes: Uint8Array, texts: ReadonlyMap<number, PageText>, 
     addContent(context, page, shown, fontRef)
   }
   if (hasWords) font.write(fontRef)
-  addMetadata(context, catalog, info)
+  await addMetadata(context, catalog, info)
   removeUnreachable(context, catalog)
   return PDFStreamWriter.forContext(context, Number.POSITIVE_INFINITY).serializeToBuffer()
 }

@@ -45,7 +45,7 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
   context.assign(pagesRef, context.obj({ Type: 'Pages', Kids: pages, Count: pages.length }))
   const catalog = context.obj({ Type: 'Catalog', Pages: pagesRef })
   context.trailerInfo.Root = context.register(catalog)
-  addMetadata(context, catalog, info)
+  await addMetadata(context, catalog, info)
   return PDFStreamWriter.forContext(context, Number.POSITIVE_INFINITY).serializeToBuffer()
 }
 

@@ -1,9 +1,11 @@
 /** Marks on pages at which a file is split into documents: blank pages, separator sheets and archive serial numbers. */
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { prepareZXingModule, type ReaderOptions, readBarcodes } from 'zxing-wasm/reader'
 import type { GrayImage } from '../../ocr/image/illumination.ts'
 import { transformGray } from '../../ocr/image/transform-gray.ts'
 import type { PageMark } from '../../ports/document-reader.ts'
 import type { OpenedDocument } from '../opened-document.ts'
-import { readBarcodeTexts } from './barcodes.ts'
 
 /** Texts on separator sheets, without spaces and hyphens. */
 const separatorTexts = new Set(['DMSSPLIT', 'PATCHT'])
@@ -54,4 +56,23 @@ function isBlankPicture({ gray, width, height }: GrayImage): boolean {
   let ink = 0
   for (let value = 0; value < paper * inkRatio; value++) ink += histogram[value]!
   return ink <= count * maxInkShare
+}
+
+const options: ReaderOptions = { formats: ['Code128', 'Code39', 'QRCode', 'DataMatrix'], tryHarder: true, maxNumberOfSymbols: 16 }
+
+/** Loads the WebAssembly module from its package; the default would fetch it. */
+function prepare(): void {
+  const wasmBinary = readFileSync(createRequire(import.meta.url).resolve('zxing-wasm/reader/zxing_reader.wasm'))
+  prepareZXingModule({ overrides: { wasmBinary: wasmBinary.buffer as ArrayBuffer } })
+}
+let isPrepared = false
+
+/** Returns the texts of the barcodes in a picture, at most 16. */
+async function readBarcodeTexts({ gray, width, height }: GrayImage): Promise<string[]> {
+  if (!isPrepared) prepare()
+  isPrepared = true
+  const pixels = new Uint32Array(gray.length)
+  for (let at = 0; at < gray.length; at++) pixels[at] = 0xff000000 + gray[at]! * 0x010101
+  const image = { data: new Uint8ClampedArray(pixels.buffer), width, height, colorSpace: 'srgb' } as ImageData
+  return (await readBarcodes(image, options)).map(({ text }) => text.trim())
 }

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
+import { nilId } from '../id.ts'
 
 export interface Payloads {
   /** extract the text of a document, with OCR */
@@ -93,14 +94,11 @@ export interface GroupLease {
   limit: number
 }
 
-/** The owner id of jobs without an owner. */
-const noOwner = '00000000-0000-0000-0000-000000000000'
-
 interface EnqueueOptions {
   priority?: Priority
   documentId?: string
   parentId?: string
-  /** for fair scheduling; default: the owner of the document, else none */
+  /** for fair scheduling; default: the owner of the document, else the nil id */
   ownerId?: string
   /** Key; at most one job with it is pending. */
   dedupeKey?: string
@@ -148,7 +146,7 @@ export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJ
   // in the given order, which prevents deadlocks between transactions with the same keys.
   const { rows } = await sql<{ id: string }>`
     insert into jobs_live as jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
-    select kind, queue, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${noOwner}::uuid),
+    select kind, queue, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${nilId}::uuid),
       dedupe_key, max_attempts, coalesce(run_at, now() + delay_ms * interval '1 ms')
     from rows from (jsonb_to_recordset(${JSON.stringify(jobs)}::jsonb) as (kind text, queue text, payload jsonb, priority smallint,
       document_id uuid, about_id uuid, parent_id uuid, owner_id uuid, dedupe_key text, max_attempts integer, run_at timestamptz, delay_ms float8)) with ordinality as

@@ -9,7 +9,7 @@ import * as jobs from '../jobs/queue.ts'
 import { ReadFailure, type ReadFailureCode } from '../ports/document-reader.ts'
 import { notifyCompleted, notifyFailed } from './notify-owner.ts'
 import { type DocumentToRead, readPages, withOpenFile } from './ocr-pages-job.ts'
-import { smallTexts } from './small-texts.ts'
+import { smallFiles } from './small-files.ts'
 import { splitDocument } from './split/split-document.ts'
 
 type ExtractionJob = Job<'ocr' | 'extract'>
@@ -23,7 +23,7 @@ export const ocr: Handler<'ocr'> = {
   run: (app, job, signal) => run(app, job, signal, app.ocr !== null),
   failed,
   released,
-  group: smallTexts(),
+  group: smallFiles(),
 }
 
 /** Extracts the text layer only. */
@@ -31,7 +31,7 @@ export const extract: Handler<'extract'> = {
   run: (app, job, signal) => run(app, job, signal, false),
   failed,
   released,
-  group: smallTexts(),
+  group: smallFiles(),
 }
 
 async function run(

@@ -1,9 +1,10 @@
-/** Stores the results of many small texts together, with one statement per table. */
+/** Stores the results of many small texts, and of small files without a reader, together: with one statement per table. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { publishMany } from '../../events.ts'
+import { unknownType } from '../../extract/mime-types.ts'
 import type { Outline } from '../../ports/document-reader.ts'
 import { fileDate, textColumns, textLanguage } from '../dates.ts'
 import { requestAfterExtraction } from '../renditions/renditions.ts'
@@ -11,14 +12,14 @@ import { enqueueIndex, indexJob } from '../revisions.ts'
 import { languageColumns } from './languages.ts'
 import { pageRows } from './result.ts'
 
-/** Maximum bytes of a small text. It is read in milliseconds. */
+/** Maximum bytes of a small file. It is read in milliseconds. */
 const maxSmallBytes = 1 << 18
-/** Delay of the indexing of a new small text: its extraction is usually done before and enqueues it at once, with its text. */
+/** Delay of the indexing of a new small file: its extraction is usually done before and enqueues it at once, with its text. */
 const indexDelayMs = 30_000
 
-/** A condition on `document`: a small text without pages of an earlier attempt. */
-export const isSmallText: RawBuilder<boolean> = sql`
-  (document.mime_type like 'text/%' and document.size <= ${sql.lit(maxSmallBytes)}
+/** A condition on `document`: a small text or file of unknown type, without pages of an earlier attempt. */
+export const isSmallFile: RawBuilder<boolean> = sql`
+  ((document.mime_type like 'text/%' or document.mime_type = ${sql.lit(unknownType)}) and document.size <= ${sql.lit(maxSmallBytes)}
     and not exists (select from document_pages where document_id = document.id))`
 
 interface ExtractionChoice {
@@ -27,13 +28,13 @@ interface ExtractionChoice {
   ownerId: string
 }
 
-/** Returns the jobs of a new document: extraction and indexing. The index job of a small text waits, because it would be indexed twice otherwise. */
+/** Returns the jobs of a new document: extraction and indexing. The index job of a small file waits, because it would be indexed twice otherwise. */
 export function newDocumentJobs(
   app: App,
   { id, mime_type, size }: Pick<Row<'documents'>, 'id' | 'mime_type' | 'size'>,
   { ocr, language, ownerId }: ExtractionChoice,
 ) {
-  const isSmall = mime_type.startsWith('text/') && size <= maxSmallBytes
+  const isSmall = (mime_type.startsWith('text/') || mime_type === unknownType) && size <= maxSmallBytes
   const delayMs = isSmall ? indexDelayMs : 0
   const kind = ocr ? ('ocr' as const) : ('extract' as const)
   return [
@@ -42,13 +43,13 @@ export function newDocumentJobs(
   ]
 }
 
-export interface SmallText extends Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type'> {
+export interface SmallFile extends Pick<Row<'documents'>, 'id' | 'owner_id' | 'filename' | 'mime_type'> {
   address: string
 }
 
 /** Returns documents with the addresses of their files, and publishes that they are being read. Leaves out those that were deleted. */
-export async function startTexts(trx: Trx, ids: readonly string[]): Promise<SmallText[]> {
-  const { rows } = await sql<SmallText>`
+export async function startTexts(trx: Trx, ids: readonly string[]): Promise<SmallFile[]> {
+  const { rows } = await sql<SmallFile>`
     select id, owner_id, filename, mime_type, address from live_documents join stored_files using (sha256)
     where id = any(${ids}::uuid[])`.execute(trx)
   await publishProgress(trx, rows, 0, 'processing')
@@ -57,7 +58,7 @@ export async function startTexts(trx: Trx, ids: readonly string[]): Promise<Smal
 
 function publishProgress(
   trx: Trx,
-  documents: readonly Pick<SmallText, 'id' | 'owner_id'>[],
+  documents: readonly Pick<SmallFile, 'id' | 'owner_id'>[],
   progress: number,
   status: string,
 ): Promise<void> {

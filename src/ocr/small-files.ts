@@ -1,15 +1,15 @@
-/** Extraction of small texts in groups. A text is read in a millisecond; a transaction of its own takes ten times as long. */
+/** Extraction of small texts and files of unknown type in groups. One is read in a millisecond; a transaction of its own takes ten times as long. */
 import type { App } from '../app.ts'
 import { mapConcurrently } from '../concurrency.ts'
-import { isSmallText, lockDocuments, recordTexts, type SmallText, startTexts } from '../documents/extraction/group.ts'
+import { isSmallFile, lockDocuments, recordTexts, type SmallFile, startTexts } from '../documents/extraction/group.ts'
 import { completeGroup, leaseGroup } from '../jobs/groups.ts'
 import type { GroupHandler } from '../jobs/queue.ts'
 import { type Outline, ReadFailure } from '../ports/document-reader.ts'
 import { FileMissing } from '../ports/file-store.ts'
 import { notifyCompleted } from './notify-owner.ts'
 
-export const smallTexts = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
-  lease: (app, job, lease) => leaseGroup(app.db, job, isSmallText, lease),
+export const smallFiles = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
+  lease: (app, job, lease) => leaseGroup(app.db, job, isSmallFile, lease),
 
   async run(app, jobs, signal) {
     const ids = jobs.flatMap(({ document_id }) => document_id ?? [])
@@ -35,15 +35,15 @@ export const smallTexts = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
   },
 })
 
-/** Reads the texts. Leaves out those that cannot be read, or that need OCR: they are read alone, with their errors. */
-async function readOutlines(app: App, texts: readonly SmallText[], signal: AbortSignal): Promise<Map<string, Outline>> {
+/** Reads the files. Leaves out those that cannot be read, or that need OCR or another program: they are read alone, with their errors. */
+async function readOutlines(app: App, files: readonly SmallFile[], signal: AbortSignal): Promise<Map<string, Outline>> {
   const outlines = new Map<string, Outline>()
   // Two at a time: while one is being read, the next one is opened.
-  await mapConcurrently(texts, 2, async ({ id, filename, mime_type, address }) => {
+  await mapConcurrently(files, 2, async ({ id, filename, mime_type, address }) => {
     try {
       const { path, release } = await app.files.openLocal(address)
       const outline = await app.reader.outline({ path, filename, mimeType: mime_type }, { signal }).finally(release)
-      if (!outline.pages.some(({ needsOcr }) => needsOcr)) outlines.set(id, outline)
+      if (!outline.missingPackage && !outline.pages.some(({ needsOcr }) => needsOcr)) outlines.set(id, outline)
     } catch (error) {
       if (!(error instanceof ReadFailure || error instanceof FileMissing)) throw error
     }

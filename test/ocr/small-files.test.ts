@@ -111,6 +111,27 @@ test('a text that fails, has lost its file or needs OCR is read alone; the other
   expect(await asAda.documents.get(picture?.id ?? '')).toMatchObject({ content: 'from the picture', ocr_confidence: 0.5 })
 })
 
+test('files of unknown type are stored together without a text; one that needs a missing program is read alone, with its warning', async () => {
+  const { app, asAda } = await startApp()
+  const ids: string[] = []
+  for (const name of ['a', 'b', 'scan']) ids.push((await upload(asAda, name, Uint8Array.from([0, 1, 254, name.length]))).id)
+  const { reader, asked } = readerOf(({ filename }) => ({
+    ...outlineOf(''),
+    ...{ mimeType: 'application/octet-stream', hasReader: false, metadata: {} },
+    ...(filename === 'scan' && { mimeType: 'image/vnd.djvu', missingPackage: 'djvulibre-bin' }),
+  }))
+  await work(app, reader)
+  expect(asked.toSorted()).toEqual(['a', 'b', 'scan', 'scan'])
+  const read = await Promise.all(ids.map((id) => asAda.documents.get(id)))
+  expect(read.map(({ status, content, page_count, warnings }) => [status, content, page_count, warnings.map(({ code }) => code)])).toEqual([
+    ['completed', '', 1, []],
+    ['completed', '', 1, []],
+    ['completed', '', 1, ['program_missing']],
+  ])
+  const finished = (await jobsOf(app)).map(({ finished_at }) => finished_at?.getTime())
+  expect(finished[0]).toBe(finished[1])
+})
+
 test('a text that is deleted, cancelled or dated by its owner while its group is read keeps that change', async () => {
   const { app, asAda } = await startApp()
   const [deleted, cancelled, dated, left] = [

@@ -1,19 +1,38 @@
 import { defineConfig } from 'vitest/config'
 import { LongestFirst } from './test/support/longest-first.ts'
 
+/** Files that measure memory, event loop or clock of their process: each has a process of its own. */
+const isolated = [
+  'extract/reader',
+  'http/body-limits',
+  'http/unread-answers',
+  'ocr/engines',
+  'security/expressions',
+  'security/hostile-size',
+  'server/event-loop',
+].map((name) => `test/${name}.test.ts`)
+
+/** Settings of every project. */
+const common = {
+  // Only for tests that hang: the machine may be busy.
+  testTimeout: 120_000,
+  // A second, the default, is too short for two workers and their databases on two cores.
+  expect: { poll: { timeout: 20_000 } },
+  hookTimeout: 120_000,
+}
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     globalSetup: ['test/support/database.ts'],
-    // Two cores: more would only make them wait for each other, and OCR is slow enough alone.
-    maxWorkers: 2,
+    // One more than the cores of CI: a fifth of the time, a file only waits.
+    maxWorkers: 3,
     sequence: { sequencer: LongestFirst },
     // What a library that only tests use says of how it is set up.
     onConsoleLog: (log) => !log.startsWith('oidc-provider '),
-    // Ends only what hangs: others may use the cores, too.
-    testTimeout: 120_000,
-    // A second, the default, is too short for two workers and their databases on two cores.
-    expect: { poll: { timeout: 20_000 } },
-    hookTimeout: 120_000,
+    projects: [
+      { test: { ...common, name: 'isolated', include: isolated } },
+      // A process runs many files, one after the other, because loading dms takes a quarter of the CPU time of small files.
+      { test: { ...common, name: 'shared', include: ['test/**/*.test.ts'], exclude: isolated, isolate: false } },
+    ],
   },
 })

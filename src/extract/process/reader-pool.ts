@@ -23,6 +23,8 @@ export interface ReaderSettings {
   ocr: InstalledOcr | null
   /** default: none */
   converters?: Converters
+  /** module that the processes run; default: the one beside this file */
+  program?: string
   limits: Limits & {
     /** maximum for large files; smaller ones get less */
     outlineTimeoutMs: number
@@ -40,7 +42,15 @@ const outlineMsPerByte = 10_000 / 1024 ** 2
 const idleTimeoutMs = 60_000
 
 /** Opens the reader. Processes start with the first work; close() resolves when all of them and their folders are gone. */
-export function openReader({ slots: configuredSlots, tempDir, log, ocr, converters = {}, limits }: ReaderSettings): DocumentReader {
+export function openReader({
+  slots: configuredSlots,
+  tempDir,
+  log,
+  ocr,
+  converters = {},
+  program,
+  limits,
+}: ReaderSettings): DocumentReader {
   const { outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs, memoryBytes, ...documentLimits } = limits
   const slots = configuredSlots > 0 ? configuredSlots : availableParallelism()
   const idle = new Map<ReaderProcess, NodeJS.Timeout>()
@@ -50,7 +60,7 @@ export function openReader({ slots: configuredSlots, tempDir, log, ocr, converte
   let isClosed = false
   let isolation: readonly string[] | null | undefined
   const maxTimeoutMs = Math.max(outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs)
-  const settings = { tempDir, log, ocr, converters, memoryBytes, maxTimeoutMs, limits: documentLimits }
+  const settings = { tempDir, log, ocr, converters, memoryBytes, maxTimeoutMs, program, limits: documentLimits }
   removeStaleFolders(tempDir)
 
   /** Waits for a slot, first come, first served. */

@@ -2,7 +2,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { linkSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { extname, join, resolve as toAbsolute } from 'node:path'
+import { dirname, extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../../log/log.ts'
 import { ReadFailure } from '../../ports/document-reader.ts'
@@ -20,7 +20,7 @@ const maxWorkMs = 15 * 60_000
 /** Working time after which the memory of a process is measured again: that takes as long as a small text. */
 const memoryCheckMs = 100
 const maxStderrLength = 4000
-const program = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.meta.url))}`, import.meta.url))
+const ownProgram = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.meta.url))}`, import.meta.url))
 
 export interface ProcessSettings {
   readonly limits: Setup['limits']
@@ -34,6 +34,8 @@ export interface ProcessSettings {
   readonly maxTimeoutMs: number
   /** result of withoutNetwork() */
   readonly isolation: readonly string[] | null
+  /** module that the process runs; default: the one beside this file */
+  readonly program?: string
 }
 
 export interface ReaderProcess {
@@ -59,6 +61,7 @@ export function startProcess({
   limits,
   ocr: installed,
   converters,
+  program = ownProgram,
 }: ProcessSettings): ReaderProcess {
   const ocr = installed && {
     engine: installed.engine,
@@ -71,7 +74,7 @@ export function startProcess({
   const folder = makeReaderFolder(tempDir)
   // Twice the working time: garbage collection and compilation run in other threads.
   const cpuSeconds = (2 * (maxWorkMs + maxTimeoutMs)) / 1000
-  const child = forkSandboxed({ program, rights: rightsFor(setup, folder), memoryBytes, cpuSeconds, isolation })
+  const child = forkSandboxed({ program, rights: rightsFor(setup, folder, dirname(program)), memoryBytes, cpuSeconds, isolation })
   let lastPath: string | null = null
   let link = ''
   let works = 0
@@ -198,13 +201,13 @@ function exitOf(child: ChildProcess): Promise<void> {
 }
 
 /** Makes a writable subfolder: in a writable folder of links, the linked file itself could be changed. */
-function rightsFor({ ocr, converters }: Setup, folder: string): Rights {
+function rightsFor({ ocr, converters }: Setup, folder: string, programFolder: string): Rights {
   const writable = join(folder, 'own')
   mkdirSync(writable)
   const models = [...(ocr?.languages.values() ?? []), ...(ocr?.osd ? [ocr.osd] : [])].map((model) => model.path)
   return {
     writable,
-    readable: [folder, ...new Set(models)],
+    readable: [folder, programFolder, ...new Set(models)],
     startsPrograms: ocr?.engine === 'tesseract-native' || Object.keys(converters).length > 0,
   }
 }

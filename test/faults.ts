@@ -40,7 +40,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     show()
     void removeAll().finally(() => process.exit(130))
   })
-const chosen = faults.filter(({ id, hasOpenFinding }) => (values.only ? values.only.includes(id) : !(values.short && hasOpenFinding)))
+const chosen = faults.filter(({ id }) => !values.only || values.only.includes(id))
 // The longest begin first.
 const shared = chosen.filter(({ isAlone }) => !isAlone).toSorted((a, b) => Number(b.isLong ?? false) - Number(a.isLong ?? false))
 const alone = chosen.filter(({ isAlone }) => isAlone)

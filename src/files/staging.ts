@@ -68,10 +68,11 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
     linkPath: () => join(folder, `${owner}_${randomUUID()}.link`),
     async removeLink(path) {
       unneededLinks.add(path)
+      // Not rm(), which asks for the type of the file first: that takes longer than the rest.
       for (const link of unneededLinks)
-        await rm(link, { force: true }).then(
+        await unlink(link).then(
           () => unneededLinks.delete(link),
-          () => {},
+          (error: NodeJS.ErrnoException) => error.code === 'ENOENT' && unneededLinks.delete(link),
         )
     },
     async write(source, maxSize) {

@@ -109,7 +109,7 @@ async function countAll(store: FileStore, signal: AbortSignal): Promise<{ files:
 /** Copies a file unless its target is intact, then removes the original. `skipped`: it was purged meanwhile. */
 async function moveFile(migration: Migration, address: string, size: number): Promise<keyof MigrationCounts> {
   const { source, lock, options } = migration
-  const isKnown = await isInTarget(migration, address)
+  const isKnown = await isInTarget(migration, address, size)
   if (!isKnown && !(await copyFile(migration, address, size))) return 'skipped'
   if (options.keep) return isKnown ? 'unchanged' : 'copied'
   // After a lost lock, a migration in the other direction may rely on this original.
@@ -118,11 +118,13 @@ async function moveFile(migration: Migration, address: string, size: number): Pr
   return 'moved'
 }
 
-/** Returns whether an earlier run has copied the file. Reads it, unless the original stays. Removes a damaged copy. */
-async function isInTarget({ target, options }: Migration, address: string): Promise<boolean> {
-  if ((await target.size(address)) === null) return false
-  if (options.keep && !options.verify) return true
-  if ((await readSum(target, address)) === sha256Of(address)) return true
+/** Returns whether an earlier run has copied the file. Reads the copy, unless the original stays; compares its size then. Removes a damaged copy. */
+async function isInTarget({ target, options }: Migration, address: string, size: number): Promise<boolean> {
+  const copiedSize = await target.size(address)
+  if (copiedSize === null) return false
+  // Neither a folder nor S3 tells the SHA-256 of a file without reading it.
+  const isIntact = options.keep && !options.verify ? copiedSize === size : (await readSum(target, address)) === sha256Of(address)
+  if (isIntact) return true
   await target.remove(address)
   return false
 }

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { request } from 'undici'
 import { z } from 'zod'
+import { tryParseJson } from '../json.ts'
 import { readXml } from '../xml.ts'
 import type { Credentials } from './signed-requests.ts'
 
@@ -139,7 +140,7 @@ const Answer = z.object({
 
 /** Parses credentials. Errors contain no values, because every value is a secret. */
 function parseCredentials(json: string, now: () => number): Temporary {
-  const parsed = Answer.safeParse(parseJson(json))
+  const parsed = Answer.safeParse(tryParseJson(json))
   if (!parsed.success) throw new Error('the endpoint of credentials sent none')
   const { AccessKeyId, SecretAccessKey, Token, Expiration } = parsed.data
   const expiresAt = Expiration === undefined ? now() + defaultLifetimeMs : Date.parse(Expiration)
@@ -147,13 +148,5 @@ function parseCredentials(json: string, now: () => number): Temporary {
   return {
     credentials: { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, ...(Token ? { sessionToken: Token } : {}) },
     expiresAt,
-  }
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
   }
 }

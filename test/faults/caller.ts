@@ -1,5 +1,6 @@
 /** A client that records every answer. It uses plain HTTP and nothing of the program's own client. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Ledger } from './ledger.ts'
 import { password } from './place.ts'
 
@@ -86,6 +87,15 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
     },
     /** Returns bytes of no known type. */
     uploadBytes: (size: number) => upload(randomBytes(size), `${randomUUID()}.bin`),
+    /** Purges a document. Repeats a refused request until `patience` ends. */
+    async purge(id: string): Promise<void> {
+      ledger.deleted.add(id)
+      for (const end = performance.now() + patience; ; await sleep(500)) {
+        const { status } = await call('DELETE', `/api/documents/${id}?permanent=true`, { what: 'purge' })
+        if (status === 204 || status === 404) return
+        if (performance.now() > end) return void ledger.problems.add(`the purge of ${id} is answered with ${status}`)
+      }
+    },
     list: () => call('GET', '/api/documents?per_page=5', { what: 'list' }),
     search: () => call('GET', `/api/search?q=${commonWord}&per_page=5`, { what: 'search' }),
     download: (id: string) => call('GET', `/api/documents/${id}/download`, { what: 'download' }),

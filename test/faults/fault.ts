@@ -39,8 +39,6 @@ export interface Fault {
   readonly isLong?: boolean
   /** measures times: no other fault runs at the same time */
   readonly isAlone?: boolean
-  /** has a known finding that is not solved: the short form leaves it out, unless `--only` names it */
-  readonly hasOpenFinding?: boolean
   /** why it cannot run on this machine; null: it can */
   missing?(): string | null
   run(given: Given): Promise<Told>

@@ -22,9 +22,9 @@ describe.runIf(hasS3Server())('Swift', () => {
   })
   afterAll(() => server?.stop())
 
-  test('an outage: uploads and downloads are 503 STORAGE_UNAVAILABLE, all else goes on, and jobs wait without costing an attempt', async () => {
+  test('an outage, and a silent server: uploads and downloads are 503 STORAGE_UNAVAILABLE, all else goes on, and jobs wait without costing an attempt', async () => {
     const relay = await startTcpRelay(server.url)
-    const dms = await startServer({ ...(await bucketSettings(server)), 'storage.s3_endpoint': relay.url })
+    const dms = await startServer({ ...(await bucketSettings(server)), 'storage.s3_endpoint': relay.url, 'storage.s3_timeout': '2s' })
     const document = await upload(dms.asAda, 'note.txt', 'A note about harbour fees')
     await relay.cut()
     const form = new FormData()
@@ -41,6 +41,10 @@ describe.runIf(hasS3Server())('Swift', () => {
     const jobs = () => dms.app.db.selectFrom('jobs').select(['kind', 'status', 'attempts']).where('kind', '=', 'ocr').execute()
     expect(await jobs()).toEqual([{ kind: 'ocr', status: 'pending', attempts: 0 }])
     await relay.resume()
+    relay.silence(true)
+    const unanswered = await dms.fetch('/api/documents/upload', { method: 'POST', body: form })
+    expect([await codeOf(unanswered), unanswered.headers.get('retry-after')]).toEqual([[503, 'STORAGE_UNAVAILABLE'], '30'])
+    relay.silence(false)
     expect(await (await dms.fetch(download)).text()).toBe('A note about harbour fees')
     await dms.later(60_000)
     await dms.runJobs(['ocr'])

@@ -1,6 +1,6 @@
 /** The document store in S3 on a server that refuses requests, or breaks its answers off. */
 import { mkdtemp, rm } from 'node:fs/promises'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { openS3 } from '../../src/files/stores/s3/s3.ts'
 
 const address = `${'ab'.repeat(32)}.00000000`
 
-async function openStore(answer: RequestListener) {
+async function openStore(answer: RequestListener, settings: Record<string, string> = {}) {
   const server = createServer((request, response) => {
     request.resume().once('end', () => answer(request, response))
   })
@@ -27,6 +27,7 @@ async function openStore(answer: RequestListener) {
       'storage.s3_access_key_id': 'id',
       'storage.s3_secret_access_key': 'secret',
       'storage.s3_force_path_style': true,
+      ...settings,
     },
   })
   const store = openS3(config, join(folder, 'cache'))
@@ -58,3 +59,31 @@ test('a derived file whose connection is lost is read to its end', async () => {
   })
   expect(String(await store.readDerived({ sha256: 'ab'.repeat(32), ownerId: 'a' }, '1x1.webp'))).toBe('0123456789')
 })
+
+const isPart = ({ url = '' }: IncomingMessage) => url.includes('partNumber=')
+const isOfUpload = ({ url = '' }: IncomingMessage) => url.includes('uploadId=')
+const silences: [name: string, bytes: number, isSilent: (request: IncomingMessage) => boolean][] = [
+  ['the marker of a write session', 5, ({ url }) => url?.includes('/uncommitted/') === true],
+  ['a small file', 5, ({ url }) => url?.includes('/files/') === true],
+  ['the beginning of a multipart upload', 9_000_000, ({ url }) => url?.endsWith('?uploads=') === true],
+  ['a part, and the end of its upload', 9_000_000, isOfUpload],
+  ['the completion', 9_000_000, (request) => isOfUpload(request) && !isPart(request)],
+]
+
+test.concurrent.each(silences)(
+  '503 STORAGE_UNAVAILABLE soon after storage.s3_timeout if S3 never answers %s',
+  async (_, bytes, isSilent) => {
+    const store = await openStore(
+      (request, response) => {
+        if (isSilent(request)) return
+        response.end('<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>')
+      },
+      { 'storage.s3_timeout': '1s' },
+    )
+    await expect(store.stage(Readable.from([Buffer.alloc(bytes)]), bytes)).rejects.toMatchObject({
+      code: 'STORAGE_UNAVAILABLE',
+      status: 503,
+    })
+  },
+  30_000,
+)

@@ -151,6 +151,8 @@ test('with keep the originals stay, and a damaged copy is never taken for one', 
   expect(await migrate('s3', { keep: true })).toEqual({ unchanged: 1 })
   expect(await status()).toEqual({ disk: [1, 0], s3: [1, 0] })
   const copy = opened.s3.describeLocation(await address(sha256))
+  await writeFile(copy, 'on')
+  expect(await migrate('s3', { keep: true })).toEqual({ copied: 1 })
   await writeFile(copy, 'ONE')
   expect(await migrate('s3', { keep: true, verify: true })).toEqual({ copied: 1 })
   await writeFile(copy, 'ONE')

@@ -6,7 +6,7 @@ import { run as runDms } from '../../support/processes/run.ts'
 import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { sha256Of } from '../caller.ts'
 import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
-import { misbehaviours, openS3Store } from './s3-store.ts'
+import { openS3Store } from './s3-store.ts'
 
 export const killedStorageMigrations: Fault = {
   id: 'F41',
@@ -22,11 +22,9 @@ const amounts = {
 }
 /** S3 answers every request with 503. */
 const outageMs = 15_000
-/** Share of requests to S3 that misbehave. */
-const misbehaviourRate = 0.05
 /** More than one part of a multipart upload. */
 const largeBytes = 9_000_000
-/** A request that S3 never answers takes 30 s. */
+/** A request has its 503 within a minute after S3 has ceased to answer. */
 const answerTimeoutMs = 90_000
 const migrationTimeoutMs = 300_000
 const address = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
@@ -43,12 +41,7 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
     await (at % 10 === 0 ? caller.uploadBytes(at % 30 === 0 ? largeBytes : 300_000) : caller.uploadText())
 
   let isOutage = false
-  store.setMisbehaviour(() => {
-    if (isOutage) return 'fail'
-    if (Math.random() > misbehaviourRate) return null
-    const choice = misbehaviours[Math.floor(Math.random() * misbehaviours.length)] ?? null
-    return choice === 'hang' && store.counts.hang >= hangs ? 'lose' : choice
-  })
+  store.setMisbehaviour(() => (isOutage ? 'fail' : store.drawMisbehaviour(hangs)))
   const stop = new AbortController()
   place.atEnd(() => stop.abort())
   let downloads = 0
@@ -87,18 +80,14 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
   // A worker removes at its start what a killed process had begun.
   await server.stop()
   server = await place.start({ env: store.env(kind) })
-  const misbehaved = Object.entries(store.counts).map(([name, count]) => `${count} ${name}`)
-  notes.push(`${full.size} files at the end, ${downloads} downloads compared, requests to S3: ${misbehaved.join(', ')}`)
-  const told = await trial.conclude(
-    `${killed} kills, ${rounds} migrations, ${Object.values(store.counts).reduce((a, b) => a + b)} bad answers of S3`,
-    {
-      patience: 120_000,
-      async list() {
-        const { sizes, abandoned } = await store.list()
-        return { sizes: new Map([...(await listFolder()), ...sizes]), abandoned }
-      },
+  notes.push(`${full.size} files at the end, ${downloads} downloads compared, requests to S3: ${store.describeMisbehaviour()}`)
+  const told = await trial.conclude(`${killed} kills, ${rounds} migrations, ${store.countMisbehaviour()} bad answers of S3`, {
+    patience: 120_000,
+    async list() {
+      const { sizes, abandoned } = await store.list()
+      return { sizes: new Map([...(await listFolder()), ...sizes]), abandoned }
     },
-  )
+  })
   await server.stop()
   await place.remove()
   return told
@@ -131,17 +120,8 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
   async function purge(): Promise<void> {
     while (!stop.signal.aborted) {
       const id = [...ledger.uploads.keys()].findLast((each) => !ledger.deleted.has(each))
-      if (id) await purgeOne(id)
+      if (id) await caller.purge(id)
       await sleep(1000)
-    }
-  }
-
-  async function purgeOne(id: string): Promise<void> {
-    ledger.deleted.add(id)
-    for (const end = performance.now() + answerTimeoutMs; ; await sleep(200)) {
-      const { status } = await caller.call('DELETE', `/api/documents/${id}?permanent=true`, { what: 'purge' })
-      if (status === 204 || status === 404) return
-      if (performance.now() > end) return expect(false, `the purge of ${id} is answered with ${status}`)
     }
   }
 

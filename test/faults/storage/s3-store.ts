@@ -10,13 +10,15 @@ import type { Place } from '../place.ts'
  * Misbehaviour of S3: `reset` closes the connection without an answer, `fail` answers 503, `lose` does what was requested and closes the connection
  * instead of answering, `slow` answers after 1.5 s, `hang` never answers.
  */
-export const misbehaviours = ['reset', 'fail', 'lose', 'slow', 'hang'] as const
-export type Misbehaviour = (typeof misbehaviours)[number]
+const misbehaviours = ['reset', 'fail', 'lose', 'slow', 'hang'] as const
+type Misbehaviour = (typeof misbehaviours)[number]
 
 const region = 'eu-test-1'
 const bucket = 'faults'
 const prefix = 'archive/'
 const slowMs = 1500
+/** Share of requests that are not answered as they should be. */
+const misbehaviourRate = 0.05
 
 /** Starts Swift and the proxy. They stop with the place. */
 export async function openS3Store(place: Place) {
@@ -48,7 +50,17 @@ export async function openS3Store(place: Place) {
     setMisbehaviour: proxy.setMisbehaviour,
     /** Refuses connections, and breaks off those that are open, as if S3 had been killed. */
     setDown: proxy.setDown,
-    counts: proxy.counts,
+    /** Returns a random misbehaviour for a twentieth of all requests. At most `maxHangs` hang. */
+    drawMisbehaviour(maxHangs: number): Misbehaviour | null {
+      if (Math.random() > misbehaviourRate) return null
+      const choice = misbehaviours[Math.floor(Math.random() * misbehaviours.length)] ?? null
+      return choice === 'hang' && proxy.counts.hang >= maxHangs ? 'lose' : choice
+    },
+    countMisbehaviour: () => Object.values(proxy.counts).reduce((a, b) => a + b),
+    describeMisbehaviour: () =>
+      Object.entries(proxy.counts)
+        .map(([name, count]) => `${count} ${name}`)
+        .join(', '),
     env: (kind: 'disk' | 's3'): Record<string, string> => ({
       DMS_STORAGE_KIND: kind,
       DMS_S3_ENDPOINT: proxy.url,
@@ -122,7 +134,7 @@ function forward(request: IncomingMessage, response: ServerResponse, port: numbe
     { host: '127.0.0.1', port, agent: false, method, path: url, headers: rawHeaders, setHost: false },
     (answer) => {
       isAnswered = true
-      if (misbehaviour === 'lose') return void answer.resume().on('end', () => request.socket.destroy())
+      if (misbehaviour === 'lose') return void answer.resume().on('close', () => request.socket.destroy())
       const pass = () => {
         response.writeHead(answer.statusCode ?? 502, answer.rawHeaders)
         if (method === 'HEAD') response.end()

@@ -1,7 +1,8 @@
 /**
  * A real S3 server: OpenStack Swift with its S3 API, from Debian's packages swift-proxy, swift-account, swift-container and swift-object. It
  * checks signatures with independent code and requires its region; S3 servers on npm are made for tests, and a fake would share our mistakes.
- * With DMS_TEST_S3=radosgw it is Ceph's gateway: see radosgw.sh.
+ * With DMS_TEST_S3=radosgw it is Ceph's gateway: see radosgw.sh. With DMS_TEST_S3=http://… it is a running server, whose keys are in
+ * AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -30,10 +31,11 @@ export interface S3Server {
 
 /** Not the usual region: a client that ignores the answers of the server is refused. */
 const region = 'eu-test-1'
-const [username, password] = ['test:ann', 'sec/ret+key==']
+const { DMS_TEST_S3: chosen, AWS_ACCESS_KEY_ID: username = 'test:ann', AWS_SECRET_ACCESS_KEY: password = 'sec/ret+key==' } = process.env
+const isRunning = chosen?.startsWith('http') ?? false
 const program = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const python = '/usr/bin/python3'
-const isRadosgw = process.env.DMS_TEST_S3 === 'radosgw'
+const isRadosgw = chosen === 'radosgw'
 
 /** Fails if files cannot have user attributes, in which Swift stores the metadata of objects. */
 const attributes =
@@ -41,6 +43,7 @@ const attributes =
 
 /** Returns whether the server can be started here; prints a note otherwise. */
 export function hasS3Server(): boolean {
+  if (isRunning) return true
   if (isRadosgw) return ['radosgw', 'radosgw-admin', 'ceph', 'ceph-mon', 'ceph-osd'].every(hasProgram)
   const needed = [python, ...['proxy', 'account', 'container', 'object'].map((name) => `/usr/bin/swift-${name}-server`)]
   const isThere = needed.every((path) => existsSync(path))
@@ -53,6 +56,7 @@ export function hasS3Server(): boolean {
 
 /** Starts it on a free port; the caller stops it. Throws with its output if it does not start. */
 export async function startS3(): Promise<S3Server> {
+  if (isRunning && chosen !== undefined) return clientOf(new URL(chosen).href, async () => undefined)
   const home = await mkdtemp(join(tmpdir(), 'dms-s3-'))
   const [command, words] = isRadosgw
     ? [program('radosgw.sh'), [home, String(await freePort()), String(await freePort()), username, password]]
@@ -74,7 +78,10 @@ export async function startS3(): Promise<S3Server> {
     await stop()
     throw new Error(`S3 does not start: ${said}`)
   }
-  const url = `http://127.0.0.1:${Number(line)}/`
+  return clientOf(`http://127.0.0.1:${Number(line)}/`, stop)
+}
+
+function clientOf(url: string, stop: () => Promise<void>): S3Server {
   return {
     url,
     username,

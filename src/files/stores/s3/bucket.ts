@@ -16,8 +16,8 @@ export interface S3Request {
   readonly query?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: S3Body
-  /** limit of one attempt, until the head of the response; default 30 s */
-  readonly timeoutMs?: number
+  /** is added to `storage.s3_timeout`: the time of one attempt in which nothing of the body is sent, until the head of the response */
+  readonly extraTimeoutMs?: number
   /** is called before another attempt */
   onRetry?(): void
 }
@@ -66,7 +66,6 @@ export interface Bucket {
   close(): Promise<void>
 }
 
-const attemptTimeoutMs = 30_000
 const maxAttempts = 5
 /** After this time no further attempt begins. */
 const retryWindowMs = 10_000
@@ -78,18 +77,18 @@ export function openBucket(storage: Config['storage']): Bucket {
   const encryption = encryptionHeaders(storage)
   let clock = { timeMs: 0, atMs: 0 }
 
-  async function sendOnce({
-    method,
-    key,
-    query,
-    headers,
-    body,
-    timeoutMs = attemptTimeoutMs,
-  }: S3Request): Promise<Dispatcher.ResponseData> {
+  async function sendOnce({ method, key, query, headers, body, extraTimeoutMs = 0 }: S3Request): Promise<Dispatcher.ResponseData> {
     const target = key === '' ? new URL(url) : objectUrl(url, key)
     if (query) target.search = encodeQuery(query)
+    const timeoutMs = storage.s3_timeout + extraTimeoutMs
     const aborter = new AbortController()
     const timer = setTimeout(() => aborter.abort(new Error(`no response from S3 within ${timeoutMs / 1000} s`)), timeoutMs)
+    const sendChunks = function* (chunks: S3Body['chunks']) {
+      for (const chunk of chunks) {
+        timer.refresh()
+        yield chunk
+      }
+    }
     try {
       const payload = { 'x-amz-content-sha256': body?.sha256 ?? emptySha256, ...(body ? { 'content-length': String(body.size) } : {}) }
       const response = await signer.send(
@@ -100,7 +99,7 @@ export function openBucket(storage: Config['storage']): Bucket {
             method,
             path: target.pathname + target.search,
             headers: signed,
-            body: body?.chunks as never,
+            body: (body && sendChunks(body.chunks)) as never,
             signal: aborter.signal,
           }),
         timeoutMs,

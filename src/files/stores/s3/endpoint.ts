@@ -1,10 +1,8 @@
 /** Connections to the endpoint of a bucket, and the signer of their requests. */
-import { readFileSync } from 'node:fs'
-import { getCACertificates } from 'node:tls'
 import { Pool } from 'undici'
+import { loadAuthorities } from '../../../certificates.ts'
 import { environment } from '../../../config/environment.ts'
 import type { Config } from '../../../config/schema.ts'
-import { ConfigError } from '../../../errors.ts'
 import { openInstanceCredentials } from '../../../s3/instance-credentials.ts'
 import { openSigner, type Signer } from '../../../s3/signed-requests.ts'
 
@@ -16,7 +14,10 @@ const maxConnections = 256
 /** Opens the connections. The caller closes the pool. Throws ConfigError if the certificate file cannot be read. */
 export function openEndpoint(storage: Config['storage'], url: URL): { pool: Pool; signer: Signer } {
   const pool = new Pool(url.origin, {
-    connect: { timeout: connectTimeoutMs, ...(storage.s3_ca_file === '' ? {} : { ca: loadCertificates(storage.s3_ca_file) }) },
+    connect: {
+      timeout: connectTimeoutMs,
+      ...(storage.s3_ca_file === '' ? {} : { ca: loadAuthorities('storage.s3_ca_file', storage.s3_ca_file) }),
+    },
     connections: maxConnections,
     pipelining: 1,
     headersTimeout: 0,
@@ -31,15 +32,6 @@ export function openEndpoint(storage: Config['storage'], url: URL): { pool: Pool
     region,
   )
   return { pool, signer }
-}
-
-/** Returns Node's certificates and those in a file. */
-function loadCertificates(caFile: string): string[] {
-  try {
-    return [...getCACertificates('default'), readFileSync(caFile, 'utf8')]
-  } catch (error) {
-    throw new ConfigError([`storage.s3_ca_file cannot be read: ${(error as Error).message}`])
-  }
 }
 
 /** Returns the URL of the bucket. */

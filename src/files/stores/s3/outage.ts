@@ -1,9 +1,12 @@
 /** Failures of S3 as STORAGE_UNAVAILABLE. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { AppError } from '../../../errors.ts'
 import { S3Error } from '../../../s3/signed-requests.ts'
 
 /** Retry-After of answers during an outage. */
 const outageRetrySecs = 30
+/** Maximum time that an answer waits for a removal. */
+const removalWaitMs = 5000
 const retryableCodes = ['SlowDown', 'InternalError', 'ServiceUnavailable', 'RequestTimeout', 'RequestLimitExceeded', 'OperationAborted']
 
 export const isRetryable = ({ status, code }: S3Error): boolean =>
@@ -20,3 +23,13 @@ export const toOutage = (cause: unknown): AppError =>
 export function throwOutage(error: unknown): never {
   throw error instanceof S3Error && error.status !== 416 ? toOutage(error) : error
 }
+
+/** Returns whether a removal succeeds within 5 s. It continues after that. The next upload or restart removes what is left. */
+export const endsSoon = (removal: Promise<unknown>): Promise<boolean> =>
+  Promise.race([
+    removal.then(
+      () => true,
+      () => false,
+    ),
+    sleep(removalWaitMs, false, { ref: false }),
+  ])

@@ -12,7 +12,7 @@ import { openCollector } from '../../free-buffers.ts'
 import { markerName } from '../../store-marker.ts'
 import { type Bucket, encryptionHeaders, openBucket, textBody } from './bucket.ts'
 import { openObjects, openStream, type StoredObjects } from './objects.ts'
-import { toOutage } from './outage.ts'
+import { endsSoon, toOutage } from './outage.ts'
 import { openReadCache } from './read-cache.ts'
 import { abortUploads, upload } from './upload.ts'
 import { openWriteSessions, type WriteSession } from './write-sessions.ts'
@@ -153,11 +153,7 @@ function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'di
     },
     async discard() {
       if (state !== 'staged') return release(true)
-      const isRemoved = await objects.remove(file.address).then(
-        () => true,
-        () => false,
-      )
-      await release(!isRemoved)
+      await release(!(await endsSoon(objects.remove(file.address))))
     },
   }
 }

@@ -8,7 +8,7 @@ import { AppError } from '../../../errors.ts'
 import { S3Error } from '../../../s3/signed-requests.ts'
 import { readXml } from '../../../xml.ts'
 import { type Bucket, type S3Body, textBody } from './bucket.ts'
-import { throwOutage, toOutage } from './outage.ts'
+import { endsSoon, throwOutage, toOutage } from './outage.ts'
 
 export interface Uploaded {
   /** hex */
@@ -36,9 +36,8 @@ const headBytes = 4100
 const firstPartBytes = 8 << 20
 /** Parts double in size after this number. */
 const partsPerSize = 1000
-/** 10 s for latency, and at least 100 kB a second. */
-const partTimeoutMs = (bytes: number): number => 10_000 + bytes / 100
-const completeTimeoutMs = 600_000
+/** Time that a server has for each part at the end of an upload. It reads the list of parts, and may copy them. */
+const completionMsPerPart = 100
 
 export const partBytes = (number: number): number => firstPartBytes * 2 ** Math.floor((number - 1) / partsPerSize)
 
@@ -74,11 +73,11 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
     else {
       if (part.size > 0) await parts.put(takePart())
       await parts.complete(size)
-      if (parts.isAmbiguous()) await abortUploads(bucket, key).catch(onLeftover)
+      if (parts.isAmbiguous() && !(await endsSoon(abortUploads(bucket, key)))) onLeftover()
     }
     return { sha256: whole.digest('hex'), size, head: Buffer.concat(head), isMultipart: parts !== null }
   } catch (error) {
-    await parts?.abort().catch(onLeftover)
+    if (parts && !(await endsSoon(parts.abort()))) onLeftover()
     return throwOutage(error)
   }
 }
@@ -106,7 +105,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
   }
   const send = async (partNumber: number, body: S3Body) => {
     const query = { partNumber: String(partNumber), uploadId: id ?? (await begin()) }
-    const response = await bucket.send({ method: 'PUT', key, query, body, timeoutMs: partTimeoutMs(body.size) })
+    const response = await bucket.send({ method: 'PUT', key, query, body })
     await response.body.dump()
     etags[partNumber - 1] = [response.headers.etag].flat()[0] ?? ''
   }
@@ -128,7 +127,8 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
       const body = textBody(`<CompleteMultipartUpload>${list}</CompleteMultipartUpload>`)
       const query = { uploadId: id ?? '' }
       // A server may answer 200 with an error, and an answer may be lost: the object decides.
-      const failure = await bucket.exchange({ method: 'POST', key, query, body, timeoutMs: completeTimeoutMs }).then(
+      const extraTimeoutMs = completionMsPerPart * etags.length
+      const failure = await bucket.exchange({ method: 'POST', key, query, body, extraTimeoutMs }).then(
         () => null,
         (error: unknown) => error,
       )

@@ -8,6 +8,7 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { isAlive } from '../../../is-alive.ts'
 import { type Bucket, textBody } from './bucket.ts'
+import { endsSoon } from './outage.ts'
 
 export interface WriteSession {
   readonly id: string
@@ -68,7 +69,7 @@ export function openWriteSessions(bucket: Bucket, prefix: string): WriteSessions
   const finish = async (session: Session): Promise<void> => {
     if (!running.delete(session)) return
     // A marker that stays has no consequence but a search for its files.
-    await (session.hasUncommitted ? write(session.id, '') : remove(session.id)).catch(() => {})
+    await endsSoon(session.hasUncommitted ? write(session.id, '') : remove(session.id))
   }
 
   return {

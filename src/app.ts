@@ -15,8 +15,8 @@ export interface App {
   readonly db: Db
   /** pipelined connection for short reads, without transactions */
   readonly reads: Db
-  /** what differs for reads on the replica of database.read_url; null: none */
-  readonly replica: Pick<App, 'db' | 'reads' | 'database' | 'search'> | null
+  /** what differs for reads on each replica of database.read_url */
+  readonly replicas: readonly (Pick<App, 'db' | 'reads' | 'database' | 'search'> & { readonly host: string })[]
   /** opens single connections, for LISTEN and locks */
   readonly database: Database
   /** reads from all document stores of this archive, and writes to the primary */

@@ -9,11 +9,10 @@ import type { Config } from './config/schema.ts'
 import { readOrCreateSecret } from './config/secret-file.ts'
 import { migrate, PendingMigrations, pendingUpTo } from './db/migrate.ts'
 import { loadAddress, openDatabase } from './db/pool.ts'
-import { openReplica } from './db/replica.ts'
+import { openReplicas, type Replica } from './db/replica.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError, NoData } from './errors.ts'
-import { findConverters } from './extract/converters/find-converters.ts'
-import { openReader } from './extract/process/reader-pool.ts'
+import { openConfiguredReader } from './extract/process/configured-reader.ts'
 import { openPrimary, openStores } from './files/open-stores.ts'
 import { claimDataFolder, readStoreId, rejectUnfinishedRestore } from './files/restore-marker.ts'
 import { checkStoreMarker, storeFolder } from './files/store-marker.ts'
@@ -21,9 +20,7 @@ import { storeMarkers } from './files/stores/registry.ts'
 import { recordUse } from './files/used-stores.ts'
 import type { Log } from './log/log.ts'
 import { findOcr } from './ocr/languages.ts'
-import type { DocumentReader } from './ports/document-reader.ts'
 import type { FileStore } from './ports/file-store.ts'
-import type { InstalledOcr } from './ports/ocr-engine.ts'
 import { engines } from './search/engines/registry.ts'
 import { openPasswords } from './users/passwords.ts'
 
@@ -34,6 +31,8 @@ export interface OpenOptions {
   creates?: boolean
   /** applies the configured statement timeout; false for long-running work */
   hasStatementTimeout?: boolean
+  /** program of reader processes; default: the one beside this program */
+  readerProgram?: string
   now?: () => Date
   monotonicMs?: () => number
 }
@@ -64,22 +63,24 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     const ocr = config.ocr.enabled
       ? await findOcr({ ...config.ocr, dataPath: config.ocr.data_path || join(config.data_dir, 'tessdata') })
       : null
-    const reader = openReaderFor(config, log, ocr, config.worker.concurrency || availableParallelism(), 'reading')
-    const previewer = openReaderFor(config, log, null, 1, 'previews')
+    const readers = { log, program: options.readerProgram }
+    const slots = config.worker.concurrency || availableParallelism()
+    const reader = openConfiguredReader(config, 'reading', { ...readers, slots, ocr })
+    const previewer = openConfiguredReader(config, 'previews', { ...readers, slots: 1, ocr: null })
     closers.push(() => reader.close())
     closers.push(() => previewer.close())
     const secret = await loadJwtSecret(config)
-    const replica = await openReplica(config.database, log)
+    const replicas = await openReplicas(config.database, log)
     const mailer = config.smtp.url === '' ? null : (await import('./mail/smtp.ts')).smtpMailer(config.smtp)
-    closers.push(...[mailer, replica?.database].map((opened) => async () => opened?.close()))
+    closers.push(...[mailer, ...replicas.map(({ database }) => database)].map((opened) => async () => opened?.close()))
     const search = await engines[config.search.engine]({ config, db, database, log })
-    const replicaSearch = replica && config.search.engine === 'postgres' ? await engines.postgres({ config, log, ...replica }) : search
+    const searchOf = (one: Replica) => (config.search.engine === 'postgres' ? engines.postgres({ config, log, ...one }) : search)
     return {
       config,
       log,
       db,
       reads: database.reads,
-      replica: replica && { ...replica, search: replicaSearch },
+      replicas: await Promise.all(replicas.map(async (replica) => ({ ...replica, search: await searchOf(replica) }))),
       database,
       files,
       stores,
@@ -218,25 +219,6 @@ async function migrateSchema(database: OpenedDatabase, config: Config, log: Log,
   const isAllowed = when === 'always' || (when === 'embedded' && database.isEmbedded) || (when !== 'never' && config.database.auto_migrate)
   if (!isAllowed) throw new PendingMigrations(pending)
   await database.asOwner((owner) => migrate(owner, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated')))
-}
-
-function openReaderFor({ ocr, data_dir }: Config, log: Log, installed: InstalledOcr | null, slots: number, name: string): DocumentReader {
-  return openReader({
-    slots,
-    tempDir: join(data_dir, 'tmp', name),
-    log,
-    ocr: installed,
-    converters: findConverters(ocr.converters),
-    limits: {
-      outlineTimeoutMs: ocr.timeout,
-      pageTimeoutMs: ocr.page_timeout,
-      thumbnailTimeoutMs: Math.min(ocr.page_timeout, 30_000),
-      memoryBytes: ocr.memory_limit,
-      maxPages: ocr.max_pages,
-      maxPixels: ocr.max_pixels,
-      dpi: ocr.dpi,
-    },
-  })
 }
 
 /** Loads the configured secret, or the generated one. */

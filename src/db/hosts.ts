@@ -30,8 +30,8 @@ export function splitHosts(url: string): string[] {
   return hosts.split(',').map((host) => `${scheme}${user}${host}${rest}`)
 }
 
-/** Returns how to connect to `url`. With one host, PostgreSQL itself reports a read-only server at the first write. `isReplica`: any host will do. */
-export function openHosts(url: string | undefined, isReplica = false): Hosts {
+/** Returns how to connect to `url`. With one host, PostgreSQL itself reports a read-only server at the first write. */
+export function openHosts(url: string | undefined): Hosts {
   const urls = splitHosts(url ?? '')
   if (urls.length === 1) return { Client: TrackingClient, retry: (connect) => connect() }
   let current = 0
@@ -60,7 +60,7 @@ export function openHosts(url: string | undefined, isReplica = false): Hosts {
         await super.connect()
         const timer = this.#timeoutMs > 0 ? setTimeout(() => this.connection.stream.destroy(), this.#timeoutMs) : undefined
         const { rows } = await this.query<{ transaction_read_only: string }>(readOnlyQuery).finally(() => clearTimeout(timer))
-        if (!isReplica && rows[0]?.transaction_read_only !== 'off') throw new ReadOnlyHost(`${this.host}:${this.port}`)
+        if (rows[0]?.transaction_read_only !== 'off') throw new ReadOnlyHost(`${this.host}:${this.port}`)
         return this
       } catch (error) {
         if (current === this.#index) current = (current + 1) % urls.length

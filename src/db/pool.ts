@@ -19,8 +19,6 @@ export type Address = Pick<pg.ClientConfig, 'connectionString' | 'host' | 'port'
 
 export interface DatabaseOptions {
   address: Address
-  /** accepts hosts that are read-only */
-  isReplica?: boolean
   poolMax: number
   connectTimeoutMs: number
   /** 0: no timeout */
@@ -79,8 +77,8 @@ export async function loadAddress({ ssl_ca }: Config['database'], connectionStri
 }
 
 /** Opens the pool. It connects at the first query. */
-export function openDatabase({ address, isReplica, poolMax, connectTimeoutMs, statementTimeoutMs, log }: DatabaseOptions): Database {
-  const hosts = openHosts(address.connectionString, isReplica)
+export function openDatabase({ address, poolMax, connectTimeoutMs, statementTimeoutMs, log }: DatabaseOptions): Database {
+  const hosts = openHosts(address.connectionString)
   const common = { ...address, types: typeParsers, connectionTimeoutMillis: connectTimeoutMs, keepAlive: true }
   const pool = new pg.Pool({
     ...common,

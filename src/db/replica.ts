@@ -1,20 +1,25 @@
-/** The standby of database.read_url, and the positions of a primary and its standby in the write-ahead log. */
+/** The standbys of database.read_url, and the positions of a primary and a standby in the write-ahead log. */
 import { sql } from 'kysely'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
+import { splitHosts } from './hosts.ts'
 import { type Database, type Db, loadAddress, openDatabase } from './pool.ts'
 
-interface Replica extends Pick<Database, 'db' | 'reads'> {
+export interface Replica extends Pick<Database, 'db' | 'reads'> {
   readonly database: Database
+  /** '' for a socket of this machine */
+  readonly host: string
 }
 
-/** Opens the pool of database.read_url, which connects at the first query; null without one. */
-export async function openReplica(config: Config['database'], log: Log): Promise<Replica | null> {
+/** Opens a pool for each host of database.read_url, so that the lag of the host that answers is known. A pool connects at its first query. */
+export async function openReplicas(config: Config['database'], log: Log): Promise<Replica[]> {
   const { read_url, pool_max: poolMax, connect_timeout: connectTimeoutMs, statement_timeout: statementTimeoutMs } = config
-  if (read_url === '') return null
-  const address = await loadAddress(config, read_url)
-  const database = openDatabase({ address, isReplica: true, poolMax, connectTimeoutMs, statementTimeoutMs, log })
-  return { db: database.db, reads: database.reads, database }
+  const open = async (url: string): Promise<Replica> => {
+    const address = await loadAddress(config, url)
+    const database = openDatabase({ address, poolMax, connectTimeoutMs, statementTimeoutMs, log })
+    return { db: database.db, reads: database.reads, database, host: new URL(url).host }
+  }
+  return read_url === '' ? [] : Promise.all(splitHosts(read_url).map(open))
 }
 
 export interface Position {

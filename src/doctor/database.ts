@@ -5,12 +5,13 @@ import { type RawBuilder, sql } from 'kysely'
 import { queue as findAbandonedJobs, loadIndexState } from '../check/tables.ts'
 import * as migrations from '../db/migrate.ts'
 import type { Db } from '../db/pool.ts'
+import { loadStoredBytes } from '../documents/versions/stored-bytes.ts'
+import { formatBytes } from '../http/html.ts'
 import type { OpenedDatabase } from '../open-app.ts'
 import { type Check, CheckFailure, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
 import { findExistingParent } from './machine.ts'
 import { replicaChecks } from './replica.ts'
-import { checkVersions } from './versions.ts'
 
 /** Oldest supported major version of PostgreSQL. */
 const minVersion = 15
@@ -207,3 +208,13 @@ const isWritable = (folder: string): Promise<boolean> =>
 
 /** Runs a query that returns exactly one row. */
 const selectRow = async <T>(db: Db, query: RawBuilder<unknown>): Promise<T> => (await query.execute(db)).rows[0] as T
+
+/** Warns where old versions, which nothing limits, take more than half of the document store. */
+async function checkVersions({ loaded }: LazyInstallation, db: Db): Promise<CheckResult> {
+  const { keep_versions, version_days } = loaded.config.documents
+  const { total, oldVersions, oldVersionCount, trash, trashedCount } = await loadStoredBytes(db)
+  const text = `${oldVersionCount} old versions take ${formatBytes(oldVersions)}, ${trashedCount} documents in the trash ${formatBytes(trash)}, of ${formatBytes(total)}`
+  if (oldVersions > total / 2 && keep_versions === 0 && version_days === 0)
+    return warn(`${text}; no old version is ever removed`, 'set documents.keep_versions or documents.version_days')
+  return ok(text)
+}

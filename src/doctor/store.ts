@@ -3,16 +3,17 @@ import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
+import { sql } from 'kysely'
 import sharp from 'sharp'
 import type { App } from '../app.ts'
+import { findConverters } from '../extract/converters/find-converters.ts'
 import { markerName, storeFolder } from '../files/store-marker.ts'
+import { otherKind } from '../files/used-stores.ts'
 import { findOcr } from '../ocr/languages.ts'
 import { describeMissing, installCommand, listMissing, type MissingLanguage } from '../ocr/missing-languages.ts'
 import { autoLanguage, type OcrSetup } from '../ports/ocr-engine.ts'
-import { converterCheck } from './converters.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
-import { secondaryStoreCheck } from './stores.ts'
 
 export const storeChecks = (installation: LazyInstallation): Check[] => [
   { id: 'storage', about: 'document store: mounted, of this database, writable', run: () => checkStorage(installation) },
@@ -89,4 +90,39 @@ function findUnreadable(all: readonly MissingLanguage[], engine: OcrSetup['engin
   const retry = 'dms documents list --warning language_missing --all -o id | xargs -r dms documents retry-ocr --language auto'
   if (missing[0]) return warn(`no OCR model for ${describeMissing(missing)}`, `${installCommand(missing[0], engine)}, then ${retry}`)
   return warn(`read before their OCR model was installed: ${describeMissing(all)}`, retry)
+}
+
+const converterCheck = (installation: LazyInstallation): Check => ({
+  id: 'converters',
+  about: 'optional programs that read further types',
+  async run() {
+    const { db } = await installation.app()
+    const { rows } = await sql<{ package: string; documents: number }>`
+      select warning ->> 'package' as package, count(distinct id)::int as documents
+      from live_documents, jsonb_array_elements(warnings) warning
+      where warnings <> '[]' and warning ->> 'code' = 'program_missing' group by 1 order by 2 desc, 1`.execute(db)
+    const found = Object.keys(findConverters(installation.loaded.config.ocr.converters)).join(' ')
+    if (rows[0] === undefined) return ok(found || 'none')
+    const counts = rows.map(({ package: name, documents }) => `${documents} for ${name}`).join(', ')
+    const retry = 'dms documents list --warning program_missing --all -o id | xargs -r dms documents retry-ocr'
+    return warn(`documents without text for lack of a program: ${counts}`, `apt install ${rows[0].package}, restart dms, then ${retry}`)
+  },
+})
+
+const secondaryStoreCheck = (installation: LazyInstallation): Check => ({
+  id: 'stores',
+  about: 'second document store: reachable, files left to move',
+  run: () => checkSecondary(installation),
+})
+
+async function checkSecondary(installation: LazyInstallation): Promise<CheckResult> {
+  const { stores } = await installation.app()
+  const kind = otherKind[stores.primary]
+  const store = await stores.open(kind)
+  if (store === null) throw new SkippedCheck('there is one document store')
+  await store.check()
+  for await (const _ of store.list()) {
+    return ok(`files are left in ${stores.locate(kind)}: dms storage status`)
+  }
+  return ok(`${stores.locate(kind)} is empty, and is not needed once all servers run with storage.kind = "${stores.primary}"`)
 }

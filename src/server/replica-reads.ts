@@ -1,5 +1,5 @@
 /**
- * Decides which requests read from the replica of database.read_url. A read of a route with `readsReplica` goes there if the replica is at most
+ * Decides which requests read from a replica of database.read_url. A read of a route with `readsReplica` goes there if that replica is at most
  * database.max_lag behind, and if its user has neither written nor received an event for that long, on any server.
  */
 import type { H3Event } from 'h3'
@@ -7,13 +7,13 @@ import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { App } from '../app.ts'
 import { isUnavailable } from '../db/pool.ts'
-import { loadPrimary, loadStandby, type Position } from '../db/replica.ts'
 import { AppError, codes } from '../errors.ts'
 import { type BodyLimits, type Route, scopeOf } from '../http/route.ts'
 import { type Family, family, gauge } from '../metrics/exposition.ts'
+import { openReplicaLag } from './replica-lag.ts'
 
 export interface ReplicaReads {
-  /** Returns the routes of the primary, with reads that the routes of the replica answer, and with writes that are noted. */
+  /** Returns the routes of the primary, with reads that the routes of replicas answer, and with writes that are noted. */
   combine(routes: readonly Route[], replicaRoutes: (app: App) => readonly Route[]): Route[]
   /** Sends the reads of these users to the primary from now on. Call after a commit, before they learn of it. Never rejects. */
   noteWrites(userIds: readonly string[]): Promise<void>
@@ -21,69 +21,20 @@ export interface ReplicaReads {
   close(): void
 }
 
-interface Observation extends Position {
-  /** app.monotonicMs() before the query */
-  at: number
-}
-
-/** Time without reads after which the replica is not watched. */
-const idleMs = 10_000
 const maxUsers = 10_000
 
 /** Opens the decision; null without database.read_url. */
 export function openReplicaReads(app: App): ReplicaReads | null {
-  const { replica, log, database } = app
-  if (!replica) return null
+  const { log, database } = app
+  if (app.replicas.length === 0) return null
+  const replicas = app.replicas.map((replica) => ({ lag: openReplicaLag(app, replica), unanswered: 0 }))
+  const primary = { unanswered: 0 }
   const maxLagMs = app.config.database.max_lag
   /** Users who wrote, with the time until which their reads go to the primary. */
   const pinnedUntil = new LRUCache<string, number>({ max: maxUsers })
   const counts = { replica: 0, primary: 0 }
-  const unanswered = { replica: 0, primary: 0 }
-  let positions: Observation[] = []
-  /** The replica has everything that was committed before this time. */
-  let freshAt = Number.NEGATIVE_INFINITY
-  let askedAt = Number.NEGATIVE_INFINITY
-  let timer: NodeJS.Timeout | undefined
-  let problem: string | null = null
-
-  const setProblem = (message: string | null) => {
-    if (message !== null && message !== problem) log.warn({ reason: message }, 'reads go to the primary database')
-    if (message === null && problem !== null) log.info('reads go to the replica')
-    problem = message
-  }
-
-  const watchOnce = async () => {
-    const at = app.monotonicMs()
-    const primary = { at, ...(await loadPrimary(app.reads)) }
-    if (positions.some(({ wal }) => wal > primary.wal)) positions = []
-    positions = [...positions.filter((position) => position.at >= at - maxLagMs), primary]
-    const standby = await loadStandby(replica.reads)
-    if (standby.wal === null) throw new Error('the database of database.read_url is no standby')
-    const reached = positions.findLast(({ wal, heartbeat }) => wal <= standby.wal! && heartbeat <= standby.heartbeat)
-    if (reached) freshAt = reached.at
-    const isFresh = app.monotonicMs() - freshAt <= maxLagMs
-    setProblem(isFresh ? null : 'the replica is further behind than database.max_lag')
-  }
-
-  const watch = async () => {
-    if (app.monotonicMs() - askedAt > idleMs) {
-      timer = undefined
-      positions = []
-      return
-    }
-    await watchOnce().catch((error: Error) => {
-      freshAt = Number.NEGATIVE_INFINITY
-      positions = []
-      setProblem(error.message)
-    })
-    if (timer) timer = setTimeout(watch, maxLagMs / 4).unref()
-  }
-
   const accepts = async (userId: string): Promise<boolean> => {
-    const now = app.monotonicMs()
-    askedAt = now
-    timer ??= setTimeout(watch).unref()
-    if (now - freshAt > maxLagMs || (pinnedUntil.get(userId) ?? 0) > now) return false
+    if ((pinnedUntil.get(userId) ?? 0) > app.monotonicMs()) return false
     const { rows } = await sql`
       select from call_windows where key = ${keyOf(userId)} and starts_at > clock_timestamp() - ${2 * maxLagMs} * interval '1 ms'`.execute(
       database.auth,
@@ -111,29 +62,31 @@ export function openReplicaReads(app: App): ReplicaReads | null {
       })
   }
 
-  const count = async <T>(where: keyof typeof counts, answer: () => Promise<T>): Promise<T> => {
-    unanswered[where]++
+  const count = async <T>(where: keyof typeof counts, database: { unanswered: number }, answer: () => Promise<T>): Promise<T> => {
+    database.unanswered++
     try {
       const answered = await answer()
       counts[where]++
       return answered
     } finally {
-      unanswered[where]--
+      database.unanswered--
     }
   }
 
-  const read = (route: Route, onReplica: Route) => async (event: H3Event, limits: BodyLimits) => {
+  const read = (route: Route, onReplicas: readonly Route[]) => async (event: H3Event, limits: BodyLimits) => {
     const userId = event.context.actor?.id
-    // The faster database has fewer unanswered reads, so that both share the load.
-    if (userId && unanswered.replica <= unanswered.primary && (await accepts(userId))) {
+    const fresh = userId ? replicas.filter(({ lag }) => lag.isFresh()) : []
+    const [idlest] = fresh.toSorted((one, other) => one.unanswered - other.unanswered)
+    // The faster database has fewer unanswered reads, so that all share the load.
+    if (userId && idlest && idlest.unanswered <= primary.unanswered && (await accepts(userId))) {
       try {
-        return await count('replica', () => onReplica.handle(event, limits))
+        return await count('replica', idlest, () => onReplicas[replicas.indexOf(idlest)]!.handle(event, limits))
       } catch (error) {
         // A document that the replica lacks may be new. The validated body is still there.
         if (!isUnavailable(error) && !(error instanceof AppError && codes[error.code][0] === 404)) throw error
       }
     }
-    return count('primary', () => route.handle(event, limits))
+    return count('primary', primary, () => route.handle(event, limits))
   }
 
   const write = (route: Route) => async (event: H3Event, limits: BodyLimits) => {
@@ -147,10 +100,19 @@ export function openReplicaReads(app: App): ReplicaReads | null {
 
   return {
     combine(routes, replicaRoutes) {
-      const others = new Map(replicaRoutes({ ...app, ...replica }).map((route) => [`${route.method} ${route.path}`, route]))
+      const others = app.replicas.map(
+        (replica) => new Map(replicaRoutes({ ...app, ...replica }).map((route) => [`${route.method} ${route.path}`, route])),
+      )
       return routes.map((route) => {
         const { method, path, access, shape } = route
-        if (shape.readsReplica) return { ...route, handle: read(route, others.get(`${method} ${path}`)!) }
+        if (shape.readsReplica)
+          return {
+            ...route,
+            handle: read(
+              route,
+              others.map((one) => one.get(`${method} ${path}`)!),
+            ),
+          }
         const isRead = (method === 'GET' && !shape.hasSideEffects) || scopeOf(access, method, shape) === 'read'
         return isRead ? route : { ...route, handle: write(route) }
       })
@@ -161,16 +123,15 @@ export function openReplicaReads(app: App): ReplicaReads | null {
         { labels: { database: 'replica' }, value: counts.replica },
         { labels: { database: 'primary' }, value: counts.primary },
       ]),
-      gauge('dms_replica_usable', '1 if reads go to the replica. 0 also without reads for ten seconds.', isUsable() ? 1 : 0),
+      gauge(
+        'dms_replica_usable',
+        '1 if reads go to a replica. 0 also without reads for ten seconds.',
+        replicas.some(({ lag }) => lag.wasFresh()) ? 1 : 0,
+      ),
     ],
     close() {
-      clearTimeout(timer)
-      timer = undefined
+      for (const { lag } of replicas) lag.close()
     },
-  }
-
-  function isUsable(): boolean {
-    return app.monotonicMs() - freshAt <= maxLagMs
   }
 }
 

@@ -29,7 +29,8 @@ test('reads go to the replica, except after a write of their user, or while it i
     flags: {
       data_dir: dataDir,
       'database.url': url(primary),
-      'database.read_url': url(standby),
+      // The first host is no standby.
+      'database.read_url': url(primary, standby),
       'database.max_lag': '500ms',
       'server.port': 0,
       'log.access': false,

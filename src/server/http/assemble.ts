@@ -41,7 +41,6 @@ import type { AuthCache } from './auth-cache.ts'
 import { authenticate, clearAuthCache } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { openClientIp } from './client-ip.ts'
-import { allowOrigin } from './cors.ts'
 import { errorAnswer } from './error-answers.ts'
 import { redactPath, requestId } from './request-log.ts'
 import { openRecorder, type Recorder } from './request-metrics.ts'
@@ -214,4 +213,21 @@ function logAccess(app: App, event: H3Event, status: number): void {
     { request_id, method: event.req.method, path: redactPath(event), status, duration_ms, ip, user_id: actor?.id ?? undefined },
     'request',
   )
+}
+
+const allowedHeaders = 'authorization, content-type, idempotency-key, if-match, if-none-match, if-range, range, x-request-id'
+const exposedHeaders = 'accept-ranges, content-disposition, content-range, deprecation, etag, repr-digest, retry-after, x-request-id'
+
+/** Allows the page to read the answer if its origin is configured. `allow` has the methods of the path for a preflight. */
+function allowOrigin(headers: Headers, event: H3Event, origins: readonly string[], allow?: string): void {
+  if (origins.length === 0) return
+  if (!/\borigin\b/i.test(headers.get('vary') ?? '')) headers.append('vary', 'origin')
+  const origin = event.req.headers.get('origin')
+  if (origin === null || !origins.includes(origin)) return
+  headers.set('access-control-allow-origin', origin)
+  headers.set('access-control-expose-headers', exposedHeaders)
+  if (allow === undefined) return
+  headers.set('access-control-allow-methods', allow)
+  headers.set('access-control-allow-headers', allowedHeaders)
+  headers.set('access-control-max-age', '600')
 }

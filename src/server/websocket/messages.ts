@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { AppError, type Code, codes } from '../../errors.ts'
 import type { EventType } from '../../events.ts'
 import { parseInput } from '../../http/input.ts'
+import { tryParseJson } from '../../json.ts'
 import type { LiveEvent } from './event-feed.ts'
 
 const eventTypes = {
@@ -37,15 +38,9 @@ export type ClientMessage = z.infer<typeof ClientMessageSchema>
 
 /** Parses a message of a client; null stands for a binary frame. Throws VALIDATION_ERROR. */
 export function parseMessage(text: string | null): ClientMessage {
-  return parseInput(ClientMessageSchema, parseJson(text))
-}
-
-function parseJson(text: string | null): unknown {
-  try {
-    return JSON.parse(text ?? '')
-  } catch {
-    throw new AppError('VALIDATION_ERROR', {}, 'Messages must be JSON objects in text frames.')
-  }
+  const message = tryParseJson(text ?? '')
+  if (message === undefined) throw new AppError('VALIDATION_ERROR', {}, 'Messages must be JSON objects in text frames.')
+  return parseInput(ClientMessageSchema, message)
 }
 
 /** Renders an event. The fields of its data are in `data`, and also at the top level, except for a field named `type`. */

@@ -1,11 +1,13 @@
 /** `dms database upgrade` from PostgreSQL 17 to the installed one, as its users run it. */
 import { execFileSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { loadPackage } from '../../../src/db/embedded/binaries.ts'
+import { joinEmbedded } from '../../../src/db/embedded/embedded.ts'
+import { openLog } from '../../../src/log/log.ts'
 import { type Ended, run } from '../../support/processes/run.ts'
 import { quickFolder } from '../../support/quick-folder.ts'
 import { checksumOf, createOldArchive, joinOld, missingOldPostgres, oldBinaries, oldMajor } from '../../support/servers/old-archive.ts'
@@ -29,6 +31,10 @@ beforeAll(async () => {
   await client.query(
     `insert into jobs (kind, queue, status, payload, finished_at) values ('reindex', 'search', 'completed', '{}', now() - interval '60 weeks')`,
   )
+  await client.query('alter table documents set (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02, toast.autovacuum_enabled = false)')
+  await client.query('alter table documents alter title set statistics 500')
+  await client.query('alter table documents alter owner_id set (n_distinct = 12)')
+  await client.query('alter index documents_pkey set (fillfactor = 70)')
   await leave(client, original)
   checksum = checksumOf(join(original, 'postgres'))
 })
@@ -148,6 +154,13 @@ test.skipIf(missing)('upgrades all rows, roles and the index; keeps the old clus
   expect((await dms(dataDir, 'search', 'verify')).code).toBe(0)
   expect((await dms(dataDir, 'check')).code).toBe(0)
   expect(await dms(dataDir, 'migrate', 'check')).toMatchObject({ code: 0 })
+  expect(await optionsIn(dataDir)).toEqual([
+    { name: 'documents', options: ['fillfactor=80', 'autovacuum_vacuum_scale_factor=0.02'] },
+    { name: 'documents.owner_id', options: ['n_distinct=12'] },
+    { name: 'documents.title', options: ['statistics=500'] },
+    { name: 'documents_pkey', options: ['fillfactor=70'] },
+    { name: 'toast of documents', options: ['autovacuum_enabled=false'] },
+  ])
   const doctor = await dms(dataDir, 'doctor', '--only', 'clusters,database')
   expect(doctor.stdout).toMatch(/^ok\tdatabase\tPostgreSQL 18/m)
   expect(doctor.stdout).toMatch(/^warn\tclusters\t.*postgres-17.*\tdms database upgrade --forget/m)
@@ -159,6 +172,45 @@ test.skipIf(missing)('upgrades all rows, roles and the index; keeps the old clus
   const forgotten = await dms(dataDir, 'database', 'upgrade', '--forget', '-y', '-o', 'json')
   expect(JSON.parse(forgotten.stdout)).toMatchObject([{ action: 'deleted', folder: join(dataDir, 'postgres-17'), version: oldMajor }])
   expect(namesIn(dataDir)).toEqual(['postgres'])
+})
+
+/** Returns the options of the table of documents in the new database. */
+async function optionsIn(dataDir: string): Promise<object[]> {
+  const server = await joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }) })
+  const client = new Client({ ...server.superuserConnection, ssl: false })
+  await client.connect()
+  const { rows } = await client.query<object>(`
+    with main as (select * from pg_class where relname = 'documents')
+    select * from (
+      select relname::text as name, reloptions as options from pg_class where relname in ('documents', 'documents_pkey')
+      union all select 'toast of documents', t.reloptions from pg_class t, main where t.oid = main.reltoastrelid
+      union all select 'documents.' || attname, coalesce(attoptions, array['statistics=' || attstattarget]) from pg_attribute, main
+        where attrelid = main.oid and attnum > 0 and coalesce(attoptions::text, attstattarget::text) is not null) o
+    order by name collate "C"`)
+  await client.end()
+  await server.release()
+  return rows
+}
+
+test.skipIf(missing)('a database that was killed is upgraded with all that it has committed', async () => {
+  const dataDir = copyArchive('killed')
+  const client = await connect(dataDir)
+  // Full and recycled files of WAL.
+  for (let switched = 0; switched < 4; switched++) {
+    await client.query(`insert into labels (name, name_key, color) values ('l${switched}', 'l${switched}', '#336699')`)
+    await client.query('select pg_switch_wal()')
+    if (switched === 1) await client.query('checkpoint')
+  }
+  const folder = join(dataDir, 'postgres')
+  const [pid] = readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n')
+  client.on('error', () => {})
+  process.kill(Number(pid), 'SIGQUIT')
+  await expect.poll(() => existsSync(join(folder, 'postmaster.pid')) && existsSync(`/proc/${pid}`)).toBe(false)
+  await running.get(dataDir)?.release()
+  const before = checksumOf(folder)
+  expect(await dms(dataDir, 'database', 'upgrade', ...programs)).toMatchObject({ code: 0 })
+  expect((await dms(dataDir, 'labels', 'list', '-o', 'json')).stdout).toMatch(/"l0".*"l1".*"l2".*"l3"/s)
+  expect(checksumOf(join(dataDir, 'postgres-17'))).toBe(before)
 })
 
 test('data of a newer PostgreSQL exits 78, and is not downgraded', async () => {

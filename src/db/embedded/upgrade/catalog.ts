@@ -41,13 +41,13 @@ export const listPartitioned = (client: Client): Promise<{ name: string }[]> =>
        and exists (select from pg_constraint where contype = 'f' and conrelid = c.oid)`,
   )
 
-/** Returns statements by table that create it as in this database, without its indexes. Identity columns are not supported. */
+/** Returns statements by table that create it as in this database, without its indexes and options. Identity columns are not supported. */
 export async function tableStatements(client: Client): Promise<Map<string, string[]>> {
   const rows = await select<{ name: string; statement: string }>(
     client,
     `with own as (select c.* from ${relations} and c.relkind = 'r'),
      columns as (
-       select o.relname, a.attnum, a.attstorage, t.typstorage, a.attname, a.attstattarget, o.relispartition,
+       select o.relname, a.attnum, a.attstorage, t.typstorage, a.attname, o.relispartition,
          format('%I %s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
            case when a.attcollation not in (0, t.typcollation) then ' collate ' || a.attcollation::regcollation else '' end,
            case when a.attgenerated = 's' then format(' generated always as (%s) stored', pg_get_expr(f.adbin, f.adrelid))
@@ -59,20 +59,35 @@ export async function tableStatements(client: Client): Promise<Map<string, strin
          then format('create table public.%I partition of %s %s', relname, (select inhparent::regclass from pg_inherits where inhrelid = own.oid),
            pg_get_expr(relpartbound, oid))
          else format('create %stable public.%I (%s)', case relpersistence when 'u' then 'unlogged ' else '' end, relname,
-           (select string_agg(definition, ', ' order by attnum) from columns where columns.relname = own.relname)) end
-         || coalesce(' with (' || array_to_string(reloptions, ', ') || ')', '') as statement from own
+           (select string_agg(definition, ', ' order by attnum) from columns where columns.relname = own.relname)) end as statement from own
      union all select 2, relname, format('alter table public.%I alter %I set storage %s', relname, attname,
          case attstorage when 'p' then 'plain' when 'e' then 'external' when 'm' then 'main' else 'extended' end)
        from columns where attstorage <> typstorage and not relispartition
-     union all select 3, relname, format('alter table public.%I alter %I set statistics %s', relname, attname, attstattarget)
-       from columns where attstattarget >= 0 and not relispartition
-     union all select 4, o.relname, format('alter table public.%I add constraint %I %s', o.relname, k.conname, pg_get_constraintdef(k.oid))
+     union all select 3, o.relname, format('alter table public.%I add constraint %I %s', o.relname, k.conname, pg_get_constraintdef(k.oid))
        from pg_constraint k join own o on o.oid = k.conrelid where k.contype in ('p', 'u', 'x', 'c', 'f') and not o.relispartition
      order by 1, 2, 3`,
   )
   const byTable = Map.groupBy(rows, ({ name }) => name)
   return new Map([...byTable].map(([name, statements]) => [name, statements.map(({ statement }) => statement)]))
 }
+
+/** Statements that set the options of tables, indexes and columns as in this database, and those that reset them. */
+const options = `(
+  with own as (select c.oid, c.relname, c.relkind, c.reltoastrelid, c.reloptions from ${relations}),
+  changes as (
+    select case when relkind in ('i', 'I') then format('index public.%I', relname) else format('table only public.%I', relname) end as target,
+        option_name as name, option_value as value from own, pg_options_to_table(reloptions)
+    union all select format('table only public.%I', own.relname), 'toast.' || option_name, option_value
+      from own join pg_class t on t.oid = own.reltoastrelid, pg_options_to_table(t.reloptions)
+    union all select format('table only public.%I alter %I', relname, attname), option_name, option_value
+      from own join pg_attribute a on a.attrelid = own.oid, pg_options_to_table(a.attoptions))
+  select format('alter %s set (%s = %L)', target, name, value) as set, format('alter %s reset (%s)', target, name) as reset from changes
+  union all select format('alter table only public.%I alter %I set statistics %s', relname, attname, attstattarget),
+      format('alter table only public.%I alter %I set statistics -1', relname, attname)
+    from own join pg_attribute a on a.attrelid = own.oid
+    where relkind in ('r', 'p') and attnum > 0 and not attisdropped and attstattarget >= 0)`
+
+export const listOptions = (client: Client): Promise<{ set: string; reset: string }[]> => select(client, `select * from ${options} o`)
 
 /** Returns the indexes that belong to no constraint, with their statements. Those of partitioned tables follow their parents. */
 export const listIndexes = (client: Client): Promise<{ name: string; table: string; statement: string }[]> =>
@@ -122,6 +137,7 @@ export async function describeObjects(client: Client): Promise<Map<string, strin
        where t.typnamespace = 'public'::regnamespace and t.typtype in ('e', 'd', 'r') and ${isOwn('pg_type', 't.oid')}
      union all select format('extension %s', extname), '' from pg_extension
      union all select format('schema %s', nspname), '' from pg_namespace where nspname !~ '^pg_'
+     union all select set, '' from ${options} o
      union all select 'large objects', count(*)::text from pg_largeobject_metadata`,
   )
   return new Map(rows.map(({ name, definition }) => [name, definition]))

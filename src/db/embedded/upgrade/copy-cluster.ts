@@ -1,7 +1,7 @@
 /** Copies the files of a stopped cluster. */
 import { randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { chmod, copyFile, lchown, mkdir, readdir, rm, stat } from 'node:fs/promises'
+import { chmod, copyFile, lchown, mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Account } from '../account.ts'
 
@@ -25,11 +25,29 @@ export async function copyCluster(from: string, to: string, account: Account | u
     const stats = await stat(source)
     if (stats.isDirectory()) await copyCluster(source, target, account, state)
     else if (stats.isFile()) {
+      state.onBytes(stats.size)
+      if (!(await isReadByServer(source, stats.size))) continue
       await copyFile(source, target, constants.COPYFILE_FICLONE)
       await chmod(target, stats.mode & 0o777)
       if (account) await lchown(target, account.uid, account.gid)
-      state.onBytes(stats.size)
     }
+  }
+}
+
+/**
+ * Returns whether a starting server reads the contents of a file. Of the WAL it reads pages that begin with their own address. Recycled WAL files, up to
+ * 1 GB of them, still begin with an old address.
+ */
+async function isReadByServer(path: string, size: number): Promise<boolean> {
+  const [, high, low] = /pg_wal\/[0-9A-F]{8}([0-9A-F]{8})([0-9A-F]{8})$/.exec(path) ?? []
+  if (high === undefined || low === undefined) return true
+  const file = await open(path)
+  try {
+    // xlp_magic, xlp_info and xlp_tli are 8 bytes, then xlp_pageaddr in the byte order of the machine, which is little-endian on all platforms of the programs.
+    const { buffer } = await file.read(Buffer.alloc(16), 0, 16, 0)
+    return buffer.readBigUInt64LE(8) === BigInt(`0x${high}00000000`) + BigInt(`0x${low}`) * BigInt(size)
+  } finally {
+    await file.close()
   }
 }
 

@@ -7,7 +7,16 @@ import { openDatabase } from '../../pool.ts'
 import { openOwnedDatabase } from '../../schema-owner.ts'
 import type { EmbeddedPostgres } from '../embedded.ts'
 import { database } from '../roles.ts'
-import { describeObjects, findDifferences, listIndexes, listSequences, listTables, type Table, tableStatements } from './catalog.ts'
+import {
+  describeObjects,
+  findDifferences,
+  listIndexes,
+  listOptions,
+  listSequences,
+  listTables,
+  type Table,
+  tableStatements,
+} from './catalog.ts'
 import { openPairs } from './connection-pairs.ts'
 import { asOwner, compareTables, copyTables, type ProgressOptions } from './copy-tables.ts'
 import { grantStatements, listForeignSettings, roleStatements } from './roles.ts'
@@ -111,7 +120,16 @@ async function createTables(from: Client, to: Client, tables: readonly Table[]):
     }
     const indexed = new Set((await listIndexes(to)).map(({ name }) => name))
     for (const { name, statement } of await listIndexes(from)) if (!indexed.has(name)) await to.query(statement)
+    await copyOptions(from, to)
   })
+}
+
+/** Copies the options that an administrator has set or reset, such as autovacuum_vacuum_scale_factor of a table. */
+async function copyOptions(from: Client, to: Client): Promise<void> {
+  const [old, fresh] = [await listOptions(from), await listOptions(to)]
+  const has = (options: typeof old, one: string) => options.some(({ set }) => set === one)
+  for (const { set, reset } of fresh) if (!has(old, set)) await to.query(reset)
+  for (const { set } of old) if (!has(fresh, set)) await to.query(set)
 }
 
 async function compareObjects(from: Client, to: Client): Promise<void> {

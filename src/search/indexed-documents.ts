@@ -1,26 +1,29 @@
 /** Documents as search engines index them. */
 import { sql } from 'kysely'
 import type { Db, Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
 
 /** Content of a document for the index. */
-export interface IndexedDocument {
-  id: string
-  owner_id: string
-  title: string
-  filename: string
-  content: string
-  mime_type: string
-  status: string
+export interface IndexedDocument
+  extends Pick<
+    Row<'documents'>,
+    | 'id'
+    | 'owner_id'
+    | 'source_id'
+    | 'status'
+    | 'mime_type'
+    | 'size'
+    | 'created_at'
+    | 'updated_at'
+    | 'ocr_confidence'
+    | 'title'
+    | 'filename'
+    | 'content'
+    | 'metadata'
+    | 'document_date'
+  > {
   /** Tesseract codes of its text, joined by `+`; '' if unknown */
   language: string
-  source_id: string | null
-  ocr_confidence: number | null
-  created_at: Date
-  updated_at: Date
-  size: number
-  metadata: Record<string, unknown>
-  /** YYYY-MM-DD */
-  document_date: string | null
   label_ids: string[]
   label_names: string[]
 }

@@ -8,7 +8,6 @@ import { noHits, type SearchAnswer, type SearchClause, type SearchFilter, type S
 import { type Filters, resolveFilter, visibleTo } from './query/filters.ts'
 import { parse } from './query/parser.ts'
 import { type ParsedQuery, parseQualifiers } from './query/qualifiers.ts'
-import { plainWords, withoutOne } from './query/relax.ts'
 
 export { type IndexHealth, type ReindexOptions, type ReindexResult, reindex, status } from './reindex.ts'
 export { type Suggestion, suggest } from './suggest.ts'
@@ -134,4 +133,23 @@ async function find(
     pagination: pageNumbers({ page, per_page }, total),
     took_ms: Math.round((performance.now() - start) * 10) / 10,
   }
+}
+
+/** Number of words below which every word matters. */
+const minWords = 3
+/** Number of words above which none is left out: each pair of words becomes a condition. */
+const maxWords = 8
+
+/** Returns the words of a query of at least three plain words; null for one with operators, phrases, fields or filters. */
+function plainWords({ text, isFiltered }: ParsedQuery): string[] | null {
+  const words = [...new Set(text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)))]
+  const terms = parse(text)
+  const isPlain = terms.every(({ negated, quoted, field, alternative }) => !negated && !quoted && field === null && !alternative)
+  return !isFiltered && isPlain && words.length >= minWords && terms.length === words.length ? words : null
+}
+
+/** Returns a query for all words but any one: of each two words, one must match. Null for too many words. */
+function withoutOne(words: readonly string[]): string | null {
+  if (words.length > maxWords) return null
+  return words.flatMap((one, nth) => words.slice(nth + 1).map((other) => `${one} OR ${other}`)).join(' ')
 }

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { type EntryFault, type IndexContents, noFilter, type SearchFilter } from '../ports/search-engine.ts'
+import type { IndexedDocument } from './indexed-documents.ts'
 
 export interface VerifyOptions {
   /** number of random documents whose words are compared; for others only the existence of the entry is checked */
@@ -25,16 +26,7 @@ export interface Fault {
   lacks: readonly string[]
 }
 
-interface Sampled {
-  id: string
-  owner_id: string
-  source_id: string | null
-  mime_type: string
-  created_at: Date
-  title: string
-  content: string
-  label_ids: string[]
-}
+type Sampled = Pick<IndexedDocument, 'id' | 'owner_id' | 'source_id' | 'mime_type' | 'created_at' | 'title' | 'content' | 'label_ids'>
 
 /** Documents per batch. */
 const batchSize = 20

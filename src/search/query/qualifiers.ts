@@ -5,23 +5,23 @@ import { normalizeQuotes, termFields } from './parser.ts'
 
 export interface ParsedQuery {
   /** the query without its filters: words, "phrases", -not, OR, title:word */
-  readonly text: string
-  readonly types: readonly string[]
-  readonly notTypes: readonly string[]
+  text: string
+  types: string[]
+  notTypes: string[]
   /** names or ids, as typed */
-  readonly labels: readonly string[]
-  readonly notLabels: readonly string[]
-  readonly status: readonly DocumentStatus[]
-  readonly owner: string | null
+  labels: string[]
+  notLabels: string[]
+  status: DocumentStatus[]
+  owner: string | null
   /** range of the document date, YYYY-MM-DD */
-  readonly datedFrom: string | null
-  readonly datedTo: string | null
+  datedFrom: string | null
+  datedTo: string | null
   /** range of the time of arrival */
-  readonly from: Date | null
-  readonly to: Date | null
+  from: Date | null
+  to: Date | null
   /** the query has a filter */
-  readonly isFiltered: boolean
-  readonly warnings: readonly string[]
+  isFiltered: boolean
+  warnings: string[]
 }
 
 /** Media types by short name. */
@@ -60,19 +60,7 @@ const item = /(-?)(?:([a-z_]+):(?=\S))?(?:"([^"]*)("?)|([^\s"]+))/gi
 /** Values after which the word before the colon is not a field: https://…, C:\… */
 const notField = /^(?:\/\/|\\)/
 
-interface Draft {
-  types: string[]
-  notTypes: string[]
-  labels: string[]
-  notLabels: string[]
-  status: DocumentStatus[]
-  owner: string | null
-  datedFrom: string | null
-  datedTo: string | null
-  from: Date | null
-  to: Date | null
-  warnings: string[]
-}
+type Draft = Omit<ParsedQuery, 'text' | 'isFiltered'>
 
 type Qualifier = (draft: Draft, value: string, isNegated: boolean) => void
 

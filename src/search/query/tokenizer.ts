@@ -68,9 +68,11 @@ export function normalizeText(text: string): string {
 
 /** Returns the term of a word: its normalized letters and digits, at most 255 characters. */
 export function normalizeWord(text: string): string {
-  if (isAscii(text)) return text.toLowerCase().slice(0, maxLength)
+  if (isAscii(text)) return normalizeAscii(text)
   return normalizeText(text).replace(notWord, '').normalize('NFC').slice(0, maxLength).toWellFormed()
 }
+
+const normalizeAscii = (word: string): string => word.toLowerCase().slice(0, maxLength)
 
 /** Yields the tokens of a text, or of its part between two run boundaries. A joined token follows its parts. Takes linear time. */
 export function* tokenize(text: string, from = 0, to = text.length): Generator<Token> {
@@ -81,7 +83,7 @@ export function* tokenize(text: string, from = 0, to = text.length): Generator<T
     const { end } = run
     const word = text.slice(start, end)
     if (isSpaceless(text, run)) {
-      yield* joinChain(chain)
+      if (chain.length > 1) yield* joinChain(chain)
       chain = []
       for (const token of tokenizeMixedRun(word, start, position)) {
         position = token.position
@@ -89,13 +91,14 @@ export function* tokenize(text: string, from = 0, to = text.length): Generator<T
       }
       continue
     }
-    const term = normalizeWord(word)
+    const term = run.isAscii ? normalizeAscii(word) : normalizeWord(word)
     if (term === '') continue
     const token: Token = { text: term, position: ++position, start, end, form: 'word' }
     const before = chain.at(-1)
     if (before && isJoined(chain, text.slice(before.end, Math.min(start, before.end + 40)), token)) chain.push(token)
     else {
-      yield* joinChain(chain)
+      // Most chains are single words: a generator for each of them is slow.
+      if (chain.length > 1) yield* joinChain(chain)
       chain = [token]
     }
     yield token

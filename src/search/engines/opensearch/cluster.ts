@@ -1,7 +1,7 @@
 /** Client of an OpenSearch cluster. Refusals and outages become SERVICE_UNAVAILABLE. */
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, errors } from '@opensearch-project/opensearch'
+import { loadAuthorities } from '../../../certificates.ts'
 import { AppError, invalid } from '../../../errors.ts'
 import type { Log } from '../../../log/log.ts'
 import { retryLater, SearchFailure } from '../../../ports/search-engine.ts'
@@ -10,7 +10,7 @@ export interface ClusterOptions {
   readonly urls: readonly string[]
   readonly username: string
   readonly password: string
-  /** file with certificates of authorities; '' for those of Node */
+  /** file with certificates of authorities beside those of Node; '' for none */
   readonly caFile: string
   /** milliseconds per search */
   readonly timeout: number
@@ -46,7 +46,7 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
     // One attempt per node. The loop below waits between attempts.
     maxRetries: urls.length - 1,
     ...(username === '' ? {} : { auth: { username, password } }),
-    ...(caFile === '' ? {} : { ssl: { ca: readFileSync(caFile, 'utf8') } }),
+    ...(caFile === '' ? {} : { ssl: { ca: loadAuthorities('search.opensearch_ca_file', caFile) } }),
   })
   let isVersionChecked = false
 

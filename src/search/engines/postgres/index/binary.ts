@@ -2,16 +2,18 @@
 
 const int2Oid = 21
 
-/** Encodes a smallint[], sorted: then the sort of the keys for the index is one pass. Format: array_recv() in PostgreSQL's source. */
-export function smallints(numbers: ReadonlySet<number>): Buffer {
-  if (numbers.size === 0) return Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, int2Oid])
-  const bytes = Buffer.allocUnsafe(20 + numbers.size * 6)
-  const header = [1, 0, int2Oid, numbers.size, 1]
+/** Encodes a smallint[]. Ascending numbers are indexed fastest. Format: array_recv() in PostgreSQL's source. */
+export function smallints(numbers: Int16Array): Buffer {
+  if (numbers.length === 0) return Buffer.from([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, int2Oid])
+  const bytes = Buffer.alloc(20 + numbers.length * 6)
+  const header = [1, 0, int2Oid, numbers.length, 1]
   let at = 0
   for (const value of header) at = bytes.writeInt32BE(value, at)
-  for (const number of Int16Array.from(numbers).sort()) {
-    at = bytes.writeInt32BE(2, at)
-    at = bytes.writeInt16BE(number, at)
+  for (const number of numbers) {
+    bytes[at + 3] = 2
+    bytes[at + 4] = number >> 8
+    bytes[at + 5] = number
+    at += 6
   }
   return bytes
 }
@@ -33,10 +35,17 @@ export function tsvector(lexemes: ReadonlyMap<string, readonly number[]>): Buffe
   for (const [lexeme, positions] of lexemes) {
     at = writeText(bytes, lexeme, at)
     bytes[at++] = 0
-    at = bytes.writeUInt16BE(positions.length, at)
-    for (const position of positions) at = bytes.writeUInt16BE(position, at)
+    at = writeUint16(bytes, positions.length, at)
+    for (const position of positions) at = writeUint16(bytes, position, at)
   }
   return bytes.subarray(0, at)
+}
+
+/** Writes a number below 65,536, without the checks of Buffer. Returns the offset after it. */
+function writeUint16(bytes: Buffer, value: number, at: number): number {
+  bytes[at] = value >> 8
+  bytes[at + 1] = value
+  return at + 2
 }
 
 /** Writes UTF-8. ASCII text, the usual case, needs no call of the encoder. */

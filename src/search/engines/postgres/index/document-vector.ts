@@ -24,7 +24,8 @@ export interface Passage {
 export interface DocumentVector {
   /** A tsvector in binary format. */
   readonly words: Buffer
-  readonly tags: ReadonlySet<number>
+  /** ascending */
+  readonly tags: Int16Array
   /** 0: `words` is complete. 1: later positions are in passages only. 2: some words are in passages only. */
   readonly parts: 0 | 1 | 2
 }
@@ -87,39 +88,42 @@ export async function analyze(
 
   const { content } = fields
   const characters = characterCounter(content)
-  const recent: Token[] = []
+  /** The last words, at least `overlap` of them if there are as many. */
+  let recent: Token[] = []
   let vector = head
   let start = 0
   let count = 0
   for (const word of tokenize(content)) {
     if (++count % turnWords === 0) await yieldTurn()
     tags.add(word)
-    headingOnly.delete(word.text)
     const local = base + word.position
     if (local > maxPositions || vector.bytes > maxBytes || (local > minPositions && vector.isFull(word.text))) {
       await save({ words: vector.encode(), ...characters(start, word.start) })
       vector = new Vector()
+      const shared = recent.slice(-overlap)
       // Not simply the first: a joined form follows its parts and has the position of the first of them.
-      const first = recent.reduce((least, again) => (again.position < least.position ? again : least), recent[0] ?? word)
+      const first = shared.reduce((least, again) => (again.position < least.position ? again : least), shared[0] ?? word)
       start = first.start
       base = 1 - first.position
-      for (const again of recent) vector.add(again.text, base + again.position, weights.content)
+      for (const again of shared) vector.add(again.text, base + again.position, weights.content)
     }
     const isNew = vector.add(word.text, base + word.position, weights.content)
+    // A word of a heading is not new to the first vector.
+    if (!isNew || vector !== head) headingOnly.delete(word.text)
     if (vector === head ? isNew : head.mention(word.text)) first(word)
     recent.push(word)
-    if (recent.length > overlap) recent.shift()
+    if (recent.length === 8 * overlap) recent = recent.slice(-overlap)
   }
   for (const term of head.impactTerms()) marks.add(term)
   for (const word of headingOnly) marks.add(headingOnlyTerm(word))
   if (vector === head) {
     head.mark(marks)
-    return { words: head.encode(), tags: tags.all, parts: 0 }
+    return { words: head.encode(), tags: tags.sorted(), parts: 0 }
   }
   await save({ words: vector.encode(), ...characters(start, content.length) })
   const parts = head.bytes > maxBytes ? 2 : 1
   head.mark(parts === 2 ? [...marks, longTerm, overflowTerm] : [...marks, longTerm])
-  return { words: head.encode(), tags: tags.all, parts }
+  return { words: head.encode(), tags: tags.sorted(), parts }
 }
 
 /** Builds a tsvector. */
@@ -132,10 +136,11 @@ class Vector {
   add(word: string, position: number, weight: Weight): boolean {
     const positions = this.#of(word)
     const value = weighted(position, weightNumbers[weight])
-    if (positions.length >= maxOccurrences || (positions.length > 0 && positionOf(positions.at(-1)!) >= positionOf(value))) return false
+    const count = positions.length
+    if (count >= maxOccurrences || (count > 0 && positionOf(positions[count - 1]!) >= positionOf(value))) return false
     positions.push(value)
     this.bytes += 2
-    return positions.length === 1
+    return count === 0
   }
 
   /** Adds a word without a position if there is room. Returns false if it was added before. */

@@ -9,6 +9,8 @@ import type { Token } from '../../../query/tokenizer.ts'
 const shingleCount = 62_000
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const maxEdge = 2
+/** Digit of each ASCII character in an edge n-gram; 0: none. A table, because two characters of every word are looked up. */
+const digits = Uint8Array.from({ length: 128 }, (_, code) => characters.indexOf(String.fromCharCode(code)) + 1)
 
 /** Maps a number below 65,536 to a smallint. */
 const smallint = (number: number): number => number - 0x8000
@@ -27,24 +29,26 @@ const shingle = (one: number, other: number): number => smallint(((Math.imul(one
 export function edgeTag(prefix: string): number | null {
   if (prefix.length > maxEdge) return null
   let code = 0
-  for (const character of prefix) {
-    const digit = characters.indexOf(character)
-    if (digit < 0) return null
-    code = code * (characters.length + 1) + digit + 1
+  for (let at = 0; at < prefix.length; at++) {
+    const digit = digits[prefix.charCodeAt(at)] ?? 0
+    if (digit === 0) return null
+    code = code * (characters.length + 1) + digit
   }
   return smallint(shingleCount + code)
 }
 
 /** Collects the tags of a document. */
 export class Tags {
-  readonly all = new Set<number>()
+  /** A bit for each of the 65,536 tags: a set would be sorted afterwards. */
+  readonly #bits = new Uint8Array(0x2000)
+  #count = 0
   #previous: number | null = null
 
   /** Adds a word of a field, in order. */
   add(word: Token): void {
     if (word.form === 'joined') return
     const hash = hashOf(word.text)
-    if (this.#previous !== null) this.all.add(shingle(this.#previous, hash))
+    if (this.#previous !== null) this.#set(shingle(this.#previous, hash))
     this.#previous = hash
   }
 
@@ -56,8 +60,25 @@ export class Tags {
   addEdges({ text }: Token): void {
     for (let length = 1; length <= Math.min(maxEdge, text.length); length++) {
       const tag = edgeTag(text.slice(0, length))
-      if (tag !== null) this.all.add(tag)
+      if (tag !== null) this.#set(tag)
     }
+  }
+
+  /** Returns the distinct tags, ascending. */
+  sorted(): Int16Array {
+    const sorted = new Int16Array(this.#count)
+    let count = 0
+    for (let index = 0; index < this.#bits.length; index++)
+      for (let bits = this.#bits[index]!; bits > 0; bits &= bits - 1) sorted[count++] = smallint(8 * index + 31 - Math.clz32(bits & -bits))
+    return sorted
+  }
+
+  #set(tag: number): void {
+    const index = (tag + 0x8000) >> 3
+    const bit = 1 << (tag & 7)
+    if ((this.#bits[index]! & bit) !== 0) return
+    this.#bits[index]! |= bit
+    this.#count++
   }
 }
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { type Keyset, keyset } from '../db/keyset.ts'
+import { byCreation, type Keyset } from '../db/keyset.ts'
 import { type Db, isForeignKeyViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { requireDocumentName } from '../documents/access.ts'
@@ -38,11 +38,8 @@ export interface Span {
   cursor?: string | undefined
 }
 
-const newestFirst = keyset(
-  { by: 'comments.created_at', type: 'timestamp', order: 'desc' },
-  { by: 'comments.id', type: 'id', order: 'desc' },
-)
-const oldestFirst = keyset({ by: 'comments.created_at', type: 'timestamp', order: 'asc' }, { by: 'comments.id', type: 'id', order: 'asc' })
+const newestFirst = byCreation('comments', 'desc')
+const oldestFirst = byCreation('comments', 'asc')
 
 /** Maximum length of a comment, in code points. */
 const maxLength = 10_000

@@ -117,3 +117,7 @@ function isTimestamp(value: string): boolean {
   const date = new Date(`${value}Z`)
   return !Number.isNaN(date.getTime()) && date.getUTCFullYear() > 0 && date.toISOString().slice(0, 19) === value.slice(0, 19)
 }
+
+/** Creates the order of a table by its creation times, then by its ids. */
+export const byCreation = (table: string, order: 'asc' | 'desc'): Keyset =>
+  keyset({ by: `${table}.created_at`, type: 'timestamp', order }, { by: `${table}.id`, type: 'id', order })

@@ -1,6 +1,5 @@
 /** The tables of documents and their versions as types. */
-import type { Generated } from 'kysely'
-import type { CreatedAt, Json, Problem, Timestamps } from './column-types.ts'
+import type { ColumnType, Generated, JSONColumnType } from 'kysely'
 
 export type DocumentStatus = 'pending' | 'processing' | 'completed' | 'failed'
 
@@ -138,3 +137,9 @@ export interface DocumentTables {
   }
   hold_documents: { hold_id: string; document_id: string; added_at: CreatedAt; added_by: string | null }
 }
+
+export type CreatedAt = ColumnType<Date, Date | undefined, never>
+export type UpdatedAt = ColumnType<Date, Date | undefined, Date>
+export type Json<T extends object> = JSONColumnType<T, string | undefined, string>
+export type Timestamps = { created_at: CreatedAt; updated_at: UpdatedAt }
+export type Problem = { error_code: string | null; error_message: string | null }

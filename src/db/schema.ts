@@ -1,8 +1,7 @@
 /** The tables as types. migrations/ defines them. */
 import type { ColumnType, Generated, Selectable } from 'kysely'
 import type { Scope } from '../actor.ts'
-import type { CreatedAt, Json, Problem, Timestamps, UpdatedAt } from './column-types.ts'
-import type { DocumentTables, SplitMode } from './schema-documents.ts'
+import type { CreatedAt, DocumentTables, Json, Problem, SplitMode, Timestamps, UpdatedAt } from './schema-documents.ts'
 
 type Counts<Name extends string> = { [name in Name]: Generated<number> }
 

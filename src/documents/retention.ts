@@ -17,25 +17,24 @@ export const maxRetentionDays = 36_500
 const daysAfter = (from: RawBuilder<unknown>, days: RawBuilder<unknown>) => sql<Date>`${from} + make_interval(secs => ${days} * 86400.0)`
 
 /** The end that the labels of a document give it; null without a label that retains. */
-const endByLabels = (table: string): RawBuilder<Date | null> => sql`(
-  select max(${daysAfter(sql.ref(`${table}.created_at`), sql`labels.retention_days`)}) from document_labels join labels on labels.id = label_id
-  where document_labels.document_id = ${sql.ref(`${table}.id`)} and labels.retention_days is not null
-    and (labels.retention_scope = 'all' or labels.created_by = ${sql.ref(`${table}.owner_id`)}))`
+const endByLabels: RawBuilder<Date | null> = sql`(
+  select max(${daysAfter(sql`documents.created_at`, sql`labels.retention_days`)}) from document_labels join labels on labels.id = label_id
+  where document_labels.document_id = documents.id and labels.retention_days is not null
+    and (labels.retention_scope = 'all' or labels.created_by = documents.owner_id))`
 
-/** The end of the retention of a row of `documents`, past or not. `table`: its alias. */
-export const retentionEnd = (table = 'documents'): RawBuilder<Date | null> =>
-  sql`greatest(${sql.ref(`${table}.retain_until`)}, ${endByLabels(table)})`
+/** The end of the retention of a row of `documents`, past or not. */
+const retentionEnd: RawBuilder<Date | null> = sql`greatest(documents.retain_until, ${endByLabels})`
 
 /** The names of the unreleased holds of a row of `documents`; null without any. */
-export const holdNames = (table = 'documents'): RawBuilder<string[] | null> => sql`(
+export const holdNames: RawBuilder<string[] | null> = sql`(
   select array_agg(holds.name order by holds.name_key) from hold_documents join holds on holds.id = hold_id
-  where hold_documents.document_id = ${sql.ref(`${table}.id`)} and holds.released_at is null)`
+  where hold_documents.document_id = documents.id and holds.released_at is null)`
 
 /** Whether a row of `documents` is under retention or hold. */
-export const isRetained = (table = 'documents'): RawBuilder<boolean> => sql`(
-  coalesce(${retentionEnd(table)} > ${clock}, false) or exists (
+export const isRetained: RawBuilder<boolean> = sql`(
+  coalesce(${retentionEnd} > ${clock}, false) or exists (
     select from hold_documents join holds on holds.id = hold_id
-    where hold_documents.document_id = ${sql.ref(`${table}.id`)} and holds.released_at is null))`
+    where hold_documents.document_id = documents.id and holds.released_at is null))`
 
 /** Selects the ids of all documents under retention or hold by index, except those whose label has not been applied yet. */
 export const retainedIds = sql`
@@ -65,8 +64,8 @@ const maxNamed = 10
 export async function assertDeletable(trx: Trx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   const { rows } = await sql<Retained & { count: number }>`
-    select id, case when ${retentionEnd()} > ${clock} then ${retentionEnd()} end as retain_until, ${holdNames()} as holds, count(*) over () as count
-    from documents where id = any(${ids}::uuid[]) and ${isRetained()} order by id limit ${maxNamed}`.execute(trx)
+    select id, case when ${retentionEnd} > ${clock} then ${retentionEnd} end as retain_until, ${holdNames} as holds, count(*) over () as count
+    from documents where id = any(${ids}::uuid[]) and ${isRetained} order by id limit ${maxNamed}`.execute(trx)
   if (rows.length > 0) throw retentionError(rows, rows[0]?.count ?? 0, ids.length)
 }
 
@@ -100,8 +99,8 @@ const reason = (end: Date | undefined, holds: readonly string[]): string =>
 export async function retainByLabels(trx: Trx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
   await sql`
-    update documents set retain_until = ${endByLabels('documents')}, revision = revision + 1
-    where id = any(${ids}::uuid[]) and ${endByLabels('documents')} > coalesce(retain_until, '-infinity')`.execute(trx)
+    update documents set retain_until = ${endByLabels}, revision = revision + 1
+    where id = any(${ids}::uuid[]) and ${endByLabels} > coalesce(retain_until, '-infinity')`.execute(trx)
 }
 
 /**

@@ -3,24 +3,19 @@ import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clock } from '../db/clock.ts'
-import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import { byCreation, type RowWithCursorKey } from '../db/keyset.ts'
 import { type Db, rejectDuplicateName, type Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
 import { labelKey } from '../documents/document-labels.ts'
 import { AppError } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { isId } from '../id.ts'
 
-export interface Hold {
-  id: string
-  name: string
-  reason: string
+export interface Hold extends Omit<Row<'holds'>, 'name_key'> {
   document_count: number
   /** user name; null: the operator, or a user who was deleted */
   created_by: string | null
-  created_at: Date
-  /** null: in force */
-  released_at: Date | null
 }
 
 export interface Fields {
@@ -28,7 +23,7 @@ export interface Fields {
   reason: string
 }
 
-const newestFirst = keyset({ by: 'holds.created_at', type: 'timestamp', order: 'desc' }, { by: 'holds.id', type: 'id', order: 'desc' })
+const newestFirst = byCreation('holds', 'desc')
 
 /** Returns all holds or one page of them, newest first. `released`: only these, or only those in force. */
 export const list = (app: App, released: boolean | undefined, page: WholeInput): Promise<FetchedPage<Hold & RowWithCursorKey>> => {

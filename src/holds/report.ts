@@ -4,6 +4,7 @@ import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clock } from '../db/clock.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
+import type { Row } from '../db/schema.ts'
 import { holdNames, retainedIds } from '../documents/retention.ts'
 import { type FetchedPage, fetchPage, fetchSlice, type PageRequest } from '../http/pages.ts'
 
@@ -24,15 +25,10 @@ export interface Report {
   holds: (Amount & { id: string; name: string })[]
 }
 
-export interface ReportedDocument {
-  id: string
-  title: string
+/** A document. `retain_until` is null if it is only under hold. */
+export interface ReportedDocument extends Pick<Row<'documents'>, 'id' | 'title' | 'size' | 'retain_until' | 'deleted_at'> {
   owner: string
-  size: number
-  /** null: only under hold */
-  retain_until: Date | null
   holds: string[]
-  deleted_at: Date | null
 }
 
 /** Rows of documents under retention or hold that the actor can see. */
@@ -94,7 +90,7 @@ export function listRetained(
     .innerJoin('users', 'users.id', 'documents.owner_id')
     .select(['documents.id', 'documents.title', 'documents.size', 'documents.retain_until', 'documents.deleted_at'])
     .select('users.username as owner')
-    .select(sql<string[]>`coalesce(${holdNames()}, '{}')`.as('holds'))
+    .select(sql<string[]>`coalesce(${holdNames}, '{}')`.as('holds'))
     .where(isReported(actor))
     .$castTo<ReportedDocument>()
   return fetchPage(page, soonestFirst, ['retention', actor.id], (slice) => fetchSlice(documents, soonestFirst, slice), count)

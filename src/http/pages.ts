@@ -5,6 +5,7 @@ import { z } from 'zod'
 import type { Config } from '../config/schema.ts'
 import type { Keyset, RowWithCursorKey } from '../db/keyset.ts'
 import { invalid } from '../errors.ts'
+import { tryParseJson } from '../json.ts'
 import { integerText } from './input.ts'
 
 export interface PageRequest {
@@ -140,13 +141,7 @@ export const fetchWhole = <Row extends RowWithCursorKey>(
 const Cursor = z.tuple([z.string(), z.int().min(0), z.array(z.unknown())])
 
 function decodeCursor(cursor: string, order: Keyset, fingerprint: string): { total: number; key: unknown[] } {
-  let value: unknown
-  try {
-    value = JSON.parse(Buffer.from(cursor, 'base64url').toString())
-  } catch {
-    value = null
-  }
-  const parsed = Cursor.safeParse(value)
+  const parsed = Cursor.safeParse(tryParseJson(Buffer.from(cursor, 'base64url').toString()))
   if (!parsed.success) throw invalid('cursor', 'not a cursor: pass pagination.next_cursor unchanged')
   const [ownFingerprint, total, key] = parsed.data
   if (ownFingerprint !== fingerprint || !order.isPosition(key))

@@ -12,21 +12,11 @@ import { retainAllLabelled, retainLabelled } from '../documents/retention.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 
-export interface Label {
-  id: string
-  name: string
-  color: string
-  description: string
+export interface Label extends Omit<Row<'labels'>, 'name_key'> {
   /** number of documents with this label that the actor can see */
   document_count: number
-  /** days after its creation for which a document with the label is retained */
-  retention_days: number | null
-  /** `creator`: only documents that the creator of the label owns */
-  retention_scope: 'creator' | 'all' | null
   /** user name; null if the user was deleted */
   created_by: string | null
-  created_at: Date
-  updated_at: Date
 }
 
 /** Lists of labels are separated by commas. 1.0.0-rc.1 allowed commas: these labels stay until they are renamed. */

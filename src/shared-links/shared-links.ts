@@ -4,7 +4,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
-import { keyset } from '../db/keyset.ts'
+import { byCreation } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { deleteInBatches } from '../db/statements.ts'
@@ -65,10 +65,7 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
   })
 }
 
-const newestFirst = keyset(
-  { by: 'shared_links.created_at', type: 'timestamp', order: 'desc' },
-  { by: 'shared_links.id', type: 'id', order: 'desc' },
-)
+const newestFirst = byCreation('shared_links', 'desc')
 
 /** Returns one page of the actor's links, for an admin of all links, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
 export const list = (app: App, actor: Actor, page: PageRequest): Promise<FetchedPage<SharedLink>> =>

@@ -1,5 +1,6 @@
 /** Rollback of a source: its documents return to the versions of an earlier moment. Repeatable: a second rollback to the same moment changes nothing. */
 import { sql } from 'kysely'
+import type { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { Busy, withLock } from '../db/lock.ts'
@@ -9,36 +10,18 @@ import { moveToTrash, undelete } from '../documents/trash/trash.ts'
 import { restoreVersions } from '../documents/versions/versions.ts'
 import { AppError } from '../errors.ts'
 import { nilId } from '../id.ts'
-import * as jobs from '../jobs/queue.ts'
 import { get } from './sources.ts'
 import { cancelRuns } from './sync/finish-run.ts'
 import * as runs from './sync/run-records.ts'
+import type { RollbackAnswer } from './view.ts'
 
 /** Documents per transaction. */
 const batchSize = 500
 /** Documents that the answer names. All are counted. */
 const maxItems = 10_000
 
-export interface RollbackItem {
-  document_id: string
-  title: string
-  filename: string
-  /** relative to the root of the source */
-  path: string | null
-  action: 'restored' | 'trashed' | 'failed'
-  error: { code: string; message: string } | null
-}
-
-export interface Rollback {
-  restored: number
-  trashed: number
-  unchanged: number
-  failed: number
-  /** failed documents first, then restored and trashed ones */
-  items: RollbackItem[]
-  /** `items` is not complete */
-  has_more: boolean
-}
+export type Rollback = z.infer<typeof RollbackAnswer>
+type RollbackItem = Rollback['items'][number]
 
 interface Candidate extends Omit<RollbackItem, 'action' | 'error'> {
   sha256: string
@@ -112,11 +95,7 @@ async function visitAll(visit: (after: string) => Promise<Decided[]>): Promise<v
 async function cancelWaitingSyncs(app: App, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await cancelRuns(app, trx, id)
-    const active = await runs.listActiveJobs(trx, id)
-    await jobs.cancel(
-      trx,
-      active.map((job) => job.id),
-    )
+    await runs.cancelActiveJobs(trx, id)
   })
 }
 

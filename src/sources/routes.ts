@@ -10,7 +10,7 @@ import * as sources from './sources.ts'
 import * as syncs from './sync/start-sync.ts'
 import { listPlan } from './sync/sync-plan.ts'
 import * as testing from './test-connection.ts'
-import { RollbackAnswer, SourceAnswer, StatusAnswer, statusView, Type, view } from './view.ts'
+import { PlanAnswer, RollbackAnswer, SourceAnswer, StatusAnswer, statusView, Type, view } from './view.ts'
 
 const Interval = z.union(
   [
@@ -68,14 +68,6 @@ export const TestAnswer = z.object({
   sample: z.array(z.string()),
 })
 export const SyncAnswer = z.object({ message: z.string(), job_id: z.string() })
-export const PlanAnswer = z.object({
-  files: z.array(z.object({ action: z.enum(['created', 'updated']), path: z.string(), size: z.int().nullable() })),
-  /** the listing ended early, by `max_files` or after 45 seconds */
-  has_more: z.boolean(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
-  /** the sync would stop with this error, judged by the listing */
-  stop: z.object({ code: z.string(), message: z.string() }).nullable(),
-})
 const ids = { id: 'SOURCE_NOT_FOUND' } as const
 
 export const routes = (app: App): Route[] => [

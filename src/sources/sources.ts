@@ -13,8 +13,7 @@ import { assertDeletable } from '../documents/retention.ts'
 import { resolveOwner } from '../documents/store-document.ts'
 import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type FetchedPage, fetchWhole, type WholeInput } from '../http/pages.ts'
-import * as jobs from '../jobs/queue.ts'
+import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
 import { compileGlobs } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
@@ -44,14 +43,9 @@ const byName = keyset({ by: sql`lower(sources.name)`, type: 'text', order: 'asc'
 
 /** Lists own sources, for an admin all, by name. Throws VALIDATION_ERROR for a cursor of another list. */
 export const list = (app: App, actor: Actor, page: WholeInput = {}): Promise<FetchedPage<Source & RowWithCursorKey>> =>
-  fetchWhole(page, byName, 'sources', ({ limit, after }) => {
-    const all = select(app.db).$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
-    return byName
-      .orderBy(after ? all.where(byName.isAfter(after)) : all)
-      .select(byName.key)
-      .limit(limit)
-      .$castTo<Source & RowWithCursorKey>()
-      .execute()
+  fetchWhole(page, byName, 'sources', (slice) => {
+    const visible = select(app.db).$if(!isAdmin(actor), (query) => query.where('sources.owner_id', '=', actor.id))
+    return fetchSlice(visible, byName, slice)
   })
 
 /** Returns a source. Throws SOURCE_NOT_FOUND. */
@@ -147,10 +141,7 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
     await get(app, actor, id, trx)
     // A running sync locks this row for each write. After the deletion it finds no row and stops.
     await trx.deleteFrom('source_syncs').where('source_id', '=', id).execute()
-    await jobs.cancel(
-      trx,
-      (await runs.listActiveJobs(trx, id)).map((job) => job.id),
-    )
+    await runs.cancelActiveJobs(trx, id)
     const ids = withDocuments ? await documents.lockOfSource(trx, id) : []
     await assertDeletable(trx, ids)
     const { numDeletedRows } = await trx.deleteFrom('sources').where('id', '=', id).executeTakeFirst()
@@ -168,13 +159,7 @@ export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<n
     .where('status', '!=', 'disabled')
     .returning('id')
     .execute()
-  for (const { id } of disabled) {
-    const live = await runs.listActiveJobs(trx, id)
-    await jobs.cancel(
-      trx,
-      live.map((job) => job.id),
-    )
-  }
+  for (const { id } of disabled) await runs.cancelActiveJobs(trx, id)
   return disabled.length
 }
 
@@ -227,6 +212,6 @@ const select = (db: Db) =>
         .select(sql<number>`count(*)`.as('total'))
         .$asScalar()
         .as('document_count'),
-      runs.isSyncing('sources.id').as('is_syncing'),
+      runs.isSyncing.as('is_syncing'),
     ])
     .$castTo<Source>()

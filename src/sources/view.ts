@@ -1,6 +1,7 @@
 /** API views of sources, syncs and rollbacks. */
 import { z } from 'zod'
 import { splitModes } from '../documents/store-document.ts'
+import { viewOf } from '../http/view.ts'
 import type { Source } from './sources.ts'
 import type { SyncStatus } from './sync/start-sync.ts'
 
@@ -67,35 +68,21 @@ export const RollbackAnswer = z.object({
   has_more: z.boolean(),
 })
 
-export const view = (source: Source): z.infer<typeof SourceAnswer> => ({
-  id: source.id,
-  owner_id: source.owner_id,
-  name: source.name,
-  type: source.type,
-  url: source.url,
-  has_credentials: source.credentials !== null,
-  status: source.is_syncing && source.status !== 'disabled' ? 'syncing' : source.status,
-  last_sync: source.last_sync?.toISOString() ?? null,
-  next_sync: source.next_sync?.toISOString() ?? null,
-  last_error: source.last_error,
-  document_count: source.document_count,
-  sync_interval: source.sync_interval,
-  recursive: source.recursive,
-  split: source.split,
-  file_patterns: source.file_patterns,
-  created_at: source.created_at.toISOString(),
-  updated_at: source.updated_at.toISOString(),
+export const PlanAnswer = z.object({
+  files: z.array(z.object({ action: z.enum(['created', 'updated']), path: z.string(), size: z.int().nullable() })),
+  /** the listing ended early, by `max_files` or after 45 seconds */
+  has_more: z.boolean(),
+  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  /** the sync would stop with this error, judged by the listing */
+  stop: z.object({ code: z.string(), message: z.string() }).nullable(),
 })
 
-export const statusView = ({
-  error_code,
-  error_message,
-  started_at,
-  finished_at,
-  ...status
-}: SyncStatus): z.infer<typeof StatusAnswer> => ({
-  ...status,
-  error: error_code === null ? null : { code: error_code, message: error_message ?? '' },
-  started_at: started_at?.toISOString() ?? null,
-  finished_at: finished_at?.toISOString() ?? null,
-})
+export const view = (source: Source): z.infer<typeof SourceAnswer> =>
+  viewOf(SourceAnswer, {
+    ...source,
+    has_credentials: source.credentials !== null,
+    status: source.is_syncing && source.status !== 'disabled' ? 'syncing' : source.status,
+  })
+
+export const statusView = ({ error_code, error_message, ...status }: SyncStatus): z.infer<typeof StatusAnswer> =>
+  viewOf(StatusAnswer, { ...status, error: error_code === null ? null : { code: error_code, message: error_message ?? '' } })

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
-import { keyset } from '../db/keyset.ts'
+import { byCreation } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
@@ -28,10 +28,7 @@ const farFutureSeconds = 253_402_300_799
 /** Returns whether a bearer token has the form of an API token. */
 export const isApiToken = (token: string): boolean => token.startsWith(prefix)
 
-const newestFirst = keyset(
-  { by: 'api_tokens.created_at', type: 'timestamp', order: 'desc' },
-  { by: 'api_tokens.id', type: 'id', order: 'desc' },
-)
+const newestFirst = byCreation('api_tokens', 'desc')
 
 /** Returns the actor's tokens, newest first; for admins all, or those of `user` (id, e-mail address or name). Throws USER_NOT_FOUND. */
 export async function list(app: App, actor: Actor, user?: string, page: WholeInput = {}): Promise<FetchedPage<ApiToken>> {

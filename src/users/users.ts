@@ -3,7 +3,7 @@ import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { appendWith } from '../audit/audit.ts'
-import { keyset } from '../db/keyset.ts'
+import { byCreation } from '../db/keyset.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
 import * as documents from '../documents/documents.ts'
@@ -24,7 +24,7 @@ export interface Filter {
   q?: string | undefined
 }
 
-const newestFirst = keyset({ by: 'users.created_at', type: 'timestamp', order: 'desc' }, { by: 'users.id', type: 'id', order: 'desc' })
+const newestFirst = byCreation('users', 'desc')
 
 /** Returns one page of all users, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list(db: Db, { role, disabled, q }: Filter, page: PageRequest): Promise<FetchedPage<User>> {
@@ -97,12 +97,7 @@ async function refuseConfusable(trx: Trx, key: string): Promise<void> {
   if (confusable) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'A user with a confusable name exists already.')
 }
 
-export interface Changes {
-  email?: string | undefined
-  /** true if an admin or an identity provider has verified the new address */
-  email_verified?: boolean
-  display_name?: string | undefined
-  role?: Role | undefined
+export interface Changes extends Partial<Omit<NewUser, 'username' | 'password_hash'>> {
   disabled?: boolean | undefined
   password_hash?: string | undefined
 }

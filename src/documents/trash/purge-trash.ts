@@ -32,13 +32,13 @@ export async function* emptyTrash(
     purged += count
     yield count
   }
-  return { purged, retained: await countTrash(app.db, sql<boolean>`(${trash} and ${isRetained()})`) }
+  return { purged, retained: await countTrash(app.db, sql<boolean>`(${trash} and ${isRetained})`) }
 }
 
 /** Destroys the documents whose time in the trash has passed. Returns their number; `isDryRun` only counts them. */
 export async function purgeExpired(app: App, isDryRun: boolean): Promise<number> {
   const expired = sql<boolean>`(deleted_at is not null and deleted_at <= ${secondsAgo(app.config.documents.trash_days * daySeconds)})`
-  if (isDryRun) return countTrash(app.db, sql<boolean>`(${expired} and not ${isRetained()})`)
+  if (isDryRun) return countTrash(app.db, sql<boolean>`(${expired} and not ${isRetained})`)
   let purged = 0
   for await (const count of destroyBatches(app, maintenanceActor, expired, 'trash_expired')) purged += count
   return purged
@@ -79,7 +79,7 @@ async function loadBatch(db: Db, trash: RawBuilder<boolean>, after: TrashPositio
 async function lockDestroyable(trx: Trx, trash: RawBuilder<boolean>, ids: readonly string[]): Promise<string[]> {
   await sql`select from documents where id = any(${ids}::uuid[]) order by id for update`.execute(trx)
   const { rows } = await sql<{ id: string }>`
-    select id from documents where id = any(${ids}::uuid[]) and ${trash} and not ${isRetained()}`.execute(trx)
+    select id from documents where id = any(${ids}::uuid[]) and ${trash} and not ${isRetained}`.execute(trx)
   return rows.map(({ id }) => id)
 }
 

@@ -74,7 +74,7 @@ async function loadExcess(app: App, db: Db, ids: readonly string[]): Promise<Exc
       select document_id, number, sha256, size, row_number() over newest as rank, lag(created_at) over newest as superseded_at
       from document_versions where document_id = any(${ids}::uuid[]) window newest as (partition by document_id order by number desc)
     ) version join documents on documents.id = document_id
-    where number <> current_version and (${sql.join(isExcess, sql` or `)}) and not ${isRetained()}
+    where number <> current_version and (${sql.join(isExcess, sql` or `)}) and not ${isRetained}
     order by document_id, number`.execute(db)
   return rows
 }

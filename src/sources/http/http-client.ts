@@ -2,10 +2,9 @@
  * HTTP client for one server: authenticates, retries, honours Retry-After, and follows redirects on the same origin only. The transport of the
  * package `webdav` is not used: it sends the password to any redirect target and has no timeouts.
  */
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getCACertificates } from 'node:tls'
 import { type Dispatcher, Pool } from 'undici'
+import { readAuthorities } from '../../certificates.ts'
 import { SourceFailure, type SourceLimits } from '../../ports/source-type.ts'
 import { getHeader, type RawResponse, ResponseFailure, toResponseFailure, toSourceFailure } from './responses.ts'
 import { type Guard, guardedConnector } from './ssrf-guard.ts'
@@ -215,8 +214,9 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 function loadCertificates(caFile: string): string[] | undefined {
   if (caFile === '') return undefined
   try {
-    return [...getCACertificates('default'), readFileSync(caFile, 'utf8')]
+    return readAuthorities(caFile)
   } catch (error) {
-    throw new SourceFailure('SOURCE_ADDRESS_INVALID', `sources.ca_file cannot be read: ${(error as NodeJS.ErrnoException).code}`)
+    const reason = (error as NodeJS.ErrnoException).code ?? 'no certificate in PEM'
+    throw new SourceFailure('SOURCE_ADDRESS_INVALID', `sources.ca_file cannot be read: ${reason}`)
   }
 }

@@ -50,8 +50,8 @@ export const emptyCounts = (): Counts => ({ created: 0, updated: 0, unchanged: 0
 /** Returns the name of a source's advisory lock. */
 export const lockName = (sourceId: string): string => `source:${sourceId}`
 
-/** SQL condition: the source is being synced. `id` is a column. */
-export const isSyncing = (id: string) => isLocked(sql<string>`'source:' || ${sql.ref(id)}::text`)
+/** SQL condition: the source is being synced. */
+export const isSyncing = isLocked(sql<string>`'source:' || sources.id::text`)
 
 /** Begins a run or resumes it after a crash. Returns null for a finished run. The caller holds the lock of the source. */
 export async function beginRun(app: App, sourceId: string, id: string): Promise<Run | null> {
@@ -171,7 +171,7 @@ export const selectDue = (db: Db) =>
     .select(['id', 'owner_id'])
     .where('status', 'in', ['active', 'error'])
     .where('next_sync', '<=', clock)
-    .where((eb) => eb.not(isSyncing('sources.id')))
+    .where((eb) => eb.not(isSyncing))
     .orderBy('next_sync')
 
 /** Enqueues a sync of one source. Returns the job id. */
@@ -191,3 +191,12 @@ export const listActiveJobs = (db: Db, id: string) =>
     .where(sql<boolean>`payload ->> 'source_id' = ${id}`)
     .orderBy('status', 'desc')
     .execute()
+
+/** Cancels the pending and running jobs of a source. Returns their ids. */
+export const cancelActiveJobs = async (trx: Trx, id: string): Promise<string[]> => {
+  const active = await listActiveJobs(trx, id)
+  return jobs.cancel(
+    trx,
+    active.map((job) => job.id),
+  )
+}

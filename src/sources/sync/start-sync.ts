@@ -32,10 +32,7 @@ export async function cancelSync(app: App, actor: Actor, id: string): Promise<st
     await get(app, actor, id, trx)
     const latest = await runs.findLatestRun(trx, id)
     const ended = await cancelRuns(app, trx, id)
-    const cancelledJobs = await jobs.cancel(
-      trx,
-      (await runs.listActiveJobs(trx, id)).map((job) => job.id),
-    )
+    const cancelledJobs = await runs.cancelActiveJobs(trx, id)
     const [job = ended > 0 ? latest?.id : undefined] = cancelledJobs
     if (job === undefined) throw new AppError('CONFLICT', {}, 'The source is not being synced.')
     return job

@@ -1,26 +1,16 @@
 /** Lists for users what a sync would fetch. */
+import type { z } from 'zod'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { SourceFailure } from '../../ports/source-type.ts'
 import { get } from '../sources.ts'
+import type { PlanAnswer } from '../view.ts'
 import { planSync } from './sync-job.ts'
 
 /** Time for listing a source. A longer listing ends with what it found. */
 const planTimeoutMs = 45_000
 
-interface Problem {
-  code: string
-  message: string
-}
-
-export interface SyncPlan {
-  files: { action: 'created' | 'updated'; path: string; size: number | null }[]
-  /** the listing ended early, by `max_files` or by time */
-  has_more: boolean
-  error: Problem | null
-  /** the sync would stop with this error, judged by the listing */
-  stop: Problem | null
-}
+export type SyncPlan = z.infer<typeof PlanAnswer>
 
 /** Returns the files that a sync would fetch, at most `max_files`. Throws SOURCE_NOT_FOUND. */
 export async function listPlan(
@@ -31,7 +21,7 @@ export async function listPlan(
 ): Promise<SyncPlan> {
   await get(app, actor, id)
   const files: SyncPlan['files'] = []
-  let stop: Problem | null = null
+  let stop: SyncPlan['stop'] = null
   const timeout = AbortSignal.timeout(planTimeoutMs)
   // One more file tells whether there are more.
   const options = { full, acceptChanges: false, concurrency: app.config.sources.concurrency, maxFiles: max_files + 1 }

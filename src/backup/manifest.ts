@@ -1,6 +1,7 @@
 /** Format of a backup: paths, the head (first entry) and the manifest (last entry). Later versions only add fields. */
 import { z } from 'zod'
 import { describeIssue } from '../http/issue-text.ts'
+import { tryParseJson } from '../json.ts'
 
 /** Increased when older versions of dms cannot read the format. */
 export const formatVersion = 1
@@ -123,12 +124,8 @@ export class BackupDamaged extends Error {
 
 /** Parses JSON with a schema. Throws BackupDamaged. */
 export function parseJson<T>(schema: z.ZodType<T>, path: string, text: string): T {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    throw new BackupDamaged(`${path} is not JSON`)
-  }
+  const value = tryParseJson(text)
+  if (value === undefined) throw new BackupDamaged(`${path} is not JSON`)
   const result = schema.safeParse(value, { error: describeIssue })
   if (result.success) return result.data
   const [issue] = result.error.issues

@@ -23,7 +23,7 @@ export const sources = ({ call }: OpenConnection) => ({
   sync: (id: string, options: z.input<typeof routes.SyncOptions> = {}): Promise<z.infer<typeof routes.SyncAnswer>> =>
     call('POST', pathOf('sources', id, 'sync'), options),
   /** Lists the files that a sync would fetch. */
-  planSync: (id: string, options: z.input<typeof routes.PlanOptions> = {}): Promise<z.infer<typeof routes.PlanAnswer>> =>
+  planSync: (id: string, options: z.input<typeof routes.PlanOptions> = {}): Promise<z.infer<typeof views.PlanAnswer>> =>
     call('POST', pathOf('sources', id, 'sync', 'plan'), options),
   syncStatus: (id: string): Promise<SyncStatus> => call('GET', pathOf('sources', id, 'sync-status')),
   /** Returns the documents to their versions of `before`. */

@@ -1,6 +1,7 @@
 /** Rules for settings beyond their type. */
-import { accessSync, constants, readFileSync } from 'node:fs'
+import { accessSync, constants } from 'node:fs'
 import { relative, sep } from 'node:path'
+import { readCertificates } from '../certificates.ts'
 import type { Config } from './schema.ts'
 
 /** Secrets copied from manuals, and secrets of one repeated part. */
@@ -58,10 +59,9 @@ export function findFileProblems({ server, database, storage, search, sources, b
   return Object.entries(paths).flatMap(([key, path]) => {
     try {
       if (path === '') return []
-      accessSync(path, constants.R_OK)
-      // Node ignores what is no certificate.
-      const isInvalid = /\.(ssl_ca|\w*ca_file)$/.test(key) && !readFileSync(path, 'latin1').includes('-----BEGIN CERTIFICATE-----')
-      return isInvalid ? [`${name(key)}: ${path} has no certificate in PEM`] : []
+      if (/\.(ssl_ca|\w*ca_file)$/.test(key)) readCertificates(path)
+      else accessSync(path, constants.R_OK)
+      return []
     } catch (error) {
       return [`${name(key)}: ${(error as Error).message}`]
     }

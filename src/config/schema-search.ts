@@ -19,8 +19,9 @@ export const search = {
   opensearch_index: text(
     'dms',
     'DMS_OPENSEARCH_INDEX',
-    (name) => /^[a-z0-9][a-z0-9_-]{0,99}$/.test(name),
-    'an index name (lower-case letters, digits, - and _)',
+    // The old index of "dms" is kept as "dms-old".
+    (name) => /^[a-z0-9][a-z0-9_-]{0,99}(?<!-old)$/.test(name),
+    'an index name (lower-case letters, digits, - and _) that does not end with -old',
   ),
   opensearch_shards: integer(1, 'DMS_OPENSEARCH_SHARDS', 1, 1024),
   opensearch_replicas: integer(1, 'DMS_OPENSEARCH_REPLICAS', 0, 20),

@@ -52,6 +52,7 @@ export const schema = {
     s3_secret_access_key: secret(text('', 'DMS_S3_SECRET_ACCESS_KEY')),
     s3_session_token: secret(text('', 'DMS_S3_SESSION_TOKEN')),
     s3_force_path_style: flag(false, 'DMS_S3_FORCE_PATH_STYLE'),
+    s3_timeout: duration('30s', 'DMS_S3_TIMEOUT', '1s', '10m'),
     s3_sse: choice(['none', 'AES256', 'aws:kms'], 'none', 'DMS_S3_SSE'),
     s3_sse_kms_key_id: text('', 'DMS_S3_SSE_KMS_KEY_ID'),
     redirect_downloads: flag(false, 'DMS_STORAGE_REDIRECT_DOWNLOADS'),

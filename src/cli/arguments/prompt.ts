@@ -8,14 +8,10 @@ type PromptOptions = Pick<GlobalOptions, 'canPrompt'>
 /** Inquirer draws on standard output by default, which is for results. */
 const context = { output: process.stderr, clearPromptOnDone: false }
 
-/** Asks for confirmation. `flag` answers yes without a prompt ("--yes"). Throws Failure FAILED if the answer is no. */
-export async function confirm(
-  options: PromptOptions & Partial<Pick<GlobalOptions, 'printCurl'>>,
-  question: string,
-  flag: string,
-): Promise<void> {
+/** Asks for confirmation, which --yes replaces. Throws Failure FAILED if the answer is no. */
+export async function confirm(options: PromptOptions & Partial<Pick<GlobalOptions, 'printCurl'>>, question: string): Promise<void> {
   if (options.printCurl) return
-  requireTerminal(options, question, flag)
+  requireTerminal(options, question, '--yes')
   const { confirm: ask } = await import('@inquirer/prompts')
   if (!(await ask({ message: escapeControls(question), default: false }, context)))
     throw new Failure('FAILED', 'cancelled; nothing was changed')

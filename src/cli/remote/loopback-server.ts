@@ -21,7 +21,7 @@ export function openLocalEndpoint({ host, port, socket, tls_cert }: Config['serv
 /** Opens a remote server and verifies its certificate. */
 export const openRemoteEndpoint = async (url: string, caFile: string | null): Promise<Endpoint> => ({
   url,
-  dispatcher: new Agent({ connect: await loadCertificates({ caFile }) }),
+  dispatcher: new Agent({ connect: loadCertificates({ caFile }) }),
 })
 
 /** Fetches status and body of a path within `timeoutMs` ms. */

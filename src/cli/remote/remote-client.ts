@@ -1,5 +1,5 @@
 /** Clients of a remote server: signed in with automatic renewal, or anonymous. */
-import { readFile } from 'node:fs/promises'
+import { readCertificates } from '../../certificates.ts'
 import { type Client, type RemoteOptions, remoteClient } from '../../client/remote.ts'
 import { escapeControls } from '../../log/escape.ts'
 import { exitOf, Failure } from '../runtime/exit.ts'
@@ -62,14 +62,14 @@ export async function openRemoteClient(
 export const openAnonymousClient = (target: RemoteTarget, connection: ConnectOptions, token: string | null = null): Promise<RemoteClient> =>
   connect(target, connection, { token: async () => token }, async () => {})
 
-/** Loads the CA certificates of --ca-file or the context (PEM). Throws Failure CONFIG. */
-export async function loadCertificates({ caFile }: Pick<Target, 'caFile'>): Promise<{ ca?: string }> {
+/** Loads the CA certificates of --ca-file or the context, which replace the system's, as with curl. Throws Failure CONFIG. */
+export function loadCertificates({ caFile }: Pick<Target, 'caFile'>): { ca?: string } {
   if (caFile === null) return {}
-  const ca = await readFile(caFile, 'utf8').catch((error: Error) => {
-    throw new Failure('CONFIG', `cannot read the CA certificates: ${error.message}`)
-  })
-  if (!ca.includes('-----BEGIN CERTIFICATE-----')) throw new Failure('CONFIG', `${caFile} has no PEM certificate`)
-  return { ca }
+  try {
+    return { ca: readCertificates(caFile) }
+  } catch (error) {
+    throw new Failure('CONFIG', `cannot read the CA certificates: ${(error as Error).message}`)
+  }
 }
 
 async function connect(
@@ -95,7 +95,7 @@ async function connect(
       throw described
     }
   }
-  return remoteClient({ ...session, ...(await loadCertificates(target)), base: target.url, pause, intercept })
+  return remoteClient({ ...session, ...loadCertificates(target), base: target.url, pause, intercept })
 }
 
 /** Adds the server to connection errors. Returns other errors unchanged. */

@@ -51,7 +51,7 @@ const prune = (cli: Cli) =>
       const [{ config }, repository] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
       const count = keep === undefined ? config.backup.keep : parseCount('--keep', keep)
       const backups = await repository.listPrunable(config.backup.path, count)
-      if (backups.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${backups.length} backups?`, '--yes')
+      if (backups.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${backups.length} backups?`)
       await runBatch(cli, {
         command: 'backup prune',
         phase: 'deleting',

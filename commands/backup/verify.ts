@@ -1,14 +1,11 @@
+import type { VerifyResult } from '../../src/backup/verify.ts'
 import { loadSignaturePolicy, resolveBackup, type SigningKeyFlags, signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
-interface Problem {
-  readonly path: string
-  readonly problem: string
-  readonly origin: 'backup' | 'store'
-}
+type Problem = VerifyResult['problems'][number]
 
 export const verify = (cli: Cli) =>
   manual('verify <backup>', {

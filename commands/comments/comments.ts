@@ -1,10 +1,13 @@
-import { readBodyText } from '../../src/cli/arguments/body-text.ts'
+import { readFile } from 'node:fs/promises'
+import { text } from 'node:stream/consumers'
 import { parseId } from '../../src/cli/arguments/ids.ts'
-import { confirm } from '../../src/cli/arguments/prompt.ts'
+import { confirm, promptLine } from '../../src/cli/arguments/prompt.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
+import type { GlobalOptions } from '../../src/cli/runtime/options.ts'
 import type { Client } from '../../src/client/client.ts'
 
 const columns: PlainColumn[] = [
@@ -96,8 +99,24 @@ const remove = (cli: Cli) =>
     .option('-y, --yes', 'delete without asking')
     .action(async (document: string, comment: string, { yes }: { yes?: boolean }) => {
       const [document_id, id] = [parseId(document, 'document'), parseId(comment, 'comment')]
-      if (!yes) await confirm(cli.options, 'Delete this comment and its replies?', '--yes')
+      if (!yes) await confirm(cli.options, 'Delete this comment and its replies?')
       const client = await cli.client()
       await client.comments.delete(document_id, id)
       cli.print({ id, document_id }, { columns: columnsOf(['id', 'document_id']), sentence: '✓ Deleted comment' })
     })
+
+/** Reads the text from `words`, else from `file` ("-": standard input), else by a prompt. Strips the last line break. Throws Failure USAGE. */
+async function readBodyText(
+  options: Pick<GlobalOptions, 'canPrompt'>,
+  words: readonly string[],
+  file: string | undefined,
+): Promise<string> {
+  if (words.length > 0 && file !== undefined) throw usage('the text is both an argument and in --body-file', 'pass one of them')
+  if (words.length > 0) return words.join(' ')
+  if (file === undefined) return promptLine(options, 'Comment:', 'the text, or --body-file FILE')
+  try {
+    return (file === '-' ? await text(process.stdin) : await readFile(file, 'utf8')).replace(/\r?\n$/, '')
+  } catch (error) {
+    throw usage(`--body-file: ${(error as Error).message}`)
+  }
+}

@@ -106,7 +106,7 @@ async function runUpgrade(cli: Cli, loaded: LoadedConfig, { oldBinaries, dryRun 
 async function forget(cli: Cli, { config: { data_dir: dataDir } }: LoadedConfig, { yes, dryRun }: Flags): Promise<void> {
   const { forgetCluster, listClusters } = await import('../../src/db/embedded/upgrade/clusters.ts')
   const kept = (await listClusters(dataDir)).filter(({ state }) => state === 'kept' || state === 'unfinished')
-  if (kept.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${kept.map(({ folder }) => folder).join(', ')}?`, '--yes')
+  if (kept.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${kept.map(({ folder }) => folder).join(', ')}?`)
   const rows = []
   for (const cluster of kept) {
     if (!dryRun) await forgetCluster(dataDir, cluster)

@@ -36,7 +36,7 @@ export const remove = (cli: Cli) =>
       const subject = ids.length === 1 ? `document ${ids[0]}` : `${ids.length} documents`
       const asks = !yes && !dryRun && !cli.options.printCurl && ids.length > 0
       if (asks && (permanent || (await client.trash.page({ per_page: 1 })).trash_days === 0))
-        await confirm(cli.options, `Delete ${subject} permanently?`, '--yes')
+        await confirm(cli.options, `Delete ${subject} permanently?`)
       const batch = {
         command: 'documents delete',
         phase: 'deleting',

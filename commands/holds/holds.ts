@@ -1,9 +1,12 @@
-import { findHold } from '../../src/cli/arguments/holds.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/output.ts'
+import { printIdLookup } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
+import type { Client } from '../../src/client/client.ts'
+import { isId } from '../../src/id.ts'
 
 const columns: PlainColumn[] = [
   { name: 'id', show: 'wide' },
@@ -77,7 +80,7 @@ const release = (cli: Cli) =>
     .action(async (nameOrId: string, { yes }: { yes?: boolean }) => {
       const client = await cli.client()
       const hold = await findHold(client, nameOrId)
-      if (!yes) await confirm(cli.options, `Release hold "${hold.name}" of ${pluralize(hold.document_count, 'document')}?`, '--yes')
+      if (!yes) await confirm(cli.options, `Release hold "${hold.name}" of ${pluralize(hold.document_count, 'document')}?`)
       cli.print(await client.holds.release(hold.id), { columns, sentence: `✓ Released hold "${hold.name}"` })
     })
 
@@ -91,7 +94,7 @@ const deleteHold = (cli: Cli) =>
     .action(async (nameOrId: string, { yes }: { yes?: boolean }) => {
       const client = await cli.client()
       const hold = await findHold(client, nameOrId)
-      if (!yes) await confirm(cli.options, `Delete hold "${hold.name}"?`, '--yes')
+      if (!yes) await confirm(cli.options, `Delete hold "${hold.name}"?`)
       await client.holds.delete(hold.id)
       cli.print(hold, { columns, sentence: `✓ Deleted hold "${hold.name}"` })
     })
@@ -107,4 +110,19 @@ async function changeDocuments(cli: Cli, nameOrId: string, idArguments: readonly
     { id, hold: name, documents: ids.length, changed },
     { columns: columnsOf(['hold', 'documents', 'changed']), sentence: `✓ ${verb} ${changed} of ${pluralize(ids.length, 'document')}` },
   )
+}
+
+type Hold = Awaited<ReturnType<Client['holds']['get']>>
+
+const holdsInForce = { path: '/api/holds?released=false', list: 'holds', fields: ['name'], variable: 'hold' }
+
+/** Finds a hold by id, else by the name of a hold in force. A client that prints requests returns only an id. Throws Failure NOT_FOUND. */
+async function findHold(client: Client, nameOrId: string): Promise<Hold> {
+  const printedId = printIdLookup(client, nameOrId, holdsInForce)
+  if (printedId !== null) return { id: printedId, name: nameOrId.trim() } as Hold
+  const key = nameOrId.trim().normalize('NFC').toLowerCase()
+  if (isId(key)) return client.holds.get(key)
+  const hold = (await client.holds.list({ released: false })).find(({ name }) => name.normalize('NFC').toLowerCase() === key)
+  if (!hold) throw new Failure('NOT_FOUND', `no hold "${nameOrId}" in force`, { fix: 'dms holds list' })
+  return hold
 }

@@ -110,7 +110,7 @@ const remove = (cli: Cli) =>
     .action(async (nameOrId: string, { yes }: { yes?: boolean }) => {
       const client = await cli.client()
       const label = await findLabel(client, nameOrId)
-      if (!yes) await confirm(cli.options, `Delete label "${label.name}" of ${pluralize(label.document_count, 'document')}?`, '--yes')
+      if (!yes) await confirm(cli.options, `Delete label "${label.name}" of ${pluralize(label.document_count, 'document')}?`)
       await client.labels.delete(label.id)
       cli.print(label, { columns, sentence: `✓ Deleted label "${label.name}"` })
     })

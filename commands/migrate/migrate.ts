@@ -123,7 +123,7 @@ const down = (cli: Cli) =>
       const reverted = await planRevert(db, goal)
       if (!dryRun && reverted.length > 0) {
         for (const { name, loses } of reverted) cli.warn(`reverting ${name} loses ${loses}`)
-        if (!yes) await confirm(cli.options, `Revert ${reverted.map(({ name }) => name).join(', ')}?`, '--yes')
+        if (!yes) await confirm(cli.options, `Revert ${reverted.map(({ name }) => name).join(', ')}?`)
         await asOwner((owner) => revert(owner, lockTimeoutMs, goal, reverted))
       }
       const rows = reverted.map(({ name, loses }) => ({ name, action: dryRun ? 'would revert' : 'reverted', loses }))

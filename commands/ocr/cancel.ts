@@ -25,7 +25,7 @@ export const cancel = (cli: Cli) =>
       const ids = await readIds(jobs)
       const client = await cli.client()
       const pendingIds = pending ? await Array.fromAsync(client.ocrQueue.list({ status: 'pending' }), ({ id }) => id) : []
-      if (pendingIds.length > 0 && !yes && !dryRun) await confirm(cli.options, `Cancel all ${pendingIds.length} pending OCR jobs?`, '--yes')
+      if (pendingIds.length > 0 && !yes && !dryRun) await confirm(cli.options, `Cancel all ${pendingIds.length} pending OCR jobs?`)
       const batch = { command: 'ocr queue cancel', phase: 'cancelling', action: 'cancelled', noun: 'OCR job', isDryRun: dryRun }
       const run = async ({ ocrQueue }: Client, id: string) => void (await (dryRun ? ocrQueue.get(id) : ocrQueue.cancel(id)))
       await runIdBatch(cli, [...new Set([...ids, ...pendingIds])], { ...batch, run }, client)

@@ -61,7 +61,7 @@ export const retry = (cli: Cli) =>
         ...(failed ? await failedDocuments(client) : []),
       ]
       if (targets.length > maxUnconfirmed && !flags.yes && !dryRun)
-        await confirm(cli.options, `Run OCR on ${targets.length} documents again?`, '--yes')
+        await confirm(cli.options, `Run OCR on ${targets.length} documents again?`)
       await runBatch(cli, {
         command: 'ocr queue retry',
         phase: 'queueing',

@@ -50,7 +50,7 @@ export const rollback = (cli: Cli) =>
       if (!dryRun && !yes && !cli.options.printCurl) {
         const { restored, trashed } = await request(client, source, before, true)
         const question = `Roll back source "${source.name}" to ${before}? ${restored} documents return to that moment, ${trashed} move to the trash.`
-        await confirm(cli.options, question, '--yes')
+        await confirm(cli.options, question)
       }
       const { items, has_more, ...counts } = await request(client, source, before, dryRun)
       const batch = startBatch(cli, 'sources rollback', { columns, isDryRun: dryRun })

@@ -151,7 +151,7 @@ const remove = (cli: Cli) =>
       const client = await cli.client()
       const source = await findSource(client, nameOrId)
       const question = `Remove source "${source.name}" and ${documents} its ${source.document_count} documents?`
-      if (!yes) await confirm(cli.options, question, '--yes')
+      if (!yes) await confirm(cli.options, question)
       await client.sources.delete(source.id, { documents })
       cli.print(source, { columns: allSourceColumns, sentence: `✓ Removed source "${source.name}"` })
     })

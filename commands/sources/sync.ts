@@ -191,11 +191,7 @@ async function enqueue(cli: Cli, client: Client, names: readonly string[], flags
   })
 }
 
-interface PlannedFile {
-  action: string
-  path: string
-  size: number | null
-}
+type PlannedFile = Awaited<ReturnType<Client['sources']['planSync']>>['files'][number]
 
 /** Returns a function that lists what the server would fetch, with a note if it lists the first files only. */
 function planOnServer(cli: Cli, client: Client, { full, acceptChanges, maxFiles = '10000' }: Flags) {

@@ -59,7 +59,7 @@ const empty = (cli: Cli) =>
         const documents = await count()
         return cli.print({ documents }, { columns: [{ name: 'documents' }], sentence: `${pluralize(documents, 'document')} in the trash` })
       }
-      if (!flags.yes) await confirm(cli.options, `Destroy ${pluralize(await count(), 'document')} permanently?`, '--yes')
+      if (!flags.yes) await confirm(cli.options, `Destroy ${pluralize(await count(), 'document')} permanently?`)
       const answer = await client.trash.empty({ owner })
       const kept = answer.retained === 0 ? '' : `; ${pluralize(answer.retained, 'document')} under retention or hold stayed`
       cli.print(answer, {

@@ -23,6 +23,8 @@ const floors: readonly (readonly string[])[] = [
     'src/id.ts',
     'src/flush-folder.ts',
     'src/xml.ts',
+    'src/json.ts',
+    'src/certificates.ts',
     'src/s3/',
   ],
   ['src/http/', 'src/jobs/', 'src/events.ts', 'src/app.ts'],

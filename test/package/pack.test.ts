@@ -10,8 +10,10 @@ import { promisify } from 'node:util'
 import sharp from 'sharp'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { upload } from '../support/app.ts'
+import { heicOf, scan, sevenZip } from '../support/data/files.ts'
 import { pageImage, textPdf } from '../support/data/page-image.ts'
 import { emptyPlace } from '../support/places.ts'
+import { processTree } from '../support/processes/process-tree.ts'
 import { bareEnvironment, hasProgram } from '../support/processes/run.ts'
 import { startNpmRegistry } from '../support/servers/npm-registry.ts'
 import { startServed } from '../support/servers/served.ts'
@@ -138,19 +140,62 @@ test('the installed dms prints version and help, migrates, stores, extracts and 
   expect((await start(process.execPath, ['-e', program], { cwd: dirname(installedPackage), env })).stdout).toBe('function\n')
 }, 300_000)
 
-test('the installed dms serves with its embedded database: an upload is downloaded', async () => {
+/** Runs a server of the installed dms. */
+async function withInstalledServer(use: (served: Awaited<ReturnType<typeof startServed>>) => Promise<void>): Promise<void> {
   const { command } = await installOnce()
   const { PATH = '' } = machineEnvironment({})
   const served = await startServed({ program: command, env: { PATH } })
   try {
-    const { id } = await upload(served.client, 'letter.txt', 'Harbour fees for 2026')
-    const answer = await fetch(`${served.url}/api/documents/${id}/download`, { headers: { authorization: `Bearer ${served.token}` } })
-    expect([answer.status, await answer.text()]).toEqual([200, 'Harbour fees for 2026'])
-    expect(await served.stop()).toBe(0)
+    await use(served)
   } finally {
     await served.stop()
     await served.remove()
   }
+}
+
+test('the installed dms serves with its embedded database: an upload is downloaded', async () => {
+  await withInstalledServer(async (served) => {
+    const { id } = await upload(served.client, 'letter.txt', 'Harbour fees for 2026')
+    const answer = await fetch(`${served.url}/api/documents/${id}/download`, { headers: { authorization: `Bearer ${served.token}` } })
+    expect([answer.status, await answer.text()]).toEqual([200, 'Harbour fees for 2026'])
+    expect(await served.stop()).toBe(0)
+  })
+}, 300_000)
+
+test('the installed dms reads in the sandbox, with the modules of its packages: archives, other images, barcodes, damaged PDFs', async () => {
+  await withInstalledServer(async (served) => {
+    const damaged = textPdf([['Lighthouse']])
+    damaged.write('%PDE', 0, 'latin1')
+    const files: [name: string, bytes: Buffer, content: string][] = [
+      ['archive.7z', sevenZip, 'words in 7z'],
+      ['scan.heic', await heicOf(await scan(['Breakwater'], { width: 620, height: 120 })), 'Breakwater'],
+      ['damaged.pdf', Buffer.concat([Buffer.from('%PDF-\n'), Buffer.alloc(2000, 10), damaged]), 'Lighthouse'],
+      ['stack.pdf', textPdf([['Pier'], ['Quay']]), 'Pier'],
+    ]
+    const ids = await Promise.all(
+      files.map(async ([name, bytes]) => (await upload(served.client, name, bytes, name === 'stack.pdf' ? { split: 'barcode' } : {})).id),
+    )
+    for (const [i, id] of ids.entries()) {
+      await expect
+        .poll(async () => (await served.client.documents.get(id)).status, { timeout: 60_000, interval: 200 })
+        .toMatch(/completed|failed/)
+      const { status, content, warnings } = await served.client.documents.get(id)
+      expect
+        .soft({ status, content, warnings })
+        .toEqual({ status: 'completed', content: expect.stringContaining(files[i]![2]), warnings: [] })
+    }
+    // Only Linux lists the options of processes.
+    const readers = processTree(served.pid).flatMap(({ command: line }) => (line.includes('/dist/child.js') ? [line.split(' ')] : []))
+    expect(readers.length > 0).toBe(process.platform === 'linux')
+    for (const words of readers) {
+      expect(words).toContain('--permission')
+      expect(words).not.toContain('--allow-net')
+      const folders = words.flatMap((word) => /^--allow-fs-\w+=(.*)/.exec(word)?.[1] ?? [])
+      expect(
+        folders.filter((path) => !/\/(dist|package\.json|node_modules|tessdata|4\.0\.0_best_int|reader-[^/]+(\/own)?)$/.test(path)),
+      ).toEqual([])
+    }
+  })
 }, 300_000)
 
 const hasDpkg = hasProgram('dpkg-deb')

@@ -44,6 +44,7 @@ export async function startApp(settings: Settings = {}) {
   let databaseShift = 0
   const app = await openApp(config, openLog({ level: 'error', format: 'json' }), {
     migrate: 'never',
+    readerProgram: inject('readerProgram'),
     // Never the same moment twice: what is of one moment shows it by being asked for once.
     now: () => {
       shown = Math.max(shown + 1, Date.now() + shift)

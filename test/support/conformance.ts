@@ -1,6 +1,7 @@
 /** Checks every answer that a test receives against the description of the API. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
+import { LRUCache } from 'lru-cache'
 import type { App } from '../../src/app.ts'
 import type { Transport } from '../../src/client/client.ts'
 import type { Route } from '../../src/http/route.ts'
@@ -40,7 +41,7 @@ async function check(operation: Operation, name: string, response: Response): Pr
 }
 
 /** Cached by configuration, on which alone descriptions depend. Describing and compiling all routes for each App took 0.2 s. */
-const cache = new Map<string, Operation[]>()
+const cache = new LRUCache<string, Operation[]>({ max: 20 })
 
 function operationsOf(app: App): Operation[] {
   const { data_dir, database, ...config } = app.config

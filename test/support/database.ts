@@ -20,6 +20,8 @@ declare module 'vitest' {
     databaseUrl: string
     /** fastest way to copy databases there */
     copyStrategy: 'file_copy' | 'wal_log'
+    /** program of reader processes in the build: it starts in half the CPU time; undefined without a build */
+    readerProgram: string | undefined
   }
 }
 
@@ -31,6 +33,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
   // Another user's run is removed by that user.
   await removeDeadRuns(quickFolder()).catch((error: Error) => log.warn(`what a killed run left stays: ${error.message}`))
   const dataDir = await createRunFolder(quickFolder())
+  // Workers inherit it. Without it, each compiles the same packages again.
+  environment().NODE_COMPILE_CACHE ??= join(root, 'node_modules/.cache/test')
   // The home of every command. Workers inherit it.
   environment().DMS_TEST_HOME = join(dataDir, 'home')
   if (hasRoomForFiles()) environment().TMPDIR = await createTempFolder(dataDir)
@@ -54,7 +58,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await database.close()
   project.provide('databaseUrl', url('NAME'))
   project.provide('copyStrategy', copyStrategy())
-  await built.catch((problem) => log.warn(`without a build each dms starts slowly, from its sources: ${problem.stderr}`))
+  const isBuilt = await built.then(
+    () => true,
+    (problem) => {
+      log.warn(`without a build each dms starts slowly, from its sources: ${problem.stderr}`)
+      return false
+    },
+  )
+  project.provide('readerProgram', isBuilt ? join(root, 'dist/child.js') : undefined)
+  if (isBuilt) project.onTestsRerun(async () => void (await build()))
   return async () => {
     await client.end()
     await server.close()
@@ -71,5 +83,7 @@ async function createTempFolder(parent: string): Promise<string> {
   return folder
 }
 
+const root = fileURLToPath(new URL('../../', import.meta.url))
+
 /** Processes of dms that tests start run this build, as long as no source is changed. */
-const build = () => promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../build.js', import.meta.url))])
+const build = () => promisify(execFile)(process.execPath, [join(root, 'build.js')])

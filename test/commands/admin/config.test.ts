@@ -67,6 +67,9 @@ test('config check: 78 for what this version or this machine cannot do', async (
   )
   const text = write('no-certificate.pem', 'not PEM')
   expect(await check({ DMS_S3_CA_FILE: text })).toEqual([`error\tDMS_S3_CA_FILE: ${text} has no certificate in PEM`])
+  expect(await check({ DMS_OPENSEARCH_INDEX: 'dms-old' })).toEqual([
+    expect.stringMatching(/^error\tDMS_OPENSEARCH_INDEX: .*does not end with -old/),
+  ])
   // A process of its own: programs are looked for on the PATH of the process.
   const { stdout } = await run(['config', 'check'], { env: { DMS_OCR_ENGINE: 'tesseract-native', PATH: folder } })
   expect(stdout).toMatch(/^error\tocr.engine .* no tesseract program/)

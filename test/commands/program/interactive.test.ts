@@ -104,7 +104,7 @@ test('SIGUSR1 prints the progress at once, in the chosen form, also with --progr
 })
 
 test('a question without a terminal is a usage error that names the flag', async () => {
-  await expect(confirm({ canPrompt: false }, 'Delete 3 documents?', '--yes')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
+  await expect(confirm({ canPrompt: false }, 'Delete 3 documents?')).rejects.toMatchObject({ exit: 'USAGE', fix: 'pass --yes' })
 })
 
 /** Runs a program on a terminal, with `parts` of src/cli imported; its standard output goes to a file. `size` sets the terminal's. */
@@ -129,7 +129,7 @@ onTerminal.each([
   ['Enter alone is no', '\n', /^Failure cancelled; nothing was changed$/],
   ['Ctrl-C is not an answer', '\u0003', /^ExitPromptError /],
 ])('a question is on standard error: %s', async (_, type, said) => {
-  const ask = `await parts.confirm({ canPrompt: true }, 'Delete 3 documents?', '--yes').then(
+  const ask = `await parts.confirm({ canPrompt: true }, 'Delete 3 documents?').then(
   () => process.stdout.write('went on'), (error) => process.stdout.write(error.name + ' ' + error.message))`
   const { screen, stdout } = await runSnippet('arguments/prompt', ask, { reply: { to: '(y/N)', type } })
   expect(screen).toContain('Delete 3 documents?')

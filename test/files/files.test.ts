@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
@@ -243,7 +243,7 @@ test('a committed file that was not confirmed is uncommitted: after a failure an
   expect(await store.listUncommitted()).toEqual([])
 })
 
-test('SERVICE_UNAVAILABLE while the folder is too full, missing, or not mounted', async () => {
+test('SERVICE_UNAVAILABLE while the folder is too full or missing, STORAGE_UNAVAILABLE while it is not mounted', async () => {
   const { open, folder, store } = await openStore()
   const take = (one: FileStore) =>
     one.stage(Readable.from([Buffer.from('x')]), 10).then(
@@ -255,12 +255,42 @@ test('SERVICE_UNAVAILABLE while the folder is too full, missing, or not mounted'
   await writeFile(join(folder, '.dms-store'), 'id')
   expect(await take(store)).toBe('taken')
   await rename(join(folder, '.dms-store'), join(folder, 'elsewhere'))
-  expect(await take(store)).toEqual(['SERVICE_UNAVAILABLE', 'The document store is not mounted.'])
+  expect(await take(store)).toEqual(['STORAGE_UNAVAILABLE', 'The document store is not mounted.'])
   const other = await open()
   await rename(folder, `${folder}-gone`)
   onTestFinished(() => rm(`${folder}-gone`, { recursive: true, force: true }))
   expect(await take(other)).toMatchObject(['SERVICE_UNAVAILABLE', 'The document store cannot take the file now.'])
   await mkdir(folder)
+})
+
+test('STORAGE_UNAVAILABLE instead of a missing, removed or listed file while the folder is not mounted', async () => {
+  const { open, folder } = await openStore()
+  await writeFile(join(folder, '.dms-store'), 'id')
+  const store = await open()
+  const { address, sha256, ...staged } = await store.stage(Readable.from([Buffer.from('x')]), 10)
+  await staged.commit()
+  const volume = `${folder}-volume`
+  await rename(folder, volume)
+  await mkdir(folder)
+  const derived = { sha256, ownerId: randomUUID() }
+  const methods = [
+    () => store.size(address),
+    () => store.read(address),
+    () => store.openLocal(address),
+    () => store.quarantine(address),
+    () => store.readDerived(derived, 'thumbnail'),
+    () => store.remove(address),
+    () => Array.fromAsync(store.list()),
+  ]
+  const unmounted = { code: 'STORAGE_UNAVAILABLE', message: 'The document store is not mounted.' }
+  for (const method of methods) await expect(method(), String(method)).rejects.toMatchObject(unmounted)
+  await writeFile(join(folder, '.dms-store'), 'id of another store')
+  for (const method of methods) await expect(method(), String(method)).rejects.toMatchObject(unmounted)
+  await rm(folder, { recursive: true })
+  await rename(volume, folder)
+  expect(await store.size(address)).toBe(1)
+  await store.remove(address)
+  expect(await store.size(address)).toBeNull()
 })
 
 test('opening refuses a folder that belongs to another database or is not mounted', async () => {

@@ -1,15 +1,14 @@
 /** File store in a local folder. A file is flushed before it gets its name, which is its address. */
 import { createReadStream, open as openDescriptor } from 'node:fs'
-import { access, link, mkdir, readdir, readFile, rename, rm, stat, statfs, unlink } from 'node:fs/promises'
+import { link, mkdir, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { AppError } from '../../errors.ts'
 import { coalesceFlushes, flushFolder } from '../../flush-folder.ts'
 import { addressPattern, type DerivedFile, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, parseDerivedName, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
 import { type CommitMarker, openStaging, type StagedBytes, type Staging, toStoreError } from '../staging.ts'
-import { markerName } from '../store-marker.ts'
+import { openDiskChecks } from './disk-checks.ts'
 
 export interface DiskOptions {
   path: string
@@ -37,7 +36,13 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
   const named = (address: string) => pathOf(root, address)
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
-  const check = openCheck(root, min_free)
+  const { check, requireMounted, undefinedIfMissing } = await openDiskChecks(root, min_free)
+  const throwMissing = (address: string) => async (error: NodeJS.ErrnoException) => {
+    await undefinedIfMissing(error).catch((cause) => {
+      throw toStoreError(cause)
+    })
+    throw new FileMissing(address)
+  }
   const disk: DiskContext = { root, staging, fsync, flush: coalesceFlushes(), flushedFolders: new Set(), pathOfAddress: named }
 
   return {
@@ -74,7 +79,11 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
     async remove(address) {
       await unlink(named(address)).catch(undefinedIfMissing)
     },
-    list: (onUnreadable) => listFiles(root, onUnreadable),
+    async *list(onUnreadable) {
+      yield* listFiles(root, onUnreadable)
+      // The list of a store that was unmounted meanwhile is not complete.
+      await requireMounted()
+    },
     async quarantine(address) {
       const to = join(root, '.quarantine', checkAddress(address))
       await mkdir(dirname(to), { recursive: true, mode: 0o700 })
@@ -117,7 +126,7 @@ export async function* listFiles(root: string, onUnreadable?: (location: string)
     for (const second of await within(join(root, first), /^[0-9a-f]{2}$/)) {
       const folder = join(root, first, second)
       for (const address of await within(folder, addressPattern)) {
-        const stats = await stat(join(folder, address)).catch(undefinedIfMissing)
+        const stats = await stat(join(folder, address)).catch(nullIfMissing)
         if (stats) yield { address, size: stats.size, modifiedAt: stats.mtime }
       }
     }
@@ -131,7 +140,7 @@ async function* listDerived(root: string): AsyncGenerator<DerivedFile> {
     for (const sha256 of await readdir(join(folder, first)).catch(emptyIfNoFolder)) {
       for (const file of await readdir(join(folder, first, sha256)).catch(emptyIfNoFolder)) {
         const derived = parseDerivedName(file)
-        const stats = await stat(join(folder, first, sha256, file)).catch(undefinedIfMissing)
+        const stats = await stat(join(folder, first, sha256, file)).catch(nullIfMissing)
         if (derived && stats) yield { key: { sha256, ownerId: derived.ownerId }, name: derived.name, size: stats.size }
       }
     }
@@ -143,36 +152,6 @@ function emptyIfNoFolder(error: NodeJS.ErrnoException): string[] {
   if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
   return []
 }
-
-/** Returns a check that throws SERVICE_UNAVAILABLE if the store is full or its marker has vanished, as when a volume is unmounted. */
-function openCheck(root: string, minFree: number): () => Promise<void> {
-  let wasMarked = false
-  let running: Promise<void> | null = null
-  const check = async (): Promise<void> => {
-    try {
-      const { bavail, bsize } = await statfs(root)
-      if (bavail * bsize < minFree) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is full.')
-      const isMarked = await access(join(root, markerName)).then(() => true, undefinedIfMissing)
-      if (wasMarked && !isMarked) throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store is not mounted.')
-      wasMarked = isMarked === true
-    } catch (error) {
-      throw toStoreError(error)
-    }
-  }
-  // Requests that arrive during a check share it.
-  return () => {
-    running ??= check().finally(() => {
-      running = null
-    })
-    return running
-  }
-}
-
-const throwMissing =
-  (address: string) =>
-  (error: NodeJS.ErrnoException): never => {
-    throw error.code === 'ENOENT' ? new FileMissing(address) : toStoreError(error)
-  }
 
 function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext): Awaited<ReturnType<FileStore['stage']>> {
   const address = checkAddress(generation === '' ? staged.sha256 : `${staged.sha256}.${generation}`)
@@ -236,6 +215,7 @@ async function renameInto(path: string, to: string): Promise<boolean> {
   return true
 }
 
-function undefinedIfMissing(error: NodeJS.ErrnoException): undefined {
+function nullIfMissing(error: NodeJS.ErrnoException): null {
   if (error.code !== 'ENOENT') throw error
+  return null
 }

@@ -1,0 +1,60 @@
+/** Checks of the folder of a document store: is its volume mounted, and has it space left? */
+import { readFile, statfs } from 'node:fs/promises'
+import { join } from 'node:path'
+import { AppError } from '../../errors.ts'
+import { toStoreError } from '../staging.ts'
+import { markerName } from '../store-marker.ts'
+
+export interface DiskChecks {
+  /** Throws SERVICE_UNAVAILABLE if the store is full, STORAGE_UNAVAILABLE if it is not mounted. */
+  check(): Promise<void>
+  /** Throws STORAGE_UNAVAILABLE if the store is not mounted. */
+  requireMounted(): Promise<void>
+  /** Passes on ENOENT of a mounted store as undefined. Throws STORAGE_UNAVAILABLE if it is not mounted: its files still exist. Rethrows other errors. */
+  undefinedIfMissing(error: NodeJS.ErrnoException): Promise<undefined>
+}
+
+const retrySecs = 300
+
+/** Opens the checks. A marker that has vanished or changed since it was read first means that its volume is not mounted. */
+export async function openDiskChecks(root: string, minFree: number): Promise<DiskChecks> {
+  const readMarker = () =>
+    readFile(join(root, markerName), 'utf8').catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+      return null
+    })
+  let marker = await readMarker()
+  const requireMounted = async () => {
+    const current = await readMarker()
+    if (marker !== null && current !== marker)
+      throw new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: retrySecs }, 'The document store is not mounted.')
+    marker = current
+  }
+
+  const check = async (): Promise<void> => {
+    try {
+      const { bavail, bsize } = await statfs(root)
+      if (bavail * bsize < minFree)
+        throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: retrySecs }, 'The document store is full.')
+      await requireMounted()
+    } catch (error) {
+      throw toStoreError(error)
+    }
+  }
+  let running: Promise<void> | null = null
+  return {
+    // Requests that arrive during a check share it.
+    check() {
+      running ??= check().finally(() => {
+        running = null
+      })
+      return running
+    },
+    requireMounted,
+    async undefinedIfMissing(error) {
+      if (error.code !== 'ENOENT') throw error
+      await requireMounted()
+      return undefined
+    },
+  }
+}

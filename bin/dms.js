@@ -54,7 +54,7 @@ function watchLauncher() {
   timer.unref()
 }
 
-/** Returns whether dist/ can run. Beside sources it must be built from exactly these. */
+/** Returns whether dist/ can run. If the sources are present, dist/ must be built from exactly these. */
 async function hasBuild(root) {
   if (!existsSync(`${root}src`)) return true
   const { isBuilt } = await import('./is-built.js')

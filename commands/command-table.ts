@@ -1,4 +1,4 @@
-/** The first words after `dms`. A command file is loaded only when its word is typed, which keeps `--help` fast. */
+/** The first words after `dms`. The file of a command is loaded only when its word is typed, which keeps `--help` fast. */
 import type { Command } from 'commander'
 import type { Cli } from '../src/cli/runtime/context.ts'
 

@@ -15,7 +15,7 @@ export interface App {
   readonly db: Db
   /** pipelined connection for short reads, without transactions */
   readonly reads: Db
-  /** what differs for reads on each replica of database.read_url */
+  /** the parts of the app that differ for each replica of database.read_url */
   readonly replicas: readonly (Pick<App, 'db' | 'reads' | 'database' | 'search'> & { readonly host: string })[]
   /** opens single connections, for LISTEN and locks */
   readonly database: Database

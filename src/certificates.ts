@@ -3,17 +3,17 @@ import { readFileSync } from 'node:fs'
 import { getCACertificates } from 'node:tls'
 import { ConfigError } from './errors.ts'
 
-/** Returns the certificates of a file. Throws if the file cannot be read, or has no certificate in PEM: Node ignores such a file. */
+/** Returns the certificates of a file. Throws if the file cannot be read or has no certificate in PEM. Node would ignore such a file. */
 export function readCertificates(path: string): string {
   const text = readFileSync(path, 'latin1')
   if (!text.includes('-----BEGIN CERTIFICATE-----')) throw new Error(`${path} has no certificate in PEM`)
   return text
 }
 
-/** Returns Node's authorities and those of a file. Throws like readCertificates(). */
+/** Returns the authorities of Node and of a file. Throws like readCertificates(). */
 export const readAuthorities = (path: string): string[] => [...getCACertificates('default'), readCertificates(path)]
 
-/** Returns Node's authorities and those of the file that a setting names. Throws ConfigError. */
+/** Returns the authorities of Node and of the file in a setting. Throws ConfigError. */
 export function loadAuthorities(setting: string, path: string): string[] {
   try {
     return readAuthorities(path)

@@ -25,7 +25,7 @@ export type EventType = keyof Events
 /** The NOTIFY channel of servers: `event` (new events), `queue` (the OCR queue changed), `session:USER` (a user's rights changed). */
 export const channel = 'dms_live'
 
-/** Retention of events, for clients that reconnect and request those that they missed. */
+/** Retention of events. Clients that reconnect request the events that they missed. */
 export const retentionMs = 10 * 60_000
 
 /** Publishes an event to its owner (null: none) and to all admins when the transaction commits. */
@@ -33,7 +33,7 @@ export function publish<Type extends EventType>(trx: Trx, type: Type, userId: st
   return publishMany(trx, type, [{ userId, data }])
 }
 
-/** Publishes many events of one type. The NOTIFY has no data, because it carries at most 8,000 bytes. */
+/** Publishes many events of one type. The NOTIFY has no payload, because payloads are limited to 8,000 bytes. */
 export async function publishMany<Type extends EventType>(
   trx: Trx,
   type: Type,

@@ -31,7 +31,7 @@ export interface OpenOptions {
   creates?: boolean
   /** applies the configured statement timeout; false for long-running work */
   hasStatementTimeout?: boolean
-  /** program of reader processes; default: the one beside this program */
+  /** program of reader processes; default: the program beside this one */
   readerProgram?: string
   now?: () => Date
   monotonicMs?: () => number
@@ -204,7 +204,7 @@ async function closeOnFailure<T>(opening: Promise<T>, close: () => Promise<void>
   }
 }
 
-/** Throws ConfigError if a document store is there, whose database is missing. */
+/** Throws ConfigError if the document store has files but there is no database. */
 async function rejectForeignStore(config: Config): Promise<void> {
   const markers = await storeMarkers(config)
   if ((await readStoreId(markers)) !== '')

@@ -3,7 +3,7 @@ import { SaxesParser } from 'saxes'
 
 const maxDepth = 64
 
-/** A response is not what its format requires. The message contains nothing sent by the server. */
+/** A response does not have its required format. The message contains no text of the server. */
 export class InvalidXml extends Error {}
 
 export interface XmlFormat {
@@ -19,8 +19,8 @@ export interface XmlFormat {
 }
 
 /**
- * Reads a body to its end. Calls `onElement` at the end of each element with its path below the root (local names joined with `/`), its text
- * ('' for an element with others inside) and its namespace. Throws InvalidXml for anything but one complete root element.
+ * Reads a body to its end. Calls `onElement` at the end of each element with its path below the root (local names joined with `/`), its text ('' for
+ * an element with others inside) and its namespace. Throws InvalidXml unless the body is one complete root element.
  */
 export async function readXml(
   body: AsyncIterable<Uint8Array>,
@@ -30,7 +30,7 @@ export async function readXml(
   const parser = new SaxesParser({ xmlns: true, position: false })
   const openElements: { path: string; text: string; hasInner: boolean }[] = []
   let isComplete = false
-  /** characters passed to the parser; its own position counts the last ones twice between two writes */
+  /** number of characters passed to the parser; its property `position` counts some of them twice between two writes */
   let length = 0
   /** parser position at the end of the last child of the root */
   let childStart = 0

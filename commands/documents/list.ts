@@ -103,7 +103,7 @@ export const list = (cli: Cli) =>
     await printList(cli, client.documents.list(query), limit, { columns })
   })
 
-/** Every field of a document, for the output of a single one. */
+/** Every field of a document, for commands that print a single document. */
 export const allDocumentColumns: Column<DocumentView>[] = [
   ...columnsOf(['id', 'title', 'filename', 'status']),
   { name: 'error', value: ({ error }) => error && `${error.code}: ${error.message}` },

@@ -165,7 +165,7 @@ async function syncAll(
   if (!stopped && isBusy && busy[0]) throw busyError(busy[0].item)
 }
 
-/** Returns the common exit of all sources, else PARTIAL if one is; OK leaves it to the batch. */
+/** Returns the exit code that all sources share, else PARTIAL. OK leaves the exit code to the batch. */
 function combineExits(all: readonly { exit: Exit }[]): Exit {
   const exits = new Set(all.map(({ exit }) => exit))
   const [only] = exits

@@ -56,7 +56,7 @@ const create = (cli: Cli) =>
       cli.write(`${token}\n`)
     })
 
-/** Returns the moment of --expires; a date ends with its last moment in UTC, as in shared links. */
+/** Returns the time of --expires. A date means the end of that day in UTC, as in shared links. */
 function parseExpiry(text: string): string {
   const when = parseWhen('--expires', text, true)
   return new Date(when.length === 10 ? `${when}T23:59:59.999Z` : when).toISOString()

@@ -170,7 +170,7 @@ async function rejectDuplicates(rows: readonly UserRow[], batch: Batch, rejected
   })
 }
 
-/** Generates passwords for new users and writes them to the file before the users exist, so that an interruption loses none. */
+/** Generates passwords for new users and writes them to the file before the users exist. An interruption then loses no password. */
 async function generatePasswords(
   client: Client,
   rows: readonly UserRow[],
@@ -193,7 +193,7 @@ async function generatePasswords(
   return users
 }
 
-/** Writes a file that only its owner can read, also over an existing one. */
+/** Writes a file that only its owner can read. Replaces an existing file. */
 async function writePrivately(path: string, text: string): Promise<void> {
   const file = await open(path, 'w', 0o600)
   try {

@@ -15,7 +15,7 @@ const listColumns: Column<UserView>[] = [
   { name: 'last_login_at', show: 'wide' },
 ]
 
-/** Every field of a user, for the output of a single one. */
+/** Every field of a user, for commands that print a single user. */
 export const userColumns: PlainColumn[] = [
   ...columnsOf(['id', 'username', 'email']),
   { name: 'display_name', title: 'NAME' },

@@ -11,8 +11,9 @@ import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
 export type Entry = Row<'audit_entries'>
 
 /**
- * An entry without number and hash, which append() adds. `actor`: user name, `operator` or `anonymous`. `via`: `api`, or `cli:` and the operating
- * system user. `action`: a route as `PUT /api/users/:id`, or a command as `dms restore`. `target`: `id=…`. `code`: of a refusal or failure.
+ * An audit entry before append() adds its number and hash. `actor`: user name, `operator` or `anonymous`. `via`: `api`, or `cli:` and the operating
+ * system user. `action`: a route as `PUT /api/users/:id`, or a command as `dms restore`. `target`: `id=…`. `code`: error code of a refused or failed
+ * action.
  */
 export type NewEntry = Omit<Entry, 'seq' | 'hash' | 'details'> & { code: Code | null; details: Record<string, unknown> }
 

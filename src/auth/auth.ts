@@ -82,7 +82,7 @@ export interface Bearer {
   remainingMs: number
 }
 
-/** Counts every attempt, including those with a name that is taken. Throws RATE_LIMITED. */
+/** Counts every attempt, even one with a name that is taken. Throws RATE_LIMITED. */
 async function countRegistration(app: App, ip: string): Promise<void> {
   const { registrations_per_hour: each, registrations_per_hour_total: total } = app.config.limits
   if (each > 0) await countHit(app, `register:${clientNetwork(ip)}`, { max: each, windowSeconds: 3600 })
@@ -126,7 +126,7 @@ const selectSession = compileStatement((db: Db, id: string, version: number, jti
     .where(({ not, exists, selectFrom }) => not(exists(selectFrom('revoked_tokens').select('jti').where('jti', '=', jti)))),
 )
 
-/** Returns the actors of those sessions that have not ended, by token id. Does not check expiry. */
+/** Returns the actors of the given sessions by token id. Leaves out sessions that have ended. Does not check expiry. */
 export async function findActiveSessions(app: App, sessions: readonly Pick<Claims, 'sub' | 'jti' | 'ver'>[]): Promise<Map<string, Actor>> {
   const { rows } = await sql<{ jti: string; id: string; role: Actor['role']; username: string }>`
     select session.jti, users.id, username, case when api_tokens.id is null or 'admin' = any(scopes) then role else 'user' end as role

@@ -8,7 +8,7 @@ import type { Claims, EncryptedTokens, Tokens } from '../ports/identity-provider
 const header = { alg: 'HS256', typ: 'JWT' } as const
 const encodedHeader = Buffer.from(JSON.stringify(header)).toString('base64url')
 
-/** Three parts. The last is 32 bytes in base64url, whose final character has one valid encoding. */
+/** Three parts. The last part is 32 bytes in base64url; its final character has one valid encoding. */
 const compactForm = /^[\w-]{1,100}\.[\w-]{1,1000}\.[\w-]{42}[AEIMQUYcgkosw048]$/
 
 const Payload = z.strictObject({
@@ -20,7 +20,7 @@ const Payload = z.strictObject({
   auth_time: z.int().positive().optional(),
 })
 
-/** Signs and verifies tokens under one secret. Caches verified tokens by SHA-256, so that each signature is checked once. */
+/** Signs and verifies tokens under one secret. Caches verified tokens by SHA-256 and so checks each signature once. */
 export function openTokens(secret: Uint8Array): Tokens {
   let imported: Promise<CryptoKey> | undefined
   // On demand, because commands on this machine need no tokens, and Web Crypto takes 10 ms to load.

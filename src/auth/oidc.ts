@@ -31,7 +31,7 @@ interface ShellCode {
   challenge: string
 }
 
-/** Where a login leads to: a command line, a path of the web page, or neither. */
+/** Destination after a login: a command line, a path of the web page, or neither. */
 export interface LoginTarget {
   shell: ShellLogin | null
   page: string | null
@@ -64,7 +64,7 @@ export async function readPendingLogin(app: App, cookie: string | undefined): Pr
   return pending as PendingLogin
 }
 
-/** Completes a sign-in from the query string of the callback. Throws VALIDATION_ERROR, and as signInByIdentity(). */
+/** Completes a sign-in from the query string of the callback. Throws VALIDATION_ERROR, and like signInByIdentity(). */
 export async function handleCallback(app: App, { loginState }: PendingLogin, search: string): Promise<external.ExternalSignIn> {
   const provider = requireProvider(app)
   const callback = callbackUrl(app)
@@ -80,8 +80,8 @@ export async function handleCallback(app: App, { loginState }: PendingLogin, sea
 }
 
 /**
- * Revokes the API tokens and verification links of a user and notifies the user. If the e-mail address was never verified, somebody else
- * may have created the account: then also revokes its shared links and disables its sources. The caller raises token_version.
+ * Revokes the API tokens and verification links of a user and notifies the user. If the e-mail address was never verified, somebody else may have
+ * created the account. In this case also revokes its shared links and disables its sources. The caller raises token_version.
  */
 async function revokeCredentials(app: App, trx: Trx, user: users.User): Promise<external.RevokedCredentials> {
   const isTrusted = user.email_verified_at !== null

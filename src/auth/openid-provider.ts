@@ -63,7 +63,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
   }
 }
 
-/** Loads the discovery document. openid-client rejects one of another issuer. */
+/** Loads the discovery document. openid-client rejects a document of another issuer. */
 async function discover(settings: Config['oidc']): Promise<oidc.Configuration> {
   const issuer = new URL(settings.issuer)
   // The configuration allows plain http only for loopback addresses.

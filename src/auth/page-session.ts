@@ -1,4 +1,4 @@
-/** Session of the web page: a cookie with a session token, which only the page reads. The API takes bearer tokens alone. */
+/** Session of the web page: a cookie with a session token. Only the page reads it; the API accepts bearer tokens only. */
 import type { App } from '../app.ts'
 
 /** The prefix makes browsers refuse a cookie that another host or a plain connection sets (RFC 6265bis, 4.1.3.2). */
@@ -28,7 +28,7 @@ export function readSessionCookie(app: App, header: string | null): string | nul
   return pair?.trim().slice(name.length) || null
 }
 
-/** Returns a path of this server for a redirect after the login, and `/` for anything else, such as `//example.org` or `/\example.org`. */
+/** Returns the path for a redirect after the login. Returns `/` for a path that leaves this server, such as `//example.org` or `/\example.org`. */
 export function localPath(path: string | null | undefined): string {
   const base = 'http://dms'
   if (!path?.startsWith('/') || path.length > 2000 || !URL.canParse(path, base)) return '/'

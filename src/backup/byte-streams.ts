@@ -59,7 +59,10 @@ export async function* coalesceChunks(source: Bytes, size: number): AsyncGenerat
   if (length > 0) yield Buffer.concat(chunks)
 }
 
-/** Splits the stream into chunks of exactly `buffer.length` bytes (the last may be shorter). Every chunk is a view of `buffer`, which the next one overwrites. */
+/**
+ * Splits the stream into chunks of exactly `buffer.length` bytes; the last chunk may be shorter. Every chunk is a view of `buffer`, and the next
+ * chunk overwrites it.
+ */
 export async function* fillBuffer(source: Bytes, buffer: Buffer): AsyncGenerator<Buffer> {
   let length = 0
   for await (const chunk of source) {

@@ -18,7 +18,7 @@ export const maxSecretBytes = 64 << 10
 const Table = z.object({ name: Name, columns: z.array(Name).max(1600) })
 const Sequence = z.object({ name: Name, value: z.int(), called: z.boolean() })
 
-/** First entry: everything that a restore needs to read the rest as a stream. */
+/** The first entry of a backup. A restore needs it to read the rest as a stream. */
 export const Head = z.object({
   format: z.literal(formatVersion, `is not of the format ${formatVersion}, the only one that this dms reads`),
   id: z.string().regex(/^[\w-]{1,64}$/),
@@ -34,9 +34,9 @@ export const Head = z.object({
   sequences: z.array(Sequence),
   /** rows are in a text form independent of database settings, so a restore can compare them */
   has_canonical_text: z.literal(true).optional(),
-  /** documents, those in the trash included */
+  /** documents, including the trash */
   documents: Count,
-  /** absent in backups of dms without versions: one version per document */
+  /** missing in backups of releases without versions: each document has one version */
   versions: Count.optional(),
   /** documents in the trash */
   trashed: Count.optional(),
@@ -48,7 +48,7 @@ export const Head = z.object({
 })
 export type Head = z.infer<typeof Head>
 
-/** Returns what a backup counts of documents. */
+/** Returns the numbers of documents and versions in a backup. */
 export const documentCounts = ({ documents, versions = documents, trashed = 0 }: Head) => ({ documents, versions, trashed })
 
 /** Returns the counts as text, such as `7 documents (2 in the trash, 9 versions)`. */

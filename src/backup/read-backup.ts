@@ -17,7 +17,7 @@ import {
 } from './manifest.ts'
 import { checkSignature, type SignaturePolicy } from './signature.ts'
 
-/** Receives the entries. Each method reads `bytes` to their end, or not at all. */
+/** Receives the entries. Each method reads `bytes` completely or not at all. */
 export interface BackupVisitor {
   head(head: Head): Promise<void>
   table(name: string, bytes: Bytes): Promise<void>

@@ -90,7 +90,7 @@ function createComparison(): LoadInspector & { result(): Omit<RehearsalResult, '
   }
 }
 
-/** Returns null where the database has no such table. */
+/** Returns null if the database has no such table. */
 async function digestTable(client: PoolClient, { name, columns }: Head['tables'][number]) {
   const { rows } = await client.query<{ found: boolean }>('select to_regclass($1) is not null as found', [quoteIdentifier(name)])
   if (!rows[0]?.found || columns.length === 0) return null

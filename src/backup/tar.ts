@@ -15,8 +15,8 @@ export interface TarEntry {
 }
 
 /**
- * Yields the regular files of an archive in order and skips other entries, such as links. Throws BackupDamaged for a truncated stream or for a
- * damaged header. With `skipsDamaged` it yields an entry with an empty path instead and resumes at the next intact header.
+ * Yields the regular files of an archive in order. Skips other entries, such as links. Throws BackupDamaged for a truncated stream or a damaged
+ * header. With `skipsDamaged`, yields an entry with an empty path for a damaged header and resumes at the next intact one.
  */
 export async function* readTar(source: Bytes, { skipsDamaged = false } = {}): AsyncGenerator<TarEntry> {
   const reader = createBlockReader(source)

@@ -10,7 +10,7 @@ export type AuditFilter = QueryOf<ReturnType<typeof listQuery>>
 export const audit = ({ call, list }: OpenConnection) => ({
   /** Yields all matching entries, newest first by default. */
   all: (filter: AuditFilter = {}): EntryStream<AuditEntry> => list(pathOf('audit'), { limit: 100, ...filter }, 'entries'),
-  /** Returns one page of entries, newest first by default. Pass the last number as `before` (with `order` asc as `after`) to continue. */
+  /** Returns one page of entries, newest first by default. To continue, pass the last number as `before`, or as `after` with `order` asc. */
   list: async (filter: AuditFilter = {}): Promise<AuditEntry[]> =>
     (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('audit'), filter))).entries,
   /** Verifies the hash chain; `head` is the end that an earlier verification returned. */

@@ -18,7 +18,7 @@ export const auth = ({ call }: OpenConnection) => ({
   resendVerification: (email: string): Promise<z.infer<typeof MessageAnswer>> =>
     call('POST', pathOf('auth', 'verify-email', 'resend'), { email }),
   logout: (): Promise<z.infer<typeof MessageAnswer>> => call('POST', pathOf('auth', 'logout')),
-  /** Exchanges a token that is valid or recently expired for a new one; default: the client's token. */
+  /** Exchanges a valid or recently expired token for a new one. Default: the token of the client. */
   refresh: (token?: string): Promise<SignIn> =>
     call('POST', pathOf('auth', 'refresh'), undefined, token === undefined ? {} : { authorization: `Bearer ${token}` }),
   /** Exchanges the code from /api/auth/oidc/login?shell_port=… for a token. The challenge was the SHA-256 of `verifier`. */

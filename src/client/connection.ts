@@ -78,7 +78,7 @@ export interface OpenConnection extends Connection {
 export interface Body {
   /** opened for each attempt */
   open(): BodyInit
-  /** bytes; null if unknown, as for a pipe, which can be sent only once */
+  /** bytes; null: unknown, such as a pipe, which can be sent only once */
   readonly size: number | null
   /** local path, for display */
   readonly path?: string

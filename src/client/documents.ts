@@ -92,7 +92,7 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** Lists the versions of the file, newest first. */
   versions: async (id: string): Promise<z.infer<typeof VersionsAnswer>['versions']> =>
     (await call<z.infer<typeof VersionsAnswer>>('GET', pathOf('documents', id, 'versions'))).versions,
-  /** Makes the file and text of a version current again, as a new version. */
+  /** Copies the file and text of an old version into a new, current version. */
   restore: async (id: string, number: number): Promise<StoredVersion> =>
     storedVersion(await fetch('POST', pathOf('documents', id, 'versions', String(number), 'restore'))),
   downloadVersion: (id: string, number: number): Promise<Response> =>
@@ -104,7 +104,7 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   /** Moves the document to the trash; `permanent` destroys it, also in the trash. */
   delete: (id: string, query: QueryOf<typeof DeleteQuery> = {}): Promise<void> => call('DELETE', withQuery(pathOf('documents', id), query)),
   undelete: (id: string): Promise<DocumentView> => call('POST', pathOf('documents', id, 'undelete')),
-  /** Downloads the file; `range` is an HTTP range such as `bytes=0-99`. With `rendition`, 202 while it is being made. */
+  /** Downloads the file. `range` is an HTTP range such as `bytes=0-99`. With `rendition`, answers 202 while the rendition is being made. */
   download: (id: string, { range, ...query }: { range?: string } & QueryOf<typeof renditionRoutes.DownloadQuery> = {}): Promise<Response> =>
     fetch('GET', withQuery(pathOf('documents', id, 'download'), query), undefined, range === undefined ? {} : { range }),
   /** Lists the renditions, newest version first. */

@@ -5,7 +5,7 @@ import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery 
 type Report = z.infer<typeof ReportAnswer>
 type Hold = z.infer<typeof HoldAnswer>
 
-/** Holds, and the report of what is under retention or hold. */
+/** Holds, and the report of documents under retention or hold. */
 export const holds = ({ call, list }: OpenConnection) => ({
   list: async (query: QueryOf<ReturnType<typeof listQuery>> = {}): Promise<Hold[]> =>
     (await call<z.infer<typeof ListAnswer>>('GET', withQuery(pathOf('holds'), query))).holds,

@@ -6,7 +6,7 @@ export interface Upload {
   filename: string
   /** opened when it is sent */
   open(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>
-  /** bytes; null if unknown, as for a pipe, which can be opened only once */
+  /** bytes; null: unknown, such as a pipe, which can be opened only once */
   size: number | null
   /** local path, for display */
   path?: string

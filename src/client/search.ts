@@ -33,7 +33,7 @@ export const search = ({ call }: OpenConnection) => ({
     const { suggestions } = await call<z.infer<typeof Suggestions>>('GET', withQuery(pathOf('search', 'suggest'), { q, limit }))
     return suggestions
   },
-  /** Returns those of up to 1,000 documents whose last change search does not find yet. */
+  /** Returns the ids of the documents whose last change search does not find yet. At most 1,000 ids. */
   pending: async (ids: readonly string[]): Promise<string[]> =>
     (await call<z.infer<typeof PendingAnswer>>('POST', pathOf('search', 'pending'), { ids })).pending,
   /** Finds the words of a query in a document. Returns the pages with a match. */

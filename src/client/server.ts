@@ -29,7 +29,7 @@ export const health = ({ call, fetch, sendOnce }: OpenConnection) => ({
   check: (): Promise<{ status: 'ok' }> => call('GET', pathOf('health')),
   /** Returns the liveness probe as text. */
   probe: async (): Promise<string> => (await fetch('GET', '/healthz')).text(),
-  /** Returns the readiness checks, also those of a server that is not ready (503). */
+  /** Returns the readiness checks, even of a server that is not ready (503). */
   ready: async (): Promise<z.infer<typeof Ready>> => {
     const response = await sendOnce('GET', '/readyz')
     const body = (await response.json().catch(() => null)) as z.infer<typeof Ready> | null

@@ -13,7 +13,7 @@ export interface FileValues {
   find(key: string): { origin: 'file'; source: string; place: string; value: unknown; base: string } | null
 }
 
-/** Reads the first file that exists, and adds its problems to `problems`. Returns null if there is none or it is unreadable. */
+/** Reads the first existing file and adds its problems to `problems`. Returns null if no file exists or it is unreadable. */
 export function readConfigFile(candidates: readonly { path: string; required: boolean }[], problems: string[]): FileValues | null {
   for (const { path, required } of candidates) {
     try {

@@ -66,7 +66,7 @@ export function loadConfig(sources: ConfigSources): LoadedConfig {
   return loaded
 }
 
-/** Loads the configuration with all its problems; `withFiles` adds those of the files that it names. Invalid settings have their defaults. */
+/** Loads the configuration with all its problems. `withFiles` also checks the files that it names. Invalid settings get their defaults. */
 export function inspectConfig(sources: ConfigSources, withFiles = false): LoadedConfig & { readonly problems: readonly string[] } {
   const { env = {} } = sources
   const problems: string[] = []

@@ -4,7 +4,7 @@ import { relative, sep } from 'node:path'
 import { readCertificates } from '../certificates.ts'
 import type { Config } from './schema.ts'
 
-/** Secrets copied from manuals, and secrets of one repeated part. */
+/** Matches secrets copied from manuals and secrets that repeat one part. */
 const guessablePattern =
   /change[-_ ]?(me|this|it)|(your|my|a)[-_ ](string-|256-bit-|jwt[-_ ]|super[-_ ])?secret|super[-_ ]?secret|secret[-_ ]?key|insecure|example|0123456789abcdef|^(?<piece>.{1,8}?)\k<piece>+.{0,7}$/i
 
@@ -94,7 +94,7 @@ const requiredByAuthMethod = {
   private_key_jwt: ['issuer', 'client_id', 'client_private_key'],
 } as const
 
-/** Settings of the S3 store that need another one. */
+/** Settings of the S3 store that require another setting. */
 const requiredByS3Settings = [
   ['s3_bucket', 's3_access_key_id'],
   ['s3_access_key_id', 's3_secret_access_key'],

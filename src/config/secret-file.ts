@@ -1,4 +1,4 @@
-/** Generated secrets in files of the data folder. Processes that start at once agree on the first one. */
+/** Generated secrets in files of the data folder. Processes that start at the same time use the same secret. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises'
@@ -18,7 +18,7 @@ export async function replaceSecretFile(path: string, text: string): Promise<voi
   await rename(await writeTemporary(path, text), path)
 }
 
-/** Creates the file atomically by a link. If another process was first, its file is kept. */
+/** Creates the file atomically by a link. Keeps the file of a process that was first. */
 async function createFile(path: string, text: string): Promise<void> {
   const temporary = await writeTemporary(path, text)
   await link(temporary, path).catch((error: NodeJS.ErrnoException) => {

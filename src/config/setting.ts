@@ -21,7 +21,7 @@ export const path = (fallback: string, env: string) => setting(kinds.pathKind, f
 export const flag = (fallback: boolean, env: string) => setting(kinds.booleanKind, fallback, env)
 export const integer = (fallback: number, env: string, min = 0, max = Number.MAX_SAFE_INTEGER) =>
   setting(kinds.integerKind(min, max), fallback, env)
-/** The default maximum is 24 days, the longest time of a timer. */
+/** Creates a setting of a duration. The default maximum is 24 days, the longest time of a timer. */
 export const duration = (fallback: string, env: string, min = '0s', max = '24d') => setting(kinds.durationKind(min, max), fallback, env)
 export const size = (fallback: string, env: string, min = '0B') => setting(kinds.sizeKind(min), fallback, env)
 export const choice = <const T extends string>(choices: readonly T[], fallback: NoInfer<T>, env: string) =>

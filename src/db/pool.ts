@@ -12,7 +12,7 @@ import type { Schema } from './schema.ts'
 import { destroyWhenStalled, type TrackingClient } from './stalled-connection.ts'
 
 export type Db = Kysely<Schema>
-/** A transaction. Functions take it where their work commits or rolls back with the caller's. */
+/** A transaction. Functions take it if their work is part of the caller's transaction. */
 export type Trx = Transaction<Schema>
 
 export type Address = Pick<pg.ClientConfig, 'connectionString' | 'host' | 'port' | 'user' | 'database' | 'ssl'>
@@ -148,7 +148,7 @@ function watchPooled(client: TrackingClient, timeoutMs: number, hosts: Hosts, se
   })
 }
 
-/** Returns whether PostgreSQL is executing a query of the backend `pid`. Throws where PostgreSQL does not answer. */
+/** Returns whether PostgreSQL is executing a query of the backend `pid`. Throws if PostgreSQL does not answer. */
 async function isBusy({ Client }: Hosts, settings: pg.ClientConfig, pid: number): Promise<boolean> {
   const other = new Client({ ...settings, application_name: 'dms', query_timeout: settings.connectionTimeoutMillis })
   other.on('error', () => {})
@@ -175,7 +175,7 @@ export async function rejectDuplicateName<T>(write: () => Promise<T>, message: s
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 
-/** Returns the JSON detail of a trigger that refuses to destroy what is under retention or hold, null for another error. */
+/** Returns the JSON detail of an error from the retention triggers; null for any other error. */
 export const retentionDetail = (error: unknown): Record<string, unknown> | null =>
   error instanceof pg.DatabaseError && error.code === 'DM001' ? (error.detail ? JSON.parse(error.detail) : {}) : null
 

@@ -11,7 +11,7 @@ export interface Replica extends Pick<Database, 'db' | 'reads'> {
   readonly host: string
 }
 
-/** Opens a pool for each host of database.read_url, so that the lag of the host that answers is known. A pool connects at its first query. */
+/** Opens a pool for each host of database.read_url, because each host has its own lag. A pool connects at its first query. */
 export async function openReplicas(config: Config['database'], log: Log): Promise<Replica[]> {
   const { read_url, pool_max: poolMax, connect_timeout: connectTimeoutMs, statement_timeout: statementTimeoutMs } = config
   const open = async (url: string): Promise<Replica> => {
@@ -25,7 +25,7 @@ export async function openReplicas(config: Config['database'], log: Log): Promis
 export interface Position {
   /** bytes of WAL */
   wal: number
-  /** The newest heartbeat of a server, in microseconds since 1970. A standby that does not follow this primary lacks it, whatever its position is. */
+  /** The newest heartbeat of a server, in microseconds since 1970. A standby that does not follow this primary lacks this heartbeat. */
   heartbeat: number
 }
 

@@ -9,7 +9,7 @@ export type TextSource = 'text_layer' | 'ocr' | 'mixed' | 'empty' | 'none'
 /** How files are split into documents: at blank pages, or at separator sheets and archive serial numbers. */
 export type SplitMode = 'none' | 'blank' | 'barcode'
 
-/** What extraction could not do although it completed. */
+/** A problem of an extraction that completed. */
 export interface DocumentWarning {
   code: string
   message: string
@@ -65,7 +65,7 @@ type Documents = Timestamps &
     detected_languages: Generated<string[]>
     /** how to split the file when it is read; null: not at all, or done */
     split: Exclude<SplitMode, 'none'> | null
-    /** document that this one was a part of */
+    /** document that was split into this one and others */
     split_from: string | null
   }
 
@@ -87,7 +87,7 @@ export interface DocumentTables {
   /** view of the documents that are not in the trash */
   live_documents: Documents
   document_pages: PageText & { claim: string | null; claimed_until: Date | null }
-  /** the text and its state are null for the current version: `documents` has them */
+  /** `documents` has the text and its state for the current version; they are null here */
   document_versions: {
     document_id: string
     number: number

@@ -4,7 +4,7 @@ import pg from 'pg'
 /** Checks before a query counts as stalled. If this process was frozen itself, it first reads the answers that have arrived. */
 const checksPerTimeout = 4
 
-/** A client that knows its oldest unanswered query. */
+/** A client that tracks its oldest unanswered query. */
 export class TrackingClient extends pg.Client {
   readonly #pending = new Set<object>()
 

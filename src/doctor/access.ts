@@ -9,7 +9,7 @@ import { storeFolder } from '../files/store-marker.ts'
 import { type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 
 const concurrency = 32
-/** Limit below that of a check, so that a large store is reported in part. */
+/** Time limit, shorter than that of a check: a large store is reported in part. */
 const maxMs = 20_000
 
 /** Tries to access each file of the data folder and of the document store as the user of this process. If root started it, this is the owner of the data folder (data-owner.ts). */

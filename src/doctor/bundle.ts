@@ -9,7 +9,7 @@ import { readVersion } from '../version.ts'
 import type { Diagnosis } from './doctor.ts'
 import type { LazyInstallation } from './installation.ts'
 
-/** Writes a .tar.gz with mode 0600. `settings`: effective settings without secrets. Throws where the file exists. */
+/** Writes a .tar.gz with mode 0600. `settings`: effective settings without secrets. Throws if the file exists. */
 export async function writeBundle(
   path: string,
   installation: LazyInstallation,

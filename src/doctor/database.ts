@@ -19,7 +19,7 @@ const daySeconds = 86_400
 /** Age after which a rehearsal proves nothing about current backups. */
 const maxRehearsalDays = 35
 
-/** Returns the checks of the database. Those that read tables of dms are skipped where the schema is not current. */
+/** Returns the checks of the database. Checks that read tables of dms are skipped if the schema is not current. */
 export function databaseChecks(installation: LazyInstallation): Check[] {
   const withSchema = (check: (db: Db) => Promise<CheckResult>) => async () => check((await requireCurrentSchema(installation)).db)
   const withDatabase = (check: (opened: OpenedDatabase) => Promise<CheckResult>) => async () => check(await reachDatabase(installation))
@@ -209,7 +209,7 @@ const isWritable = (folder: string): Promise<boolean> =>
 /** Runs a query that returns exactly one row. */
 const selectRow = async <T>(db: Db, query: RawBuilder<unknown>): Promise<T> => (await query.execute(db)).rows[0] as T
 
-/** Warns where old versions, which nothing limits, take more than half of the document store. */
+/** Warns if old versions, which are not limited, take more than half of the document store. */
 async function checkVersions({ loaded }: LazyInstallation, db: Db): Promise<CheckResult> {
   const { keep_versions, version_days } = loaded.config.documents
   const { total, oldVersions, oldVersionCount, trash, trashedCount } = await loadStoredBytes(db)

@@ -10,12 +10,12 @@ export interface LazyInstallation {
   readonly log: Log
   /** Throws the connection error. Only the check `database` calls it; others call reachDatabase(). */
   database(): Promise<OpenedDatabase>
-  /** Throws SkippedCheck where the app cannot be opened. */
+  /** Throws SkippedCheck if the app cannot be opened. */
   app(): Promise<App>
   close(): Promise<void>
 }
 
-/** Returns an installation whose parts are opened by the first call that needs them. `loaded` may have problems. */
+/** Returns an installation that opens each part at its first use. `loaded` may have problems. */
 export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Log): LazyInstallation {
   let database: Promise<OpenedDatabase> | null = null
   let app: ReturnType<typeof openApp> | null = null
@@ -48,7 +48,7 @@ export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Lo
   }
 }
 
-/** Returns the database. Throws SkippedCheck where it cannot be reached, because the check `database` reports the cause. */
+/** Returns the database. Throws SkippedCheck if it cannot be reached, because the check `database` reports the cause. */
 export const reachDatabase = (installation: LazyInstallation): Promise<OpenedDatabase> =>
   installation.database().catch(() => {
     throw new SkippedCheck('the database is out of reach')

@@ -82,7 +82,7 @@ async function checkOcr(installation: LazyInstallation): Promise<CheckResult> {
   return findUnreadable(await listMissing(app), engine, languages) ?? ok(installed)
 }
 
-/** Warns of documents in languages without a model, or read before it was installed; null without such documents. */
+/** Warns of documents in languages without a model, and of documents read before the model was installed. Returns null if there are none. */
 function findUnreadable(all: readonly MissingLanguage[], engine: OcrSetup['engine'], languages: OcrSetup['languages']): CheckResult | null {
   const [first] = all
   if (!first) return null

@@ -24,7 +24,7 @@ export async function requireDocument(db: Db, actor: Actor, id: string, options:
   return requireVisible(actor, document, options)
 }
 
-/** Returns id, owner and file name of the document. Throws as requireDocument(). */
+/** Returns id, owner and file name of the document. Throws like requireDocument(). */
 export async function requireDocumentName(
   db: Db,
   actor: Actor,

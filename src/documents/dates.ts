@@ -17,7 +17,7 @@ const dayMs = 86_400_000
 const emptyTimes =
   /^(?:1[0-7]|1601-01-01|1899-12-3|1900-01-0|1904-01-01|1970-01-01|1980-01-01|2006-09-16T00:00:00|2013-01-27T09:14:16|2013-12-2[34]T\d\d:15:00)/
 
-/** Returns the calendar date at the beginning of a time in a file; null if there is none, or if it cannot be true. */
+/** Returns the calendar date at the beginning of a time in a file; null if it is missing or implausible. */
 export function fileDate(time: unknown, now: Date): string | null {
   if (typeof time !== 'string' || emptyTimes.test(time)) return null
   const date = time.slice(0, 10)
@@ -29,7 +29,7 @@ export function fileDate(time: unknown, now: Date): string | null {
 const localDay = (at: Date): string =>
   `${at.getFullYear()}-${String(at.getMonth() + 1).padStart(2, '0')}-${String(at.getDate()).padStart(2, '0')}`
 
-/** Returns columns that set the date of a document, or keep the one that the user chose. */
+/** Returns columns that set the date of a document. They keep a date that the user chose. */
 export function unlessOfUser(date: string | null, source: DateSource) {
   const keep = (column: string, value: unknown, type: string) =>
     sql`case when date_source = 'user' then ${sql.ref(column)} else ${value}::${sql.raw(type)} end` as never
@@ -40,7 +40,7 @@ export function unlessOfUser(date: string | null, source: DateSource) {
   }
 }
 
-/** Returns columns with the date of a text, if neither the user nor the file has given one. Locks the document. */
+/** Returns columns with the date found in the text, unless the user or the file gave one. Locks the document. */
 export async function dateOfText(app: App, trx: Trx, id: string, content: string, detectedLanguages: readonly string[]) {
   const document = await trx
     .selectFrom('live_documents')
@@ -52,10 +52,10 @@ export async function dateOfText(app: App, trx: Trx, id: string, content: string
   return { date_checked: true, ...(isDated ? {} : textColumns(content, textLanguage(document.language, detectedLanguages), app.now())) }
 }
 
-/** Returns the languages of a text, joined by `+`: the detected ones, else those asked for; '' if they are unknown. */
+/** Returns the languages of a text, joined by `+`: the detected languages, else the requested ones; '' if unknown. */
 export const textLanguage = (asked: string, detected: readonly string[]): string => detected.join('+') || (asked === 'auto' ? '' : asked)
 
-/** Returns the columns of the date that a text has. */
+/** Returns the date columns of a text. */
 export function textColumns(content: string, language: string, now: Date) {
   const found = findDate(content, language, localDay(now))
   return {

@@ -20,9 +20,9 @@ export interface Changes {
   labels?: readonly string[] | undefined
   /** JSON merge patch (RFC 7396): null removes a key */
   metadata?: Record<string, unknown> | undefined
-  /** YYYY-MM-DD; null: the document has no date, also if its file or text has one */
+  /** YYYY-MM-DD; null: the document gets no date, even if its file or text has one */
   document_date?: string | null | undefined
-  /** only later than before */
+  /** can only be extended */
   retain_until?: Date | undefined
 }
 
@@ -58,7 +58,7 @@ export async function countOwned(db: Db, userId: string): Promise<{ documents: n
   return rows[0] ?? { documents: 0, trashed: 0 }
 }
 
-/** Locks all documents of a user until the transaction ends, also those in the trash. Returns their ids. */
+/** Locks all documents of a user until the transaction ends, including the trash. Returns their ids. */
 export async function lockOwned(trx: Trx, userId: string): Promise<string[]> {
   const rows = await trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id').forUpdate().execute()
   return rows.map(({ id }) => id)
@@ -70,7 +70,7 @@ export async function lockOfSource(trx: Trx, sourceId: string): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
-/** Transfers all documents of a user to another user, also those in the trash. */
+/** Transfers all documents of a user to another user, including the trash. */
 export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
   const moved = await trx
     .updateTable('documents')

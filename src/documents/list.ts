@@ -139,7 +139,7 @@ function applyFilter(db: Db, actor: Actor, filter: Filter) {
   return filterByLabels(query, [...new Set(label_ids?.map((id) => id.toLowerCase()))])
 }
 
-/** Up to this number of labels is matched by one subquery each. Planning many more would exceed the statement timeout. */
+/** Maximum number of labels that are matched by one subquery each. Planning many more would exceed the statement timeout. */
 const maxLabelJoins = 8
 
 function filterByLabels<Q extends SelectQueryBuilder<Schema, 'documents', object>>(query: Q, labels: readonly string[]): Q {

@@ -1,4 +1,4 @@
-/** Purge of stored files that no version or rendition of a document has, in two phases: the rows in one transaction, the files after its commit. */
+/** Purges stored files that no version or rendition uses, in two phases: the rows in one transaction, the files after its commit. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
@@ -26,7 +26,7 @@ export const purgeHandler: jobs.Handler<'purge'> = {
   },
 }
 
-/** Queues jobs that remove stored bytes that nothing refers to. Sorts by checksum, so that two transactions cannot deadlock. */
+/** Queues jobs that remove unreferenced stored bytes. Sorts them by checksum, which prevents deadlocks between transactions. */
 export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<void> {
   const distinct = [...new Set(sums)].sort()
   await jobs.enqueueMany(
@@ -55,7 +55,10 @@ export async function purgeUncommitted(app: App): Promise<void> {
   }
 }
 
-/** Removes all stored files that no version or rendition of a document has, except those that a running backup needs. Returns their number. `isDryRun` only counts them. */
+/**
+ * Removes all stored files that no version or rendition uses. Keeps the files that a running backup needs. Returns their number. `isDryRun` only
+ * counts them.
+ */
 export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number> {
   let count = 0
   for (let last = ''; ; ) {
@@ -79,8 +82,8 @@ export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number>
 }
 
 /**
- * Phase one for bytes without a version: deletes the row and requests the removal. Keeps bytes that any version has, also in the trash. After the commit, an
- * upload of the same bytes gets a new row with a new address.
+ * Phase one for bytes without a version: deletes the row and requests the removal. Keeps the bytes of any version, including the trash. After the
+ * commit, an upload of the same bytes gets a new row with a new address.
  */
 async function releaseUnused(trx: Trx, sha256: string): Promise<void> {
   const address = await lockExisting(trx, sha256)
@@ -90,8 +93,8 @@ async function releaseUnused(trx: Trx, sha256: string): Promise<void> {
 }
 
 /**
- * Phase one for a file whose upload failed after commit(). Waits for an upload transaction that is still committing, because that holds the
- * row. Does nothing if the upload was committed or `address` is malformed.
+ * Phase one for a file whose upload failed after commit(). Waits for an upload transaction that is still committing and holds the row. Does nothing
+ * if the upload was committed or `address` is malformed.
  */
 async function releaseUncommitted(trx: Trx, address: string): Promise<void> {
   if (!addressPattern.test(address)) return
@@ -103,9 +106,9 @@ async function releaseUncommitted(trx: Trx, address: string): Promise<void> {
 }
 
 /**
- * Phase two: removes files whose removal request was committed, of one SHA-256 or all. Returns the number of removed files; `isWaiting` is
- * true if a running backup needs the rest. A backup that starts after the commit does not reference the file. One that started before holds
- * the lock. A file may therefore be removed at any time after the lock was seen free once.
+ * Phase two: removes files whose removal request was committed, of one SHA-256 or all. Returns the number of removed files; `isWaiting` is true if a
+ * running backup needs the rest. A backup that starts after the commit does not reference the file. An earlier backup holds the lock. A file may
+ * therefore be removed as soon as the lock was free once.
  */
 async function removeFiles(app: App, sha256?: string): Promise<{ removed: number; isWaiting: boolean }> {
   let removed = 0

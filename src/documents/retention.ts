@@ -1,6 +1,6 @@
 /**
- * Retention and holds: documents that nobody can destroy. Triggers refuse it too (migrations/0019_retention.ts); these functions refuse it first, and say
- * why. A label with `retention_days` retains its documents also before a job has written their `retain_until`.
+ * Retention and holds: documents that nobody can destroy. These functions refuse a deletion and say why; triggers (migrations/0019_retention.ts)
+ * refuse it as well. A label with `retention_days` retains its documents even before a job has written their `retain_until`.
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
@@ -16,7 +16,7 @@ export const maxRetentionDays = 36_500
 
 const daysAfter = (from: RawBuilder<unknown>, days: RawBuilder<unknown>) => sql<Date>`${from} + make_interval(secs => ${days} * 86400.0)`
 
-/** The end that the labels of a document give it; null without a label that retains. */
+/** The end of the retention by the labels of a document; null without a label with retention. */
 const endByLabels: RawBuilder<Date | null> = sql`(
   select max(${daysAfter(sql`documents.created_at`, sql`labels.retention_days`)}) from document_labels join labels on labels.id = label_id
   where document_labels.document_id = documents.id and labels.retention_days is not null
@@ -25,7 +25,7 @@ const endByLabels: RawBuilder<Date | null> = sql`(
 /** The end of the retention of a row of `documents`, past or not. */
 const retentionEnd: RawBuilder<Date | null> = sql`greatest(documents.retain_until, ${endByLabels})`
 
-/** The names of the unreleased holds of a row of `documents`; null without any. */
+/** The names of the unreleased holds of a row of `documents`; null if there are none. */
 export const holdNames: RawBuilder<string[] | null> = sql`(
   select array_agg(holds.name order by holds.name_key) from hold_documents join holds on holds.id = hold_id
   where hold_documents.document_id = documents.id and holds.released_at is null)`
@@ -36,12 +36,12 @@ export const isRetained: RawBuilder<boolean> = sql`(
     select from hold_documents join holds on holds.id = hold_id
     where hold_documents.document_id = documents.id and holds.released_at is null))`
 
-/** Selects the ids of all documents under retention or hold by index, except those whose label has not been applied yet. */
+/** Selects the ids of all documents under retention or hold by index. Leaves out documents whose label has not been applied yet. */
 export const retainedIds = sql`
   select id from documents where retain_until > ${clock}
   union select document_id from hold_documents join holds on holds.id = hold_id where released_at is null`
 
-/** Throws RETENTION in WORM mode, where only maintenance destroys documents and versions. */
+/** Throws RETENTION in WORM mode, if only maintenance destroys documents and versions. */
 export function assertNotWorm({ config }: App): void {
   if (config.documents.worm)
     throw new AppError(
@@ -93,8 +93,8 @@ const reason = (end: Date | undefined, holds: readonly string[]): string =>
   ].join(' and ')
 
 /**
- * Lengthens the retention of documents to what their labels ask for. Call it before labels are removed and after they are added: removing a
- * label never shortens.
+ * Extends the retention of documents to the end that their labels require. Call it before removing labels and after adding labels: removing a label
+ * never shortens a retention.
  */
 export async function retainByLabels(trx: Trx, ids: readonly string[]): Promise<void> {
   if (ids.length === 0) return
@@ -129,8 +129,8 @@ export interface LabelPolicy {
 const batchSize = 1000
 
 /**
- * Retains the documents that a label has already, the first thousand in the caller's transaction and the rest by a job: no lock is held for long.
- * Leaves locked documents to the job too, so that it waits for nobody.
+ * Retains the documents of a label: the first thousand in the caller's transaction, the others by a job, because locks must be short. Leaves locked
+ * documents to the job too and never waits for a lock.
  */
 export async function retainLabelled(app: App, trx: Trx, policy: LabelPolicy): Promise<void> {
   await retainBatch(app, trx, policy, { after: nilId, isWaiting: false })
@@ -156,7 +156,7 @@ export const retainHandler: jobs.Handler<'retain'> = {
   },
 }
 
-/** Selects documents with ids above `after` whose retention ends before the policy asks for. */
+/** Selects documents with ids above `after` whose retention ends earlier than the policy requires. */
 const selectDue = ({ label_id, days, owner_id }: LabelPolicy, after: string): RawBuilder<unknown> => sql`
   documents.id, ${daysAfter(sql`documents.created_at`, sql`${days}::int`)} as until
   from documents join document_labels on document_labels.document_id = documents.id
@@ -164,7 +164,7 @@ const selectDue = ({ label_id, days, owner_id }: LabelPolicy, after: string): Ra
     and coalesce(retain_until, '-infinity') < ${daysAfter(sql`documents.created_at`, sql`${days}::int`)}
   order by documents.id`
 
-/** Returns the last id, null if there are no more. */
+/** Retains one batch. Returns its last id; null if there are no more documents. */
 async function retainBatch(
   app: App,
   trx: Trx,

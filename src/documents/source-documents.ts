@@ -97,7 +97,7 @@ interface Replacement {
   language: string
 }
 
-/** Stores other bytes as the next version of a document. Call `staged.confirm()` after the commit. Returns false if nothing changes. */
+/** Stores new bytes as the next version of a document. Returns false if nothing changes. Call `staged.confirm()` after the commit. */
 export async function replaceFile(app: App, trx: Trx, id: string, replacement: Replacement): Promise<boolean> {
   const document = await trx
     .selectFrom('live_documents')

@@ -15,8 +15,8 @@ export interface Part {
 }
 
 /**
- * Creates a document for each part, with labels, metadata and owner of the original, which keeps its file and its text layer; OCR is left to
- * the parts. Call `staged.confirm()` of all parts after the commit.
+ * Creates a document for each part, with labels, metadata and owner of the original. The original keeps its file and its text layer; OCR reads the
+ * parts only. Call `staged.confirm()` of all parts after the commit.
  */
 export async function recordParts(app: App, trx: Trx, id: string, parts: readonly Part[]): Promise<void> {
   const original = await trx
@@ -58,7 +58,7 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
   await finishSplit(app, trx, id, { ocr_enabled: false, metadata: { split_into: parts.length } })
 }
 
-/** Records that a document stays whole: it is one document with this serial number, or it could not be split. */
+/** Records that a document stays whole: it has one serial number, or it could not be split. */
 export async function recordUnsplit(
   app: App,
   trx: Trx,

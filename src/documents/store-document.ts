@@ -29,7 +29,7 @@ export interface StoreOptions {
   language: string
   /** how to split a PDF or TIFF when it is read; default: not */
   split?: SplitMode | undefined
-  /** document that this one was a part of */
+  /** document that was split into this one and others */
   splitFrom?: string
   /** YYYY-MM-DD */
   date?: string | undefined

@@ -87,8 +87,8 @@ export async function openStoredFile(
 }
 
 /**
- * Creates the row of a file if there is none, and locks it: removals and other uploads of the same bytes wait until the transaction ends.
- * Returns the address of the row, which is `file.address` if the row is new.
+ * Locks the row of a file, and creates it first if there is none. Removals and other uploads of the same bytes wait until the transaction ends.
+ * Returns the address of the row: `file.address` if the row is new.
  */
 export async function lockOrCreate(trx: Trx, file: { sha256: string; size: number; address: string }): Promise<string> {
   const [[, address] = ['', '']] = await lockOrCreateAll(trx, [file])
@@ -137,7 +137,7 @@ export async function isOwned(db: Db, ownerId: string, sha256: string): Promise<
   return rows[0]?.owned === true
 }
 
-/** Files of at least this size are compared before the transaction, so that no lock is held meanwhile. */
+/** Files of at least this size are compared before the transaction, without a lock. */
 const largeBytes = 1 << 20
 
 /** Compares large staged files with the owner's stored files of the same sums. ensureBytes() reuses the results. */

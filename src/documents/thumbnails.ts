@@ -47,7 +47,7 @@ export async function thumbnailResponse(
 
 const extensions = { 'image/webp': 'webp', 'image/jpeg': 'jpg' } as const
 
-/** Widths of pictures of pages, in pixels. There are few, so that the cache stays small. */
+/** Widths of pictures of pages, in pixels. A few widths keep the cache small. */
 export const pageWidths = ['1000', '2000'] as const
 /** Maximum height of a picture of a page, in widths. */
 const maxPageHeight = 3
@@ -89,7 +89,7 @@ interface DrawnPicture {
   readonly isFinal: boolean
 }
 
-/** Responds with a picture from the cache, or with the one that `draw` returns. */
+/** Responds with a picture from the cache, else with the result of `draw`. */
 async function cachedPicture(
   app: App,
   document: Document,

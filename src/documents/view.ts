@@ -27,7 +27,7 @@ export const headLength = 16_384
 /** Selects documents with owner and labels; add `where`, `orderBy` and `limit`. Reads at most `characters` of the text; 0 leaves it out. */
 export const selectDocuments = (db: Db, characters: number) => selectFrom('live_documents', db, characters)
 
-/** Selects documents like selectDocuments(), also those in the trash. */
+/** Selects documents like selectDocuments(), including the trash. */
 export const selectAllDocuments = (db: Db, characters: number) => selectFrom('documents', db, characters)
 
 const selectFrom = (table: 'documents' | 'live_documents', db: Db, characters: number) =>
@@ -134,7 +134,7 @@ export type DocumentView = z.infer<typeof DocumentAnswer>
 /** Steps of a confidence in answers. A PostgreSQL real has seven significant digits; the rest is conversion noise. */
 const confidenceSteps = 10_000
 
-/** Returns the lowest stored confidence that answers show as at least `confidence`, null for one that every document has. */
+/** Returns the lowest stored confidence that rounds to at least `confidence`; null if every document has it. */
 export function lowestConfidence(confidence: number | undefined): number | null {
   // The subtraction undoes the noise of the multiplication.
   const steps = Math.ceil((confidence ?? 0) * confidenceSteps - 1e-6)

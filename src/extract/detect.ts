@@ -41,7 +41,7 @@ const pdfType = 'application/pdf'
 /** Raw files of most cameras are TIFFs, and are told apart by their names only. */
 const isCameraRaw = (mimeType: string): boolean => /^image\/x-(canon|nikon|adobe|sony|pentax|samsung)-/.test(mimeType)
 
-/** Decodes the head by its byte order mark, as UTF-8 or in one byte per character. Returns null if it is not text in any of them. */
+/** Decodes the head by its byte order mark, as UTF-8, or with one byte per character. Returns null if no encoding gives text. */
 function decodeHead(head: Uint8Array, isHead: boolean): string | null {
   const mark = byteOrderMark(head)
   if (mark && mark.encoding !== 'utf-8') return wideTextIfReadable(decodeAs(head.subarray(mark.length), mark.encoding) ?? '')
@@ -57,7 +57,7 @@ function decodeWide(head: Uint8Array): string | null {
   return text ? wideTextIfReadable(text) : null
 }
 
-/** In binary data taken for UTF-16, every seventh character would be unassigned, private or half of a pair. */
+/** Returns UTF-16 text; null for binary data. In binary data, one in seven characters is unassigned, private or half of a surrogate pair. */
 const wideTextIfReadable = (text: string): string | null =>
   (text.match(/[\p{Cn}\p{Co}\p{Cs}]/gu)?.length ?? 0) <= text.length * 0.05 ? textIfReadable(text, 0.05) : null
 

@@ -37,7 +37,7 @@ export async function openFile(source: ByteSource, tools: Tools): Promise<Opened
   return { ...opened, contents: () => withNewBudget(opened.contents), picture: (page) => withNewBudget(() => opened.picture(page)) }
 }
 
-/** `depth` is the number of files that contain this one. */
+/** Opens a file inside another one. `depth` is the number of files around it. */
 async function openNested(file: ByteSource, tools: Tools, depth: number, budget: PartBudget): Promise<OpenedFile> {
   const { source, mimeType } = await identify(file)
   const openPart = async (part: ByteSource): Promise<OpenedDocument | null> =>
@@ -51,7 +51,7 @@ async function openNested(file: ByteSource, tools: Tools, depth: number, budget:
   return { ...opened, mimeType, hasReader: read !== null, missingPackage, contents: async () => limitContents(await opened.contents()) }
 }
 
-/** Opens a file with a program of another package. Returns null if there is none for this type, or it is not installed. */
+/** Opens a file with an external program. Returns null if no program reads this type or it is not installed. */
 async function convert(source: ByteSource, tools: PdfTools, mimeType: string): Promise<OpenedDocument | null> {
   const converter = findConverter(mimeType)
   const program = converter && tools.converters?.[converter.name]

@@ -2,7 +2,7 @@
 import { fileTypeFromBuffer } from 'file-type'
 import { typeByExtension } from './mime-types.ts'
 
-/** Types by the first characters of a file, as Latin-1. Only types that `file-type` does not know, or that could pass as text. */
+/** Types by the first characters of a file, as Latin-1. Has only types that `file-type` does not know and types that look like text. */
 const startingTypes: readonly (readonly [start: string, type: string])[] = [
   ['\xff\xd8\xff', 'image/jpeg'],
   // Animated ones too: the first frame is the image.
@@ -18,7 +18,7 @@ const startingTypes: readonly (readonly [start: string, type: string])[] = [
   ['\xe4\x52\x5c\x7b\x8c\xd8\xa7\x4d', 'application/onenote'],
 ]
 
-/** Detects types that could pass as text. `start` is the head as Latin-1. */
+/** Detects types that look like text. `start` is the head as Latin-1. */
 export function detectByStart(start: string): string | null {
   const found = startingTypes.find(([characters]) => start.startsWith(characters))
   if (found) return found[1]
@@ -38,26 +38,29 @@ function isSignedData(start: string): boolean {
   return start.startsWith('0') && start.startsWith('\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02', identifier)
 }
 
-/** Returns whether the head belongs to a PBM, PGM, PPM or PAM image (Netpbm). Plain ones consist of numbers; raw ones have a line of their own for the first. */
+/**
+ * Returns whether the head belongs to a PBM, PGM, PPM or PAM image (Netpbm). The plain formats consist of numbers. The raw formats have the first
+ * number on a separate line.
+ */
 function isAnymap(start: string): boolean {
   if (!/^P[1-7]\s/.test(start)) return false
   const content = start.replace(/#[^\n]*/g, '')
   return /^P[1-3][\d\s]+$|^P[4-6][ \t]*[\r\n]\s*\d+\s+\d+\s|^P7\s+(WIDTH|HEIGHT|DEPTH|MAXVAL|TUPLTYPE) /.test(content)
 }
 
-/** Maximum bytes before the header of a PDF, as in other readers (ISO 32000-1, annex H, note 13). */
+/** Maximum bytes before the header of a PDF, as in other PDF readers (ISO 32000-1, annex H, note 13). */
 const maxPdfOffset = 1024
 
 /** Returns whether the head belongs to a PDF, also behind white space and comments, and without its header. */
 export const isPdf = (start: string): boolean => /^(\xef\xbb\xbf)?[\s\0]*(%PDF|(%.*[\r\n]\s*)*\d+ +\d+ +obj\b\s*(<<|\[))/.test(start)
 
-/** Returns whether a PDF begins in the head, behind other bytes. In a text, its header has a line of its own and an object follows. */
+/** Returns whether a PDF begins after other bytes of the head. In a text, the header must be a separate line before an object. */
 export function isPdfBehindJunk(start: string, isText: boolean): boolean {
   const header = (isText ? /^%PDF-\d/m : /%PDF-/).exec(start.slice(0, maxPdfOffset))
   return header !== null && (!isText || /\d\s+obj\b/.test(start.slice(header.index)))
 }
 
-/** Detects a type that is no text. `start` is `head` as Latin-1. Returns null for an unknown type. */
+/** Detects a binary type. `start` is `head` as Latin-1. Returns null for an unknown type. */
 export async function detectBinaryType(head: Uint8Array, start: string, byName: string): Promise<string | null> {
   if (start.startsWith('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')) return oleTypes.has(byName) ? byName : 'application/x-cfb'
   if (zipStarts.some((characters) => start.startsWith(characters))) return detectZipType(start, byName)
@@ -65,7 +68,7 @@ export async function detectBinaryType(head: Uint8Array, start: string, byName: 
   return detected?.mime ?? null
 }
 
-/** The last two begin archives that were to be split. */
+/** Signatures of ZIP archives. The last two mark archives made for several volumes. */
 const zipStarts = ['PK\x03\x04', 'PK\x05\x06', 'PK00PK\x03\x04', 'PK\x07\x08PK\x03\x04']
 
 const oleTypes = new Set(['doc', 'xls', 'ppt', 'msg'].map((extension) => typeByExtension[extension]))

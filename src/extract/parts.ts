@@ -3,14 +3,14 @@ import type { OutlinePage } from '../ports/document-reader.ts'
 import type { ByteSource, Contents, Limits, OpenedDocument } from './opened-document.ts'
 import { createTextSink, normalizeWhitespace } from './readers/decode.ts'
 
-/** Maximum number and bytes of the parts that one call reads, at all depths together, and the time after which it opens no other. */
+/** Limits of the parts that one call reads at all depths: number, total bytes, and time after which it opens no further part. */
 const maxParts = 2000
 const maxPartBytes = 1024 * 1024 * 1024
 const maxPartMs = 30_000
 
 export interface PartTools {
   readonly limits: Limits
-  /** Opens a file in the file; null if it is nested too deeply or exceeds the budget of its outermost file. */
+  /** Opens a nested file. Returns null if it is nested too deeply or exceeds the budget of its outermost file. */
   openPart(part: ByteSource): Promise<OpenedDocument | null>
 }
 

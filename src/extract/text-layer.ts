@@ -6,7 +6,7 @@ const minLetters = 32
 /** Maximum length of the text of a page that consists of an image with a caption. */
 const maxCaptionLength = 200
 const maxGarbageShare = 0.1
-/** Maximum number of path segments of rules and frames. A page with more may contain text drawn as outlines. */
+/** Maximum number of path segments of rules and frames. A page with more segments may contain text drawn as outlines. */
 const maxFrameSegments = 60
 
 const letters = /[\p{L}\p{N}]/gu
@@ -25,7 +25,7 @@ export interface TextLayer {
   readonly isTrusted: boolean
   /** Whether glyphs without a character are missing in the text. */
   readonly hasGaps: boolean
-  /** whether the text alone proves that the page needs no OCR */
+  /** whether the text suffices to skip OCR of the page */
   readonly isConclusive: boolean
 }
 
@@ -66,7 +66,7 @@ export function requiresOcr(layer: TextLayer, survey: { texts: number; imageShar
 
 const tokenize = (line: string): string[] => line.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
 
-/** Joins the text layer with those lines of OCR that contain new words. */
+/** Appends the lines of OCR with new words to the text layer. */
 export function joinTexts(layer: string, recognized: string): string {
   if (layer.trim() === '') return recognized
   const layerWords = new Set(tokenize(layer))

@@ -21,7 +21,7 @@ export async function openPrimary(config: Config): Promise<Omit<OpenedStores, 's
   return { files, close: () => files.close() }
 }
 
-/** Opens the primary store now, and the other one when a file is missing. `config` has a resolved `storage.path`. Throws ConfigError. */
+/** Opens the primary store now, and the secondary store when a file is missing. `config` has a resolved `storage.path`. Throws ConfigError. */
 export async function openStores(config: Config, db: Db): Promise<OpenedStores> {
   const primary = config.storage.kind
   const isPresent = openPresenceCheck(config, db)

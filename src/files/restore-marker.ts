@@ -54,7 +54,7 @@ export const endRestore = (markers: Markers): Promise<void> => markers.remove(cl
 export const claimDataFolder = (folder: string): Promise<void> =>
   writeClaim(folderMarkers(folder), { store_id: randomUUID(), commit: null })
 
-/** Throws ConfigError where a restore is running, was interrupted or has failed. */
+/** Throws ConfigError if a restore is running, was interrupted or has failed. */
 export async function rejectUnfinishedRestore(db: Db, config: Config): Promise<void> {
   const markers = await storeMarkers(config)
   const [claim, dataClaim] = [await readClaim(markers), await readClaim(folderMarkers(config.data_dir))]

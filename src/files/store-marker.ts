@@ -46,7 +46,7 @@ export const loadStoreId = async (db: Db): Promise<string | undefined> =>
 
 const hasStoredFiles = async (db: Db) => (await db.selectFrom('stored_files').select('sha256').limit(1).execute()).length > 0
 
-/** Returns the store id. Of two servers that start at once, the first one sets it. */
+/** Returns the store id. If several servers start at the same time, the first one sets it. */
 async function createStoreId(db: Db): Promise<string> {
   await db
     .insertInto('instance')

@@ -1,6 +1,6 @@
 /**
- * Moves the files of an archive from one document store to the other, while servers and workers run. Each file is copied, its SHA-256 is
- * compared, and only then it is removed from its old store. Any step may be the last one before a crash: the next run goes on from there.
+ * Moves the files of an archive from one document store to the other, while servers and workers run. Each file is copied, its SHA-256 is compared,
+ * and only then it is removed from its old store. After a crash, the next run continues with the interrupted step.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
@@ -156,7 +156,7 @@ async function copyFile({ source, target, options }: Migration, address: string,
   }
 }
 
-/** Yields the bytes of an original at the limited rate. An error of one file is no outage of its store. */
+/** Yields the bytes of an original at the limited rate. Throws an error of the file for a failure that is no outage of its store. */
 async function* throttled(original: AsyncIterable<Uint8Array>, { throttle, signal }: MigrationOptions): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of original) {
@@ -202,7 +202,7 @@ async function* derivedGroups(store: FileStore): AsyncGenerator<DerivedFile[]> {
   if (group.length > 0) yield group
 }
 
-/** Moves the derived files of one SHA-256. Those of purged files are removed. */
+/** Moves the derived files of one SHA-256. Removes them if the file itself was purged. */
 async function moveDerived(
   { app, source, target, options }: Migration,
   group: readonly DerivedFile[],

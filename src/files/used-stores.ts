@@ -1,4 +1,4 @@
-/** Records of the document stores that may have files, so that one that is not mounted or not configured is never taken for empty. */
+/** Records which document stores may have files. A recorded store that is not mounted or not configured is never taken for empty. */
 import type { Db } from '../db/pool.ts'
 import type { StoreKind } from '../ports/file-store.ts'
 

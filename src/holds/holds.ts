@@ -25,7 +25,7 @@ export interface Fields {
 
 const newestFirst = byCreation('holds', 'desc')
 
-/** Returns all holds or one page of them, newest first. `released`: only these, or only those in force. */
+/** Returns all holds or one page of them, newest first. `released`: only released holds, or only holds in force. */
 export const list = (app: App, released: boolean | undefined, page: WholeInput): Promise<FetchedPage<Hold & RowWithCursorKey>> => {
   const holds = selectHolds(app.db).$if(released !== undefined, (query) =>
     query.where('holds.released_at', released ? 'is not' : 'is', null),
@@ -87,7 +87,10 @@ export async function release(app: App, id: string): Promise<Hold> {
   })
 }
 
-/** Puts all of the documents under a hold or none, also those in the trash. Returns the number of additions. Throws HOLD_NOT_FOUND, DOCUMENT_NOT_FOUND, CONFLICT. */
+/**
+ * Puts all of the documents under a hold or none. Accepts documents in the trash. Returns the number of additions. Throws HOLD_NOT_FOUND,
+ * DOCUMENT_NOT_FOUND, CONFLICT.
+ */
 export async function addDocuments(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     const documents = await lockDocuments(trx, documentIds)

@@ -1,4 +1,4 @@
-/** The retention report: what cannot be destroyed, until when, and under which hold. */
+/** The retention report: documents that cannot be destroyed, with the end of their retention and their holds. */
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -78,7 +78,9 @@ const soonestFirst = keyset(
   { by: 'documents.id', type: 'id', order: 'asc' },
 )
 
-/** Returns one page of the documents of the report: those whose retention ends first, then those only under hold. `count` returns their number. */
+/**
+ * Returns one page of the documents of the report, by the end of their retention; documents only under hold come last. `count` returns their number.
+ */
 export function listRetained(
   app: App,
   actor: Actor,

@@ -14,7 +14,7 @@ export interface StoredFile {
   /** Time of the upload or replacement of the file. */
   modifiedAt: Date
   open(range?: { start: number; end: number }): Promise<Readable>
-  /** Returns a URL of the document store; null if there is none. Absent: the file is not to be redirected. */
+  /** Returns a URL of the document store; null if there is none. Missing: the file is never redirected. */
   presign?(headers: { type: string; disposition: string }): Promise<URL | null>
 }
 

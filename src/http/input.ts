@@ -73,9 +73,9 @@ function requireJson(event: H3Event): void {
 const isBlank = (bytes: Uint8Array): boolean => bytes.length < 1024 && decode(bytes).trim() === ''
 
 /**
- * Returns the chunks of the body. A consumer that stops early leaves the connection open, so that a client that still sends gets the answer.
- * Asks a client with `Expect: 100-continue` for the body only now: a request refused by its headers never sends one. Throws
- * UNSUPPORTED_MEDIA_TYPE for a compressed body, whose size is unknown.
+ * Returns the chunks of the body. A consumer that stops early leaves the connection open, because a client that still sends must get the answer. A
+ * client with `Expect: 100-continue` is asked for the body only now, after its headers were accepted. Throws UNSUPPORTED_MEDIA_TYPE for a compressed
+ * body, whose size is unknown.
  */
 export function readChunks(event: H3Event): AsyncIterable<Uint8Array> {
   const encoding = event.req.headers.get('content-encoding')
@@ -107,7 +107,7 @@ export function bearerToken(event: H3Event): string | null {
   return token
 }
 
-/** Returns the whole body. `take` gets each chunk at once, and may throw to refuse the body. */
+/** Returns the whole body. `take` receives each chunk on arrival and may throw to refuse the body. */
 async function readBytes(event: H3Event, maxBytes: number, take: (chunk: Uint8Array) => Promise<void>): Promise<Buffer> {
   rejectLargerThan(event, maxBytes)
   const chunks: Uint8Array[] = []

@@ -1,4 +1,4 @@
-/** Messages for invalid input, in place of those of the validation library. */
+/** Messages for invalid input, in place of the messages of the validation library. */
 import type { z } from 'zod'
 
 /** Names of types in messages. */

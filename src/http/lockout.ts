@@ -1,4 +1,4 @@
-/** Locks keys after repeated failures, to stop guessing from many addresses. Each lock of a day lasts twice as long as the one before. */
+/** Locks keys after repeated failures, to stop guessing from many addresses. Each further lock within a day lasts twice as long. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
@@ -6,7 +6,7 @@ import type { Db, Trx } from '../db/pool.ts'
 import { AppError, type Code } from '../errors.ts'
 import type { Limit } from './rate-limit.ts'
 
-/** Time for which a lock counts towards the next one. It is also the retention of rate_hits. */
+/** Time for which a lock doubles the next one. It is also the retention of rate_hits. */
 const lockMemorySeconds = 86_400
 
 /**
@@ -18,8 +18,8 @@ export async function rejectLocked(app: App, key: string, limit: Limit, code: Co
 }
 
 /**
- * Counts a failure under `key`, and locks the key after the last allowed one. `onLock` runs in the same transaction, with the seconds of the
- * lock. Throws `code` if the key is locked, so that concurrent requests get no more guesses than sequential ones.
+ * Counts a failure under `key`, and locks the key after the last allowed one. `onLock` runs in the same transaction, with the seconds of the lock.
+ * Throws `code` if the key is locked; concurrent requests get no more guesses than sequential requests.
  */
 export async function countFailure(
   app: App,

@@ -121,7 +121,7 @@ export const fetchSlice = <Row>(query: Query<Row>, order: Keyset, { limit, offse
     .$castTo<Row & RowWithCursorKey>()
     .execute()
 
-/** Returns the number of rows of a query that selects nothing yet. */
+/** Returns the number of rows of a query without selected columns. */
 export const countRows = async (query: Query<object>): Promise<number> =>
   (await query.select(sql<number>`count(*)`.as('total')).$castTo<{ total: number }>().executeTakeFirstOrThrow()).total
 

@@ -20,13 +20,13 @@ declare module 'h3' {
     route?: string
     /** Removal date of a deprecated route. */
     sunset?: Date | undefined
-    /** Headers of the answer, with names in lower case. Five times as fast as `event.res.headers`. */
+    /** Headers of the answer, with names in lower case. Setting them is five times as fast as with `event.res.headers`. */
     headers?: Record<string, string>
     /** The answer has the common headers already. */
     isComplete?: boolean
     /** Code of an error answer. */
     failure?: Code
-    /** Code of a refusal whose answer is not an error. */
+    /** Error code of a refused request whose answer is no error, such as a page. */
     refusal?: Code
     /** Validated body. */
     input?: unknown
@@ -71,9 +71,9 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   otherAnswers?: Readonly<Record<number, z.ZodType>>
   /** Cost in calls (server/http/call-limit.ts). Default: 1. */
   cost?: number
-  /** A read that may be database.max_lag old (server/replica-reads.ts). Not for rights, which are never old. */
+  /** The answer may be database.max_lag old (server/replica-reads.ts). Never set for rights. */
   readsReplica?: boolean
-  /** The answer may have megabytes. It waits until the caller has read earlier ones. */
+  /** The answer may have megabytes. It waits until the caller has read earlier answers. */
   isLarge?: boolean
   /** Media types of answers other than JSON. */
   produces?: readonly string[]

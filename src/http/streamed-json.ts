@@ -1,4 +1,4 @@
-/** Streams answers above 1 MB (docs/api.md, "Large answers"): a text of 20 million characters is never in memory as a whole. */
+/** Streams answers above 1 MB (docs/api.md, "Large answers"). A text of 20 million characters is never in memory as a whole. */
 
 /** String in a JSON answer. Its start is in memory and its rest is read while the start is sent. */
 export class StreamedText {

@@ -1,10 +1,10 @@
 /** API views of database rows. */
 import type { z } from 'zod'
 
-/** Row of a view: it may have a Date where the view has a timestamp. */
+/** Row of a view. It may have a Date for a timestamp of the view. */
 type RowOf<View> = { [Field in keyof View]: View[Field] | (string extends View[Field] ? Date : never) }
 
-/** Returns the fields of the schema, with timestamps in RFC 3339. Drops all other fields of the row and those that are undefined. */
+/** Returns the fields of the schema, with timestamps in RFC 3339. Drops undefined fields and all other fields of the row. */
 export function viewOf<Shape extends z.ZodRawShape>(schema: z.ZodObject<Shape>, row: RowOf<z.infer<z.ZodObject<Shape>>>) {
   const source: Record<string, unknown> = row
   const view: Record<string, unknown> = {}

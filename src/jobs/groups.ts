@@ -5,9 +5,9 @@ import { msFromNow } from './leases.ts'
 import { type GroupLease, type Job, type Kind, moveFinished, ocrPausedKey } from './queue.ts'
 
 /**
- * Leases pending jobs of the kind, priority and owner of a leased job, if their documents satisfy `isSmall`, a condition on `document`. Returns
- * them together with `job`, or nothing if its own document does not satisfy the condition. Repeated attempts and jobs whose
- * worker died are left out: a job that ends its worker must not end others with it again.
+ * Leases pending jobs of the kind, priority and owner of a leased job, if their documents satisfy `isSmall`, a condition on `document`. Returns them
+ * together with `job`, or nothing if its own document does not satisfy the condition. Leaves out repeated attempts and jobs whose worker died: a job
+ * that kills its worker must not fail other jobs again.
  */
 export async function leaseGroup<K extends Kind>(
   db: Db,

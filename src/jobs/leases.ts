@@ -45,7 +45,7 @@ export const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${m
 /** Extends the lease. Throws LeaseLost. */
 export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })
 
-/** Extends the leases of jobs. Returns the ids of those that still hold theirs. */
+/** Extends the leases of jobs. Returns the ids of the jobs that still have their lease. */
 export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number): Promise<Set<string>> {
   if (jobs.length === 0) return new Set()
   const { rows } = await sql<{ id: string }>`
@@ -61,7 +61,7 @@ export async function lockLease(trx: Trx, job: Job, leaseMs: number): Promise<vo
   await renewLease(trx, job, leaseMs)
 }
 
-/** The largest number of finished pages so far: a worker that counted them earlier may store its number later. */
+/** The largest number of finished pages so far. A worker may store its number after a worker that counted more pages. */
 const pagesDone = (done: number): RawBuilder<number> => sql<number>`greatest(pages_done, ${done}::integer)`
 
 /** Stores the progress of a job in pages. Throws LeaseLost. */
@@ -117,12 +117,12 @@ export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<
 }
 
 /**
- * Losses of a job that do not count as attempts, because its worker may have died of another job. After them a job that reads files runs alone,
- * so that each further loss is its own.
+ * Number of lost leases that do not count as attempts, because the worker may have died of another job. After that, a job that reads files runs alone
+ * and causes each further loss itself.
  */
 const maxUncountedLosses = 2
 
-/** Returns whether the job has to be the only one of its worker. Sync and index jobs never are: they may run for hours. */
+/** Returns whether the job must be the only job of its worker. Returns false for sync and index jobs, which may run for hours. */
 export const mustRunAlone = ({ queue, losses }: Job): boolean => queue === 'ocr' && losses >= maxUncountedLosses
 
 /** Records that the worker of a job died. Returns whether it was the last attempt. Throws LeaseLost. */

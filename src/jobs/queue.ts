@@ -1,4 +1,4 @@
-/** The job queue. Jobs are rows, so that enqueueing is part of the caller's transaction. Leases are in leases.ts. */
+/** The job queue. Jobs are rows, and enqueueing is part of the caller's transaction. Leases are in leases.ts. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
@@ -17,13 +17,13 @@ export interface Payloads {
   rendition: { number: number; kind: 'pdfa' }
   /** index a document, or remove it from the index after its deletion */
   index: { document_id: string }
-  /** rebuild the index if documents are missing in it; `anew`: always */
+  /** rebuild the index if documents are missing in it; `anew`: rebuild it in any case */
   reindex: { anew?: boolean }
   /** send a user the link that confirms the e-mail address */
   verify_email: { user_id: string }
   /** remove a stored file that no document uses; `address`: of an upload that may not have been committed */
   purge: { sha256: string; address?: string }
-  /** retain the documents of a label; `owner_id`: only those of this owner */
+  /** retain the documents of a label; `owner_id`: only documents of this owner */
   retain: { label_id: string; days: number; owner_id: string | null }
   /** sync a source; `full`: check every file again; `accept_changes`: however many files have changed */
   sync: { source_id: string; full: boolean; accept_changes?: boolean }
@@ -32,7 +32,7 @@ export interface Payloads {
 export type Kind = keyof Payloads
 export type Queue = 'ocr' | 'sync' | 'index' | 'maintenance'
 
-/** Attempts for about a week, so that the job outlasts an unavailable index or disk. */
+/** Number of attempts for about a week. The job then survives an outage of the index or the disk. */
 const manyAttempts = 1000
 
 /** `keepsFinished`: finished jobs stay for history and statistics. `maxAttempts`: default of enqueue(). */
@@ -81,9 +81,9 @@ export interface Handler<K extends Kind> {
 
 /** Runs small jobs of one owner together. */
 export interface GroupHandler<K extends Kind> {
-  /** Leases pending jobs that can run together with a leased one. Returns them with it, or nothing if it has to run alone. */
+  /** Leases pending jobs that can run together with a leased job. Returns all of them, or nothing if the leased job must run alone. */
   lease(app: App, job: Job<K>, lease: GroupLease): Promise<Job<K>[]>
-  /** Does the work and completes the jobs. Returns the log fields of completed jobs by id; the others have to run alone. */
+  /** Runs and completes the jobs. Returns the log fields of completed jobs by id. The other jobs must run alone. */
   run(app: App, jobs: readonly Job<K>[], signal: AbortSignal): Promise<ReadonlyMap<string, LogFields>>
 }
 
@@ -159,8 +159,8 @@ export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJ
 }
 
 /**
- * Moves the jobs to do that satisfy `which` to the finished ones, with `changes` to the row `job`. As a deletion and an insertion: an update that
- * moves a row to another partition fails concurrent updates.
+ * Moves unfinished jobs that satisfy `which` to the finished jobs, with `changes` to the row `job`. Deletes and inserts them, because an update that
+ * moves a row to another partition makes concurrent updates fail.
  */
 export const moveFinished = (which: RawBuilder<unknown>, changes: RawBuilder<unknown>): RawBuilder<unknown> => sql`
   with moved as (delete from jobs_live as job where ${which} returning job)

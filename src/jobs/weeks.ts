@@ -2,7 +2,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 
-/** Adds missing partitions for this week and the next four. Waits at most 100 ms for each lock; the next call adds what is still missing. */
+/**
+ * Adds missing partitions for this week and the next four. Waits at most 100 ms for each lock; the next call adds partitions that are still missing.
+ */
 export async function addJobWeeks(db: Db): Promise<void> {
   await sql`select dms_add_job_weeks(now(), now() + interval '4 weeks')`.execute(db)
 }

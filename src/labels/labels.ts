@@ -81,8 +81,8 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
 }
 
 /**
- * Updates a label, reindexes its documents if the name changes, and retains them if the retention grows. A shorter one shortens no document's
- * retention. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE.
+ * Updates a label, reindexes its documents if the name changes, and retains them if the retention grows. A shorter retention has no effect on
+ * documents. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE.
  */
 export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {

@@ -17,7 +17,7 @@ export interface LogOptions {
 /** Fields whose values are never logged. */
 const redactedPaths = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 
-/** Opens the log. Writes are synchronous, so that no line is lost at exit. `reopen()` creates the file again after logrotate has renamed it. */
+/** Opens the log. Writes are synchronous: no line is lost at exit. `reopen()` creates the file again after logrotate has renamed it. */
 export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
   const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const settings = {

@@ -6,7 +6,7 @@ import { type Family, family, type Histogram, openHistogram } from './exposition
 
 const durationBounds = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
 const confidenceBounds = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1]
-/** Kinds whose jobs stay in the table when they have finished. */
+/** Kinds of jobs that stay in the table after they have finished. */
 const finishedKinds = Object.entries(kinds).flatMap(([kind, { keepsFinished }]) => (keepsFinished ? [kind] : []))
 /** Time after which the transactions of all finished jobs have committed. */
 const commitSeconds = 5

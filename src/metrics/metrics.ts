@@ -71,7 +71,7 @@ export async function ocr(app: App, actor: Actor) {
 }
 
 interface Group {
-  /** detected codes, else those asked for; null: unknown */
+  /** detected codes, else requested codes; null: unknown */
   language: string | null
   succeeded: number
   failed: number

@@ -32,7 +32,7 @@ export interface Content {
   message: string
   /** Message for `count` events. If it is set, events of this type share one notification. */
   batchMessage?: (count: number) => string
-  /** number of events that this one stands for; default 1 */
+  /** number of events in this notification; default 1 */
   count?: number
   /** ids of related objects, such as `document_id` */
   data: Record<string, string>
@@ -111,7 +111,7 @@ export async function list(
   return { ...fetched, unread: unreadCount }
 }
 
-/** Marks a notification as read. Keeps the first time of reading. Throws NOTIFICATION_NOT_FOUND. */
+/** Marks a notification as read. Keeps the time of the first call. Throws NOTIFICATION_NOT_FOUND. */
 export async function markRead(app: App, actor: Actor, id: string): Promise<Notification> {
   const notification = await app.db
     .updateTable('notifications')
@@ -124,7 +124,7 @@ export async function markRead(app: App, actor: Actor, id: string): Promise<Noti
   return notification
 }
 
-/** Marks all notifications of the user as read. Returns the number of those that were unread. */
+/** Marks all notifications of the user as read. Returns the number of unread ones. */
 export async function markAllRead(app: App, actor: Actor): Promise<number> {
   const { numUpdatedRows } = await app.db
     .updateTable('notifications')

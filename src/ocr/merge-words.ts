@@ -4,7 +4,7 @@ import { joinWords } from './words.ts'
 
 /** Words above it are never replaced. */
 const certain = 0.9
-/** Minimum confidence of words where the other pass has none. */
+/** Minimum confidence of a word in a place without words of the other pass. */
 const minAdded = 0.6
 /** Overlap of two boxes, as a share of the smaller one, above which their words are about the same ink. */
 const minOverlap = 0.4
@@ -18,8 +18,8 @@ interface Cluster {
 }
 
 /**
- * Returns `base` with words of `other`: those in places where `base` has none, and those that are more certain there.
- * Both have boxes in pixels of the same image.
+ * Returns `base` with words of `other` in places without words in `base`, and with words of `other` that have a higher confidence. Both have boxes in
+ * pixels of the same image.
  */
 export function mergeWords(base: OcrText, other: OcrText): OcrText {
   const replacements = new Map<OcrWord, readonly OcrWord[]>()
@@ -36,7 +36,7 @@ export function mergeWords(base: OcrText, other: OcrText): OcrText {
   return joinWords(addWords(replaced, added))
 }
 
-/** Returns `base` with the words of `other` in places where it has none. */
+/** Returns `base` with the words of `other` in places without words. */
 export function addMissingWords(base: OcrText, other: OcrText): OcrText {
   const clusters = findClusters(base.words, other.words)
   const added = clusters.flatMap(({ ours, theirs }) => (ours.length === 0 ? theirs.filter(isPlausible) : []))
@@ -103,7 +103,7 @@ function overlap(a: WordBox, b: WordBox): number {
   return (width * height) / Math.max(1, Math.min(a.width * a.height, b.width * b.height))
 }
 
-/** Adds words to the lines at their height, in order from left to right, or as lines of their own below those above them. */
+/** Adds words to the lines at their height, from left to right. Without such a line, adds a new line below the line above. */
 function addWords(words: readonly OcrWord[], added: readonly OcrWord[]): OcrWord[] {
   if (added.length === 0) return [...words]
   const lines = [...Map.groupBy(words, ({ line }) => line).values()].map((line) => [...line])

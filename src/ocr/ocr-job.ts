@@ -59,7 +59,7 @@ async function run(
   }
 }
 
-/** Reads the pages that are left and waits for those of helpers. Throws ReadFailure if a page failed. */
+/** Reads the remaining pages and waits for the pages of helpers. Throws ReadFailure if a page failed. */
 async function readAllPages(reading: DocumentToRead, job: ExtractionJob): Promise<void> {
   const { app, document, signal } = reading
   const count = () => extraction.countPages(app.db, document.id)

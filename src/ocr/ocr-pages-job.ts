@@ -26,7 +26,7 @@ export async function withOpenFile(context: Omit<DocumentToRead, 'file'>, use: (
   }
 }
 
-/** Reads pages until none is free, and calls `onPage` after each. Records a page that cannot be read as failed and continues. */
+/** Reads pages until none is free, and calls `onPage` after each. Records an unreadable page as failed and continues. */
 export async function readPages({ app, job, document, file, signal }: DocumentToRead, onPage: () => Promise<void>): Promise<void> {
   // Longer than a page may take: a claim expires only if its worker died.
   const leaseMs = app.config.ocr.page_timeout * 2 + 10_000

@@ -47,5 +47,5 @@ export async function addOpinions(
 /** Rates a pass by the text that it found. Words of low confidence are noise and count against it. */
 const evidence = ({ words }: OcrText): number => words.reduce((sum, { text, confidence }) => sum + text.length * (confidence - 0.5), 0)
 
-/** Closes gaps of strokes, as those of thermal and dot matrix printers. */
+/** Closes gaps in strokes of thermal and dot matrix printers. */
 const blur = async (page: PageImage): Promise<PageImage> => ({ ...page, ...(await transformGray(page, (pixels) => pixels.blur(0.8))) })

@@ -30,7 +30,7 @@ const a4Inches = { short: 8.27, long: 11.69 }
 /** Share of a photo that the page covers. */
 const pageShare = 0.8
 const minDpi = 70
-/** Letters are too small for Tesseract below `belowDpi`. Upscaling reduces the CER from 16 to 0.3 % at 72 dpi, from 0.8 to 0.1 % at 96. */
+/** Below `belowDpi`, letters are too small for Tesseract. Upscaling reduces the CER from 16 to 0.3 % at 72 dpi and from 0.8 to 0.1 % at 96 dpi. */
 const upscale = { belowDpi: 110, toDpi: 150 }
 /** Above `aboveDpi`, more pixels cost a fifth of the time and gain nothing, not even for six-point print. */
 const downscale = { aboveDpi: 240, toDpi: 200 }
@@ -60,7 +60,7 @@ export async function prepareImage({ dpi: statedDpi, ...image }: GrayImage & { d
   return { ...even, dpi: scaledDpi, picture: { width: scaled.width, height: scaled.height, toPicture: toSource } }
 }
 
-/** Returns the sheet alone, as a rectangle. */
+/** Returns the sheet as a rectangle, without its surroundings. */
 function flattenSheet(image: GrayImage, sheet: Quadrilateral, factor: number): Warped {
   const corners = sheet.map(({ x, y }) => ({ x: x * factor, y: y * factor })) as unknown as Quadrilateral
   const { width, height } = sizeOfSheet(corners)
@@ -131,7 +131,7 @@ export async function recognizePage(
   return toResult(await addOpinions(engine, cleaned, first, options), page, straight.toSource)
 }
 
-/** Returns a function to call between passes. It returns whether a pass that takes twice as long as the longest so far would end before `deadline`. */
+/** Returns a function to call between passes. It returns whether twice the time of the longest pass is left before `deadline`. */
 function measurePasses(deadline: number): () => boolean {
   let longestMs = 0
   let lastMs = performance.now()

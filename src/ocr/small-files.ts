@@ -1,4 +1,4 @@
-/** Extraction of small texts and files of unknown type in groups. One is read in a millisecond; a transaction of its own takes ten times as long. */
+/** Extracts small texts and files of unknown type in groups. Reading one takes a millisecond, and a separate transaction ten times as long. */
 import type { App } from '../app.ts'
 import { mapConcurrently } from '../concurrency.ts'
 import { isSmallFile, lockDocuments, recordTexts, type SmallFile, startTexts } from '../documents/extraction/group.ts'
@@ -35,7 +35,7 @@ export const smallFiles = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
   },
 })
 
-/** Reads the files. Leaves out those that cannot be read, or that need OCR or another program: they are read alone, with their errors. */
+/** Reads the files. Leaves out files that are unreadable or need OCR or another program. The job reads them alone, with their errors. */
 async function readOutlines(app: App, files: readonly SmallFile[], signal: AbortSignal): Promise<Map<string, Outline>> {
   const outlines = new Map<string, Outline>()
   // Two at a time: while one is being read, the next one is opened.

@@ -4,7 +4,7 @@ import type { OcrText, OcrWord } from '../ports/ocr-engine.ts'
 /** Tesseract divides Chinese and Japanese, which have no spaces, into parts of any length. */
 const spacelessBetween = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]\0[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}]/u
 
-/** Returns what stands between two words of a line. */
+/** Returns the separator between two words of a line. */
 const separator = (last: OcrWord, word: OcrWord): '' | ' ' =>
   spacelessBetween.test(`${[...last.text].at(-1)}\0${[...word.text][0]}`) ? '' : ' '
 
@@ -26,8 +26,8 @@ export function joinWords(words: readonly OcrWord[]): OcrText {
 }
 
 /**
- * Returns the direction of the lines in an image, clockwise in degrees: 0, 90 or -90. Tesseract recognizes lines that run up or down too;
- * their words are high and narrow, and follow each other from top to bottom or from bottom to top.
+ * Returns the direction of the lines in an image, clockwise in degrees: 0, 90 or -90. Tesseract also recognizes vertical lines. Their words are high
+ * and narrow and follow each other downwards or upwards.
  */
 export function lineDirection(words: readonly OcrWord[]): 0 | 90 | -90 {
   let [level, upright, down] = [0, 0, 0]

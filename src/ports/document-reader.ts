@@ -32,7 +32,7 @@ export interface Outline {
   readonly missingPackage?: string
   /** Metadata of the file: author, title, created, … */
   readonly metadata: Record<string, unknown>
-  /** Time of creation, beginning with YYYY-MM-DD, in its own time zone if `metadata.created` is in another one. */
+  /** Time of creation, beginning with YYYY-MM-DD, in the time zone of the author if `metadata.created` is in another zone. */
   readonly date?: string | undefined
   readonly pages: readonly OutlinePage[]
 }
@@ -52,8 +52,8 @@ export interface ReadPage {
   /** words that OCR found, in reading order */
   readonly words: readonly PageWord[]
   /**
-   * Languages of the text, as Tesseract codes joined by `+`, even of those without a model; null: unknown. `und`, or `und-` and an ISO 15924 code:
-   * letters that no installed model reads.
+   * Languages of the text, as Tesseract codes joined by `+`, including languages without a model; null: unknown. `und`, or `und-` and an ISO 15924
+   * code: letters that no installed model reads.
    */
   readonly language: string | null
   /** Degrees, -180 to 180, by which lines of text on the displayed page are turned clockwise; 0 if they are level. */
@@ -87,7 +87,7 @@ export interface RenditionInfo {
   readonly sha256: string
 }
 
-/** What a page says about the splitting of its file. */
+/** Marks of a page for splitting its file. */
 export interface PageMark {
   readonly page: number
   readonly isBlank: boolean
@@ -118,7 +118,7 @@ export interface DocumentReader {
   /** Returns the marks of pages, counted from 1. Pages without a picture have none. */
   marks(file: FileToRead, pages: readonly number[], withBarcodes: boolean, options?: ReadOptions): Promise<readonly PageMark[]>
   /**
-   * Makes a file with these pages, counted from 1, and returns what `use` makes of its bytes. Equal pages give equal bytes. Throws ReadFailure
+   * Makes a file with these pages, counted from 1. Returns the result of `use` for its bytes. Equal pages give equal bytes. Throws ReadFailure
    * FILE_CORRUPT for types without pages.
    */
   copyPages<T>(
@@ -128,8 +128,8 @@ export interface DocumentReader {
     options?: ReadOptions,
   ): Promise<T>
   /**
-   * Makes a PDF/A-2u with these words behind the pages, and returns what `use` makes of its bytes. Throws ReadFailure NOT_CONVERTIBLE with the
-   * reason if the file cannot be converted.
+   * Makes a PDF/A-2u with these words behind the pages. Returns the result of `use` for its bytes. Throws ReadFailure NOT_CONVERTIBLE with the reason
+   * if the file cannot be converted.
    */
   pdfa<T>(
     file: FileToRead,

@@ -13,7 +13,7 @@ export const sha256Of = (address: string): string => address.slice(0, 64)
 /** Staged file: flushed to the file system of the store, but not at its address yet. */
 export interface StagedFile {
   readonly sha256: string
-  /** Address after commit(). Each upload of the same bytes gets another one. */
+  /** Address after commit(). Each upload of the same bytes gets a new address. */
   readonly address: string
   /** bytes */
   readonly size: number
@@ -51,7 +51,10 @@ export interface FileStore {
   size(address: string): Promise<number | null>
   /** Removes a file. Has no effect on a missing one. */
   remove(address: string): Promise<void>
-  /** Lists all files in order of address, in bounded memory. Concurrent changes may be included or not. A folder that cannot be read is skipped if there is `onUnreadable`, else an error. */
+  /**
+   * Lists all files in order of address, in bounded memory. Concurrent changes may be included or not. With `onUnreadable`, skips unreadable folders;
+   * without it throws.
+   */
   list(
     onUnreadable?: (location: string) => void,
   ): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
@@ -79,7 +82,7 @@ export interface Markers {
   readonly location: string
   /** Returns the text of a marker, '' for a missing one. */
   read(name: string): Promise<string>
-  /** Replaces a marker atomically and durably. With `isNew`, an existing one may stay. */
+  /** Replaces a marker atomically and durably. With `isNew`, may keep an existing one. */
   write(name: string, text: string, isNew?: boolean): Promise<void>
   /** Removes a marker. Has no effect on a missing one. */
   remove(name: string): Promise<void>
@@ -108,7 +111,7 @@ export interface Stores {
   open(kind: StoreKind): Promise<FileStore | null>
   /** Opens a store for a migration to it, and creates it if necessary. Throws AppError STORAGE_UNAVAILABLE, ConfigError. */
   create(kind: StoreKind): Promise<FileStore>
-  /** Records that a store has no files any more, so that it need not be available. */
+  /** Records that a store has no files any more. It need not be available then. */
   retire(kind: StoreKind): Promise<void>
   /** Returns the location of a store for administrators: a folder or a URL; null if it is not configured. */
   locate(kind: StoreKind): string | null

@@ -44,7 +44,7 @@ export interface OcrText {
  */
 export type OcrLayout = 'auto' | 'block' | 'sparse'
 
-/** `fast` reads a page once, `balanced` again where that was not certain, `best` always again. */
+/** `fast` reads a page once, `balanced` reads uncertain pages again, `best` reads every page again. */
 export type OcrQuality = 'fast' | 'balanced' | 'best'
 
 /** Recognizes text in images of pages. Runs in a reader process, one page at a time, in one thread. */

@@ -183,14 +183,14 @@ export interface IndexRebuild {
 }
 
 /**
- * Search engine. It gets ids and reads the documents itself, so that updates may be late, repeated or reordered. Every function throws AppError
+ * Search engine. It receives ids and reads the documents itself: updates may be late, repeated or reordered. Every function throws AppError
  * SERVICE_UNAVAILABLE while the engine is unavailable; the index job is then retried.
  */
 export interface SearchEngine {
   readonly name: string
   /**
-   * Updates the entries of these documents and removes those of deleted ones. Resolves when searches reflect it. Of concurrent updates of one
-   * document, also in other processes, the last writer has read the latest version: a deleted document never reappears.
+   * Updates the entries of these documents and removes those of deleted ones. Resolves when searches reflect it. If several processes update one
+   * document, the last writer has read the latest version: a deleted document never reappears.
    */
   refresh(documentIds: readonly string[]): Promise<void>
   /** Returns one page of the matches of a query. */
@@ -202,7 +202,7 @@ export interface SearchEngine {
   /** Returns the number of entries in the current format. */
   count(): Promise<number>
   status(): Promise<IndexStatus>
-  /** Returns the contents of the current index and of those on which it depends. */
+  /** Returns the contents of the current index and of the indexes that it depends on. */
   contents(): readonly IndexContents[]
   /** Starts a rebuild and removes remains of an interrupted one. The caller must hold the lock `search.reindex`. */
   rebuild(): Promise<IndexRebuild>

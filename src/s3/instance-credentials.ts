@@ -27,7 +27,7 @@ interface Temporary {
 }
 
 const requestTimeoutMs = 5000
-/** New credentials are requested this long before the old ones expire. */
+/** Time before the expiry of credentials at which new ones are requested. */
 const refreshMs = 5 * 60_000
 /** Time between two requests for new credentials while the old ones are valid. */
 const retryMs = 10_000

@@ -31,7 +31,7 @@ export class S3Error extends Error {
   readonly status: number
   /** '' for none, as after HEAD */
   readonly code: string
-  /** region of the bucket, as far as the server tells */
+  /** region of the bucket if the server states it */
   readonly region: string | null
 
   constructor(response: Dispatcher.ResponseData, code: string, region: string | null) {

@@ -1,6 +1,9 @@
-/** URLs of objects, encoded as signatures need it. */
+/** URLs of objects, encoded for signatures. */
 
-/** Returns the URL of an object; `bucket` is the URL of its bucket. Also encodes the characters that encodeURIComponent leaves alone and signatures do not. */
+/**
+ * Returns the URL of an object; `bucket` is the URL of its bucket. Also encodes characters that signatures require to be encoded and
+ * encodeURIComponent leaves alone.
+ */
 export function objectUrl(bucket: URL, key: string): URL {
   const encoded = key.split('/').map(encodeKey).join('/')
   return new URL(`${bucket.origin}${bucket.pathname.replace(/\/$/, '')}/${encoded}`)

@@ -1,4 +1,4 @@
-/** Finds the words of a query in one document: the pages, the places in their texts, and the boxes on their pictures. */
+/** Finds the words of a query in one document: the pages, the positions in their texts, and the boxes on their pictures. */
 import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
@@ -90,7 +90,7 @@ async function compileQuery({ reads }: App, q: string, fuzzy: boolean): Promise<
   return compileMatcher({ terms, expansions: mergeExpansions(stems, typos) })
 }
 
-/** Returns the matches in a text in order, without those inside others. */
+/** Returns the matches in a text in order, without matches inside other matches. */
 function spansOf(text: string, matcher: Matcher): Span[] {
   const spans = matchPositions(text, matcher, (found) => found.length > maxMatches)
   spans.sort((one, other) => one.start - other.start || other.end - one.end)
@@ -99,7 +99,7 @@ function spansOf(text: string, matcher: Matcher): Span[] {
   return outer
 }
 
-/** Returns the boxes of the words of a page that match. A page without words of OCR has those of its text layer, if it can be read. */
+/** Returns the boxes of the matching words of a page. Without words of OCR, uses the words of the text layer if it is readable. */
 async function boxesOn(app: App, document: Document, page: number, source: string | null, matcher: Matcher): Promise<Box[]> {
   const { rows } = await sql<{ words: WordRow[] }>`
     select words from page_words where document_id = ${document.id} and number = ${document.current_version} and page = ${page}`.execute(
@@ -141,7 +141,7 @@ export function matchingWords(words: readonly WordRow[], matcher: Matcher): Word
   return matching
 }
 
-/** Returns what stands between two words: nothing in scripts without spaces; a line break after a hyphen, which may divide a word. */
+/** Returns the separator between two words: nothing in scripts without spaces, a line break after a hyphen, which may divide a word. */
 function separator(before: string, word: string): string {
   if (before === '') return ''
   const last = before.at(-1)!

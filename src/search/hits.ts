@@ -23,7 +23,7 @@ export interface Window {
   readonly maxResults: number
 }
 
-/** One page of the matches, with the number and the facets of all. */
+/** One page of the matches, with the number and the facets of all matches. */
 export interface Matches extends Omit<SearchAnswer, 'hits'> {
   readonly page: readonly Scored[]
 }
@@ -36,7 +36,7 @@ export interface Highlighting {
   readonly markers: Readonly<Partial<Record<MarkedField, Marker>>>
   /** Tsqueries that choose the passage of a long document: it meets `all` and ranks best by `any`. Null: the first passage. */
   readonly passage: { readonly all: string; readonly any: string } | null
-  /** Returns the words of these texts that also match a word of the query, by that word. Default: only those of the markers. */
+  /** Returns the words of these texts that also match a word of the query, by the word of the query. Default: only words of the markers. */
   readonly expand?: (texts: readonly string[]) => Promise<Expansions>
 }
 

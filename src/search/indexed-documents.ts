@@ -42,7 +42,7 @@ export async function loadDocuments(trx: Trx, ids: readonly string[]): Promise<I
   return rows
 }
 
-/** Default limits of a batch, so that small documents share a transaction and large ones do not make it long. */
+/** Default limits of a batch: many small documents share a transaction, and a few large ones do not make it long. */
 const maxDocuments = 100
 const maxBytes = 300_000
 

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 
-/** Returns those of the ids whose indexing is queued or running. Ids that the actor cannot see are left out. */
+/** Returns the ids whose indexing is queued or running. Leaves out ids that the actor cannot see. */
 export async function findPending(app: App, actor: Actor, ids: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from live_documents documents where id = any(${ids}::uuid[]) and (${isAdmin(actor)} or owner_id = ${actor.id}) and (

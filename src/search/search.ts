@@ -20,7 +20,7 @@ interface SearchOptions extends PageRequest {
 export interface Search extends SearchOptions {
   q: string
   fuzzy: boolean
-  /** tolerates typos, and then one missing word, if no document has all words; see `relaxed` */
+  /** if no document has all words: tolerates typos, then one missing word; see `relaxed` */
   relax?: boolean
 }
 
@@ -75,7 +75,7 @@ export async function search(app: App, actor: Actor, { q, fuzzy, relax = false, 
   })
 }
 
-/** Searches for documents with typos of the words, or without one of them. Returns null if there are none. */
+/** Searches for documents with typos of the words, then for documents without one of the words. Returns null if there are none. */
 async function searchRelaxed(app: App, words: readonly string[], options: EngineOptions): Promise<FoundDocuments | null> {
   const attempts: [Relaxation, string | null][] = [
     ['typos', words.join(' ')],
@@ -88,7 +88,7 @@ async function searchRelaxed(app: App, words: readonly string[], options: Engine
   return null
 }
 
-/** A query of filters alone: all documents that pass them. */
+/** A query of filters only: all documents that pass them. */
 const noConditions = { must: [], should: [], mustNot: [], sort: [{ field: 'score', order: 'desc' }] } as const
 
 /** Searches by conditions on fields, in the requested order. Throws VALIDATION_ERROR for a page past the limit, SERVICE_UNAVAILABLE. */
@@ -148,7 +148,7 @@ function plainWords({ text, isFiltered }: ParsedQuery): string[] | null {
   return !isFiltered && isPlain && words.length >= minWords && terms.length === words.length ? words : null
 }
 
-/** Returns a query for all words but any one: of each two words, one must match. Null for too many words. */
+/** Returns a query for documents that lack at most one of the words: of every two words, one must match. Returns null for too many words. */
 function withoutOne(words: readonly string[]): string | null {
   if (words.length > maxWords) return null
   return words.flatMap((one, nth) => words.slice(nth + 1).map((other) => `${one} OR ${other}`)).join(' ')

@@ -5,7 +5,7 @@ import { type EntryFault, type IndexContents, noFilter, type SearchFilter } from
 import type { IndexedDocument } from './indexed-documents.ts'
 
 export interface VerifyOptions {
-  /** number of random documents whose words are compared; for others only the existence of the entry is checked */
+  /** number of random documents whose words are compared; other documents only need an entry */
   sample: number
   signal?: AbortSignal
   onProgress?: (done: number, total: number) => void
@@ -21,7 +21,7 @@ export interface Fault {
   field: 'title' | 'content' | null
   /** for `unfound`: the query */
   query: string | null
-  /** for `stale`: words or values that only the entry has, and those that only the document has; both truncated */
+  /** for `stale`: words or values found only in the entry, and found only in the document; both truncated */
   left: readonly string[]
   lacks: readonly string[]
 }
@@ -120,7 +120,10 @@ async function loadDocuments(app: App, ids: readonly string[]): Promise<Sampled[
   return rows
 }
 
-/** Returns the queries that do not find the document in two checks. Ignores a document that waits to be indexed after either check. One check is not enough: a job may end between a search and the look at the queue. */
+/**
+ * Returns the queries that do not find the document in two checks. Ignores a document that waits to be indexed after either check. One check is not
+ * enough: a job may end between the search and the query of the queue.
+ */
 async function confirmedUnfound(app: App, document: Sampled): Promise<Fault[]> {
   if ((await findUnfound(app, document)).length === 0 || (await isBeingIndexed(app, document))) return []
   const [again] = await loadDocuments(app, [document.id])

@@ -75,7 +75,7 @@ async function isMigrated({ db }: App): Promise<void> {
   if (!isCurrent) throw new Error('the schema is not current')
 }
 
-/** Without one of these queues no document can be found. */
+/** Queues that need a worker: without one of them no document can be found. */
 const requiredQueues = ['ocr', 'index']
 
 async function hasWorker({ db }: App): Promise<void> {

@@ -28,7 +28,10 @@ export interface RunningServer {
   close(timeoutMs: number): Promise<void>
 }
 
-/** Starts the server on its address, or on the file descriptor `passedFd` of systemd. Throws ConfigError for an unusable address and Error for a used one. */
+/**
+ * Starts the server on its address, or on the file descriptor `passedFd` of systemd. Throws ConfigError for an unusable address and Error for an
+ * address in use.
+ */
 export async function listen(h3: H3, config: Config, passedFd: number | null = null): Promise<RunningServer> {
   const handle = toNodeHandler(h3) as unknown as RequestListener
   let accepted: Promise<void> | null = null
@@ -92,7 +95,7 @@ async function loadTls({ server: { tls_cert, tls_key } }: Config): Promise<Tls> 
   return tls_cert === '' ? null : { cert: await readPem(tls_cert), key: await readPem(tls_key) }
 }
 
-/** Opens a port with listhen. By default, listhen would choose another port if this one is used, print banners and exit on SIGTERM. */
+/** Opens a port with listhen. By default, listhen would choose another port if this port is used, print banners and exit on SIGTERM. */
 async function openFixedPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
   const options = { hostname, port: { port, alternativePortRange: [], ports: [], random: false, verbose: false }, https: tls ?? false }
   const quiet = {
@@ -115,7 +118,10 @@ async function openFixedPort(handler: RequestListener, hostname: string, port: n
   }
 }
 
-/** Returns Error for a port used by another process, which may be free at the next start, and ConfigError for anything else, such as a certificate. */
+/**
+ * Returns an Error if another process uses the port, because it may be free at the next start. Returns a ConfigError for any other cause, such as a
+ * certificate.
+ */
 async function explainPortError(hostname: string, port: number, thrown: Error): Promise<Error> {
   const probe = createServer()
   const error = await open(probe, (ready) => probe.listen(port, hostname, ready), '').then(
@@ -170,8 +176,8 @@ async function removeStaleSocket(path: string): Promise<void> {
 }
 
 /**
- * Resolves when no connection waits to be accepted, or after two seconds. Closing the port resets those that wait. Node accepts one connection in
- * a turn of its event loop, so a short turn without one leaves none.
+ * Resolves when no connection waits to be accepted, or after two seconds. Closing the port would reset waiting connections. Node accepts one
+ * connection in a turn of its event loop: after a short turn without a connection, none is waiting.
  */
 async function acceptWaiting(server: Server): Promise<void> {
   const deadline = performance.now() + maxAcceptMs

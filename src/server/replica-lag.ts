@@ -3,7 +3,7 @@ import type { App } from '../app.ts'
 import { loadPrimary, loadStandby, type Position } from '../db/replica.ts'
 
 export interface ReplicaLag {
-  /** Returns whether the replica has everything that was committed database.max_lag ago. Also starts to watch it, so that a later call may return true. */
+  /** Returns whether the replica has all commits older than database.max_lag. Starts to watch it: a later call may return true. */
   isFresh(): boolean
   /** Returns isFresh() without watching. */
   wasFresh(): boolean
@@ -22,7 +22,7 @@ export function openReplicaLag(app: App, { reads, host }: App['replicas'][number
   const log = app.log.child({ replica: host })
   const maxLagMs = app.config.database.max_lag
   let positions: Observation[] = []
-  /** The replica has everything that was committed before this time. */
+  /** The replica has all commits before this time. */
   let freshAt = Number.NEGATIVE_INFINITY
   let askedAt = Number.NEGATIVE_INFINITY
   let timer: NodeJS.Timeout | undefined

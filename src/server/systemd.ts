@@ -67,6 +67,6 @@ export function passedSocketFd({ LISTEN_FDS, LISTEN_PID }: Variables): number | 
   return 3
 }
 
-/** Tells if inherited variables are for this process: it or its parent, since bin/dms.js may start a newer Node as a child. */
+/** Tells if inherited variables are for this process or its parent: bin/dms.js may start a newer Node as a child. */
 const isForThisProcess = (pid: string | undefined): boolean =>
   pid === undefined || pid === String(process.pid) || pid === String(process.ppid)

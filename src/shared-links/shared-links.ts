@@ -67,7 +67,9 @@ export async function create(app: App, actor: Actor, documentId: string, terms: 
 
 const newestFirst = byCreation('shared_links', 'desc')
 
-/** Returns one page of the actor's links, for an admin of all links, newest first. Throws VALIDATION_ERROR for a cursor of another list. */
+/**
+ * Returns one page of the actor's links, newest first. An admin gets the links of all users. Throws VALIDATION_ERROR for a cursor of another list.
+ */
 export const list = (app: App, actor: Actor, page: PageRequest): Promise<FetchedPage<SharedLink>> =>
   pageOfLinks(
     app,

@@ -39,13 +39,13 @@ export async function getUsable(app: App, token: string): Promise<SharedLink> {
   return link
 }
 
-/** Returns a link for a client that resumes a download. Used-up views do not matter to it. Throws as getUsable(). */
+/** Returns a link for a client that resumes a download. Used-up views do not matter to it. Throws like getUsable(). */
 export async function getResumable(app: App, token: string, ip: string): Promise<SharedLink> {
   const link = await findLink(app, token)
   return statusOf(link) === 'exhausted' && (await hasRecentView(app, link, ip)) ? link : getUsable(app, token)
 }
 
-/** Returns the link, and whether the password is right. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and as getUsable(). */
+/** Returns the link, and whether the password is right. Counts every attempt. Throws SHARED_LINK_RATE_LIMITED, and like getUsable(). */
 export async function verifyVisitor(app: App, token: string, { ip, password }: Visitor): Promise<{ link: SharedLink; valid: boolean }> {
   await countAttempt(app, ip)
   const link = await getUsable(app, token)
@@ -86,7 +86,7 @@ export async function openFile(app: App, link: SharedLink, { ip, password }: Vis
   }
 }
 
-/** Checks the password. Shares its limit with verifyVisitor(), so that downloads are no second way to guess. */
+/** Checks the password. Shares its limit with verifyVisitor(): downloads must not allow further guesses. */
 async function requirePassword(app: App, link: SharedLink, ip: string, password: string | undefined): Promise<void> {
   if (link.password_hash === null) return
   if (password === undefined) throw new AppError('SHARED_LINK_PASSWORD_REQUIRED')
@@ -134,7 +134,7 @@ async function notifyOwners(app: App, trx: Trx, link: SharedLink, type: Type, te
   for (const userId of new Set([link.created_by, link.owner_id])) await notify(app, trx, userId, type, { ...text, data })
 }
 
-/** Counts a view by one conditional UPDATE: of two visitors who race for the last view, one gets it. */
+/** Counts a view by one conditional UPDATE. Only one of two concurrent visitors gets the last view. */
 async function spendView(app: App, link: SharedLink, ip: string): Promise<void> {
   const isSpent = await app.db.transaction().execute(async (trx) => {
     const spent = await trx

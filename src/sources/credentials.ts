@@ -28,13 +28,13 @@ export async function encryptCredentials(app: App, trx: Trx, sourceId: string, c
   return encrypt(key, sourceId, credentials)
 }
 
-/** Decrypts stored credentials. Throws SourceFailure SOURCE_UNAUTHORIZED where no key matches. */
+/** Decrypts stored credentials. Throws SourceFailure SOURCE_UNAUTHORIZED if no key matches. */
 export async function decryptCredentials(app: App, sourceId: string, bytes: Buffer | null): Promise<Credentials> {
   if (bytes === null) return { username: null, password: null }
   return decrypt(await loadKeys(app), sourceId, bytes)
 }
 
-/** Re-encrypts all credentials with a new random key, or with the configured one. `old`: previous key in base64. Returns their number. */
+/** Re-encrypts all credentials with the configured key, or with a new random key. `old`: previous key in base64. Returns their number. */
 export async function rotateKey(app: App, old: string | null): Promise<number> {
   const path = join(app.config.data_dir, fileName)
   const isConfigured = app.config.sources.encryption_key !== ''

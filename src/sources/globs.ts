@@ -1,7 +1,7 @@
 /**
- * Matches paths against the globs of a source or an upload. Users write the globs and remote servers the names, so matching must not backtrack:
- * this matcher simulates a nondeterministic automaton in time linear in the length of the path. picomatch is not used because it compiles globs
- * to backtracking expressions.
+ * Matches paths against the globs of a source or an upload. Users write the globs and remote servers the names: matching must not backtrack. This
+ * matcher simulates a nondeterministic automaton in time linear in the length of the path. picomatch is not used because it compiles globs to
+ * backtracking expressions.
  */
 import { setImmediate } from 'node:timers/promises'
 

@@ -78,7 +78,7 @@ export async function openAddress(
   )
 }
 
-/** Throws FORBIDDEN where only admins may create sources of this type. */
+/** Throws FORBIDDEN if only admins may create sources of this type. */
 export function assertTypeAllowed(actor: Actor, type: Type): void {
   if (type === 'local_folder' && !isAdmin(actor)) throw new AppError('FORBIDDEN', {}, 'Only admins may use folders of the server.')
 }

@@ -34,7 +34,7 @@ interface Candidate extends Omit<RollbackItem, 'action' | 'error'> {
   version_sha256: string | null
 }
 
-/** Changes that take one document back. */
+/** Changes that roll one document back. */
 interface Steps {
   isReplaced?: boolean
   isTrashed?: boolean
@@ -105,7 +105,7 @@ interface Page {
   isLocked?: boolean
 }
 
-/** Lists the next documents of the source with their versions of that moment, also those in the trash. With `isLocked`, locks them. */
+/** Lists the next documents of the source with their versions at that time, including the trash. With `isLocked`, locks them. */
 async function listCandidates(db: Db, sourceId: string, before: Date, { after, limit, isLocked = false }: Page): Promise<Candidate[]> {
   const { rows } = await sql<Candidate>`
     with page as materialized (
@@ -138,7 +138,7 @@ const failure = (code: string, message: string): Decision => ({ action: 'failed'
 const decideAll = (candidates: readonly Candidate[], before: Date): Decided[] =>
   candidates.map((candidate) => ({ candidate, decision: decide(candidate, before) }))
 
-/** Returns a function that rolls back the next documents: a batch in a transaction or, where one of them fails, each on its own. */
+/** Returns a function that rolls back the next documents in one transaction. If one of them fails, rolls back each in a separate transaction. */
 function openRollback(app: App, actor: Actor, id: string, before: Date): (after: string) => Promise<Decided[]> {
   let single = 0
   const run = (page: Page) =>

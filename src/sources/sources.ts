@@ -163,13 +163,13 @@ export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<n
   return disabled.length
 }
 
-/** Returns the columns that grant a server folder to a non-admin owner; none where no grant is needed or the actor is no admin. */
+/** Returns the columns that grant a server folder to a non-admin owner; none if no grant is needed or the actor is no admin. */
 function folderGrant(actor: Actor, type: Row<'sources'>['type'], ownerRole: Role) {
   if (type !== 'local_folder' || ownerRole === 'admin' || !isAdmin(actor)) return {}
   return { granted_by: actor.id, is_granted_by_operator: actor.id === null }
 }
 
-/** Throws VALIDATION_ERROR for the first invalid glob, or for all if they are too long together. */
+/** Throws VALIDATION_ERROR for the first invalid glob, or if the globs are too long in total. */
 function validatePatterns(patterns: readonly string[]): void {
   const validate = (path: string, globs: readonly string[]) => {
     try {
@@ -184,7 +184,7 @@ function validatePatterns(patterns: readonly string[]): void {
 
 const addSeconds = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)
 
-/** Returns empty credentials where decryption fails: an update sets them again. */
+/** Decrypts credentials. Returns empty ones if that fails, because an update can set them again. */
 const decryptOrEmpty = (app: App, source: Row<'sources'>): Promise<Credentials> =>
   decryptCredentials(app, source.id, source.credentials).catch(() => ({ username: null, password: null }))
 

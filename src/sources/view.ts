@@ -54,7 +54,7 @@ export const RollbackAnswer = z.object({
   trashed: z.int(),
   unchanged: z.int(),
   failed: z.int(),
-  /** at most 10,000 documents that are not unchanged, failed ones first */
+  /** at most 10,000 documents with changes or failures, failed ones first */
   items: z.array(
     z.object({
       document_id: z.uuid(),

@@ -30,7 +30,7 @@ export const isApiToken = (token: string): boolean => token.startsWith(prefix)
 
 const newestFirst = byCreation('api_tokens', 'desc')
 
-/** Returns the actor's tokens, newest first; for admins all, or those of `user` (id, e-mail address or name). Throws USER_NOT_FOUND. */
+/** Returns the actor's tokens, newest first. Admins get all tokens, or the tokens of `user` (id, e-mail address or name). Throws USER_NOT_FOUND. */
 export async function list(app: App, actor: Actor, user?: string, page: WholeInput = {}): Promise<FetchedPage<ApiToken>> {
   const owner = user === undefined ? null : await resolveOwner(app, actor, user)
   const listed = selectVisible(app, actor).$if(owner !== null, (query) => query.where('api_tokens.user_id', '=', owner?.id ?? ''))

@@ -2,7 +2,7 @@
 
 const commonScript = /[\p{Script=Common}\p{Script=Inherited}]/u
 
-/** The recommended scripts of UAX 31, table 5. All other scripts count as one. */
+/** The recommended scripts of UAX 31, table 5. All other scripts count as one script. */
 const scripts = (
   'Arabic Armenian Bengali Bopomofo Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Hangul Han Hebrew Hiragana Kannada Katakana ' +
   'Khmer Lao Latin Malayalam Myanmar Oriya Sinhala Tamil Telugu Thaana Thai Tibetan'
@@ -31,7 +31,7 @@ const tables = confusableLetters.flatMap(([latin, other]) => {
   return [new Map(pairs), new Map(pairs.map(([letter, confusable]) => [confusable, letter] as const))]
 })
 
-/** Returns the keys of names that look like this one. Every letter must have a counterpart; digits and signs match themselves. */
+/** Returns the keys of names that look like this name. Every letter must have a counterpart; digits and signs match themselves. */
 export function confusableKeys(key: string): string[] {
   const letters = [...key].filter((character) => !commonScript.test(character))
   if (letters.length === 0) return []

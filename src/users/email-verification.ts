@@ -73,7 +73,7 @@ export async function deleteTokens(trx: Trx, userId: string): Promise<void> {
   await trx.deleteFrom('email_verifications').where('user_id', '=', userId).execute()
 }
 
-/** Mails a verification link. Creates the token itself: no job payload or log contains one. */
+/** Mails a verification link. Creates the token here, because no job payload or log may contain it. */
 export const verifyEmail: Handler<'verify_email'> = {
   async run(app, { payload: { user_id } }) {
     const user = await app.db.selectFrom('users').selectAll().where('id', '=', user_id).executeTakeFirst()

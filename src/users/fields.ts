@@ -4,13 +4,13 @@ import { usernameKey } from '../http/user-identifier.ts'
 import { hasInvisible } from '../http/visible-text.ts'
 import { hasMixedScripts } from './confusables.ts'
 
-/** Rejects spaces, control, invisible and unassigned characters, and @, so that no name is an e-mail address. */
+/** Rejects spaces, control, invisible and unassigned characters, and @: no name is an e-mail address. */
 const usernamePattern = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point}@]*$/u
 
 /** Names that the audit log uses for actors who are no users. */
 const reservedNames: ReadonlySet<string> = new Set(['operator', 'anonymous'])
 
-/** A name must not look like an id or a reserved name, because users are also looked up by those. */
+/** Tells if a name looks like an id or a reserved name. Users are also looked up by these. */
 const isAmbiguous = (name: string): boolean =>
   /^\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$/i.test(name) || reservedNames.has(usernameKey(name))
 
@@ -25,7 +25,7 @@ export const Username = z
   .refine((name) => !isAmbiguous(name), 'not of the form of an id, and neither operator nor anonymous')
   .refine((name) => !hasMixedScripts(name), 'letters of one script, not of several that look alike')
 
-/** Same pattern as in browsers, which accepts admin@localhost. */
+/** E-mail address by the pattern of browsers, which accepts admin@localhost. */
 export const Email = z.email({ pattern: z.regexes.html5Email, error: 'an e-mail address' }).max(254)
 
 export const DisplayName = z

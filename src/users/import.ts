@@ -23,7 +23,7 @@ const maxRows = 10_000
 const batchSize = 100
 const RowList = z.array(z.unknown()).max(maxRows)
 
-/** Rows are validated one by one, so that an invalid row is a result and not the end of the import. */
+/** Rows are validated one by one: an invalid row is a result and not the end of the import. */
 export const ImportBody = z
   .union([RowList, z.object({ users: RowList, on_conflict: OnConflict.default('skip') })], {
     error: `an array of at most ${maxRows} users, or {"users": […], "on_conflict": "skip"|"update"|"fail"}`,
@@ -74,7 +74,7 @@ export async function importUsers(
   return { created: countOf('created'), updated: countOf('updated'), skipped: countOf('skipped'), failed: countOf('failed'), results }
 }
 
-/** Imports rows in batches. The failure of a row becomes its result, except in a shared transaction, where it throws. */
+/** Imports rows in batches. The failure of a row becomes its result; in a shared transaction it throws. */
 async function importEach(app: App, rows: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
   const groupSize = mode.trx ? 1 : maxHashes
   for await (const batch of validBatches(app, rows, results)) {
@@ -95,7 +95,7 @@ async function importEach(app: App, rows: readonly unknown[], mode: ImportMode, 
   }
 }
 
-/** Imports all rows in one transaction after a dry run of each. If one fails there, reports the valid ones as skipped. */
+/** Imports all rows in one transaction after a dry run of each. If a row fails in the dry run, reports the valid rows as skipped. */
 async function importTogether(app: App, rows: readonly unknown[], mode: ImportMode, results: Result[]): Promise<void> {
   await importEach(app, rows, { ...mode, isDryRun: true }, results)
   if (results.some(({ action }) => action === 'failed')) {

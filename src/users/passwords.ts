@@ -14,7 +14,7 @@ import type { PasswordHasher } from '../ports/identity-provider.ts'
 /** Loads native code, which most commands on this machine do not need. */
 const argon2 = (): typeof import('@node-rs/argon2') => createRequire(import.meta.url)('@node-rs/argon2')
 
-/** Maximum length of a password. Hashing longer ones would only cost time. */
+/** Maximum length of a password. Hashing longer passwords would only cost time. */
 const maxLength = 1024
 
 /** Password at sign-in, independent of the policy. */
@@ -31,7 +31,7 @@ export function newPassword({ auth }: Config) {
   return field
 }
 
-/** Characters of generated passwords, without those that look alike. */
+/** Characters of generated passwords, without characters that look alike. */
 const alphabet = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_.'
 
 /** Returns a random password of at least 24 characters (140 bits) with a digit and a special character, which satisfies every password policy. */

@@ -84,8 +84,8 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
 }
 
 /**
- * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names: locks make
- * a transaction that creates one of them wait for another that does.
+ * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names. A transaction that
+ * creates one of them therefore waits for a lock of any other.
  */
 async function refuseConfusable(trx: Trx, key: string): Promise<void> {
   const keys = confusableKeys(key)

@@ -42,8 +42,8 @@ export const relayJson = ({ body, status, headers }: Response): Response =>
   new Response(body, { status, headers: { ...Object.fromEntries(headers), ...privateHeaders } })
 
 /**
- * Returns a file of the API, whose answers have a sandbox policy. Downloads get a neutral type: `script-src 'self'` must not load an uploaded
- * script. Throws the error of the API.
+ * Returns a file of the API with its sandbox policy. Downloads get a neutral type: `script-src 'self'` must not load an uploaded script. Throws the
+ * error of the API.
  */
 export async function relayFile(response: Response): Promise<Response> {
   if (response.status >= 400) throw toAppError(await readError(response))

@@ -1,4 +1,4 @@
-/** Static files of the page, named by the hash of their content, so that browsers keep them for a year. */
+/** Static files of the page, named by the hash of their content. Browsers keep them for a year. */
 import { hash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { AppError } from '../errors.ts'

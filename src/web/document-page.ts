@@ -68,7 +68,7 @@ function restoredNotice(query: URLSearchParams, versions: readonly { number: num
   return notice('good', `Version ${restored.number} is restored as version ${versions.find(({ current }) => current)?.number ?? ''}.`)
 }
 
-/** Without a trash, a page asks first. */
+/** Returns the form that deletes a document. Without a trash, another page asks for a confirmation first. */
 const deleteForm = (id: string, hasTrash: boolean): Markup =>
   hasTrash
     ? html`<form method="post" action="/documents/${id}/delete"><button class="plain danger">Move to trash</button></form>`

@@ -50,7 +50,7 @@ const header = (username: string, path: string | undefined, q: string): Markup =
 <form class="account" method="post" action="/sign-out"><span title="Signed in as ${username}">${username}</span><button class="plain">Sign out</button></form>
 </header>`
 
-/** Attribute of the current one of several links. */
+/** Returns the attribute `aria-current` for the current link. */
 export const current = (isCurrent: boolean): Markup => markup(isCurrent ? ' aria-current="page"' : '')
 
 /** Returns a short notice; `kind` bad is announced at once. */
@@ -65,7 +65,7 @@ export function pager(page: number, totalPages: number, pathOf: (page: number) =
   return html`<nav class="pager" aria-label="Pages">${previous}<span>Page ${page} of ${totalPages.toLocaleString('en')}</span>${next}</nav>`
 }
 
-/** Returns a path with those parameters that have a value. */
+/** Returns a path with the parameters that have a value. */
 export function withParameters(
   path: string,
   parameters: Readonly<Record<string, string | number | readonly string[] | null | undefined>>,

@@ -1,4 +1,4 @@
-/** Pictures for the page of a document: the marks over a page, and what stands for a page without a picture. */
+/** Pictures for the page of a document: the marks over a page, and a placeholder for a page without a picture. */
 import { html } from '../http/html.ts'
 import { findMatches, readSearch } from './page-section.ts'
 import type { Visit } from './visit.ts'
@@ -8,7 +8,7 @@ const units = 10_000
 /** Space around a word, in units. */
 const margin = 15
 
-/** Shown where a page has no picture. */
+/** Placeholder for a page without a picture. */
 export const noPicture =
   html`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1000 60"><text x="500" y="36" text-anchor="middle" font-family="system-ui, sans-serif" font-size="20" fill="#5c6370">No picture of this page</text></svg>`
     .markup

@@ -74,7 +74,7 @@ ${text.trim() === '' ? nothing : html`<pre>${markText(text, spans)}</pre>`}
 </section>`
 }
 
-/** Returns the picture of a page below the marks of a search, as a link to the larger picture. The marks are a picture of their own. */
+/** Returns the picture of a page as a link to the larger picture. The marks of a search are a second picture above it. */
 function picture(path: string, name: string, { width, height }: Page, search: Search | null): Markup {
   if (width === null || height === null || !(width > 0 && height > 0)) return nothing
   const small = withParameters(`${path}/image`, { width: 1000 })

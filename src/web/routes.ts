@@ -132,7 +132,10 @@ export function servePage(app: App, h3: H3, authenticate: (token: string) => Pro
   add('/assets/:name', { GET: async ({ context, req }) => assets.answer(context.params?.name ?? '', req.headers) })
 }
 
-/** Returns a client of this server without a socket, for the address and the session of the browser. Its requests are audited and limited as all. */
+/**
+ * Returns a client of this server without a socket, with the address and the session of the browser. Its requests are audited and limited like other
+ * requests.
+ */
 const clientFor = (h3: H3, event: H3Event): Client => createClient(async (request) => sendInProcess(h3, event, request))
 
 function sendInProcess(h3: H3, { context }: H3Event, request: Request): Response | Promise<Response> {

@@ -76,7 +76,9 @@ const dayOf = (text: string | null): string => (text !== null && isCalendarDate(
 const pathOf = ({ q, types, labels, year, from, to, page }: Request): string =>
   withParameters('/', { q, type: types, label: labels, year, from, to, page: page === 1 ? null : page })
 
-/** Without words, all documents that pass the filters are found, the newest first. Without filters only the facets are used. */
+/**
+ * Searches for documents. Without words, finds all documents that pass the filters, the newest first. Without filters, the page uses only the facets.
+ */
 function findDocuments(client: Client, { q, types, labels, year, from, to, page }: Request, isFiltered: boolean): Promise<Answer> {
   const filters: z.input<typeof Filters> = {
     ...(types.length > 0 ? { mime_types: types } : {}),
@@ -209,5 +211,5 @@ const recentItem = ({
 /** Returns a label as a link to its documents. */
 export const labelLink = (label: string): Markup => html`<a class="label" href="${withParameters('/', { label })}">${label}</a>`
 
-/** Returns a snippet of the search, which is escaped but for its marks. Escapes every other tag again, whatever an engine returned. */
+/** Returns a snippet of the search as markup. Escapes every tag except <mark>, even if an engine returned others. */
 const marked = (snippet: string): Markup => markup(snippet.replace(/<(?!\/?mark>)/g, '&lt;').replaceAll('"', '&quot;'))

@@ -45,7 +45,7 @@ const messages: Readonly<Partial<Record<Code, string>>> = {
   SERVICE_UNAVAILABLE: 'The server cannot sign you in right now. Try again in a minute.',
 }
 
-/** A code from the address is never shown itself. */
+/** Returns the message of an error. Never shows a code from the address itself. */
 function messageOf(code: string, failure: AppError | undefined): string {
   const wait = failure?.details.retry_after_secs
   if (typeof wait === 'number')

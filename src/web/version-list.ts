@@ -10,7 +10,7 @@ const origins: Readonly<Record<Version['origin'], string>> = {
   edit: 'Edited',
 }
 
-/** Returns the versions of a document, newest first; nothing for the only one. `canRestore` adds a button to each old version. */
+/** Returns the versions of a document, newest first; nothing for the only one. `canRestore`: each old version has a button that restores it. */
 export const versionList = (id: string, versions: readonly Version[], canRestore: boolean): Markup =>
   versions.length < 2
     ? nothing

@@ -14,7 +14,7 @@ const checkIntervalMs = 10_000
 const indexTimeoutMs = 10_000
 
 interface EnsuredWorker {
-  /** Releases the documents in work and stops. Indexes the finished ones first, unless `atOnce`. */
+  /** Stops. Indexes finished documents first, unless `atOnce`, and releases documents in progress. */
   stop(atOnce: boolean): Promise<void>
   /** Releases all jobs without waiting, before a forced exit. */
   releaseNow(): Promise<void>

@@ -1,4 +1,4 @@
-/** Every kind of job, and what does it. */
+/** Every kind of job with its handler. */
 import { purgeHandler } from '../documents/purge.ts'
 import { rendition } from '../documents/renditions/rendition-job.ts'
 import { retainHandler } from '../documents/retention.ts'

@@ -58,7 +58,9 @@ export async function maintainDaily(app: App): Promise<void> {
   }
 }
 
-/** Selects finished jobs outside the weeks. The job of a failed document stays as long as the document, because a retry starts from it. */
+/**
+ * Selects finished jobs outside the weekly partitions. The job of a failed document stays as long as the document, because a retry starts from it.
+ */
 const expiredJobs = (ageMs: number) => sql`
   select job.id from (
     select id, document_id, finished_at from jobs_failed union all select id, document_id, finished_at from jobs_completed_other

@@ -27,7 +27,7 @@ export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   )
 }
 
-/** Expires the leases of an earlier worker of the same name, as after the restart of a container. */
+/** Expires the leases of an earlier worker with the same name, such as after the restart of a container. */
 export const reapPredecessor = (db: Db, self: string): Promise<void> => reap(db, [self])
 
 async function reap(db: Db, names: readonly string[]): Promise<void> {

@@ -58,11 +58,11 @@ export interface LeasedJob {
   signal: AbortSignal
 }
 
-/** Leases jobs that can run together with a leased one. Returns them with it; nothing if it has to run alone. */
+/** Leases jobs that can run together with a leased job. Returns all of them, or nothing if the leased job must run alone. */
 export const leaseGroup = async (app: App, job: jobs.Job, lease: jobs.GroupLease): Promise<readonly jobs.Job[]> =>
   (await handlerOf(job)?.group?.lease(app, job, lease)) ?? []
 
-/** Runs the jobs of leaseGroup() together, then those that it could not complete one by one, and records all outcomes. Never rejects. */
+/** Runs the jobs of leaseGroup() together, then runs the uncompleted ones one by one. Records all outcomes. Never rejects. */
 export async function runGroup(app: App, members: readonly LeasedJob[]): Promise<void> {
   const startedAt = performance.now()
   const completed = await runTogether(app, members).catch((error: unknown) => {
@@ -151,7 +151,7 @@ function toProblem(error: unknown): jobs.JobProblem {
 /** Returns whether the document store is out of reach. Like an outage of the database, it costs no attempt. */
 const isStorageOutage = (error: unknown): boolean => error instanceof AppError && error.code === 'STORAGE_UNAVAILABLE'
 
-/** Returns whether a statement timed out. Unlike an outage, it counts as an attempt, because the statement would take as long again. */
+/** Returns whether a statement timed out. Unlike an outage, a timeout counts as an attempt, because the statement would take as long again. */
 const isTimeout = (error: unknown): boolean => (error as { code?: unknown }).code === '57014'
 
 /** Retries the transaction during a database outage. The lease is renewed meanwhile. */

@@ -8,7 +8,7 @@ import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './supervisor
 
 /**
  * Runs jobs until the server sends `stop` or `release`, or until `signal` aborts. Kills its process group as soon as the server is gone.
- * Throws as openApp() does.
+ * Throws like openApp() does.
  */
 export async function runSupervised(signal: AbortSignal): Promise<void> {
   process.on('disconnect', killGroup)

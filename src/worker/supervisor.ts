@@ -34,7 +34,7 @@ export interface WorkerProcess {
   running(): readonly RunningJob[]
   /** Reopens its log file and sets the level. */
   reopen(level: string): void
-  /** Stops the process. It leases no more jobs; running ones have `timeoutMs`. */
+  /** Stops the process. Leases no more jobs and waits up to `timeoutMs` for running ones. */
   stop(timeoutMs: number): Promise<void>
   /** Stops the process. Its running jobs are released at once. */
   releaseNow(): Promise<void>
@@ -47,7 +47,7 @@ const minRestartMs = 1000
 const maxRestartMs = 60_000
 /** Exit codes of a schema or a configuration that this worker refuses: an immediate restart would end alike. */
 const refusalCodes = [8, 78]
-/** A worker that ran longer did not fail at its start, so that the restart delay is reset. */
+/** Running time after which the restart delay is reset. */
 const stableMs = 60_000
 /** Time after the timeout of the jobs, to close connections. */
 const closeTimeoutMs = 10_000

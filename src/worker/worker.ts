@@ -41,7 +41,10 @@ const idleHeartbeatIntervalMs = 20_000
 /** Interval of the checks whether a newer dms has migrated the database. */
 const schemaCheckIntervalMs = 2000
 
-/** Two syncs, so that a slow source does not delay all others. sources.max_syncs_per_user limits those of one user. */
+/**
+ * Maximum number of concurrent jobs by queue. Two syncs: a slow source must not delay all others. sources.max_syncs_per_user limits those of one
+ * user.
+ */
 const concurrencyOf = { sync: 2, index: 1, maintenance: 1 } as const
 
 /** Maximum number of small jobs that share a slot. */
@@ -68,7 +71,7 @@ export async function startWorker(
   let isFilling = false
   let wakeCount = 0
   let startedCount = 0
-  /** the job during which no other is leased */
+  /** a running job that must be alone; no other job is leased meanwhile */
   let loneJob: Job | null = null
   const { promise: reachedMaxJobs, resolve: resolveMaxJobs } = Promise.withResolvers<void>()
 

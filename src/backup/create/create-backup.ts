@@ -1,4 +1,4 @@
-/** Creates a backup without downtime: all tables from one snapshot, then the files that they refer to. */
+/** Creates a backup without downtime: first all tables from one snapshot, then their stored files. */
 import { createHash, randomBytes } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'

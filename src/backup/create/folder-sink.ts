@@ -14,7 +14,7 @@ import type { BackupSink } from './tar-sink.ts'
 const writeBytes = 1 << 20
 const readBytes = 1 << 18
 
-/** Opens a directory. begin() throws AppError CONFLICT where it has other contents or a symbolic link as a subdirectory. */
+/** Opens a directory. begin() throws AppError CONFLICT if it has other contents or a symbolic link as a subdirectory. */
 export function folderSink(folder: string, concurrency = 8): BackupSink {
   let id = ''
   let isBegun = false

@@ -12,11 +12,11 @@ export type SnapshotHead = Pick<
 
 export interface Snapshot {
   readonly head: SnapshotHead
-  /** Streams the rows of a table in COPY text format. Read it to its end before the next one. */
+  /** Streams the rows of a table in COPY text format. Read the stream to its end before the next call. */
   copyTable(name: string): Readable
   /** Returns the row count of the last table read. */
   rowCount(): Promise<number>
-  /** Streams one line a stored file, in ascending order: SHA-256, tab, size, tab, address. */
+  /** Streams one line for each stored file, in ascending order: SHA-256, tab, size, tab, address. */
   copyFileList(): Readable
   close(): Promise<void>
 }
@@ -40,7 +40,7 @@ const excludedTables = [
 /** Tables of the search index. */
 const excludedPrefix = 'search_'
 
-/** Opens a snapshot. Throws where the database was never migrated. */
+/** Opens a snapshot. Throws if the database was never migrated. */
 export async function openSnapshot(database: Pick<Database, 'connect'>): Promise<Snapshot> {
   const client = await database.connect('dms backup snapshot')
   try {
@@ -79,7 +79,7 @@ export async function setCanonicalOutput(client: Pick<pg.ClientBase, 'query'>): 
     set local extra_float_digits = 1; set local bytea_output = 'hex'`)
 }
 
-/** Returns the tables to back up with their columns: those of dms in the current schema, without tables of extensions. */
+/** Returns the tables to back up with their columns: all tables of the current schema, without tables of extensions. */
 export async function listTables(client: Pick<pg.ClientBase, 'query'>): Promise<{ name: string; columns: string[] }[]> {
   const { rows } = await client.query<{ name: string; columns: string[] }>(
     `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns

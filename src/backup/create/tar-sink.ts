@@ -12,7 +12,7 @@ import { BackupDamaged, type Head, manifestPath } from '../manifest.ts'
 export interface BackupSink {
   /** maximum number of concurrent put() calls */
   readonly concurrency: number
-  /** Receives the head. Throws AppError CONFLICT where the destination holds something else. */
+  /** Receives the head. Throws AppError CONFLICT if the destination holds something else. */
   begin(head: Head): Promise<void>
   /** Reads and hashes the copy from an earlier backup. Returns true if it is intact. */
   hasIntact(path: string, sha256: string, size: number): Promise<boolean>
@@ -30,7 +30,7 @@ const bufferBytes = 1 << 20
 /** Writes an archive to a stream, such as standard output. */
 export const streamSink = (stream: Writable): BackupSink => tarSink((chunk) => writeChunk(stream, chunk))
 
-/** Writes an archive to a file, which gets its name when it is complete and on disk. begin() throws AppError CONFLICT where the file exists. */
+/** Writes an archive to a temporary file. Renames it when it is complete and on disk. begin() throws AppError CONFLICT if the file exists. */
 export function fileSink(path: string): BackupSink {
   const partial = `${path}.partial`
   let file: FileHandle | null = null
@@ -64,7 +64,7 @@ export function fileSink(path: string): BackupSink {
   }
 }
 
-/** Throws BackupDamaged where the archive does not end with the manifest. */
+/** Throws BackupDamaged if the archive does not end with the manifest. */
 async function readBack(file: FileHandle, written: number, manifest: string): Promise<void> {
   const text = Buffer.from(manifest)
   const { size } = await file.stat()

@@ -20,7 +20,10 @@ export async function readCommitId(client: Client): Promise<Commit> {
 /** Readable by any role. A physical copy of the cluster has the same id. */
 const databaseId = `(select system_identifier from pg_control_system()) || '/' || (select oid from pg_database where datname = current_database())`
 
-/** Polls on a new connection each time until the transaction has ended or `timeoutMs` have passed. Never throws: returns `unknown` where the database does not answer. */
+/**
+ * Polls until the transaction has ended or `timeoutMs` have passed, each time on a new connection. Never throws: returns `unknown` if the database
+ * does not answer.
+ */
 export async function waitForCommitOutcome(
   database: Pick<Database, 'connect'>,
   storeId: string,

@@ -188,7 +188,7 @@ async function loadEntries(
   }
 }
 
-/** Throws BackupDamaged where a table has another row count than the manifest. */
+/** Throws BackupDamaged if a table has another row count than the manifest. */
 function assertRowCounts({ rows }: Manifest, counts: ReadonlyMap<string, number>): void {
   for (const [table, count] of counts)
     if (rows[table] !== count) throw new BackupDamaged(`the table ${table} has ${count} rows, and should have ${rows[table] ?? 'none'}`)

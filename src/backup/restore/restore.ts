@@ -27,7 +27,7 @@ const defaultOutcomeTimeoutMs = 60_000
 
 /**
  * Restores a backup. Throws AppError CONFLICT for a destination that is not empty, BackupDamaged, NewerSchema or Busy; then nothing has
- * changed. Throws AppError SERVICE_UNAVAILABLE where the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
+ * changed. Throws AppError SERVICE_UNAVAILABLE if the outcome of COMMIT is unknown; rows and files stay, and the next restore finds out.
  */
 export function restoreBackup(installation: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   return installation.database.asOwner((owner) =>
@@ -61,7 +61,7 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
   )
 }
 
-/** Removes the files of this restore. Its claim stays, so that no server takes the folder for a new one. */
+/** Removes the files of this restore. Keeps its claim, because a server would take the folder for a new archive. */
 async function undoRestore(installation: Installation, markers: Markers, storeId: string): Promise<void> {
   await removeGeneration(installation.files, toGeneration(storeId))
   await restoreMarker.writeClaim(markers, { store_id: storeId, commit: null })
@@ -71,7 +71,7 @@ async function endClaims({ config }: Installation, markers: Markers): Promise<vo
   for (const claimed of [folderMarkers(config.data_dir), markers]) await restoreMarker.endRestore(claimed)
 }
 
-/** Completes or undoes an interrupted restore. Throws AppError where the outcome is unknown or the restore turns out to be complete. */
+/** Completes or undoes an interrupted restore. Throws AppError if the outcome is unknown or the restore turns out to be complete. */
 async function resolveInterruptedRestore(installation: Installation, markers: Markers, timeoutMs: number): Promise<void> {
   const interrupted = await restoreMarker.readClaim(markers)
   if (!interrupted) return
@@ -94,14 +94,14 @@ function unknownOutcomeError({ location: path }: Markers, cause: unknown): Error
   })
 }
 
-/** Returns the name of the database, which need not exist yet. */
+/** Returns the name of the database. It may not exist yet. */
 export async function readDatabaseName({ database }: Pick<RestoreTarget, 'database'>): Promise<string> {
   if (!database) return embeddedDatabase
   const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(database.db)
   return rows[0]?.name ?? ''
 }
 
-/** Throws AppError CONFLICT where users, documents or files exist. Ignores the remains of an interrupted restore. */
+/** Throws AppError CONFLICT if users, documents or files exist. Ignores the remains of an interrupted restore. */
 export async function assertEmpty(target: RestoreTarget): Promise<void> {
   const notEmptyError = (what: string, fix: string) =>
     Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })

@@ -49,7 +49,7 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
 /** Collects the values of a repeatable option, for commander. */
 export const collectValues = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
-/** Option with suggested values for completion. The server validates them, because one value may hold several. */
+/** Option with suggested values for completion. Accepts other values too, because a value may be a list. The server validates it. */
 export class SuggestingOption extends Option {
   readonly suggestions: readonly string[]
 

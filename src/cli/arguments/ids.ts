@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import { isId } from '../../id.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 
-/** Returns the id in lower case. Throws Failure NOT_FOUND for anything but a UUID, so that nothing else becomes part of a path. */
+/** Returns the id in lower case. Throws Failure NOT_FOUND for any other text than a UUID, because the id becomes part of a URL path. */
 export function parseId(text: string, kind: string): string {
   if (!isId(text)) throw new Failure('NOT_FOUND', `no ${kind} "${text}": not an id`)
   return text.toLowerCase()

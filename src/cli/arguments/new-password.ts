@@ -34,7 +34,7 @@ export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<s
   return passwords.generatePassword()
 }
 
-/** Prints a generated password: alone, so that it can be piped, or with -o json as a field of its owner. */
+/** Prints a generated password on a line of its own, for a pipe. With -o json it is a field of the user. */
 export function printGeneratedPassword<T extends object>(
   cli: Cli,
   owner: T,

@@ -26,7 +26,7 @@ export function rewriteLine(program: Command, argv: readonly string[]): readonly
   return [...argv.slice(0, verb + 1), ...rename(rest, '--url', '--address', () => true)]
 }
 
-/** Returns the positions of the words that are neither flags nor values of flags. */
+/** Returns the positions of all words except flags and their values. */
 function indexWords(options: readonly Option[], argv: readonly string[]): number[] {
   const indexes: number[] = []
   let isValue = false

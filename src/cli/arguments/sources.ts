@@ -44,10 +44,10 @@ export async function findSource(client: Client, nameOrId: string): Promise<Sour
   return source as Source
 }
 
-/** Returns the id of the source. Looks ids up too, so that an unknown id fails. Throws as findSource(). */
+/** Returns the id of the source. Looks ids up too, so that an unknown id fails. Throws like findSource(). */
 export const findSourceId = async (client: Client, nameOrId: string): Promise<string> => (await findSource(client, nameOrId)).id
 
-/** Selects sources by name or id, without duplicates. Throws as findSource(). */
+/** Selects sources by name or id, without duplicates. Throws like findSource(). */
 export function selectSources(sources: readonly Source[], namesOrIds: readonly string[]): Source[] {
   const selected = namesOrIds.map((nameOrId) => {
     const key = nameOrId.trim().toLowerCase()

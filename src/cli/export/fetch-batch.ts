@@ -13,7 +13,7 @@ export interface Fetched {
   readonly text: Buffer | null
 }
 
-/** Larger files have a request of their own, and are never in memory as a whole. */
+/** Larger files are fetched by separate requests and never held in memory as a whole. */
 const smallFileBytes = 1 << 20
 const maxPerBatch = 200
 
@@ -27,9 +27,7 @@ export function splitIntoBatches(files: readonly ExportFile[]): ExportFile[][] {
   return [...batches, ...single.map((file) => [file])]
 }
 
-/**
- * Calls `save` with each file: first those that one request fetched, then the others with null. Stops when `save` returns false.
- */
+/** Calls `save` with each file: first the files that one request fetched, then the other files with null. Stops when `save` returns false. */
 export async function fetchEach(
   client: Client,
   batch: readonly ExportFile[],
@@ -45,8 +43,8 @@ export async function fetchEach(
 }
 
 /**
- * Yields the files of a batch that arrived intact. The others need a request of their own, which reports the reason: they are damaged,
- * deleted or large, or the server is of an earlier version.
+ * Yields the files of a batch that arrived intact. Other files are damaged, deleted or large, or the server is an earlier version. A separate request
+ * for such a file reports the reason.
  */
 async function* fetchBatch(client: Client, batch: readonly ExportFile[], withText: boolean): AsyncGenerator<Fetched> {
   if (batch.length < 2) return
@@ -70,7 +68,7 @@ async function* fetchBatch(client: Client, batch: readonly ExportFile[], withTex
   }
 }
 
-/** Returns the next entry; null at the end of the archive, or where it broke off. */
+/** Returns the next entry; null at the end of the archive or of an interrupted one. */
 async function readEntry(archive: ReturnType<typeof readTar>): Promise<{ path: string; content: Buffer } | null> {
   try {
     const { value } = await archive.next()

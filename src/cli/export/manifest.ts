@@ -16,7 +16,7 @@ export type ManifestEntry = { readonly file: string; readonly text_file?: string
   | (Omit<Version, 'number' | 'current'> & { readonly id: string; readonly version: number; readonly current: false })
 )
 
-/** A file to export: that of a document, or of an old version. */
+/** A file to export: the file of a document or of an old version. */
 export interface ExportFile {
   readonly id: string
   /** null: the current version; one request fetches the current versions of many documents */

@@ -17,7 +17,7 @@ export interface BatchItem {
 }
 
 export interface Batch {
-  /** adds an item, or `sentence` for people; its error goes to standard error, unless the format is JSON */
+  /** adds an item; text output prints `sentence` instead. Its error goes to standard error unless the format is JSON */
   add(item: BatchItem, sentence?: string): void
   /** prints the summary with the fields of `more`; sets the exit to PARTIAL, or FAILED if every item failed, unless it is set */
   finish(more?: Readonly<Record<string, unknown>>): void
@@ -27,7 +27,7 @@ export const errorColumn: Column<BatchItem> = { name: 'error', value: ({ error }
 
 const defaultColumns: readonly Column<BatchItem>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
 
-/** Optional fields of results, and those that other columns replace. */
+/** Optional fields of results, and fields shown by other columns. */
 const optionalFields = [
   ...['action', 'key', 'id', 'error'],
   ...['bytes', 'document_id', 'job_id', 'line', 'path', 'priority', 'reason', 'sha256', 'status'],

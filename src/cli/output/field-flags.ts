@@ -6,7 +6,7 @@ interface Issue {
   readonly message: string
 }
 
-/** Names of flags by field, where the two differ. */
+/** Names of flags by field, if the two differ. */
 const flagsOf: Readonly<Record<string, readonly string[]>> = {
   date_from: ['from', 'since'],
   date_to: ['until', 'to'],

@@ -5,7 +5,10 @@ import { openResultStream } from './result-stream.ts'
 
 export interface Findings<F extends object> {
   add(finding: F): void
-  /** prints the summary with the fields of `more`, or `verdict` for people; sets the exit to PARTIAL if there are findings, unless it is set */
+  /**
+   * prints the summary with the fields of `more`; text output prints `verdict` instead. Sets the exit to PARTIAL if there are findings, unless it is
+   * set
+   */
   finish(more?: Readonly<Record<string, unknown>>, verdict?: string): void
 }
 

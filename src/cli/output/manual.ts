@@ -40,14 +40,14 @@ export function manual(name: string, text: CommandHelp): Command {
 
 const every = 'Flags of every command: dms --help · formats: dms help output · dms help exit-codes'
 
-/** Wraps text as commander does, but keeps the lines of examples whole, so that they can be copied. */
+/** Wraps text as commander does. Keeps the lines of examples whole, because users copy them. */
 export const wrapHelp: Help['boxWrap'] = (text, width) =>
   text
     .split('\n')
     .map((line) => (line.startsWith('  $ ') ? line : Help.prototype.boxWrap.call(plainHelp, line, width)))
     .join('\n')
 
-/** In narrower terminals descriptions of flags are not wrapped. */
+/** Descriptions of flags are not wrapped in narrower terminals. */
 export const minWidthToWrap = 20
 
 const plainHelp = Object.assign(new Help(), { minWidthToWrap })

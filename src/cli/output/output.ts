@@ -32,7 +32,7 @@ export interface Shape<T> {
   readonly id?: string
   /** text for a terminal, one line or several, unless an output format is given */
   readonly sentence?: string | readonly string[]
-  /** answer to a question, which -q keeps; default: no `sentence`. Results of actions and checks are not. */
+  /** whether the result is data, which -q prints too. The result of an action or a check is not. Default: true without `sentence` */
   readonly isQuery?: boolean
   /** continues an earlier list: without headings */
   readonly isContinuation?: boolean
@@ -82,7 +82,7 @@ export function render<T extends object>(result: T | readonly T[], shape: Shape<
 /** Returns "1 finding" or "2 findings". */
 export const pluralize = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
 
-/** Wraps a sentence between words and indents all lines but the first. Longer words stay whole, so that they can be copied. */
+/** Wraps a sentence between words and indents all lines but the first. Never divides a word, because users copy paths and ids. */
 export function wrapText(sentence: string, width: number, indent = 2): string {
   const lines = ['']
   for (const word of sentence.split(' ')) {

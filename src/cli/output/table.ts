@@ -7,7 +7,7 @@ import { isId } from '../../id.ts'
 const gap = 2
 /** Width to which texts are cut before times lose their time of day. */
 const readable = 10
-/** Smallest widths of a column: the usual one, and one for tables with too many columns. */
+/** Minimum width of a column: usually, and in tables with too many columns. */
 const [narrow, narrowest] = [4, 2]
 
 let segmenter: Intl.Segmenter | undefined
@@ -72,8 +72,8 @@ function naturalWidths(rows: readonly (readonly string[])[]): number[] {
 }
 
 /**
- * Shortens cells until the table fits: times lose their seconds, texts are cut, times become dates, then numbers are cut. Ids stay whole as long
- * as another column has room, because a part of an id is useless.
+ * Shortens cells until the table fits. First times lose their seconds, then texts are cut, times become dates, and numbers are cut. Ids are cut last,
+ * because a part of an id is useless.
  */
 function fitColumns(
   head: readonly string[] | null,
@@ -127,7 +127,7 @@ function kindOf(rows: readonly (readonly string[])[], index: number, isRight: bo
   return texts.every((text) => time.test(text)) ? 'time' : isRight ? 'number' : 'text'
 }
 
-/** Treats ids as texts where they do not fit: first all but the first column of ids, then all. */
+/** Treats ids as texts if they do not fit: first all but the first column of ids, then all. */
 function shortenIds(kinds: readonly Kind[], natural: readonly number[], room: number): Kind[] {
   const minWidths = { nothing: narrowest, text: narrow, time: readable, id: Number.POSITIVE_INFINITY, number: Number.POSITIVE_INFINITY }
   const firstId = kinds.indexOf('id')

@@ -38,8 +38,8 @@ export function parseContextName(name: string): string {
 }
 
 /**
- * Returns scheme, host and port of a URL. Throws Failure USAGE for an invalid URL, and for http:// to another machine unless
- * `isInsecureAllowed`: tokens and passwords could be read on the network.
+ * Returns scheme, host and port of a URL. Throws Failure USAGE for an invalid URL. Also throws it for http:// to another machine without
+ * `isInsecureAllowed`: anybody on the network could read tokens and passwords.
  */
 export function parseServerUrl(text: string, isInsecureAllowed: boolean): string {
   const url = URL.parse(text)

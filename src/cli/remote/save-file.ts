@@ -33,8 +33,8 @@ export interface SavedContent {
 }
 
 /**
- * Writes `body` to a temporary file, verifies it, syncs it to disk and renames it to `path`. Throws Failure CONFLICT if `path` exists without
- * `canOverwrite`, FAILED if the content is not as expected.
+ * Writes `body` to a temporary file, verifies it, syncs it to disk and renames it to `path`. Throws Failure CONFLICT if `path` exists and
+ * `canOverwrite` is false, FAILED if the content is not as expected.
  */
 export async function saveFile(
   body: AsyncIterable<Uint8Array>,

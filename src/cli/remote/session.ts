@@ -8,9 +8,9 @@ import type { Env } from '../runtime/private-file.ts'
 import { type Credential, createCredential, loadCredentials, saveCredential, withCredentialsLock } from './credentials.ts'
 import type { Target } from './target.ts'
 
-/** A token is renewed this long before it expires. */
+/** Time before its expiry at which a token is renewed. */
 const renewBeforeMs = 5 * 60_000
-/** A new token is used this long without a look at the clock, which may be wrong. */
+/** Time for which a new token is used without regard to the clock, which may be wrong. */
 const trustNewTokenMs = 60_000
 
 export interface Session {
@@ -148,7 +148,7 @@ export function notSignedInError({ name, url }: Target, isExpired: boolean): Fai
   })
 }
 
-/** Tokens of variables cannot be renewed here. */
+/** Returns the error for a rejected token from a variable. Such a token cannot be renewed. */
 const rejectedTokenError = ({ url }: Target, variable: string): Failure =>
   new Failure('AUTH', `${url} refuses the token of ${variable}: it has expired, or another server issued it`, {
     fix: `dms login ${url}, or a token that does not expire: dms tokens create`,

@@ -22,7 +22,7 @@ export interface Target {
   /** scheme, host and port; null: this machine */
   readonly url: string | null
   readonly context: Context | null
-  /** given by --url or DMS_URL, so that DMS_TOKEN applies */
+  /** given by --url or DMS_URL; DMS_TOKEN applies then */
   readonly isByUrl: boolean
   readonly caFile: string | null
 }

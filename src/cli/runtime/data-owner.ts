@@ -7,7 +7,10 @@ import { useHome } from '../../config/environment.ts'
 import { nameOf } from '../../db/embedded/account.ts'
 import { ConfigError } from '../../errors.ts'
 
-/** Gives up the rights of root if another user owns the data folder, for the rest of this process. Call it as root. Returns the name of this user; null: no change. Throws ConfigError. */
+/**
+ * Switches from root to the owner of the data folder for the rest of this process. Call it as root. Returns the name of the owner; null if the
+ * process stays root. Throws ConfigError.
+ */
 export async function actAsOwner(dataDir: string): Promise<string | null> {
   const folder = statSync(dataDir, { throwIfNoEntry: false })
   if (!folder || folder.uid === 0) return null

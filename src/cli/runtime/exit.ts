@@ -57,7 +57,7 @@ const byStatus: Readonly<Record<number, Exit>> = {
   504: 'UNAVAILABLE',
 }
 
-/** Errors by name, so that their modules need not be loaded. Includes errors of commander and inquirer. */
+/** Exit codes by name of the error, without loading its module. Includes errors of commander and inquirer. */
 const byName: Readonly<Record<string, Exit>> = {
   Busy: 'BUSY',
   LockLost: 'UNAVAILABLE',

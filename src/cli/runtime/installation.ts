@@ -14,7 +14,7 @@ type Settings = Readonly<Record<string, string>>
 export const openLocalInstallation = (cli: Cli, command: string, settings: Settings = {}, access?: DatabaseAccess): Promise<Installation> =>
   openLocally(cli, command, settings, async (config, log) => (await import('../../open-app.ts')).openInstallation(config, log, access))
 
-/** Opens the destination of a restore until the end of the command, without creating anything. Throws as openLocalInstallation(). */
+/** Opens the destination of a restore until the end of the command, without creating anything. Throws like openLocalInstallation(). */
 export const openLocalTarget = (cli: Cli, command: string, settings: Settings): Promise<RestoreTarget> =>
   openLocally(cli, command, settings, async (config, log) =>
     (await import('../../backup/restore/restore-target.ts')).openRestoreTarget(config, log),

@@ -1,4 +1,4 @@
-/** The error of a command that found no archive: archives that may be meant, and how to create one. */
+/** The error of a command that found no archive. Suggests existing archives and the command that creates one. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { usualDataFolders } from '../../config/load.ts'

@@ -18,11 +18,10 @@ const hangupMs = 5000
 const packageManager = /^(?:\S*\/)?(?:node |bun )?\S*?\b(?:npm|npx|pnpm|pnpx|yarn|yarnpkg)(?:-cli)?(?:\.[cm]?js)?(?: |$)/
 
 /**
- * Calls `onGone` once when npm has ended before this process. Returns a function that stops watching.
- *
- * npm sends SIGTERM to the shell that runs its scripts, and the shell ends without forwarding it. SIGKILL ends npm alone. Detached processes are
- * not watched: those in another session (setsid), and those whose shell has exited (`dms serve &` in a script).
- * Node resets ignored signals, so nohup does not protect npm: a closed terminal ends npm, which is not a request to stop.
+ * Calls `onGone` once when npm has ended before this process. Returns a function that stops watching. npm sends SIGTERM to the shell that runs its
+ * scripts, and the shell ends without forwarding it. SIGKILL ends npm only. Does not watch for a detached process: one in another session (setsid),
+ * or one whose shell has exited (`dms serve &` in a script). Node resets ignored signals, so nohup does not protect npm: a closed terminal ends npm,
+ * which is not a request to stop.
  */
 export function watchNpmParent(env: Variables, onGone: () => void): () => void {
   const npm = findNpm(env)

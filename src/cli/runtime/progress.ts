@@ -14,7 +14,7 @@ export interface ProgressState {
 
 export interface Progress {
   update(state: ProgressState): void
-  /** hides the spinner, so that a line can be printed; the next update shows it again */
+  /** hides the spinner before another line is printed; the next update shows it again */
   clear(): void
   /** prints the state now, in every mode */
   print(): void
@@ -55,7 +55,7 @@ export function startProgress(
 
 type Measure = (state: ProgressState) => Speed
 
-/** Measures the speed over the last seconds, so that a pause or content that is not sent again counts briefly. */
+/** Measures the speed over the last seconds. A pause, or content that need not be sent, affects it only briefly. */
 function openSpeedometer(now: () => number): Measure {
   const samples = [{ at: now(), bytes: 0, done: 0 }]
   return ({ done, total, bytes_done: bytes = 0, bytes_total }) => {
@@ -72,7 +72,7 @@ function openSpeedometer(now: () => number): Measure {
   }
 }
 
-/** Prints the first and the last state, and one per `interval` ms between them. Infinity: prints only on print(). */
+/** Prints the first state, the last state, and one state per `interval` ms. Infinity: prints only on print(). */
 function lines(format: Format, interval: number, write: Writer, now: () => number, measure: Measure): Progress {
   const isSilent = interval === Number.POSITIVE_INFINITY
   let written = Number.NEGATIVE_INFINITY

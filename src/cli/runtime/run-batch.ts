@@ -38,8 +38,8 @@ export interface BatchRun<T> {
 }
 
 /**
- * Processes all items and prints results and summary. After `cli.signal` aborted it starts nothing new, and running operations finish. Throws
- * errors that would fail all other items too: not signed in, server unreachable, invalid option.
+ * Processes all items and prints results and summary. After `cli.signal` aborted it starts nothing new, and running operations finish. Throws an
+ * error that would fail all other items too: not signed in, server unreachable, invalid option.
  */
 export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
   const batch = work.batch ?? startBatch(cli, work.command, work)
@@ -182,7 +182,7 @@ export function validationIssues(error: unknown): { path: string; message: strin
   return Array.isArray(issues) ? issues : []
 }
 
-/** Maps items one after the other. Requests that were printed (--print-curl) do not end the loop; their error is thrown after the last item. */
+/** Maps items one after the other. Continues after RequestPrinted (--print-curl), and throws it after the last item. */
 export async function mapSequential<T, R>(items: Iterable<T>, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
   let printed = null as { error: unknown } | null

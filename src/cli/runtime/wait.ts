@@ -11,7 +11,7 @@ const maxPollIntervalMs = { local: 300, remote: 3000 }
 /** Times of a wait in which no document finishes: until the worker is checked, between two checks, and until a missing worker is an error. */
 const workerCheckMs = { first: 3000, interval: 3000, limit: 10_000 }
 
-/** With more ids the list of unfinished documents is read, 100 per request. */
+/** Maximum number of documents that are requested one by one. For more, the list of unfinished documents is read, 100 per request. */
 const maxSingleLookups = 3
 
 /** Note for --help. */
@@ -37,10 +37,7 @@ export async function openClientWithWorker(cli: Cli, command: string): Promise<C
 /** Time for the last poll after an abort; a command past its --timeout has little more. */
 const lastPollMs = 700
 
-/**
- * Polls with growing intervals until `isOver` returns true. Returns false after `cli.signal` aborted. A poll that takes
- * too long then is abandoned.
- */
+/** Polls with growing intervals until `isOver` returns true. Returns false after `cli.signal` aborted. Then abandons a poll that takes too long. */
 export async function pollUntil(cli: Cli, isOver: () => Promise<boolean>): Promise<boolean> {
   const { signal } = cli
   const maxDelayMs = cli.target.url === null ? maxPollIntervalMs.local : maxPollIntervalMs.remote

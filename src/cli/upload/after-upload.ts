@@ -7,7 +7,7 @@ import type { FoundFile } from './find-files.ts'
 export interface AfterUpload {
   /** files stay; otherwise the server must have their content */
   readonly isKept: boolean
-  /** Deletes or moves the file. Throws Failure CONFLICT if it has changed since it was sent. */
+  /** Deletes or moves the file. Throws Failure CONFLICT if the file has changed since it was sent. */
   apply(file: FoundFile): Promise<void>
 }
 

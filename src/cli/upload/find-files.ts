@@ -37,7 +37,7 @@ interface Search {
 }
 
 /**
- * Finds files in the given order, those of a folder sorted by name. Lists unreadable files with their error. Throws Failure USAGE for a folder
+ * Finds files in the given order. Sorts the files of a folder by name. Lists unreadable files with their error. Throws Failure USAGE for a folder
  * without `isRecursive` and for an invalid glob.
  */
 export async function findFiles(paths: readonly string[], options: FindOptions): Promise<FoundFile[]> {
@@ -93,7 +93,7 @@ async function addFile(path: string, relativePath: string, { files, results }: S
   results.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs) })
 }
 
-/** Reads paths from a file or standard input ("-"), one per line, or NUL-separated as `find -print0` writes them. Throws Failure USAGE. */
+/** Reads paths from a file or standard input ("-"). They are separated by line breaks or by NUL (`find -print0`). Throws Failure USAGE. */
 export async function readPathList(file: string, isNulSeparated: boolean): Promise<string[]> {
   try {
     const content = (await (file === '-' ? buffer(process.stdin) : readFile(file))).toString('utf8')

@@ -1,7 +1,7 @@
 /** Distribution of files to upload requests and look-up windows. */
 import type { FoundFile } from './find-files.ts'
 
-/** Files whose SHA-256 are looked up with one request before the first is sent. */
+/** Files whose SHA-256 are looked up by one request before any of them is sent. */
 interface LookupWindow {
   readonly files: readonly FoundFile[]
   /** result of the look-up */
@@ -30,7 +30,7 @@ const maxPerRequest = { files: 10, bytes: 90 * mebibyteBytes }
 /** Limits of a window: all its files are read before the first is sent. */
 const maxPerWindow = { files: 100, bytes: 256 * mebibyteBytes }
 
-/** Plans the requests, one window at a time: its look-up is released with its requests. `isShared` false: one request per file. */
+/** Plans the requests, one window at a time. `isShared` false: one request per file. */
 export function* planRequests(files: Iterable<FoundFile>, isShared: boolean): Generator<UploadRequest> {
   for (const part of splitByLimits(files, maxPerWindow)) {
     const window: LookupWindow = { files: part, known: null }

@@ -34,9 +34,9 @@ export interface UploadRun extends Omit<SendOptions, 'client'> {
 interface RunContext extends UploadRun {
   readonly cli: Cli
   readonly sendOptions: SendOptions
-  /** true over a network, where requests and bytes are slow */
+  /** the server is remote: requests and bytes are slow */
   readonly isRemote: boolean
-  /** items that are added once search finds their documents */
+  /** items to add as soon as search finds their documents */
   readonly waitingItems: BatchItem[]
   /** checksums of a dry run: the second file with the same content is not sent */
   readonly dryRunSums: Set<string>
@@ -134,7 +134,7 @@ async function sendRequest(run: RunContext, request: UploadRequest, runItem: Run
   }
 }
 
-/** Sends one request. Returns false if the server rejects it as a whole; then each file is sent alone and gets its own error. */
+/** Sends one request. Returns false if the server rejects it as a whole. The caller then sends each file alone, which gives each its own error. */
 async function sendTogether(
   run: RunContext,
   files: readonly FoundFile[],
@@ -173,7 +173,10 @@ function skipRecent({ minAgeMs }: UploadRun, { path, mtimeNs }: FoundFile): Batc
   return { action: 'skipped', key: path, reason: `changed less than ${minAgeMs / 1000} s ago` }
 }
 
-/** Finds the files whose content the owner already has. Hashes files for it in a dry run, and over a network unless they are few and small. Otherwise uses cached checksums only. */
+/**
+ * Finds the files whose content the owner already has. Hashes them in a dry run, and for a remote server unless they are few and small. Otherwise
+ * uses cached checksums only.
+ */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
   if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
@@ -200,7 +203,7 @@ async function hashFile({ path, size }: FoundFile, signal: AbortSignal | undefin
   }
 }
 
-/** Adds each item once search finds its document, and the others as pending when the command is stopped. */
+/** Adds each item as soon as search finds its document. Adds the other items as pending when the command is stopped. */
 async function addAfterWait({ cli, sendOptions, waitingItems }: RunContext, add: (item: BatchItem) => void): Promise<void> {
   const waiting = new Map(Map.groupBy(waitingItems, ({ id }) => id as string))
   try {

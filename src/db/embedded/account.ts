@@ -15,7 +15,10 @@ export interface Account {
 
 const isRoot = (): boolean => process.getuid?.() === 0
 
-/** Creates the data folder if it is missing (0700; 0711 as root, so that the database's account can pass but not list it). Returns its real path. */
+/**
+ * Creates the data folder if it is missing. Returns its real path. Its mode is 0700; as root 0711, which lets the account of the database enter but
+ * not list it.
+ */
 export async function openDataDir(dataDir: string): Promise<string> {
   const mode = isRoot() ? 0o711 : 0o700
   const topCreated = await mkdir(dataDir, { recursive: true, mode })
@@ -27,9 +30,9 @@ export async function openDataDir(dataDir: string): Promise<string> {
 }
 
 /**
- * Returns the account to run PostgreSQL as, which refuses to run as root; undefined: the account of this process. As root it is the owner of the
- * database or of the data folder, else `dms` or `postgres`, else a new system account `dms`, else `nobody`. Throws ConfigError if
- * the account cannot reach the data folder, or if another user owns the database.
+ * Returns the account to run PostgreSQL as; undefined: the account of this process. PostgreSQL refuses to run as root. Root uses the owner of the
+ * database or of the data folder, else `dms` or `postgres`, else a new system account `dms`, else `nobody`. Throws ConfigError if the account cannot
+ * reach the data folder, or if another user owns the database.
  */
 export async function databaseAccount(dataDir: string): Promise<Account | undefined> {
   const database = await stat(join(dataDir, 'postgres')).catch(() => undefined)

@@ -30,8 +30,8 @@ export async function loadPackage(folder = findPackage()): Promise<PostgresPacka
 }
 
 /**
- * Returns programs that the account can run: those of the package, else a copy in `<dataDir>/postgres-<version>`. The account may be unable to
- * reach the package, such as a clone below /root. Links between libraries are missing in the package if install scripts are off.
+ * Returns programs that the account can run: the programs of the package, else a copy in `<dataDir>/postgres-<version>`. The account may be unable to
+ * reach a package below /root. The package lacks the links between libraries if install scripts are off.
  */
 export async function prepareBinaries(
   dataDir: string,
@@ -108,7 +108,7 @@ async function copyTree(from: string, to: string): Promise<void> {
   for (const result of copies) if (result.status === 'rejected') throw result.reason
 }
 
-/** Creates the links between libraries. npm packages cannot contain links; this one lists them with paths from its root (`native/lib/…`). */
+/** Creates the links between libraries. npm packages cannot contain links; this package lists them with paths from its root (`native/lib/…`). */
 async function linkLibraries(list: string, folder: string): Promise<void> {
   for (const { source, target } of await readLinks(list))
     await symlink(relative(dirname(target), source), join(folder, relative('native', target)))

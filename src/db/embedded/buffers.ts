@@ -8,8 +8,8 @@ const mebibyte = 1 << 20
 const initialBytes = 1024 * mebibyte
 
 /**
- * Returns shared_buffers in MB for a cluster: twice its size, at least 1 GiB (a sixteenth of less memory), at most maxSharedBuffers(). Other pages
- * are copied from the cache of the system at each use. A cluster that outgrows its buffers gets larger ones at the next start.
+ * Returns shared_buffers in MB for a cluster: twice its size, at least 1 GiB (a sixteenth of less memory), at most maxSharedBuffers(). Pages outside
+ * of the buffers are copied from the system's cache at each use. A cluster that outgrows its buffers gets more at the next start.
  */
 export async function sizeSharedBuffers(folder: string): Promise<number> {
   const memory = loadMemorySize()

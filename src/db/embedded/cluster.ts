@@ -23,7 +23,7 @@ export interface Cluster {
   readonly account: Account | undefined
   /** major version of the programs and of the data */
   readonly major: number
-  /** server settings that differ from those of an archive */
+  /** additional settings of the server */
   readonly settings: Settings
 }
 

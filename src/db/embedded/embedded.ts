@@ -50,7 +50,7 @@ export async function joinEmbedded(
   let rejoining: Promise<void> | undefined
   watch()
 
-  /** An owner without its connection counts as gone: the next one to leave would stop the server. */
+  /** Watches the connection. An owner without its connection counts as gone, and the next owner to leave would stop the server. */
   function watch(): void {
     void owner.lost.then(() => {
       if (leaving.signal.aborted) return

@@ -1,4 +1,4 @@
-/** Replaces the cluster of a data folder by its upgraded copy. A process that is killed at any point leaves the one or the other. */
+/** Replaces the cluster of a data folder by its upgraded copy. A process killed at any point leaves one of the two. */
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -12,10 +12,12 @@ export const upgradeFolder = (dataDir: string): string => join(dataDir, 'postgre
 /** Folder that keeps the cluster of an older major version after an upgrade. */
 export const keptFolder = (dataDir: string, major: number): string => join(dataDir, `postgres-${major}`)
 
-/** Its presence says that the new cluster is complete. */
+/** Its presence means that the new cluster is complete. */
 const markerFile = (dataDir: string): string => join(upgradeFolder(dataDir), 'complete')
 
-/** Keeps the cluster as that of `major`, and puts the new one in its place. Both servers have stopped, and the new files are flushed. */
+/**
+ * Renames the cluster to that of `major` and puts the new cluster in its place. Call it when both servers have stopped and the new files are flushed.
+ */
 export async function exchange(dataDir: string, major: number): Promise<void> {
   await writeFile(markerFile(dataDir), `${major}\n`, { flush: true })
   for (const folder of [join(upgradeFolder(dataDir), 'new'), upgradeFolder(dataDir)]) await flushFolder(folder)
@@ -24,7 +26,7 @@ export async function exchange(dataDir: string, major: number): Promise<void> {
   await completeExchange(dataDir)
 }
 
-/** Completes an exchange that was interrupted. Does nothing where a cluster is in place. */
+/** Completes an exchange that was interrupted. Does nothing if a cluster is in place. */
 export async function completeExchange(dataDir: string): Promise<void> {
   const major = await exchangedMajor(dataDir)
   if (major === null) return

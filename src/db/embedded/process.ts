@@ -17,7 +17,10 @@ const maxLogBytes = 10_000_000
 /** Age at which an empty lock file counts as abandoned. */
 const emptyLockMs = 5_000
 
-/** Settings are on the command line, so that a new dms changes them, and no file can make the database less durable or open a port. */
+/**
+ * Returns the settings for the command line. Settings in a file would survive an upgrade of dms, and could make the database less durable or open a
+ * port.
+ */
 const settings = (cluster: Cluster, sharedBuffers: number): Settings => ({
   listen_addresses: '',
   port,

@@ -29,7 +29,7 @@ export async function prepareDatabase(client: Client, address: ClientConfig): Pr
   await transferOwnership(address)
 }
 
-/** Transfers the superuser's objects to the owner, such as those of a restore by hand. */
+/** Transfers objects of the superuser to the owner. A manual restore creates such objects. */
 async function transferOwnership(address: ClientConfig): Promise<void> {
   // The application can create functions in the schema: none of them may be found by name here.
   const inside = new Client({ ...address, database, options: '-c search_path=pg_catalog' })

@@ -1,4 +1,4 @@
-/** Stores the results of many small texts, and of small files without a reader, together: with one statement per table. */
+/** Stores the results of many small texts and of small files without a reader, with one statement per table. */
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
@@ -47,7 +47,7 @@ export interface SmallFile extends Pick<Row<'documents'>, 'id' | 'owner_id' | 'f
   address: string
 }
 
-/** Returns documents with the addresses of their files, and publishes that they are being read. Leaves out those that were deleted. */
+/** Marks documents as processing and publishes it. Returns them with the addresses of their files. Leaves out deleted documents. */
 export async function startTexts(trx: Trx, ids: readonly string[]): Promise<SmallFile[]> {
   const { rows } = await sql<SmallFile>`
     select id, owner_id, filename, mime_type, address from live_documents join stored_files using (sha256)
@@ -66,7 +66,7 @@ function publishProgress(
   return publishMany(trx, 'ocr_progress', events)
 }
 
-/** Locks documents and returns what recordTexts() needs of them. Locking in the order of ids prevents deadlocks. */
+/** Locks documents and returns their data for recordTexts(). Locks them in the order of ids, which prevents deadlocks. */
 export async function lockDocuments(trx: Trx, ids: readonly string[]): Promise<LockedDocument[]> {
   return trx.selectFrom('live_documents').select(lockedColumns).where('id', 'in', ids).orderBy('id').forNoKeyUpdate().execute()
 }

@@ -1,4 +1,4 @@
-/** Languages of a document, and those of its pages that have no OCR model. */
+/** Languages of a document, and languages of its pages without an OCR model. */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
@@ -12,7 +12,7 @@ interface PagesInLanguage {
   language: string | null
   /** length of their text */
   characters: number
-  /** numbers of those that OCR read */
+  /** numbers of the pages that OCR read */
   ocrPages: readonly number[]
 }
 
@@ -20,12 +20,14 @@ interface PagesInLanguage {
 const languageMissing = 'language_missing'
 /** Maximum page numbers in a warning. */
 const maxPages = 100
-/** A language with a smaller share of the text is not one of the document: detection errs on pages with few words. */
+/** Minimum share of the text for a language of the document. Detection errs on pages with few words. */
 const minShare = 0.05
-/** Prefix of the languages of pages whose letters no installed model reads. A script may follow. */
+/** Language of a page in letters that no installed model reads. A hyphen and a script may follow. */
 const undetermined = 'und'
 
-/** Returns the languages of a document, most frequent first, and a warning for each one whose pages OCR could not read for lack of a model. */
+/**
+ * Returns the languages of a document, most frequent first. Returns a warning for each language that OCR could not read because its model is missing.
+ */
 export function languageColumns({ ocr }: App, groups: readonly PagesInLanguage[]) {
   const characters = new Map<string, number>()
   const missing = new Map<string, number[]>()

@@ -1,4 +1,4 @@
-/** Words of pages as rows of `page_words`, and as answers of the API. */
+/** Converts words of pages to rows of `page_words` and to answers of the API. */
 import { z } from 'zod'
 import type { PageWord, WordRow } from '../../ports/document-reader.ts'
 

@@ -1,4 +1,4 @@
-/** Documents in status `pending` or `processing` without a job, as after a crash or a restore. */
+/** Documents in status `pending` or `processing` without a job. A crash or a restore can leave them. */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Db, Trx } from '../../db/pool.ts'
@@ -16,7 +16,7 @@ interface StrandedDocument {
 /** Maximum number of documents, and of jobs, that one call of recover() handles. */
 const maxRecovered = 1000
 
-/** Returns at most `limit` stranded documents, of all or of those with the given ids. Documents in the trash are not stranded. */
+/** Returns at most `limit` stranded documents, among all or among the given ids. Leaves out documents in the trash. */
 export async function listStranded(db: Db, limit: number, ids: readonly string[] | null = null): Promise<StrandedDocument[]> {
   const { rows } = await sql<StrandedDocument>`
     select id, status, language, ocr_enabled from live_documents d
@@ -26,7 +26,7 @@ export async function listStranded(db: Db, limit: number, ids: readonly string[]
   return rows
 }
 
-/** Enqueues jobs for those of the documents that are stranded. The caller has locked the documents. Returns the ids of the jobs. */
+/** Enqueues jobs for the stranded ones of some documents. The caller has locked the documents. Returns the ids of the jobs. */
 export async function queueStranded(app: App, trx: Trx, ids: readonly string[]): Promise<string[]> {
   const documents = await listStranded(trx, ids.length, ids)
   for (const { id, status } of documents) if (status === 'processing') await extraction.resetToPending(app, trx, id)

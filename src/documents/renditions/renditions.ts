@@ -41,7 +41,10 @@ export async function request(app: App, actor: Actor, id: string, kind: Kind): P
   })
 }
 
-/** Requests the renditions that documents of the actor do not have and that were not refused. An admin requests those of all users. Returns their number. */
+/**
+ * Requests missing renditions of the actor's documents, unless they were refused before. An admin requests renditions for all users. Returns their
+ * number.
+ */
 export function requestMissing(app: App, actor: Actor, kind: Kind): Promise<number> {
   return app.db
     .transaction()
@@ -102,7 +105,7 @@ export const publishStates = (
     documents.map(({ id, owner_id, number }) => ({ userId: owner_id, data: { document_id: id, number, kind, state } })),
   )
 
-/** Queues the renditions of documents whose text is complete: those requested meanwhile, and those of `documents.pdfa`. */
+/** Queues the renditions of documents whose text is complete: renditions requested meanwhile, and renditions by `documents.pdfa`. */
 export async function requestAfterExtraction(app: App, trx: Trx, ids: readonly string[]): Promise<void> {
   const { pdfa } = app.config.documents
   const hasOcr = sql`exists (select from document_pages where document_id = document.id and source = 'ocr')`
@@ -132,7 +135,7 @@ export async function restart(trx: Trx, id: string): Promise<void> {
   )
 }
 
-/** Forgets the requested renditions of documents whose jobs are cancelled. */
+/** Deletes the requested renditions of documents whose jobs are cancelled. */
 export async function cancelPending(trx: Trx, ids: readonly string[]): Promise<void> {
   await trx.deleteFrom('renditions').where('document_id', 'in', ids).where('state', '=', 'pending').execute()
 }
@@ -143,7 +146,7 @@ export interface Counts extends Record<State, number> {
   missing: number
 }
 
-/** Counts the renditions of the actor's documents by state; an admin sees those of all users. */
+/** Counts the renditions of the actor's documents by state. For an admin, counts the documents of all users. */
 export async function countByState(app: App, actor: Actor): Promise<Counts[]> {
   const { rows } = await sql<Omit<Counts, 'kind'>>`
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'completed') as completed,

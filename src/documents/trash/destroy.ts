@@ -22,8 +22,8 @@ interface DestroyedVersion {
 const batchSize = 500
 
 /**
- * Destroys documents with all versions, in the trash or not. Jobs remove the stored bytes that no other version has. Returns the ids of those that
- * existed. Writes an audit entry for each: call it after every other statement that locks rows. Throws RETENTION.
+ * Destroys documents with all versions, in the trash or not. Returns the ids of the destroyed documents. Throws RETENTION. Jobs remove stored bytes
+ * that no other version uses. Writes an audit entry for each document: call it after all statements that lock rows.
  */
 export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<string[]> {
   const { destroyed, entries } = await deleteDocuments(app, trx, actor, ids, reason)
@@ -31,7 +31,7 @@ export async function destroyDocuments(app: App, trx: Trx, actor: Actor, ids: re
   return destroyed
 }
 
-/** Destroys documents like destroyDocuments(), and returns the audit entries instead, which the caller appends last. */
+/** Destroys documents like destroyDocuments(), but returns the audit entries. The caller appends them at the end of its transaction. */
 export async function deleteDocuments(
   app: App,
   trx: Trx,
@@ -76,7 +76,7 @@ async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly strin
   return documents.map((document) => destructionEntry(app, actor, document, versions.get(document.id) ?? [], reason))
 }
 
-/** Returns the audit entry for destroyed versions of a document. The title is hashed: the log must not keep what was destroyed. */
+/** Returns the audit entry for destroyed versions of a document. The title is hashed, because the log must not keep destroyed content. */
 export const destructionEntry = (
   app: App,
   actor: Actor,

@@ -1,4 +1,4 @@
-/** Purge of the trash: on request, and of documents past `documents.trash_days`. Works in batches, so that it can be repeated after a crash. */
+/** Purge of the trash: on request, and of documents past `documents.trash_days`. Works in batches and can be repeated after a crash. */
 import { type RawBuilder, sql } from 'kysely'
 import { type Actor, operator } from '../../actor.ts'
 import type { App } from '../../app.ts'
@@ -16,8 +16,8 @@ const batchSize = 200
 const daySeconds = 86_400
 
 /**
- * Destroys the documents in the trash that the actor can see. Yields the number of documents after each batch; ends with the result. Documents under
- * retention or hold stay, and so does what is deleted meanwhile.
+ * Destroys the documents in the trash that the actor can see. Yields the number of documents after each batch and returns the result. Keeps documents
+ * under retention or hold, and documents deleted meanwhile.
  */
 export async function* emptyTrash(
   app: App,
@@ -44,7 +44,7 @@ export async function purgeExpired(app: App, isDryRun: boolean): Promise<number>
   return purged
 }
 
-/** Destroys the documents that satisfy a condition, and yields the number of each batch. Passes over those under retention or hold. */
+/** Destroys the documents that satisfy a condition. Yields the number of each batch. Skips documents under retention or hold. */
 async function* destroyBatches(app: App, actor: Actor, trash: RawBuilder<boolean>, reason: Reason): AsyncGenerator<number> {
   for (let last: TrashPosition | null = null; ; ) {
     const batch: TrashPosition[] = await loadBatch(app.db, trash, last)
@@ -75,7 +75,7 @@ async function loadBatch(db: Db, trash: RawBuilder<boolean>, after: TrashPositio
   return rows
 }
 
-/** Locks the documents that are still in the trash, then leaves out those under retention or hold: nobody can retain them any more. */
+/** Locks the documents that are still in the trash. Leaves out documents under retention or hold. Nobody can retain a document after it is locked. */
 async function lockDestroyable(trx: Trx, trash: RawBuilder<boolean>, ids: readonly string[]): Promise<string[]> {
   await sql`select from documents where id = any(${ids}::uuid[]) order by id for update`.execute(trx)
   const { rows } = await sql<{ id: string }>`

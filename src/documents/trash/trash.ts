@@ -20,7 +20,10 @@ import { destroyDocuments } from './destroy.ts'
 /** Documents changed by one statement. */
 const batchSize = 500
 
-/** Moves documents to the trash and cancels their jobs. Returns the ids of the moved ones; others do not exist or are in the trash already. */
+/**
+ * Moves documents to the trash and cancels their jobs. Returns the ids of the moved documents. Skips ids that do not exist or are in the trash
+ * already.
+ */
 export async function moveToTrash(app: App, trx: Trx, actorId: string | null, ids: readonly string[]): Promise<string[]> {
   const moved: string[] = []
   for (const batch of batchesOf(ids)) {
@@ -38,7 +41,7 @@ export async function moveToTrash(app: App, trx: Trx, actorId: string | null, id
   return moved
 }
 
-/** Moves documents out of the trash, and queues those whose text was not finished. Returns the ids of the moved ones. */
+/** Moves documents out of the trash and queues the ones with unfinished text. Returns the ids of the moved documents. */
 export async function undelete(app: App, trx: Trx, ids: readonly string[]): Promise<string[]> {
   const moved: string[] = []
   for (const batch of batchesOf(ids)) {
@@ -88,7 +91,7 @@ export async function remove(app: App, actor: Actor, id: string, isPermanent: bo
   })
 }
 
-/** Moves documents to the trash, or destroys them without a trash. Throws RETENTION if there is no trash. */
+/** Moves documents to the trash; destroys them if there is no trash. Throws RETENTION if there is no trash. */
 export async function discardDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[]): Promise<void> {
   if (app.config.documents.trash_days === 0) await destroyDocuments(app, trx, actor, ids, 'permanent')
   else await moveToTrash(app, trx, actor.id, ids)

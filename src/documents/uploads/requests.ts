@@ -52,7 +52,7 @@ function idempotentRequest(key: string | null, route: string, files: readonly Up
   return { key, fingerprint: fingerprint(route, fields, ...parts) }
 }
 
-/** Stores one file. `key` is the Idempotency-Key of the request. Throws what makes the whole request fail. */
+/** Stores one file. `key` is the Idempotency-Key of the request. Throws an error that makes the whole request fail. */
 export async function storeOne(
   app: App,
   actor: Actor,
@@ -104,8 +104,8 @@ async function repairAndRethrow(app: App, staged: StagedFile, error: unknown): P
 type BulkResult = z.infer<typeof BulkAnswer>['documents'][number]
 
 /**
- * Stores several files, so that one failure does not affect the others. With an Idempotency-Key all share one transaction, so that
- * the answer is recorded if and only if the files are stored.
+ * Stores several files; a failure of one does not affect the others. With an Idempotency-Key all share one transaction: the answer is recorded if and
+ * only if the files are stored.
  */
 export async function storeAll(
   app: App,

@@ -10,8 +10,8 @@ import { lockOrCreateAll } from '../stored-files.ts'
 import type { Document } from '../view.ts'
 
 /**
- * Stores the uploads whose bytes are not stored yet, and returns their documents. Empty files, and all but one upload of the same bytes, are
- * left to storeDocument(). Call `staged.confirm()` after the commit. Throws what storeDocument() throws.
+ * Stores the uploads whose bytes are not stored yet and returns their documents. Leaves empty files, and all but one upload of the same bytes, to
+ * storeDocument(). Call `staged.confirm()` after the commit. Throws like storeDocument().
  */
 export async function storeNew(app: App, trx: Trx, uploads: readonly NewUpload[]): Promise<Map<NewUpload, Document>> {
   const bySum = new Map<string, NewUpload>()

@@ -1,6 +1,6 @@
 /**
- * The current version of documents. `documents` and `document_pages` have its file, text and pages; those of the other versions are in
- * `document_versions` and `version_pages`. Callers have locked the documents.
+ * The current version of documents. `documents` and `document_pages` have its file, text and pages; `document_versions` and `version_pages` have the
+ * other versions. Callers have locked the documents.
  */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'

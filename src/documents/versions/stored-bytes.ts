@@ -7,13 +7,13 @@ export interface StoredBytes {
   total: number
   /** files that only old versions have */
   oldVersions: number
-  /** files that only documents in the trash have */
+  /** files used only by documents in the trash */
   trash: number
   /** files that only renditions have */
   renditions: number
   /** number of versions of documents that are not in the trash */
   versionCount: number
-  /** number of old ones among them */
+  /** number of old versions among them */
   oldVersionCount: number
   /** number of documents in the trash */
   trashedCount: number

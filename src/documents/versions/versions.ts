@@ -42,7 +42,7 @@ export interface StoredVersion {
   created: boolean
 }
 
-/** Lists the versions of a document, newest first, also of one in the trash. Throws DOCUMENT_NOT_FOUND. */
+/** Lists the versions of a document, newest first. Accepts a document in the trash. Throws DOCUMENT_NOT_FOUND. */
 export async function list(app: App, actor: Actor, id: string): Promise<Version[]> {
   await requireDocument(app.reads, actor, id, { inTrash: true })
   return select(app.reads, id).orderBy('version.number', 'desc').execute()
@@ -112,7 +112,7 @@ export async function restore(app: App, actor: Actor, id: string, number: number
   })
 }
 
-/** Restores one version of each of the documents, which are locked and not in the trash. Texts that were read are not read again. */
+/** Restores one version of each document. The documents are locked and not in the trash. Copies the text of a version that was read before. */
 export async function restoreVersions(
   app: App,
   trx: Trx,
@@ -141,8 +141,8 @@ export async function restoreVersions(
 }
 
 /**
- * Deletes a version. If it is the current one, the newest of the others becomes current. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, RETENTION,
- * or CONFLICT for the only version.
+ * Deletes a version. If it is the current version, the newest other one becomes current. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, RETENTION, or
+ * CONFLICT for the only version.
  */
 export async function remove(app: App, actor: Actor, id: string, number: number): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
@@ -188,7 +188,7 @@ async function find(db: Db, id: string, number: number): Promise<Version> {
 const findCurrent = (db: Db, id: string): Promise<Version> =>
   select(db, id).whereRef('version.number', '=', 'document.current_version').executeTakeFirstOrThrow()
 
-/** Selects versions. A reader or a rename may have changed type and name of the current one since it was stored. */
+/** Selects versions. Takes type and name of the current version from `documents`, because a reader or a rename may have changed them. */
 const select = (db: Db, id: string) =>
   db
     .selectFrom('document_versions as version')

@@ -9,7 +9,7 @@ import { runProgram, withCopy } from './run-program.ts'
 
 const maxPages = 20_000
 const maxDumpBytes = 64 * 1024 * 1024
-/** The command `print-pure-txt` ends each page with it, also one without text. */
+/** End of a page in the output of `print-pure-txt`, even of a page without text. */
 const pageEnd = '\f'
 
 /** `ddjvu` is the path of the program; the others of its package are in the same folder. */

@@ -9,7 +9,7 @@ export type Converters = Readonly<Partial<Record<ConverterName, string>>>
 
 const programs: Readonly<Record<ConverterName, string>> = { djvulibre: 'ddjvu', libreoffice: 'soffice' }
 
-/** Finds those of the programs that are on the PATH. */
+/** Returns the programs that are on the PATH. */
 export const findConverters = (names: readonly string[]): Converters =>
   Object.fromEntries(
     converterNames.flatMap((name) => {

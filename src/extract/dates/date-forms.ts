@@ -76,7 +76,7 @@ const forms = {
 interface Options {
   /** Day that no date may exceed, YYYY-MM-DD. */
   readonly today: string
-  /** Reads 03/04/2024 as March 4, unless another date of the text, such as 25/04/2024, shows the other order. */
+  /** Reads 03/04/2024 as March 4, unless another date of the text, such as 25/04/2024, has the day first. */
   readonly isMonthFirst: boolean
 }
 

@@ -1,4 +1,4 @@
-/** Checks annotations against ISO 19005-2, 6.3, and removes those that show nothing. */
+/** Checks annotations against ISO 19005-2, 6.3. Removes annotations without an appearance. */
 import { decodePDFRawStream, PDFArray, PDFDict, PDFName, PDFNumber, PDFRawStream } from '@cantoo/pdf-lib'
 import { type CheckedContent, checkContent, firstProblem } from './check-content.ts'
 import { nameOf } from './check-font.ts'

@@ -63,7 +63,7 @@ function checkProfile(stream: PDFObject | undefined): string | null {
   return isValid && space === components ? null : invalid
 }
 
-/** Checks an image and its masks, and removes what PDF/A forbids and no picture needs. */
+/** Checks an image and its masks. Removes entries that PDF/A forbids and that do not affect the picture. */
 export function checkImage(image: PDFRawStream, resources: PDFDict | undefined, depth = 0): string | null {
   if (depth > 2) return 'has nested masks'
   const { dict } = image

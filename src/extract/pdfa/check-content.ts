@@ -18,7 +18,7 @@ const blendModes = new Set(
 )
 
 export interface CheckedContent {
-  /** reasons why the content does not conform, without those of fonts */
+  /** reasons why the content does not conform, except problems of fonts */
   readonly problems: Set<string>
   /** codes that are shown, by font */
   readonly fonts: Map<PDFDict, Set<number>>
@@ -46,7 +46,7 @@ interface TextState {
   mode: number
 }
 
-/** Adds what a content stream shows to `found`. `visited`: streams that were checked before. */
+/** Adds the fonts, images and problems of a content stream to `found`. `visited`: streams that were checked before. */
 export function checkContent(
   bytes: Uint8Array,
   resources: PDFDict | undefined,

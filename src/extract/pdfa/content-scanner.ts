@@ -1,4 +1,4 @@
-/** Tokens of content streams (PDF 32000-1, 7.8.2), as far as conversion needs them. */
+/** Reads the tokens of content streams (PDF 32000-1, 7.8.2) that the conversion needs. */
 
 /** A string of bytes, a name with its slash, a number, or an array of these. Dictionaries are left out. */
 export type Operand = Uint8Array | string | number | Operand[]

@@ -1,6 +1,6 @@
 /**
- * Font without visible glyphs for the text behind pictures of pages, as in the PDF renderer of Tesseract (pdf.ttf): every character is the same
- * empty glyph, and a ToUnicode map says which character it stands for. PDF 32000-1, 9.7.4 (CIDFonts) and 9.10.3 (ToUnicode).
+ * Font without visible glyphs for the text behind pictures of pages, as in the PDF renderer of Tesseract (pdf.ttf): every character is the same empty
+ * glyph. A ToUnicode map assigns the characters. PDF 32000-1, 9.7.4 (CIDFonts) and 9.10.3 (ToUnicode).
  */
 import { type PDFRawStream, type PDFRef, PDFString } from '@cantoo/pdf-lib'
 import { deflated, type PdfContext } from './streams.ts'
@@ -18,7 +18,10 @@ const maxCharacters = 0xffff
 export const fontName = 'DmsText'
 
 export interface GlyphlessFont {
-  /** Returns the codes of a text as a literal string in Latin-1, which is compressed better than hexadecimal digits. Characters beyond 65,535 different ones are left out. */
+  /**
+   * Returns the codes of a text as a literal string in Latin-1, which compresses better than hexadecimal digits. Leaves out characters after the
+   * first 65,535 different ones.
+   */
   encode(text: string): { string: string; length: number }
   /** Writes the font with the characters that were encoded. */
   write(ref: PDFRef): void

@@ -1,4 +1,4 @@
-/** What makes a PDF a PDF/A-2u: XMP metadata, equal document information, output intent and file identifier. ISO 19005-2, 6.2.3 and 6.6. */
+/** Entries that PDF/A-2u requires: XMP metadata, equal document information, output intent and file identifier. ISO 19005-2, 6.2.3 and 6.6. */
 import { createHash } from 'node:crypto'
 import { PDFArray, type PDFDict, PDFHexString, PDFName, PDFString } from '@cantoo/pdf-lib'
 import sharp from 'sharp'

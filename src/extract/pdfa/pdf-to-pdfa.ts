@@ -1,4 +1,4 @@
-/** PDF/A-2u of a PDF: its pages as they are where they conform, scans with the words of OCR, and scans that do not conform as pictures. */
+/** Converts a PDF to PDF/A-2u. Copies pages that conform, adds the words of OCR to scans, and redraws scans that do not conform as pictures. */
 import {
   decodePDFRawStream,
   EncryptedPDFError,

@@ -42,7 +42,7 @@ export async function embedPicture(
   return embedPixels(context, open(), metadata)
 }
 
-/** Adds pixels: as JPEG if their file lost details already, else without loss. */
+/** Adds pixels: as JPEG if their file was compressed with loss, else without loss. */
 export async function embedPixels(
   context: PdfContext,
   image: Sharp,
@@ -128,14 +128,14 @@ export function readJpegFrame(bytes: Uint8Array): JpegFrame | null {
   return null
 }
 
-/** Returns the colour space of pictures with `components`; null: PDF/A needs another one. */
+/** Returns the colour space of pictures with `components`; null if PDF/A does not allow it. */
 function colourSpace(context: PdfContext, components: number, icc: Uint8Array | undefined): PdfDictionary[string] | null {
   const profile = icc && isUsableProfile(icc, components) ? context.register(deflated(context, icc, { N: components })) : null
   if (profile) return context.obj(['ICCBased', profile])
   return components === 1 ? 'DeviceGray' : components === 3 ? 'DeviceRGB' : null
 }
 
-/** Whether a profile is one that ICCBased colour spaces of PDF 1.7 may have, and not sRGB, which the output intent says already. */
+/** Whether ICCBased colour spaces of PDF 1.7 may have this profile. Returns false for sRGB, which the output intent has already. */
 function isUsableProfile(icc: Uint8Array, components: number): boolean {
   if (icc.length < 132) return false
   const text = (from: number, to: number): string => Buffer.from(icc.subarray(from, to)).toString('latin1')
@@ -165,7 +165,7 @@ interface Png {
   readonly data: Uint8Array<ArrayBuffer>
 }
 
-/** Reads a PNG whose data PDF can take over as they are; null for others: interlaced, transparent or damaged ones. */
+/** Reads a PNG whose data can be copied into a PDF. Returns null for interlaced, transparent or damaged images. */
 export function readPng(bytes: Uint8Array): Png | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   let header: Omit<Png, 'palette' | 'data'> | null = null

@@ -1,4 +1,4 @@
-/** PDF/A-2u of pictures: a page for each, with its words as invisible text. */
+/** Converts pictures to PDF/A-2u: one page for each, with its words as invisible text. */
 import { PDFContext, type PDFRef, PDFStreamWriter } from '@cantoo/pdf-lib'
 import type { Metadata, Sharp } from 'sharp'
 import type { PageText, RenditionInfo } from '../../ports/document-reader.ts'

@@ -1,4 +1,4 @@
-/** Removes from a PDF what PDF/A-2 forbids outside of pages: scripts, actions, forms, foreign metadata; and all objects that nothing refers to. */
+/** Removes the parts of a PDF outside of pages that PDF/A-2 forbids: scripts, actions, forms, foreign metadata. Also removes unreferenced objects. */
 import { deflateSync } from 'node:zlib'
 import { decodePDFRawStream, PDFArray, PDFDict, PDFInvalidObject, PDFName, type PDFObject, PDFRawStream, PDFRef } from '@cantoo/pdf-lib'
 import { ReadFailure } from '../../ports/document-reader.ts'
@@ -25,7 +25,7 @@ const catalogKeys = new Set([
 const allowedActions = new Set(['GoTo', 'GoToR', 'Thread', 'URI', 'Named', 'SubmitForm'])
 const namedActions = new Set(['NextPage', 'PrevPage', 'FirstPage', 'LastPage'])
 
-/** Reduces the catalog to what conforms. Returns why the document cannot be converted without a loss; null if it can. */
+/** Reduces the catalog to entries that conform. Returns the reason why the document cannot be converted without a loss; null if it can. */
 export function checkCatalog(catalog: PDFDict): string | null {
   const form = catalog.lookup(PDFName.of('AcroForm'))
   if (form instanceof PDFDict && form.has(PDFName.of('XFA'))) return 'it is an XFA form'
@@ -38,7 +38,7 @@ export function checkCatalog(catalog: PDFDict): string | null {
   return layers instanceof PDFDict ? 'it has layers' : null
 }
 
-/** Deletes the objects that the document does not reach, and cleans those that it reaches. Throws ReadFailure NOT_CONVERTIBLE. */
+/** Deletes the objects that the document does not reach and cleans the others. Throws ReadFailure NOT_CONVERTIBLE. */
 export function removeUnreachable(context: PdfContext, catalog: PDFDict): void {
   const reached = new Set<PDFRef>()
   const waiting: PDFObject[] = [catalog]

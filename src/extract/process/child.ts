@@ -1,4 +1,4 @@
-/** Program of a reader process: does the works that the server sends, one at a time. */
+/** Program of a reader process: runs the requests of the server one at a time. */
 import { setPriority } from 'node:os'
 import type { Setup, WorkMessage } from './messages.ts'
 import { deadlineCell, killGroup, startWatchdog } from './start-watchdog.ts'

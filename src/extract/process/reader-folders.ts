@@ -1,4 +1,4 @@
-/** Folders of reader processes. Those of dead servers are removed at the next start. */
+/** Folders of reader processes. The next start removes the folders of dead servers. */
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'

@@ -23,7 +23,7 @@ export interface ReaderSettings {
   ocr: InstalledOcr | null
   /** default: none */
   converters?: Converters
-  /** module that the processes run; default: the one beside this file */
+  /** module that the processes run; default: the child program in this folder */
   program?: string
   limits: Limits & {
     /** maximum for large files; smaller ones get less */
@@ -35,7 +35,7 @@ export interface ReaderSettings {
   }
 }
 
-/** Time for the outline of a file: the slowest real ones take a second for each MiB. */
+/** Time for the outline of a file, without the time by its size. The slowest real files take a second for each MiB. */
 const outlineBaseMs = 45_000
 const outlineMsPerByte = 10_000 / 1024 ** 2
 /** Time after which a process without work is stopped. */
@@ -171,7 +171,7 @@ export function openReader({
     return (answer as Extract<Answer, Record<K, unknown>>)[kind]
   }
 
-  /** Calls `make` with a folder and a path in it for the output of a work, then returns what `use` makes of the bytes there. */
+  /** Calls `make` with a folder and an output path in it. Then returns the result of `use` for the bytes of the output. */
   async function withOutput<T>(
     make: (folder: string, output: string) => Promise<unknown>,
     use: (bytes: AsyncIterable<Uint8Array>) => Promise<T>,

@@ -17,7 +17,7 @@ const memoryPollMs = 500
 const maxWorks = 1000
 /** Maximum time that a process works before it is replaced. */
 const maxWorkMs = 15 * 60_000
-/** Working time after which the memory of a process is measured again: that takes as long as a small text. */
+/** Working time after which the memory of a process is measured again. A measurement takes as long as a small text. */
 const memoryCheckMs = 100
 const maxStderrLength = 4000
 const ownProgram = fileURLToPath(new URL(`./child${extname(fileURLToPath(import.meta.url))}`, import.meta.url))
@@ -34,7 +34,7 @@ export interface ProcessSettings {
   readonly maxTimeoutMs: number
   /** result of withoutNetwork() */
   readonly isolation: readonly string[] | null
-  /** module that the process runs; default: the one beside this file */
+  /** module that the process runs; default: the child program in this folder */
   readonly program?: string
 }
 
@@ -45,7 +45,7 @@ export interface ReaderProcess {
   hasReadOtherThan(path: string): boolean
   /** Whether the process has ended or must be replaced. */
   readonly isWorn: boolean
-  /** Does one work. Rejects with ReadFailure, or with the signal's reason; after either the process is dead. */
+  /** Runs one request. Rejects with ReadFailure or with the signal's reason; the process is dead then. */
   run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer>
   /** Kills the process and its children. Resolves when they are gone and their folder is removed. Never rejects. */
   stop(): Promise<void>
@@ -106,7 +106,7 @@ export function startProcess({
     return ended
   }
 
-  /** Links the file into the folder of the process, in place of the previous one. Returns the link. */
+  /** Links the file into the folder of the process, and removes the previous link. Returns the path of the link. */
   function linkFile(path: string): string {
     if (path === lastPath) return link
     if (link !== '') rmSync(link, { force: true })
@@ -230,7 +230,7 @@ function exitFailure(stderr: string): ReadFailure {
   return new ReadFailure('READ_CRASHED', undefined, true)
 }
 
-/** Sets whether the process keeps this one from ending. Only a working one does. */
+/** Sets whether the process keeps this process from ending. Only a busy process does. */
 function setReferenced(child: ChildProcess, isReferenced: boolean): void {
   for (const handle of [child, child.channel, child.stderr as Socket | null]) {
     if (isReferenced) handle?.ref()

@@ -12,8 +12,8 @@ const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const mappedBytes = 3 * 1024 ** 3
 
 /**
- * Returns the start of a command line that runs its rest without a network; null if this system does not permit it.
- * Root needs no user namespace, and would lose the access to other users' files in one.
+ * Returns the start of a command line that runs its rest without a network; null if this system does not permit it. Root needs no user namespace; in
+ * one, it would lose access to files of other users.
  */
 export function withoutNetwork(): readonly string[] | null {
   const command = ['unshare', ...(process.getuid?.() === 0 ? [] : ['--user', '--map-current-user']), '--net', '--']
@@ -62,7 +62,7 @@ export function forkSandboxed({ program, rights, memoryBytes, cpuSeconds, isolat
   })
 }
 
-/** Returns flags for Node. Permitted code can follow a link out of a readable folder, but cannot create one: files are passed in as links. */
+/** Returns flags for Node. Permitted code can follow a link out of a readable folder but cannot create one. Files are therefore passed as links. */
 const permissionFlags = ({ writable, readable, startsPrograms }: Rights): string[] => [
   '--permission',
   // The warning is about addons (sharp) and worker threads, which dms needs.
@@ -85,7 +85,7 @@ function programFolders(): string[] {
 }
 
 const shell = '/bin/sh'
-/** Sets the limits in its first two arguments and runs the others. A limit above the inherited one is refused, and the lower one stays. */
+/** Sets the limits in its first two arguments and runs the others. A limit above the inherited one is refused; the inherited limit stays. */
 const limitScript = 'ulimit -t "$1" 2>/dev/null; [ "$2" = 0 ] || ulimit -d "$2" 2>/dev/null; shift 2; exec "$@"'
 
 /**

@@ -18,7 +18,7 @@ import { type Answer, outputName, type Setup, type Work } from './messages.ts'
 sharp.concurrency(1)
 sharp.cache(false)
 
-/** Returns a function that does one work at a time and never rejects. Keeps the engines and the last file open between works. */
+/** Returns a function that runs one request at a time and never rejects. Keeps the engines and the last file open between works. */
 export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work, timeoutMs: number) => Promise<Answer> {
   let pdfium: Promise<OpenPdfium> | undefined
   let engine: Promise<OcrEngine> | undefined

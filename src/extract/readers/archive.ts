@@ -63,7 +63,7 @@ export async function openOtherArchive(source: ByteSource, tools: PartTools): Pr
   return openMembers(tools, () => streamMembers(start))
 }
 
-/** Reads members forwards, and from the start again where an earlier one is asked for: compressed archives have no index. */
+/** Reads members in their order. Starts again for an earlier member, because compressed archives have no index. */
 function streamMembers(start: () => ArchiveReader): MemberReader {
   let reader: ArchiveReader | null = null
   let next = 0

@@ -4,7 +4,7 @@ import { listDirectories, viewTiff } from './tiff.ts'
 const tags = { strips: 273, stripSizes: 279, subDirectories: 330, jpeg: 513, jpegSize: 514 } as const
 const maxDirectories = 64
 
-/** Returns the largest JPEG image of a raw file; null if there is none. Some are not in a directory that is read here, as those in maker notes. */
+/** Returns the largest JPEG image of a raw file; null if there is none. Does not search maker notes. */
 export function findPreview(bytes: Uint8Array): Uint8Array | null {
   const tiff = viewTiff(bytes)
   if (!tiff) return null

@@ -9,25 +9,25 @@ import { unpackLz4 } from './unpack/lz4.ts'
 import { unpackLzw } from './unpack/lzw.ts'
 
 const tarMagicOffset = 257
-/** Extensions that say what is in the file, and those that are dropped. */
+/** Extensions of compressed files with their replacements in the name of the content. */
 const extensions: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/\.svgz$/i, '.svg'],
   [/\.(gz|gzip|zst|bz2|xz|lz4|z)$/i, ''],
 ]
 
-/** Opens a gzip or zstd file: an archive if it contains one, else the one file in it, with its pages and thumbnail. */
+/** Opens a gzip or zstd file: the archive in it, else its single file with pages and thumbnail. */
 export const openGzip = (source: ByteSource, tools: PartTools) => openUnpacked(source, gunzip(source.read()), tools)
 
 export const openZstd = (source: ByteSource, tools: PartTools) => openUnpacked(source, unzstd(source.read()), tools)
 
-/** Opens an lz4 file or one of compress (`.Z`), as openGzip() does. Returns null if nothing can be unpacked. */
+/** Opens a file of lz4 or compress (`.Z`) like openGzip(). Returns null if nothing can be unpacked. */
 export async function openLz4OrCompress(source: ByteSource, tools: PartTools, mimeType: string): Promise<OpenedDocument | null> {
   const unpack = mimeType === 'application/x-lz4' ? unpackLz4 : unpackLzw
   const bytes = withFailures(() => unpack(source.read(), maxMemberBytes))
   return bytes.length === 0 ? null : openUnpacked(source, bytes, tools)
 }
 
-/** Opens a bzip2 or xz file, as openGzip() does. Returns null if nothing can be unpacked. */
+/** Opens a bzip2 or xz file like openGzip(). Returns null if nothing can be unpacked. */
 export async function openBzip2OrXz(source: ByteSource, tools: PartTools, mimeType: string): Promise<OpenedDocument | null> {
   const bytes = source.read()
   const format = formats[mimeType === 'application/x-xz' ? 'xz' : 'bzip2']
@@ -112,8 +112,8 @@ interface Content {
 }
 
 /**
- * Unpacks one stream. libarchive unpacks these formats only in archives: the stream is the member of a ZIP archive. Its header needs the checksum and
- * the size of the content, which the errors of the first two attempts tell. Returns what comes before any damage.
+ * Unpacks one stream. Returns the content before any damage. libarchive unpacks these formats only in archives, so the stream becomes the member of a
+ * ZIP archive. Its header needs the checksum and the size of the content; the errors of two attempts contain them.
  */
 function unpackStream(open: (content: Content) => ArchiveReader, maxBytes: number, onlyStart: boolean): Uint8Array[] {
   const content = { checksum: 0, size: 0 }

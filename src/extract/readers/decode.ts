@@ -102,7 +102,7 @@ export interface TextSink {
   text(): string
 }
 
-/** Characters kept beyond `maxTextLength`. They tell the caller that the text was too long. */
+/** Characters kept beyond `maxTextLength`, from which the caller sees that the text was too long. */
 const overflowLength = 1000
 
 /** Creates a collector of text. Drops text beyond `maxLength`, which protects against endless markup. */

@@ -73,7 +73,7 @@ function messageText(email: Email): string {
   return [...headers, '', ...bodies].join('\n')
 }
 
-/** Returns whether at least 90 % of the words of a body are in another one. Plain bodies may be a hint to use another program. */
+/** Returns whether another body has at least 90 % of the words of a body. A plain body may only ask for another mail program. */
 function repeats(body: string, other: string): boolean {
   const words = body.match(/[\p{L}\p{N}]+/gu) ?? []
   const known = new Set(other.match(/[\p{L}\p{N}]+/gu))

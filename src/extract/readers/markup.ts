@@ -42,7 +42,7 @@ export function xmlToText(xml: string): string {
 const maxDepth = 2000
 const chunkLength = 1024 * 1024
 
-/** Treats elements below `maxDepth` as void, so that their content is parsed as if it were flat. */
+/** Treats elements below `maxDepth` as void: their children become siblings. */
 class DepthLimitedParser extends Parser {
   constructor(handler: Partial<Handler>, xmlMode: boolean) {
     let depth = 0

@@ -1,4 +1,4 @@
-/** Reader of signed files (.p7m): the signed content as a file of its own (RFC 5652, X.690). Signatures are not verified. */
+/** Reader of signed files (.p7m): the signed content as a separate file (RFC 5652, X.690). Signatures are not verified. */
 import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
 import type { PartTools } from '../parts.ts'
 
@@ -54,7 +54,7 @@ function readString(bytes: Uint8Array, element: Element, depth: number): Uint8Ar
   return Buffer.concat(children(bytes, element).map((piece) => readString(bytes, piece, depth + 1)))
 }
 
-/** Returns the elements between two positions, as far as they are whole. */
+/** Returns the complete elements between two positions. */
 function children(bytes: Uint8Array, { start, end }: Pick<Element, 'start' | 'end'>): Element[] {
   const found: Element[] = []
   for (let at = start; at + 2 <= end; ) {

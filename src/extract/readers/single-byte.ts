@@ -29,7 +29,7 @@ const encodings = [
   ],
 ]
 
-/** Letters beyond ASCII of languages, the more frequent ones first. Of the languages in other scripts, all letters. */
+/** Letters of languages, the more frequent ones first: all letters of other scripts, letters beyond ASCII of the Latin script. */
 const alphabets = [
   ...[
     'üäöß',
@@ -65,7 +65,7 @@ function tableOf(encoding: string): string {
   return table
 }
 
-/** Returns the encoding whose letters fit best; the first of equals. */
+/** Returns the encoding whose letters fit best; the first one if several fit equally. */
 export function guessSingleByte(bytes: Uint8Array): string {
   const positions: number[] = []
   for (let i = 0; i < bytes.length && positions.length < maxSamples; i++) if ((bytes[i] ?? 0) >= 0x80) positions.push(i)
@@ -81,7 +81,7 @@ const isLetter = (character: string): boolean => /\p{L}/u.test(character)
 const isAscii = (character: string): boolean => character < '\x80'
 const isUpper = (character: string): boolean => character !== character.toLowerCase()
 
-/** Adds up what speaks for the characters beyond ASCII, in the alphabet of the language that fits best. */
+/** Scores the characters beyond ASCII by the alphabet of the language that fits best. */
 function scoreEncoding(bytes: Uint8Array, positions: readonly number[], table: string): number {
   const at = (i: number): string => {
     const byte = bytes[i] ?? 0x20

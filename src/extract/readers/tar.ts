@@ -8,7 +8,7 @@ export interface TarMember {
   readonly data: Uint8Array
 }
 
-/** Returns the files of an archive, as far as its headers are whole. */
+/** Returns the files of an archive up to the first damaged header. */
 export function* readTar(bytes: Uint8Array): Generator<TarMember> {
   let longName = ''
   for (let at = 0; at + blockBytes <= bytes.length; ) {
@@ -36,14 +36,14 @@ const readText = (field: Uint8Array): string => {
   return decode(end < 0 ? field : field.subarray(0, end))
 }
 
-/** Reads an octal number, or a binary one, which the first bit announces. Returns null for anything else. */
+/** Reads an octal number, or a binary number if the first bit is set. Returns null for any other text. */
 function readNumber(field: Buffer): number | null {
   if (field[0] === 0x80) return Number(field.readBigUInt64BE(4))
   const digits = field.toString('latin1').replace(/[\0 ]+/g, '')
   return /^[0-7]*$/.test(digits) ? Number.parseInt(digits || '0', 8) : null
 }
 
-/** The sum of all bytes of the header, with spaces in place of the sum itself. */
+/** Returns whether the header states the sum of its bytes, counted with spaces in place of the sum. */
 function hasValidChecksum(header: Buffer): boolean {
   let sum = 0
   for (const [i, byte] of header.entries()) sum += i >= 148 && i < 156 ? 0x20 : byte

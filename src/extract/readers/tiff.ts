@@ -12,7 +12,7 @@ export function viewTiff(bytes: Uint8Array): { view: DataView; isLittle: boolean
   return bytes.length < 8 || view.getUint16(2, isLittle) !== 42 ? null : { view, isLittle }
 }
 
-/** Returns where the entries of the directories of all pages start and end. Leaves out a truncated one and those behind it. */
+/** Returns the start and end of the entries of each page's directory. Stops at a truncated directory. */
 export function listDirectories(view: DataView, isLittle: boolean): { start: number; end: number }[] {
   const directories = new Map<number, { start: number; end: number }>()
   for (let at = view.getUint32(4, isLittle); at > 0 && at + 2 <= view.byteLength && !directories.has(at); ) {

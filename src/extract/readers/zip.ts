@@ -29,7 +29,7 @@ interface Entry {
   readonly method: number
   readonly packed: number
   readonly unpacked: number
-  /** offsets where it may begin: the stated one moved by as much as the directory has moved, then the stated one */
+  /** possible offsets: the stated offset shifted like the directory, then the stated offset */
   readonly offsets: readonly number[]
 }
 
@@ -88,7 +88,10 @@ function* readDirectory(bytes: Uint8Array, view: DataView): Generator<Omit<Entry
   }
 }
 
-/** Returns a function that decodes a name as UTF-8, else in the encoding that fits all names that are not UTF-8: the archive does not tell it. */
+/**
+ * Returns a function that decodes a name as UTF-8, else in the encoding that fits all names that are not UTF-8. The archive does not state an
+ * encoding.
+ */
 function chooseNameDecoder(names: readonly Uint8Array[]): (name: Uint8Array) => string {
   const others = Buffer.concat(names.filter((name) => !isUtf8(name)).flatMap((name) => [name, Buffer.from('\n')]))
   const encoding = others.length === 0 ? 'utf-8' : guessEncoding(others)

@@ -1,4 +1,4 @@
-/** Pages of a PDF as a file of their own. */
+/** Copies pages of a PDF into a new PDF. */
 import { PDFDocument } from '@cantoo/pdf-lib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 

@@ -1,4 +1,4 @@
-/** Pages of a TIFF as a file of their own, without decoding them. */
+/** Copies pages of a TIFF into a new TIFF without decoding them. */
 import { ReadFailure } from '../../ports/document-reader.ts'
 import { listDirectories, viewTiff } from '../readers/tiff.ts'
 
@@ -73,7 +73,7 @@ interface Target {
   append(chunk: Uint8Array): number
 }
 
-/** Appends the values and the pixel data of a directory. Returns the directory, whose link to the next one is 0. */
+/** Appends the values and the pixel data of a directory. Returns the directory with 0 as the link to the next one. */
 function writeDirectory(entries: readonly Entry[], { bytes, isLittle, append }: Target): Uint8Array<ArrayBuffer> {
   const directory = new Uint8Array(2 + entries.length * 12 + 4)
   const view = new DataView(directory.buffer)

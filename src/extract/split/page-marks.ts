@@ -11,7 +11,7 @@ import type { OpenedDocument } from '../opened-document.ts'
 const separatorTexts = new Set(['DMSSPLIT', 'PATCHT'])
 const serialNumber = /^ASN[ -]?(\d{1,9})$/i
 
-/** Longer side of the picture in which blank pages are recognized: 100 dpi of A4, so that dust vanishes and letters do not. */
+/** Longer side of the picture in which blank pages are recognized: A4 at 100 dpi, which removes dust and keeps letters. */
 const blankSide = 1170
 /** Longer side above which barcodes become no easier to read. */
 const barcodeSide = 2400
@@ -44,7 +44,7 @@ const shrink = async (image: GrayImage, longSide: number): Promise<GrayImage> =>
     ? image
     : transformGray(image, (pixels) => pixels.resize({ width: longSide, height: longSide, fit: 'inside' }))
 
-/** Returns whether the middle of a page is paper without ink. The paper is the median, so that coloured sheets are blank too. */
+/** Returns whether the middle of a page has no ink. The brightness of the paper is the median, because sheets may be coloured. */
 function isBlankPicture({ gray, width, height }: GrayImage): boolean {
   const [marginX, marginY] = [Math.round(width * edgeShare), Math.round(height * edgeShare)]
   const histogram = new Uint32Array(256)

@@ -1,6 +1,6 @@
 /**
- * Two document stores as one. New files go to the primary store. A file that it lacks is looked for in the secondary store, from which a
- * migration moves files one by one, in either direction: see src/files/store-migration.ts.
+ * Two document stores as one. New files go to the primary store. A file missing there is looked for in the secondary store. A migration moves files
+ * one by one, in either direction: see src/files/store-migration.ts.
  */
 import { createHash } from 'node:crypto'
 import { AppError } from '../../errors.ts'
@@ -30,8 +30,8 @@ export function withSecondary(primary: FileStore, openSecondary: SecondaryOpener
   }
 
   /**
-   * Changes both stores, the primary twice: a migration may copy the file there meanwhile. In the other direction the migration finds
-   * the original gone, and removes its copy.
+   * Changes both stores, the primary twice, because a migration may copy the file there meanwhile. A migration in the other direction notices the
+   * missing original and removes its copy.
    */
   const changeBoth = async (change: (store: FileStore) => Promise<void>): Promise<void> => {
     const failures: unknown[] = []
@@ -106,10 +106,12 @@ async function attempt<T>(ask: () => Promise<T>): Promise<Attempt<T>> {
   }
 }
 
-/** Returns whether a store was unavailable, so that an answer may exist. */
+/** Returns whether an error means that a store was unavailable. The file may exist there. */
 export const isOutage = (error: unknown): boolean => error instanceof AppError && error.status === 503
 
-/** Compares staged bytes with a file of either store. A file of the secondary is hashed, and counts as different while that is unavailable. */
+/**
+ * Compares staged bytes with a file of either store. Hashes a file of the secondary store. The result is `different` while that store is unavailable.
+ */
 async function compare(staged: StagedFile, address: string, primary: FileStore, openSecondary: SecondaryOpener): Promise<boolean> {
   if ((await primary.size(address)) === null) {
     const isEqual = await openSecondary()

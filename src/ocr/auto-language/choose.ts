@@ -11,9 +11,9 @@ interface Recognized {
 
 export interface LanguageChooser {
   /**
-   * Recognizes a page in the languages of its text. `recognize` does it in installed languages (codes joined by `+`).
-   * Returns its result with the languages of the text, even of those without a model: `und` or `und-` and a script for an unknown language in letters
-   * that no installed model reads. null: too little text. No pass starts that would not end before `deadline` (performance.now()).
+   * Recognizes a page in the languages of its text. `recognize` does it in installed languages (codes joined by `+`). Returns its result with the
+   * languages of the text, including languages without a model. A language is `und` or `und-` and a script if no installed model reads its letters.
+   * null: too little text. No pass starts that would not end before `deadline` (performance.now()).
    */
   recognize<T extends Recognized>(
     page: PageImage,
@@ -22,7 +22,7 @@ export interface LanguageChooser {
   ): Promise<T & { language: string | null }>
 }
 
-/** Pages of one language in a row after which the next one is expected in it, too. The others cost a twentieth more, for a strip of the page. */
+/** Number of consecutive pages in one language after which the next page is expected in it too. Detection on a strip costs a twentieth of a page. */
 const minRepeats = 2
 /** Text of a foreign script has garbage for words: a confidence of 0.2 to 0.4, and usually low scores of all languages. */
 const foreign = { minLetters: 80, maxScore: 0.5, maxConfidence: 0.65, certainConfidence: 0.45 }

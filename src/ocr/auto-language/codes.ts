@@ -1,4 +1,4 @@
-/** Codes of languages: ISO 639-1, as detectors have them, and those of Tesseract models. */
+/** Codes of languages: ISO 639-1 of detectors, and codes of Tesseract models. */
 
 /** Tesseract's codes of the languages that the detector knows, the usual model first. Serbian is that in Cyrillic letters. */
 const tesseractCodes: Readonly<Record<string, readonly string[]>> = Object.fromEntries(

@@ -16,7 +16,10 @@ const partLength = 300
 const minLetters = 24
 /** Score from which a language is certain: three quarters of that of faultless text. */
 const minScore = 0.58
-/** A part is in another language than the page if it scores higher by this much. Related languages, such as Czech and Slovak, differ by less. */
+/**
+ * Minimum score by which another language of a part must exceed the language of the page. Related languages, such as Czech and Slovak, differ by
+ * less.
+ */
 const minMargin = 0.08
 /** Minimum share and letters of a second language of a page. Names and addresses have less. */
 const secondary = { share: 0.2, letters: 120 }

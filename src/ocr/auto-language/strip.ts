@@ -5,7 +5,7 @@ import type { PageImage } from '../../ports/ocr-engine.ts'
 const stripInches = 0.7
 /** Pages that are not higher than this are no cheaper in part. */
 const minPageInches = 2.5
-/** Every such row and column is examined. */
+/** Distance of the rows and columns that are examined. */
 const step = 2
 /** Difference of brightness at the edge of a letter. */
 const minContrast = 64

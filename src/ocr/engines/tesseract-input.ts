@@ -1,4 +1,4 @@
-/** Input and output that both Tesseract engines share: variables, the page as a file, names of scripts. */
+/** Input and output of both Tesseract engines: variables, the page as a file, names of scripts. */
 import type { OcrLayout, PageImage } from '../../ports/ocr-engine.ts'
 
 /** Tesseract variables. Disables the search for fixed pitch, which the LSTM networks do not use. */
@@ -10,8 +10,7 @@ export const segmentationModes = { auto: '3', block: '6', sparse: '11' } as cons
 const [short, long] = [3, 4]
 
 /**
- * Returns the page as an uncompressed TIFF: a header in front of the pixels, so that nothing is compressed or decompressed.
- * Tesseract takes a twentieth longer for PGM, which it reads byte by byte.
+ * Returns the page as an uncompressed TIFF: a header in front of the pixels. Tesseract takes a twentieth longer for PGM, which it reads byte by byte.
  */
 export function toTiff({ gray, width, height }: PageImage): Buffer {
   const fields = [

@@ -105,7 +105,7 @@ function fillBlocksWithoutPaper(map: PaperMap, minBrightness: number): PaperMap 
   return { ...map, brightness }
 }
 
-/** Takes the maximum of the neighbours, so that a headline does not count as shade, then a mean, so that no edges remain. */
+/** Takes the maximum of the neighbours, then their mean. Headlines would count as shade otherwise, and edges would remain. */
 function smooth(map: PaperMap): PaperMap {
   const brightness = combineNeighbours(map, 1, (values) => Math.max(...values))
   return { ...map, brightness: combineNeighbours({ ...map, brightness }, 2, mean) }

@@ -19,10 +19,13 @@ const minFit = 0.94
 const minPaper = 0.7
 /** Cosine of the sharpest corner that perspective explains: 50 degrees. */
 const maxCosine = 0.64
-/** Sheets that differ less from the upright rectangle around them are left alone. Share of the longer side. */
+/**
+ * Minimum distance of a corner from the upright rectangle around the sheet, as a share of the longer side. Sheets with less distortion stay
+ * unchanged.
+ */
 const minDistortion = 0.012
 
-/** Returns the corners of the sheet in pixels, clockwise from the upper left one; null if there is no distorted sheet, and when in doubt. */
+/** Returns the corners of the sheet in pixels, clockwise from the upper left one; null if no distorted sheet is certain. */
 export function findSheet(image: GrayImage): Quadrilateral | null {
   const step = Math.max(1, Math.floor(Math.max(image.width, image.height) / sampleSide))
   const sample = takeSample(image, step)
@@ -112,7 +115,7 @@ function convexHull(points: readonly Point[]): Point[] {
   return [...halfOf(sorted), ...halfOf(sorted.toReversed())]
 }
 
-/** Removes the vertex that matters least until four are left (Visvalingam and Whyatt 1993). Returns them from the upper left one on. */
+/** Removes the least significant vertex until four are left (Visvalingam and Whyatt 1993). Returns them clockwise from the upper left one. */
 function simplify(hull: readonly Point[]): Quadrilateral | null {
   const left = [...hull]
   while (left.length > 4) {

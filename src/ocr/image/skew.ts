@@ -18,7 +18,7 @@ const minPoints = 300
 const minSharpness = 1.25
 /** Sharpness above which the page is not tried on its side. */
 const clearSharpness = 2.5
-/** Maximum share of one bin in a profile. The only straight line of a picture has more. */
+/** Maximum share of one bin in a profile. A single straight line in a picture exceeds it. */
 const maxBinShare = 0.5
 
 /** Points below which dark turns to light, the baselines of text among them. */

@@ -1,4 +1,4 @@
-/** Where a file is split. */
+/** Plans the parts of a file that is split. */
 import type { PageMark } from '../../ports/document-reader.ts'
 
 export interface PlannedPart {

@@ -12,8 +12,8 @@ const pagesPerRequest = 10
 const maxParts = 500
 
 /**
- * Splits a document if its upload or source asks for it and its pages say where. Returns whether it was split. `commit` runs a transaction
- * under the lease of the job, which creates all parts at once. A file that cannot be split stays whole, with a warning.
+ * Splits a document at the marks of its pages if its upload or source requires it. Returns whether it was split. `commit` runs a transaction under
+ * the lease of the job, which creates all parts at once. A file that cannot be split stays whole, with a warning.
  */
 export async function splitDocument(
   reading: DocumentToRead,

@@ -13,11 +13,11 @@ interface EntryFormat {
   readonly version: number
   /** Loads the entry of a document; null if there is none. */
   readonly load: (id: string) => Promise<Entry | null>
-  /** Returns how an entry differs from what it should contain for the document; null if it does not differ. */
+  /** Returns the difference between an entry and the expected entry of the document; null if they are equal. */
   readonly compare: (entry: Entry, document: IndexedDocument) => Promise<Difference | null>
 }
 
-/** Words and values found only in the entry, and those found only in the document. */
+/** `left`: words and values found only in the entry; `lacks`: found only in the document. */
 type Difference = Pick<EntryFault, 'left' | 'lacks'>
 
 /** Returns the faults of entries with these ids. */
@@ -36,7 +36,7 @@ export async function entryFaults(db: Db, ids: readonly string[], { version, loa
   return faults
 }
 
-/** Returns the sorted words that only one of two sets has. */
+/** Returns the words of only one of two sets, sorted. */
 export const differenceOf = (actual: ReadonlySet<string>, expected: ReadonlySet<string>): Difference => ({
   left: [...actual].filter((word) => !expected.has(word)).sort(),
   lacks: [...expected].filter((word) => !actual.has(word)).sort(),

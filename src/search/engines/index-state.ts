@@ -1,4 +1,4 @@
-/** Rules for indexes outside the database: what happens while the index does not exist, and how many entries it should have. */
+/** Rules for indexes outside the database: answers while the index does not exist, and the expected number of entries. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'

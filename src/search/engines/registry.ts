@@ -6,7 +6,7 @@ import type { IndexStatus, SearchEngine } from '../../ports/search-engine.ts'
 import { withEmbedded, withoutEmbedded } from './embedded.ts'
 import { openPostgres } from './postgres/engine.ts'
 
-/** What engines are opened with. */
+/** Parameters for opening an engine. */
 interface EngineContext {
   readonly config: Config
   readonly db: Db

@@ -51,7 +51,7 @@ function add(map: Map<string, number[]>, word: string, term: number): void {
 }
 
 const asciiCount = 128
-/** Code of a missing second letter, and of any letter outside ASCII, because this table does not normalize those. */
+/** Code of a missing second letter and of letters outside ASCII, which this table does not normalize. */
 const none = 0
 /** Lower-case letter or digit for each ASCII character; `none` for others. */
 const normalizedAscii = Uint8Array.from({ length: asciiCount }, (_, code) => {

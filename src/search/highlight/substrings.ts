@@ -9,7 +9,7 @@ export interface SubstringMatch {
   readonly substring: number
 }
 
-/** Maximum length of a match. Only white space can make one longer. */
+/** Maximum length of a match. Only white space can make a match longer. */
 const maxMatchLength = 2_000
 
 /** Returns the non-overlapping matches of each substring, in linear time per substring (Knuth, Morris and Pratt 1977). */
@@ -88,7 +88,10 @@ function failureFunction(pattern: string): Uint32Array {
   return lengths
 }
 
-/** Replaces white space in a regular expression by any white space. At the ends one is enough; more would take quadratic time in a text full of spaces. */
+/**
+ * Replaces white space in a regular expression by any white space. One character is enough at the ends; more would take quadratic time in a text full
+ * of spaces.
+ */
 export const anySpace = (pattern: string): string => pattern.replace(/^\s+|\s+$/g, '\\s').replace(/\s+/g, '\\s+')
 
 const combiningMarks = /^\p{M}+/u

@@ -30,7 +30,7 @@ const Clause: z.ZodType<SearchClause> = z.object({
 
 const clauses = z.array(Clause).max(maxClauses, `at most ${maxClauses} conditions`).default([])
 
-/** Length that counts towards the limit: NFKC expands one character to up to eighteen. */
+/** Returns the length that counts towards the limit. NFKC expands one character to up to eighteen. */
 const countedLength = ({ value }: SearchClause): number => Math.max(value.length, value.normalize('NFKC').length)
 
 /** Clauses of a boolean query. */

@@ -1,4 +1,4 @@
-/** Tokenizes and normalizes texts and queries. The index and every query use it, so that equal words have equal tokens. */
+/** Tokenizes and normalizes texts and queries. The index and every query use it: equal words have equal tokens. */
 
 export interface Token {
   /** normalized; see normalizeWord() */

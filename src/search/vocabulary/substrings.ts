@@ -2,7 +2,9 @@
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 
-/** A normalized substring. `isSuffix`: only at the end of a word. Otherwise words that begin with it are omitted; a prefix query finds them. */
+/**
+ * A normalized substring. `isSuffix`: matches only at the end of a word. Otherwise omits words that begin with it, because a prefix query finds them.
+ */
 export interface Substring {
   readonly text: string
   readonly isSuffix: boolean
@@ -18,7 +20,7 @@ export const maxListedLength = 64
 /** Words that contain a substring, in the approximate order of their first use. */
 export interface Holders {
   readonly words: readonly string[]
-  /** Whether `words` is complete. False: there are too many. */
+  /** Whether `words` is complete. False if there are too many. */
   readonly isComplete: boolean
 }
 

@@ -2,7 +2,7 @@
 import type { Config } from '../../config/schema.ts'
 import { AppError } from '../../errors.ts'
 
-/** Memory reserved for one answer until it is sent. */
+/** Memory reserved for an answer until it is sent. */
 export interface Reservation {
   /** Sets the size of an answer that was read. */
   resize(bytes: number): void
@@ -15,8 +15,8 @@ export interface Reservation {
 export interface AnswerBudget {
   /**
    * Reserves `bytes` for an answer that will be read from the database. Waits up to ten seconds until earlier answers are sent. If none is being
-   * sent, an answer may exceed the limits. Throws RATE_LIMITED if the caller's own answers leave no room, and SERVICE_UNAVAILABLE if those of all
-   * do. `maxReading` limits the concurrent reads of the caller.
+   * sent, an answer may exceed the limits. Throws RATE_LIMITED if the answers of the caller leave no room, and SERVICE_UNAVAILABLE if the answers of
+   * all callers leave none. `maxReading` limits the concurrent reads of the caller.
    */
   reserve(caller: string, bytes: number, maxReading: number): Promise<Reservation>
   /** Counts an answer that is complete. */
@@ -64,7 +64,10 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
   const fits = ({ bytes: used, sending }: Pick<Use, 'bytes' | 'sending'>, bytes: number, max: number) =>
     sending === 0 ? used + bytes <= Math.max(max, bytes) : used + bytes <= max
   const canStart = (use: Use, bytes: number, maxReading: number) => use.reading < maxReading && fits(use, bytes, maxOfCaller)
-  /** If no answer is being sent, one always passes: answers that were read must not wait for each other forever. */
+  /**
+   * Returns whether an answer that was read may reserve `bytes` more. Always true if no answer is being sent: they must not wait for each other
+   * forever.
+   */
   const canGrow = (use: Pick<Use, 'bytes' | 'sending'>, bytes: number, max: number) => use.sending === 0 || use.bytes + bytes <= max
   const startWaiting = () => {
     for (const one of growing) {

@@ -25,7 +25,7 @@ const unknownBytes = 1 << 20
 /** Reservation for a stream: two chunks of a text from PostgreSQL, and two on their way out. */
 const streamBytes = 4 << 20
 
-/** Maximum number of concurrent lists of one caller with filters or a sort order. Slow ones must leave connections of the pool to others. */
+/** Maximum number of concurrent lists of one caller with filters or a sort order. Slow lists must leave connections of the pool to other callers. */
 const maxFilteredReads = 4
 /** Maximum number of concurrent lists of one caller in index order, which share a pipelined connection. */
 const maxIndexedReads = 32
@@ -149,7 +149,10 @@ async function* prepend(text: string, chunks: Iterable<string>): AsyncGenerator<
   yield* chunks
 }
 
-/** Returns a body that pulls each chunk after the one before was sent. An error closes the connection early, so that no client takes the part for all. */
+/**
+ * Returns a body that pulls each chunk after the previous one was sent. An error closes the connection early: no client must take a part for the
+ * whole.
+ */
 function streamOf(chunks: AsyncIterable<string | Uint8Array>, onEnd: () => void): ReadableStream<Uint8Array> {
   const iterator = chunks[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>(

@@ -15,7 +15,7 @@ const auditedFields = new Set(
   ),
 )
 
-/** Fields of routes of sources, where the username is a credential for another server. */
+/** Logged fields of routes of sources. Leaves out the username, a credential for another server. */
 const auditedSourceFields: ReadonlySet<string> = new Set([...auditedFields].filter((name) => name !== 'username'))
 
 /** Statuses of refusals that are logged. Others are mistakes in the request. */
@@ -30,7 +30,7 @@ const loginRoutes = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callbac
 const linkGuessCodes = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])
 const isSharedLinkRoute = ({ path }: Route): boolean => path.startsWith('/api/public/shared/')
 
-/** Tells if requests of a route need runAudited(): logged ones, and those with tokens of shared links that can be guessed. */
+/** Tells if requests of a route need runAudited(): logged requests, and requests with guessable tokens of shared links. */
 export const isWatched = (route: Route): boolean => isAudited(route) || isSharedLinkRoute(route)
 
 /** Tells if a refusal is of a wrong credential. Expired or repeated requests and rate limits are not. */
@@ -110,7 +110,7 @@ async function findClaimedUser(app: App, input: unknown): Promise<{ id: string; 
 /** Maximum number of documents that an entry names. */
 const maxDocumentIds = 1000
 
-/** Returns the documents of a request: those set by its handler, else those in the body of a signed-in caller. */
+/** Returns the documents of a request: set by its handler, else in the body of a signed-in caller. */
 function documentIdsOf({ context: { actor, documentIds, input } }: H3Event): readonly string[] {
   const { document_id, document_ids } = (input ?? {}) as { document_id?: unknown; document_ids?: unknown }
   const named = actor ? [document_id, document_ids].flat() : []

@@ -23,7 +23,7 @@ export async function authenticate(app: App, event: H3Event, authCache?: AuthCac
 /** Paths that may change rights or end sessions. */
 const sessionChangingPaths = /^\/api\/(?:v1\/)?(?:auth|users)\//
 
-/** Clears the cache before the answer to a change of rights, so that the next request of its client sees the change. */
+/** Clears the cache before the answer to a change of rights: the next request of the client must see the change. */
 export function clearAuthCache(event: H3Event, authCache: AuthCache | undefined): void {
   if (authCache && event.req.method !== 'GET' && sessionChangingPaths.test(event.url.pathname)) authCache.clear()
 }

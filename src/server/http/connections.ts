@@ -12,7 +12,7 @@ const malformedTimeoutMs = 1000
 
 /**
  * Configures the connections of a server. Uploads and handlers may take any time. A connection is closed if its client neither sends nor reads for
- * `idleTimeoutMs`. Returns a function after which every answer closes its connection, so that a proxy opens the next one elsewhere.
+ * `idleTimeoutMs`. Returns a function that makes every further answer close its connection: a proxy then connects to another server.
  */
 export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): () => void {
   server.requestTimeout = 0

@@ -25,7 +25,7 @@ export async function releaseSlot(db: Db, id: string): Promise<void> {
   await db.deleteFrom('live_places').where('id', '=', id).execute()
 }
 
-/** Releases slots of a server whose release failed: all except `ids` and those taken in the last ten seconds. */
+/** Releases slots of a server whose release failed: all except `ids` and slots taken in the last ten seconds. */
 export async function releaseOthers(db: Db, serverId: string, ids: readonly string[]): Promise<void> {
   await sql`delete from live_places where server_id = ${serverId} and not id = any(${ids}::uuid[])
     and taken_at < now() - interval '10 seconds'`.execute(db)

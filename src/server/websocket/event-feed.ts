@@ -66,7 +66,7 @@ export function openFeed(
     }
   }
 
-  /** Runs one query at a time. A call during a query waits for the next one, which sees events that the first may have missed. */
+  /** Runs one query at a time. A call during a query waits for the next query, which sees events that the first may have missed. */
   const poll = (): Promise<void> => {
     if (!isRunning) return Promise.resolve()
     if (!polling) {

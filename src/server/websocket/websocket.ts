@@ -69,7 +69,7 @@ export async function openWebSockets(
     }
     for (const socket of sockets.values()) socket.offer(event, render)
   }
-  /** After an event, its recipients read a state that has it. */
+  /** Lets the reads of recipients see the state after the events. */
   const beforeDelivery = async (events: readonly LiveEvent[]) => {
     const actors = [...sockets.values()].flatMap(({ session }) => session?.actor ?? [])
     const recipients = actors.filter((actor) => events.some((event) => isVisibleTo(event, actor))).flatMap(({ id }) => id ?? [])
@@ -84,7 +84,10 @@ export async function openWebSockets(
     const all = await promisify<number>(server.getConnections.bind(server))()
     return { http: Math.max(0, all - sockets.size), ws: sockets.size }
   }
-  /** Releases slots in the database that no open socket has. If `wasLost`, other servers removed this one with its slots, and open sockets take theirs again. */
+  /**
+   * Releases slots in the database that no open socket has. If `wasLost`, other servers removed this server with its slots, and open sockets take new
+   * slots.
+   */
   const syncSlots = async ({ id }: ServerHeartbeat, wasLost: boolean): Promise<void> => {
     const own = [...sockets.values()].flatMap((socket) =>
       socket.slot && socket.session ? [{ socket, slot: socket.slot, ...socket.session }] : [],
@@ -202,7 +205,7 @@ export async function openWebSockets(
   }
 }
 
-/** Closes sockets whose sessions have ended. A user who became an admin gets more events; one who is no admin any more must reconnect. */
+/** Closes sockets whose sessions have ended. A new admin gets more events; a former admin must reconnect. */
 async function recheckSessions(app: App, sockets: readonly Socket[]): Promise<void> {
   const checks = sockets.flatMap((socket) => (socket.session ? [{ socket, claims: socket.session.claims }] : []))
   if (checks.length === 0) return

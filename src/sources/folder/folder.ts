@@ -1,4 +1,4 @@
-/** Source type for a directory of this machine below one of sources.local_roots. Symbolic links are not followed: they could lead out. */
+/** Source type for a directory of this machine below one of sources.local_roots. Does not follow symbolic links, which could leave the directory. */
 import { type BigIntStats, constants, type Dirent } from 'node:fs'
 import { type FileHandle, lstat, open, opendir, realpath, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve, sep } from 'node:path'

@@ -22,7 +22,7 @@ export interface SourceRequest {
 export interface SourceResponse {
   /** always 2xx */
   readonly status: number
-  /** Returns a header, the first one of several. */
+  /** Returns a header; the first value of several. */
   header(name: string): string | undefined
   readonly body: AsyncIterable<Buffer>
   /** after redirects */
@@ -57,7 +57,7 @@ export interface Authenticator {
   ): Promise<RawResponse>
 }
 
-/** Opens a client without connecting. Throws SourceFailure SOURCE_ADDRESS_INVALID where `caFile` cannot be read. */
+/** Opens a client without connecting. Throws SourceFailure SOURCE_ADDRESS_INVALID if `caFile` cannot be read. */
 export function openHttpClient(folder: URL, auth: Authenticator, limits: SourceLimits, guard: Guard): HttpClient {
   const connector = guardedConnector(guard, { ca: loadCertificates(limits.caFile), timeout: limits.timeoutMs })
   const pool = new Pool(folder.origin, {

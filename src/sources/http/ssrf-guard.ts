@@ -56,7 +56,7 @@ export interface Guard {
   ) => void
 }
 
-/** Throws SourceFailure SOURCE_ADDRESS_FORBIDDEN where the host of a URL is a forbidden IP address. Accepts any name. */
+/** Throws SourceFailure SOURCE_ADDRESS_FORBIDDEN if the host of a URL is a forbidden IP address. Accepts any name. */
 export function assertHostAllowed(hostname: string, { allowPrivateNetworks }: Guard): void {
   const address = hostname.replace(/^\[|\]$/g, '')
   if (isIP(address) !== 0 && !isAllowed(address, allowPrivateNetworks)) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
@@ -81,7 +81,7 @@ export function guardedConnector(guard: Guard, options: { ca?: readonly string[]
   }
 }
 
-/** Returns a lookup that removes forbidden addresses. Fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN where none is left. */
+/** Returns a lookup that removes forbidden addresses. Fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN if none is left. */
 export function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): LookupFunction {
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {

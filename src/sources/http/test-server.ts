@@ -36,7 +36,7 @@ export async function testServer(
   return result
 }
 
-/** Throws where a name has no allowed address. */
+/** Throws if a name has no allowed address. */
 async function assertResolvable(hostname: string, { allowPrivateNetworks, lookup }: Guard): Promise<void> {
   const addresses = lookup
     ? await new Promise<{ address: string }[]>((resolve, reject) =>

@@ -33,7 +33,7 @@ export function truncateForDisplay(href: string): string {
   return (start.length < href.length ? `${start}…` : start).toWellFormed().replace(/\p{Cc}/gu, '\ufffd')
 }
 
-/** Decodes the parts of a path once; null where one is invalid. A second encoding belongs to the name. */
+/** Decodes the parts of a path once; null if one is invalid. A second encoding belongs to the name. */
 export function decodePath(path: string): string[] | null {
   try {
     const parts = path

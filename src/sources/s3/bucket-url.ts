@@ -8,7 +8,7 @@ export interface BucketLocation {
   readonly bucket: URL
   /** prefix of all keys; '' or with a trailing `/` */
   readonly prefix: string
-  /** signing region as far as the address tells */
+  /** signing region if the address states it */
   readonly region: string
 }
 

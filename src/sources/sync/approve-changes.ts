@@ -1,7 +1,7 @@
 /**
  * Stops a sync that would change or remove more than `sources.max_change_share` of the known files. Ransomware and a wrong mount look like this.
- * Until enough files are known to be unchanged, changes are held back, and nothing is applied. After the walk a doubtful sync compares bytes:
- * a moved server sends new etags, and a renamed folder other paths, for files that have not changed.
+ * Changes are held back until enough files are known to be unchanged. After the walk, a sync above the limit compares bytes: a moved server sends new
+ * etags, and a renamed folder new paths, for unchanged files.
  */
 import type { App } from '../../app.ts'
 import { type SourceEntry, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
@@ -13,7 +13,7 @@ import { ingest } from './ingest.ts'
 import * as ledger from './ledger.ts'
 import type { FetchRequest, FetchResult, SyncContext, WalkState } from './sync-context.ts'
 
-/** Applies the held changes as soon as the run has seen so many unchanged files that the others may all change. */
+/** Applies the held changes as soon as the run has seen enough unchanged files: all others may change then. */
 export async function approveIfSafe(context: SyncContext, state: WalkState, queue: FetchQueue): Promise<void> {
   const { app, sourceId, run } = context
   const { held } = state
@@ -50,8 +50,8 @@ async function applyHeld(context: SyncContext, state: WalkState, queue: FetchQue
 const limitOf = ({ app }: SyncContext, known: number): number => app.config.sources.max_change_share * known
 
 /**
- * Throws SourceFailure SYNC_LOOKS_DESTRUCTIVE if the run would change or remove too many known files. Records files whose bytes turn out to be known.
- * Changes nothing else.
+ * Throws SourceFailure SYNC_LOOKS_DESTRUCTIVE if the run would change or remove too many known files. Otherwise changes nothing, except that it
+ * records files with known bytes.
  */
 export async function assertNotDestructive(context: SyncContext, state: WalkState, onFetch: (path: string) => void): Promise<void> {
   const { app, sourceId, run } = context
@@ -66,7 +66,7 @@ export async function assertNotDestructive(context: SyncContext, state: WalkStat
   if (failure) throw failure
 }
 
-/** Returns the number of known files that the run would change or remove, judged by what it has recorded. An incomplete walk removes none. */
+/** Returns the number of known files that the run would change or remove, according to its records. An incomplete walk removes none. */
 async function countTouched(context: SyncContext, state: WalkState): Promise<number> {
   const { app, sourceId, run } = context
   if (state.isComplete) return counts.countUnseenKnown(app.db, sourceId, run.id, state.uncertainPaths)
@@ -76,8 +76,8 @@ async function countTouched(context: SyncContext, state: WalkState): Promise<num
 }
 
 /**
- * Reads held files until it is certain whether more than `limit` known files would change or vanish. Returns their
- * number, or a lower one on the same side of the limit. Records files with known bytes in the ledger: an interrupted comparison goes on where it was.
+ * Reads held files until it is certain whether more than `limit` known files would change or vanish. Returns their number, or a lower number on the
+ * same side of the limit. Records files with known bytes in the ledger, from which an interrupted comparison continues.
  */
 async function compareBytes(context: SyncContext, state: WalkState, limit: number, onFetch: (path: string) => void): Promise<number> {
   const { app, sourceId, run } = context
@@ -122,7 +122,7 @@ interface Doubtful {
   row: ledger.ComparedFile | null
 }
 
-/** Yields held files that the run has not recorded: known ones, and new ones, which may be moved. */
+/** Yields held files that the run has not recorded: known files, and new files, which may be moved ones. */
 async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held, uncertainPaths }: WalkState): AsyncGenerator<Doubtful> {
   const isUncertain = (path: string) => uncertainPaths.some((above) => above === '' || path === above || path.startsWith(`${above}/`))
   for (const files of held?.batches() ?? []) {
@@ -137,14 +137,14 @@ async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held
   }
 }
 
-/** Returns true if the listed size proves that the bytes are neither the last ones nor those of the document. */
+/** Returns true if the listed size proves that the bytes are new: neither the last fetched bytes nor the bytes of the document. */
 function hasOtherSize({ app }: SyncContext, { size }: SourceFile, row: ledger.ComparedFile): boolean {
   if (size === null || size === 0 || size > app.config.sources.max_file_size) return false
   const lastSize = row.size ?? (row.sha256 === row.current_sha256 ? row.current_size : null)
   return lastSize !== null && size !== lastSize && size !== row.current_size
 }
 
-/** Records files whose bytes change nothing: those of the ledger or of the document, or of another path. Returns their number. */
+/** Records files with known bytes: the bytes of the ledger, of the document or of another path. Returns their number. */
 async function recordKnownBytes(context: SyncContext, results: readonly FetchResult[]): Promise<number> {
   const hashed = results.filter((result) => result.outcome === 'hashed')
   const newHashes = hashed.flatMap(({ request, sha256 }) => (request.previous === null ? [sha256] : []))

@@ -1,4 +1,4 @@
-/** Counts of known files: those of the ledger that have a document outside the trash, and were not removed. */
+/** Counts known files: files of the ledger that were not removed and have a document outside the trash. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import { type ComparedFile, isCertain } from './ledger.ts'
@@ -12,7 +12,7 @@ const isKnownRow = sql`f.outcome = 'stored' and f.document_id is not null and f.
 export const isKnown = ({ outcome, document_id, removed_at, is_trashed }: ComparedFile): boolean =>
   outcome === 'stored' && document_id !== null && removed_at === null && !is_trashed
 
-/** Returns the number of known files, and of those that the run has seen unchanged or ingested. */
+/** Returns the number of known files, and the number of them that the run has ingested or seen unchanged. */
 export async function countKnown(db: Db, sourceId: string, runId: string | null): Promise<{ known: number; unchanged: number }> {
   const { rows } = await sql<{ known: number; unchanged: number }>`
     select count(*) as known, count(*) filter (where run_id = ${runId}) as unchanged
@@ -32,7 +32,7 @@ export async function countKnownBelow(db: Db, sourceId: string, folder: string):
 const unseen = (sourceId: string, runId: string, uncertainPaths: readonly string[]) =>
   sql`source_id = ${sourceId} and run_id is distinct from ${runId} and ${isKnownRow} and ${isCertain(uncertainPaths)}`
 
-/** Returns the number of known files that the run has not seen. Bytes that it found at a new path count as moved. */
+/** Returns the number of known files that the run has not seen. Leaves out moved files, whose bytes it found at a new path. */
 export async function countUnseenKnown(db: Db, sourceId: string, runId: string, uncertainPaths: readonly string[]): Promise<number> {
   const { rows } = await sql<{ files: number }>`
     with unseen as (

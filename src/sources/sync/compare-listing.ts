@@ -16,7 +16,7 @@ const maxPathBytes = 2000
 interface PendingChanges {
   /** files of the ledger that were removed and are listed again */
   restored: ledger.KnownFile[]
-  /** changed files whose documents are in the trash: fetched by the first run after an undelete */
+  /** changed files whose documents are in the trash; the first run after an undelete fetches them */
   outdated: string[]
   counts: runs.Counts
   errors: runs.FileError[]

@@ -72,7 +72,7 @@ export const hashFile: ReadFile = async ({ connection, signal }, request, maxSiz
 
 const emptyResult = (request: FetchRequest) => failedResult(request, 'skipped', { code: 'FILE_EMPTY', message: 'The file is empty.' })
 
-/** Turns errors of the transfer into SourceFailure, so that they are not mistaken for errors of the store. */
+/** Converts errors of the transfer to SourceFailure, to distinguish them from errors of the store. */
 async function* wrapErrors(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   try {
     yield* bytes
@@ -82,7 +82,7 @@ async function* wrapErrors(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
   }
 }
 
-/** Returns the listed version, or an unknown one where the file has changed since. Throws SourceFailure where the size differs. */
+/** Returns the listed version, or an unknown version if the file has changed since. Throws SourceFailure if the size differs. */
 function resolveVersion(listed: SourceFile, body: SourceBody, size: number): Version {
   const hasChanged =
     (listed.etag !== null && body.etag !== null && comparableEtag(listed.etag) !== comparableEtag(body.etag)) ||

@@ -107,7 +107,7 @@ async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: read
   return { counts, errors }
 }
 
-/** Returns stored bytes as a staged file, or null. Locks their row, so that they stay until the transaction ends. */
+/** Returns stored bytes as a staged file, or null. Locks their row, which keeps them until the transaction ends. */
 async function stageExisting(app: App, trx: Trx, sha256: string): Promise<StagedFile | null> {
   const address = await lockExisting(trx, sha256)
   const size = address === undefined ? null : await app.files.size(address)
@@ -125,7 +125,7 @@ async function stageExisting(app: App, trx: Trx, sha256: string): Promise<Staged
   }
 }
 
-/** Completes a run and updates its source. `pendingCounts` are those not written yet. Throws RunLost. */
+/** Completes a run and updates its source. `pendingCounts` are counts not written yet. Throws RunLost. */
 export async function completeRun(app: App, run: runs.Run, total: number, pendingCounts: runs.Counts): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await runs.addCounts(trx, run, pendingCounts)

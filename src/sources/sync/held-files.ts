@@ -6,7 +6,7 @@ import type { SourceFile } from '../../ports/source-type.ts'
 export interface HeldFiles {
   /** number of known files; null: not counted yet */
   known: number | null
-  /** the run is checked for approval when it has seen so many unchanged files */
+  /** number of unchanged files at which the run is checked for approval again */
   nextCheck: number
   readonly count: number
   add(files: readonly SourceFile[]): void

@@ -75,8 +75,8 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
 const sumOf = (file: Received): string => (file.outcome === 'staged' ? file.staged.sha256 : file.sha256)
 
 /**
- * Ingests a file that is in the ledger: bytes other than the last ones and those of the document become a new version. A document deleted by a user
- * is not created again, and one in the trash does not change. Returns its entry, or none for a file that must be fetched again.
+ * Ingests a file that is in the ledger. New bytes become a new version: they are neither the last bytes nor the bytes of the document. Does not
+ * create a document again that a user deleted, and does not change one in the trash. Returns its entry; none for a file that must be fetched again.
  */
 async function ingestKnownFile(
   { app, from }: SyncContext,
@@ -126,7 +126,7 @@ interface CurrentFile {
   is_trashed: boolean
 }
 
-/** Locks the documents first, in the usual order, because users may delete them. Returns those that exist. */
+/** Locks the documents in the usual order, because users may delete them. Returns the existing ones. */
 async function lockDocuments(trx: Trx, files: readonly Received[]): Promise<Map<string, CurrentFile>> {
   const ids = files.flatMap(({ request: { previous } }) => (previous?.document_id ? [previous.document_id] : []))
   if (ids.length === 0) return new Map()

@@ -9,7 +9,7 @@ export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
 /** A listed file with its ledger row. `is_same`: the listed version was ingested. */
 export interface ComparedFile extends KnownFile {
   is_same: boolean
-  /** of the document; null: it has none */
+  /** SHA-256 of the document; null: no document */
   current_sha256: string | null
   current_size: number | null
   is_trashed: boolean
@@ -88,7 +88,7 @@ export async function writeEntries(trx: Trx, sourceId: string, runId: string, en
     .execute()
 }
 
-/** Returns those hashes that belong to a file not yet seen by the run: it may have been moved. */
+/** Returns the hashes of files that the run has not seen yet. Such a file may have been moved. */
 export async function findUnseenHashes(trx: Db, sourceId: string, runId: string, hashes: readonly string[]): Promise<Set<string>> {
   if (hashes.length === 0) return new Set()
   const { rows } = await sql<{ sha256: string }>`
@@ -97,7 +97,7 @@ export async function findUnseenHashes(trx: Db, sourceId: string, runId: string,
   return new Set(rows.map(({ sha256 }) => sha256))
 }
 
-/** Ingested by an earlier run and not seen by this one. Excludes files that were deleted both here and at the source. */
+/** Condition: ingested by an earlier run and not seen by this run. Excludes files deleted both here and at the source. */
 const isUnseen = (runId: string) =>
   sql`outcome = 'stored' and run_id is distinct from ${runId} and (document_id is not null or removed_at is null)`
 
@@ -169,7 +169,7 @@ export const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
   select from unnest(${uncertainPaths}::text[]) as uncertain (path)
   where uncertain.path = '' or f.path = uncertain.path or starts_with(f.path, uncertain.path || '/'))`
 
-/** Returns true if the ledger has no files except removed ones. */
+/** Returns true if the ledger has no other files than removed ones. */
 export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   const rows = await db
     .selectFrom('source_files')
@@ -187,7 +187,7 @@ export async function resetVersions(trx: Trx, sourceId: string, paths?: readonly
     where source_id = ${sourceId} ${paths ? sql`and path = any(${paths}::text[])` : sql``}`.execute(trx)
 }
 
-/** Returns a function that returns the tag that a folder had when everything below it was ingested. For a full sync it returns none. */
+/** Returns a function for the tag that a folder had when all files below it were ingested. For a full sync it returns none. */
 export const createTagLookup =
   (db: Db, sourceId: string, isFull: boolean) =>
   async (path: string): Promise<string | null> => {
@@ -220,8 +220,8 @@ export async function recordTags(trx: Trx, sourceId: string, runId: string, tags
 }
 
 /**
- * Commits the recorded tags at the end of a run, except those of folders with unfinished contents below: a failed or skipped file, one of unknown
- * version, or a folder that could not be listed.
+ * Commits the recorded tags at the end of a run. Leaves out folders with unfinished contents: a failed or skipped file, a file of unknown version, or
+ * a folder that could not be listed.
  */
 export async function commitTags(trx: Trx, sourceId: string, runId: string, uncertainPaths: readonly string[]): Promise<void> {
   await sql`delete from source_folders where source_id = ${sourceId} and run_id is distinct from ${runId}`.execute(trx)

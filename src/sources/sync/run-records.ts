@@ -86,7 +86,7 @@ async function failInterruptedRuns(app: App, trx: Trx, sourceId: string, exceptI
     .execute()
 }
 
-/** Locks the row of the run. Throws RunLost where this process no longer holds it. */
+/** Locks the row of the run. Throws RunLost if this process no longer holds it. */
 export async function assertHeld(trx: Trx, run: Run): Promise<void> {
   const row = await updateHeld(trx, run).set({ holder: run.holder }).returning('id').executeTakeFirst()
   if (!row) throw new RunLost()

@@ -26,7 +26,7 @@ export async function startSync(app: App, actor: Actor, id: string, options: Omi
   })
 }
 
-/** Cancels the pending or running sync. Returns the job id. Throws SOURCE_NOT_FOUND, or CONFLICT where none is active. */
+/** Cancels the pending or running sync. Returns the job id. Throws SOURCE_NOT_FOUND, or CONFLICT if none is active. */
 export async function cancelSync(app: App, actor: Actor, id: string): Promise<string> {
   return app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)

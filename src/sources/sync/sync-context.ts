@@ -74,10 +74,10 @@ export interface WalkState {
   marks: ReturnType<typeof createMarks>
 }
 
-/** Marks are flushed at this number or age, so that a resumed run does not start over. */
+/** Number and age of marks at which they are flushed. A resumed run then need not start over. */
 const maxMarks = 20_000
 const maxMarkAgeMs = 1000
-/** More uncertain paths count as "the whole source". */
+/** Maximum number of uncertain paths. More of them count as "the whole source". */
 const maxUncertainPaths = 1000
 
 export const createWalkState = (held: HeldFiles | null): WalkState => ({

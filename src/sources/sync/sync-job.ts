@@ -119,7 +119,7 @@ async function createContext(
   }
 }
 
-/** Throws SourceFailure for invalid patterns, such as ones stored under other limits. */
+/** Compiles the patterns. Throws SourceFailure for invalid ones, such as patterns stored under other limits. */
 function compilePatterns(patterns: readonly string[]): GlobMatcher {
   try {
     return compileGlobs(patterns)

@@ -1,4 +1,4 @@
-/** Lists for users what a sync would fetch. */
+/** Lists the files that a sync would fetch, for users. */
 import type { z } from 'zod'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
@@ -7,7 +7,7 @@ import { get } from '../sources.ts'
 import type { PlanAnswer } from '../view.ts'
 import { planSync } from './sync-job.ts'
 
-/** Time for listing a source. A longer listing ends with what it found. */
+/** Time for listing a source. A longer listing ends with the files found so far. */
 const planTimeoutMs = 45_000
 
 export type SyncPlan = z.infer<typeof PlanAnswer>

@@ -20,10 +20,10 @@ const progressIntervalMs = 250
 const maxQuietRounds = 4
 /** Rounds between checks of the owner's rights. */
 const rightsCheckRounds = 4
-/** Rounds after which even a small batch is ingested. A crash loses what is not ingested yet. */
+/** Rounds after which even a small batch is ingested. A crash loses fetched files that are not ingested yet. */
 const flushRounds = 2
 
-/** Runs a sync to its end. Throws SourceFailure where the source cannot be listed, RunLost, or the reason of the signal. */
+/** Runs a sync to its end. Throws SourceFailure if the source cannot be listed, RunLost, or the reason of the signal. */
 export async function syncSource(contextWithoutStop: SyncContext): Promise<void> {
   const abort = new AbortController()
   const context = { ...contextWithoutStop, signal: AbortSignal.any([contextWithoutStop.signal, abort.signal]) }
@@ -90,7 +90,7 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
   await completeRun(app, run, state.fileCount, state.marks.counts)
 }
 
-/** Throws SourceFailure where the owner has lost rights since the connection was opened. */
+/** Throws SourceFailure if the owner has lost rights since the connection was opened. */
 async function checkOwnerRights({ app, sourceId, ownerRole }: SyncContext): Promise<void> {
   const source = await findWithOwner(app.db, sourceId)
   if (!source) return

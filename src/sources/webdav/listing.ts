@@ -15,7 +15,7 @@ export interface Listing {
   readonly problems: readonly Extract<SourceEntry, { kind: 'problem' }>[]
 }
 
-/** Total length of names and etags in one folder: about 500,000 files. */
+/** Maximum total length of names and etags in one folder: about 500,000 files. */
 const maxTextLength = 50_000_000
 const maxProblems = 1000
 
@@ -134,7 +134,7 @@ function statusFailure(status: number): [SourceFailureCode, string] {
 }
 
 const joinPath = (path: string, name: string) => (path === '' ? name : `${path}/${name}`)
-/** Copies a substring, so that the text it was cut from can be freed. */
+/** Copies a substring. The whole text can be freed then. */
 const copyString = (text: string) => Buffer.from(text).toString()
 
 /** Compares the decoded paths of two URLs. */

@@ -6,7 +6,7 @@ import { isStorableTime, normalizeEtag } from '../http/responses.ts'
 export interface DavResource {
   /** as sent */
   readonly href: string
-  /** 200 where properties were sent, else the status of the entry */
+  /** 200 if properties were sent, else the status of the entry */
   readonly status: number
   readonly isFolder: boolean
   readonly size: number | null

@@ -1,4 +1,4 @@
-/** The catalogs of two databases: what the new one lacks, and where they differ. */
+/** The catalogs of two databases: missing objects and differences. */
 import type { Client } from 'pg'
 
 /** Excludes objects of extensions. */
@@ -15,7 +15,7 @@ export interface Table {
   bytes: number
   /** partitioned table with its schema; null if this is no partition */
   parent: string | null
-  /** of this table, or to it */
+  /** whether the table has foreign keys or is referenced by one */
   hasForeignKeys: boolean
 }
 
@@ -71,7 +71,7 @@ export async function tableStatements(client: Client): Promise<Map<string, strin
   return new Map([...byTable].map(([name, statements]) => [name, statements.map(({ statement }) => statement)]))
 }
 
-/** Statements that set the options of tables, indexes and columns as in this database, and those that reset them. */
+/** Statements that set or reset the options of tables, indexes and columns as in this database. */
 const options = `(
   with own as (select c.oid, c.relname, c.relkind, c.reltoastrelid, c.reloptions from ${relations}),
   changes as (
@@ -143,7 +143,7 @@ export async function describeObjects(client: Client): Promise<Map<string, strin
   return new Map(rows.map(({ name, definition }) => [name, definition]))
 }
 
-/** Returns the names of objects that only one of two schemas has, or that differ. */
+/** Returns the names of objects that differ or exist in only one of two schemas. */
 export function findDifferences(one: ReadonlyMap<string, string>, two: ReadonlyMap<string, string>): string[] {
   const names = [...new Set([...one.keys(), ...two.keys()])]
   return names.filter((name) => one.get(name) !== two.get(name)).sort()

@@ -1,4 +1,4 @@
-/** Clusters in a data folder: the current one, and those that upgrades have kept. */
+/** Clusters in a data folder: the current one, and older ones kept by upgrades. */
 import { existsSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { loadPackage } from '../binaries.ts'
@@ -16,7 +16,7 @@ export interface ClusterInfo {
   bytes: number
 }
 
-/** Returns the clusters of a data folder, the one in use first. */
+/** Returns the clusters of a data folder, the current one first. */
 export async function listClusters(dataDir: string): Promise<ClusterInfo[]> {
   const { major } = await loadPackage()
   const folder = clusterFolder(dataDir)

@@ -12,7 +12,7 @@ export interface Pair {
 
 export interface Pairs {
   readonly first: Pair
-  /** Calls `work` for each item, one at a time on each pair. The first error closes all connections, and is thrown. */
+  /** Calls `work` for each item, one at a time on each pair. Throws the first error and closes all connections. */
   forEach<T>(items: Iterable<T>, work: (pair: Pair, item: T) => Promise<void>): Promise<void>
   close(): Promise<void>
 }

@@ -14,7 +14,7 @@ export interface CopyState {
 /** Files of a server that no longer runs. */
 const excluded = new Set(['postmaster.pid', 'postmaster.opts'])
 
-/** Copies a cluster with its modes, for `account`. Links are followed: the WAL may be on another disk. Clones files where the file system can. */
+/** Copies a cluster with its modes, for `account`. Links are followed: the WAL may be on another disk. Clones files if the file system can. */
 export async function copyCluster(from: string, to: string, account: Account | undefined, state: CopyState): Promise<void> {
   await mkdir(to, { mode: 0o700 })
   if (account) await lchown(to, account.uid, account.gid)

@@ -105,7 +105,7 @@ async function withOwnedDatabase(
   }
 }
 
-/** Creates the tables that no migration creates, such as segments of the search index, and drops those that the source does not have. */
+/** Creates tables that no migration creates, such as segments of the search index. Drops tables that the source does not have. */
 async function createTables(from: Client, to: Client, tables: readonly Table[]): Promise<void> {
   const statements = await tableStatements(from)
   const present = new Set((await listTables(to)).map(({ name }) => name))

@@ -15,8 +15,8 @@ export interface ProgressOptions {
 }
 
 /**
- * Copies all rows, and builds the indexes after them. Each table has a transaction; those with foreign keys share one, because PostgreSQL
- * truncates such tables together only. Returns the number of rows.
+ * Copies all rows, then builds the indexes. Returns the number of rows. Each table has its own transaction. Tables with foreign keys share one,
+ * because PostgreSQL truncates such tables only together.
  */
 export async function copyTables(pairs: Pairs, tables: readonly Table[], { onTable, signal }: ProgressOptions): Promise<number> {
   const [oldIndexes, newIndexes] = [await listIndexes(pairs.first.from), await listIndexes(pairs.first.to)]

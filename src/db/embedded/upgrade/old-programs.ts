@@ -8,12 +8,12 @@ import { loadPackage, type PostgresPackage, packageName, prepareBinaries, readPr
 /** The newest package of each older major version that dms can upgrade from. Add the current one when the package changes to a new major version. */
 const packageVersions: Readonly<Record<number, string>> = { 17: '17.10.0-beta.17' }
 
-/** Folder below the data folder where the programs are looked for. */
+/** Returns the folder below the data folder in which the programs are looked for. */
 export const programsFolder = (dataDir: string, major: number): string => join(dataDir, `postgres-${major}-programs`)
 
 /**
- * Returns the programs of `major`: those in `given`, else in programsFolder(). Each may hold bin/postgres, an npm package, or node_modules.
- * Throws ConfigError with the command that installs them.
+ * Returns the programs of `major` in `given`, else in programsFolder(). Each may hold bin/postgres, an npm package, or node_modules. Throws
+ * ConfigError with the command that installs them.
  */
 export async function findOldPrograms(
   dataDir: string,

@@ -26,8 +26,8 @@ export interface UpgradePlan {
 const emptyBytes = 100_000_000
 
 /**
- * Returns the plan; null if the cluster has the version of the programs. Throws ConfigError for missing programs or a newer cluster, and
- * AppError CONFLICT while the database is in use, for a disk that is too full, and for a cluster that dms does not replace.
+ * Returns the plan; null if the cluster has the version of the programs. Throws ConfigError for missing programs or a newer cluster, and AppError
+ * CONFLICT while the database is in use, if the disk is too full, or for a cluster that dms does not replace.
  */
 export async function planUpgrade(dataDir: string, oldBinaries: string | undefined): Promise<UpgradePlan | null> {
   const folder = clusterFolder(dataDir)
@@ -87,7 +87,7 @@ async function rejectUse(dataDir: string, account: Account | undefined): Promise
   )
 }
 
-/** Returns the pids of the dms processes that use the database. Those of another container have the pids of that container. */
+/** Returns the pids of the dms processes that use the database. A process in another container has the pid of that container. */
 async function findUsers(dataDir: string, account: Account | undefined): Promise<number[]> {
   const host = await openSocketFolder(dataDir, account)
   const client = new Client({ host, port, user: superuser, database: 'postgres', ssl: false, connectionTimeoutMillis: 10_000 })

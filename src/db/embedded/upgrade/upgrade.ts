@@ -1,4 +1,4 @@
-/** Upgrades the embedded PostgreSQL to the major version of the installed programs: a new cluster beside the old one, then an exchange. */
+/** Upgrades the embedded PostgreSQL to the major version of the installed programs. Fills a new cluster, then exchanges it with the old one. */
 import { createHash } from 'node:crypto'
 import { lchown, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -78,10 +78,10 @@ export async function explainFailure(error: unknown, dataDir: string): Promise<u
 }
 
 const fullDiskCodes = new Set(['ENOSPC', 'EDQUOT', '53100'])
-/** With less, a server that cannot write its WAL ends, and connections are lost without such a code. */
+/** Minimum free space. With less, a server that cannot write its WAL ends, and its connections break without an error code for a full disk. */
 const minFreeBytes = 20_000_000
 
-/** Removes what an interrupted upgrade has left, and stops its servers. */
+/** Removes the files of an interrupted upgrade and stops its servers. */
 export async function removeUpgrade(dataDir: string): Promise<void> {
   for (const name of ['old', 'new']) await stopServer({ folder: clusterFolder(join(upgradeFolder(dataDir), name)) }, stopTimeoutMs)
   await removeUnfinished(dataDir)
@@ -144,7 +144,7 @@ async function copyRows(oldDir: string, newDir: string, plan: UpgradePlan, optio
   }
 }
 
-/** Every start and stop of a server changes this file. */
+/** Returns the checksum of pg_control. Every start and stop of a server changes this file. */
 const readControlChecksum = async (folder: string): Promise<string> =>
   createHash('sha256')
     .update(await readFile(join(folder, 'global', 'pg_control')))

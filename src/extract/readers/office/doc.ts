@@ -23,7 +23,7 @@ interface DocText {
   readonly pieces: readonly Piece[]
   /** Number of characters of each part: text, footnotes, headers, macros, comments, endnotes, text boxes, text boxes of headers. */
   readonly partLengths: readonly number[]
-  /** Returns the properties of the paragraph whose end mark is there. */
+  /** Returns the properties of the paragraph that ends at a position. */
   readonly propertiesAt: (position: number) => ParagraphProperties
   readonly labelOf: (list: number, level: number) => string
 }

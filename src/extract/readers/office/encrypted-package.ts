@@ -1,6 +1,6 @@
 /**
- * Open XML packages that are encrypted with the password that programs use by default: files protected against changes, which everybody can
- * read. Agile and standard encryption as in MS-OFFCRYPTO, sections 2.3.4.10 to 2.3.4.15 and 2.3.4.5 to 2.3.4.9.
+ * Decrypts Open XML packages with the default password of office programs. Files protected against changes have it. Agile and standard encryption as
+ * in MS-OFFCRYPTO, sections 2.3.4.10 to 2.3.4.15 and 2.3.4.5 to 2.3.4.9.
  */
 import { createDecipheriv, createHash } from 'node:crypto'
 import { ReadFailure } from '../../../ports/document-reader.ts'

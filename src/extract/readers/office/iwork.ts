@@ -21,8 +21,8 @@ export function detectIworkType({ names }: Archive, byName: string): string | nu
 }
 
 /**
- * Opens the PDF preview. Without one, opens the text of the main part, or the preview image for OCR if there is no text. Returns null for a file
- * that only has such a name.
+ * Opens the PDF preview, else the text of the main part, else the preview image for OCR. Returns null for a file of another format with this
+ * extension.
  */
 export async function openIwork(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
   if (Buffer.from(source.head(2)).toString('latin1') !== 'PK') return null

@@ -79,7 +79,7 @@ function readText(ole: Ole, path: string, codePage: number): string {
   return normalizeWhitespace((wide && decodeAs(wide, 'utf-16le')) ?? (narrow && decodeText(narrow, codePage)) ?? '')
 }
 
-/** Many programs state 1252 and write the code page of their system. */
+/** Decodes text of a code page. Does not rely on 1252, because many programs state it and write the code page of their system. */
 const decodeText = (bytes: Uint8Array, codePage: number): string =>
   codePage === 1252 ? decode(bytes, 'windows-1252') : (decodeAs(bytes, codePageEncoding(codePage)) ?? '')
 

@@ -113,7 +113,7 @@ export function readDocx(archive: Parts): string {
   return normalizeWhitespace(sink.text())
 }
 
-/** Reads the slides in order, each with its notes and comments; then what masters and handouts add. */
+/** Reads the slides in order, each with its notes and comments. Then adds text of masters and handouts. */
 export function readPptx(archive: Parts): string {
   const main = findMainPart(archive) ?? 'ppt/presentation.xml'
   const related = readRelations(archive, main)

@@ -1,7 +1,7 @@
 /** Decompression of the RTF in messages of Outlook ([MS-OXRTFCP]). */
 import { ReadFailure } from '../../../ports/document-reader.ts'
 
-/** The dictionary at the start, which both sides know. */
+/** The initial dictionary of the format. */
 const knownText =
   '{\\rtf1\\ansi\\mac\\deff0\\deftab720{\\fonttbl;}{\\f0\\fnil \\froman \\fswiss \\fmodern \\fscript \\fdecor MS Sans SerifSymbolArial' +
   'Times New RomanCourier{\\colortbl\\red0\\green0\\blue0\r\n\\par \\pard\\plain\\f0\\fs20\\b\\i\\u\\tab\\tx'

@@ -43,7 +43,7 @@ function readPage(xml: string, add: (text: string) => void): void {
   })
 }
 
-/** Advances of the glyphs in hundredths of the font size; half the size for those that have none. */
+/** Returns the width of letters in font sizes from the advances of their glyphs. A glyph without an advance has half a font size. */
 function widthOf(letters: string, indices: string, size: number): number {
   const advances = indices.split(';').map((entry) => Number(entry.split(',')[1] || Number.NaN))
   let width = 0

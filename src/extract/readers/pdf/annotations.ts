@@ -16,7 +16,7 @@ export interface PageNotes {
   readonly isDrawn: boolean
 }
 
-/** Sources of what annotations refer to. */
+/** Handles that reading annotations needs. */
 export interface NoteTools {
   /** Returns the form environment of the document, 0 without one. */
   form(): number

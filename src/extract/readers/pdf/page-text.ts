@@ -13,7 +13,10 @@ export interface PageText {
   readonly text: string
   /** false: so many glyphs have no character that the text has no meaning */
   readonly isMapped: boolean
-  /** How often each code stands for a glyph without a character. Such a code is a number of the font, and the letter that it looks like is a coincidence. */
+  /**
+   * Number of uses of each code that stands for a glyph without a character. The code is a glyph number of the font; the letter with the same code is
+   * a coincidence.
+   */
   readonly unmapped: ReadonlyMap<string, number>
 }
 
@@ -151,7 +154,7 @@ function findGaps(pdfium: PdfiumModule, textPage: number, length: number, hasEmp
   return { count, codes, edits }
 }
 
-/** Joins accents and the letters that they lie over or under. In quotation marks and code, the same characters stand beside the letters. */
+/** Joins accents with the letters above or below them. In quotations and code, the same characters stand beside letters and stay. */
 function composeAccents(pdfium: PdfiumModule, textPage: number, count: number): Edits {
   const edits: Edits = new Map()
   const letterAt = (i: number): string => (i >= 0 && i < count ? String.fromCodePoint(pdfium._FPDFText_GetUnicode(textPage, i)) : '')
@@ -175,7 +178,7 @@ function composeAccents(pdfium: PdfiumModule, textPage: number, count: number): 
   return edits
 }
 
-/** Positions relative to an accent where its letter may be. */
+/** Possible positions of a letter relative to its accent. */
 const accentedPositions = [1, -1, 2, -2, 3, -3]
 
 /** Returns whether the middle of an accent is between the sides of a letter, on the same line. */
@@ -188,8 +191,8 @@ function isOver(accent: CharBox, letter: CharBox): boolean {
 const dotless: Readonly<Record<string, string>> = { ı: 'i', ȷ: 'j' }
 
 /**
- * Applies edits. Indexes of characters and of the text differ, and PDFium counts code points. Characters with codes that PDFium takes for control
- * characters, such as the space with code 3 in a font without a map, have no index in the text: their replacement follows the character before them.
+ * Applies edits. Indexes of characters and of the text differ, and PDFium counts code points. Characters that PDFium takes for control characters
+ * have no index in the text, such as a space with code 3 in a font without a map. Their replacement follows the character before them.
  */
 function applyEdits(pdfium: PdfiumModule, textPage: number, text: string, edits: Edits): string {
   const points = /[\ud800-\udfff]/.test(text) ? [...text] : text.split('')

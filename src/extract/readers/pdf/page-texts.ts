@@ -1,4 +1,4 @@
-/** Texts of the pages of a PDF: those of PDFium, and those of PDF.js where PDFium fails or finds glyphs without characters. */
+/** Texts of the pages of a PDF by PDFium, or by PDF.js if PDFium fails or finds glyphs without characters. */
 import type { ReadFailure } from '../../../ports/document-reader.ts'
 import type { ByteSource } from '../../opened-document.ts'
 import type { AttachedFile } from './document-parts.ts'
@@ -32,7 +32,7 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
   /** Number of blank pages in a row since the first page; null after the first page with content. */
   let blankPages: number | null = 0
 
-  /** Returns the text that PDFium reads. A document that begins with blank pages may be one that PDFium misreads; then it returns null. */
+  /** Returns the text by PDFium. Returns null if PDFium cannot read the page, and for blank pages at the beginning, which PDFium may have misread. */
   async function readOwn(number: number): Promise<(PdfText & PageText) | null> {
     if (!isReadable) return null
     const own = await onPage(number, (page) => {
@@ -87,8 +87,8 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
 const countLetters = (text: string): number => text.match(/[\p{L}\p{N}]/gu)?.length ?? 0
 
 /**
- * Returns whether another text has characters for the glyphs without characters. Where it has none either, it contains the codes of the glyphs as
- * letters, beside the real ones. Codes of few punctuation marks are those of a font in an ordinary encoding with names of its own.
+ * Returns whether another text has characters for the glyphs without characters. If not, it contains the codes of these glyphs as letters among the
+ * real ones. Codes of only a few punctuation marks are of a font with an ordinary encoding and unusual names.
  */
 function isResolved({ text, isMapped, unmapped }: PageText, other: string): boolean {
   const count = (where: string, letter: string): number => where.split(letter).length - 1

@@ -23,7 +23,7 @@ import type { OpenPdfium, PdfiumDocument, PdfPage } from './pdfium.ts'
 const maxPages = 20_000
 /** Number of failures of PDFium after which a file is given up. */
 const maxCrashes = 4
-/** Size of the memory of PDFium above which the next file gets a new one. It never shrinks. */
+/** Memory of PDFium above which the next file gets a new instance. The memory never shrinks. */
 const maxHeapBytes = 256 * 1024 * 1024
 const pointsPerInch = 72
 /** Resolution of pages that become pictures in a PDF/A. */

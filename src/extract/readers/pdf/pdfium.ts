@@ -49,7 +49,7 @@ export interface PdfiumDocument {
 
 export type OpenPdfium = (bytes: Uint8Array) => PdfiumDocument
 
-/** Loads PDFium. An instance that threw an error of its own is unusable and must be replaced. */
+/** Loads PDFium. After an internal error an instance is unusable and must be replaced. */
 export async function loadPdfium(): Promise<OpenPdfium> {
   const pdfium = (await PDFiumModule({})) as unknown as PdfiumModule
   pdfium._FPDF_InitLibrary()

@@ -1,4 +1,4 @@
-/** Superscripts, subscripts and vertical text of a PDF page, whose characters PDFium takes for lines of their own. */
+/** Superscripts, subscripts and vertical text of a PDF page. PDFium returns their characters as separate lines. */
 import { type PdfiumModule, readFloats } from './pdfium-module.ts'
 
 /** Edits by index of the character. */
@@ -16,7 +16,7 @@ interface Cell {
 const [maxWordGap, maxLineGap] = [0.035, 1]
 /** Vertical distance, in the same unit, up to which characters belong to one vertical line. */
 const maxStackGap = 0.35
-/** Footnote marks follow words. After shorter ones, digits are part of a unit or formula. */
+/** Minimum length of a word before a footnote mark. Digits after shorter words are part of a unit or formula. */
 const minWordLength = 4
 
 /** Returns edits that join scripts with their words, as in CO2, and vertical text, and separate footnote marks from words. `gaps` has the glyphs without a character. */
@@ -82,7 +82,7 @@ const isNumber = (points: ArrayLike<string>, at: number): boolean =>
 
 const heightOf = ({ top, bottom }: Cell): number => top - bottom
 
-/** Returns the distance between characters that stand side by side, in heights of the larger one; null for others. */
+/** Returns the distance between characters side by side, in heights of the larger one; null for characters on different lines. */
 function gapOnLine(before: Cell, after: Cell): number | null {
   const overlap = Math.min(before.top, after.top) - Math.max(before.bottom, after.bottom)
   if (overlap < 0.25 * Math.min(heightOf(before), heightOf(after))) return null

@@ -16,7 +16,7 @@ export function createByteSink(maxBytes: number) {
       buffer.set(bytes, size)
       size += bytes.length
     },
-    /** Repeats the `length` bytes that begin `distance` before the end. They may overlap the new ones. Returns false if there are not so many. */
+    /** Repeats the `length` bytes that begin `distance` before the end. They may overlap the new bytes. Returns false if fewer bytes exist. */
     repeat(distance: number, length: number): boolean {
       if (distance === 0 || distance > size) return false
       reserve(length)

@@ -7,7 +7,7 @@ const skippableMagic = 0x184d2a50
 const storedBlock = 0x80000000
 const minMatch = 4
 
-/** Returns the content of all frames, or what comes before any damage. Throws RangeError above `maxBytes`. */
+/** Returns the content of all frames up to any damage. Throws RangeError above `maxBytes`. */
 export function unpackLz4(bytes: Uint8Array, maxBytes: number): Uint8Array {
   const sink = createByteSink(maxBytes)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)

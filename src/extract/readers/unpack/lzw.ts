@@ -5,7 +5,7 @@ const headerBytes = 3
 const clearCode = 256
 const minBits = 9
 
-/** Returns the content, or what comes before any damage. Throws RangeError above `maxBytes`. */
+/** Returns the content up to any damage. Throws RangeError above `maxBytes`. */
 export function unpackLzw(bytes: Uint8Array, maxBytes: number): Uint8Array {
   const sink = createByteSink(maxBytes)
   const options = bytes[2] ?? 0
@@ -24,7 +24,7 @@ export function unpackLzw(bytes: Uint8Array, maxBytes: number): Uint8Array {
   let at = headerBytes * 8
   let widthStart = at
 
-  /** Codes of one width fill whole groups of eight. */
+  /** Changes the width of codes. Codes of one width fill whole groups of eight. */
   const changeWidth = (width: number): void => {
     const group = bits * 8
     at = widthStart + Math.ceil((at - widthStart) / group) * group

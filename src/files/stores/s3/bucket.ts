@@ -16,7 +16,7 @@ export interface S3Request {
   readonly query?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: S3Body
-  /** is added to `storage.s3_timeout`: the time of one attempt in which nothing of the body is sent, until the head of the response */
+  /** added to `storage.s3_timeout`, the maximum time of an attempt without progress until the head of the response */
   readonly extraTimeoutMs?: number
   /** is called before another attempt */
   onRetry?(): void
@@ -42,7 +42,7 @@ export interface Bucket {
   send(request: S3Request): Promise<Dispatcher.ResponseData>
   /** Sends a request and reads the response to its end. */
   exchange(request: S3Request): Promise<string>
-  /** Stores an object. With `isNew`, an existing one stays if the server has conditional writes. */
+  /** Stores an object. With `isNew`, keeps an existing object if the server supports conditional writes. */
   put(key: string, body: S3Body, isNew?: boolean): Promise<void>
   /** Opens an object, or a range of it; null for a missing one. */
   get(
@@ -61,7 +61,7 @@ export interface Bucket {
   list(prefix: string): AsyncIterable<ListedObject & { readonly key: string }>
   /** Returns a URL that anybody can GET for some seconds; `query` overrides headers of the response. */
   presign(key: string, seconds: number, query: Readonly<Record<string, string>>): Promise<URL>
-  /** Returns the clock of the server in milliseconds, as of its last response. */
+  /** Returns the time of the server in milliseconds, according to its last response. */
   serverTimeMs(): number
   close(): Promise<void>
 }

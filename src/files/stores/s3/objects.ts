@@ -1,4 +1,4 @@
-/** Objects of stored files: by address up to one part, and behind a pointer at their address beyond. */
+/** Objects of stored files. A file of up to one part is an object at its address. A larger file has a pointer at its address. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
 import { addressPattern, FileMissing } from '../../../ports/file-store.ts'
@@ -13,7 +13,7 @@ export interface StoredObjects {
   putSmall(address: string, body: S3Body): Promise<void>
   /** Gives the data of a multipart upload its address. */
   putPointer(address: string, id: string): Promise<void>
-  /** Returns the key of a file as far as it is known without a request. */
+  /** Returns the key of a file if it is known without a request, else the key of its pointer. */
   keyOf(address: string): string
   /** Returns key and size of a file; null for a missing one. */
   find(address: string): Promise<{ key: string; size: number } | null>
@@ -36,7 +36,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
   const smallKey = (address: string) => `${prefix}files/${checkAddress(address)}`
   const pointerKey = (address: string) => `${prefix}large/${checkAddress(address)}`
   const dataKey = (id: string) => `${prefix}data/${id}`
-  /** ids of data by address, as this process last saw them */
+  /** cached pointers: ids of data by address */
   const pointers = new LRUCache<string, string>({ max: maxCachedPointers })
 
   const readPointer = async (address: string): Promise<string | null> => {
@@ -45,7 +45,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
     else pointers.set(address, id)
     return id
   }
-  /** Returns the answer for the object of a file; null for a missing one. */
+  /** Sends a request about the object of a file. Returns the answer; null for a missing file. */
   const ask = async <T>(address: string, question: (key: string) => Promise<T | null>): Promise<T | null> => {
     const cached = pointers.get(address)
     const answer = cached === undefined ? null : await question(dataKey(cached))

@@ -19,12 +19,12 @@ export const isMisconfigured = ({ status, code }: S3Error): boolean => status ==
 export const toOutage = (cause: unknown): AppError =>
   Object.assign(new AppError('STORAGE_UNAVAILABLE', { retry_after_secs: outageRetrySecs }), { cause })
 
-/** Throws a refusal as STORAGE_UNAVAILABLE, except 416 for a range behind the end of an object. Throws other errors unchanged. */
+/** Throws an error response as STORAGE_UNAVAILABLE, except 416 for a range behind the end of an object. Throws other errors unchanged. */
 export function throwOutage(error: unknown): never {
   throw error instanceof S3Error && error.status !== 416 ? toOutage(error) : error
 }
 
-/** Returns whether a removal succeeds within 5 s. It continues after that. The next upload or restart removes what is left. */
+/** Returns whether a removal succeeds within 5 s. The removal continues after that. The next upload or restart removes remaining objects. */
 export const endsSoon = (removal: Promise<unknown>): Promise<boolean> =>
   Promise.race([
     removal.then(

@@ -16,7 +16,7 @@ export interface ReadCache {
 /** Opens the cache. Its folder is created with its first file. */
 export function openReadCache(folder: string, maxBytes: number): ReadCache {
   let staging: Promise<Staging> | null = null
-  /** bytes added since the last eviction; the first one counts the files of earlier processes */
+  /** bytes added since the last eviction. The initial value makes the first eviction count the files of earlier processes */
   let addedBytes = maxBytes
 
   const openOnce = (): Promise<Staging> => {

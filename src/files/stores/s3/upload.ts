@@ -1,6 +1,6 @@
 /**
- * Uploads of unknown length in bounded memory: one PUT up to one part, else a multipart upload with one part in flight while the next one
- * fills. Parts grow, so that 10,000 of them, the limit of the protocol, hold 8 TiB.
+ * Uploads of unknown length in bounded memory: one PUT up to one part, else a multipart upload with one part in flight while the next one fills. The
+ * size of parts grows: 10,000 parts, the limit of the protocol, hold 8 TiB.
  */
 import { createHash, type Hash } from 'node:crypto'
 import { Readable } from 'node:stream'
@@ -86,7 +86,7 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
 function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<string, string>>) {
   const etags: string[] = []
   let id: string | null = null
-  /** whether the answer to a beginning was lost, so that there may be two uploads */
+  /** whether the answer to CreateMultipartUpload was lost; there may be two uploads then */
   let isAmbiguous = false
   let number = 0
   let sending: Promise<void> = Promise.resolve()
@@ -113,7 +113,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
   return {
     nextNumber: () => number + 1,
     isAmbiguous: () => isAmbiguous,
-    /** Sends a part after the one before has arrived. */
+    /** Sends a part after the previous part has arrived. */
     async put(body: S3Body): Promise<void> {
       await sending
       sending = send(++number, body)

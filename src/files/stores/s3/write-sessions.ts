@@ -1,7 +1,7 @@
 /**
- * Write sessions: each file belongs to a short session of its process, whose id begins its generation, and whose marker exists in the bucket
- * until all of its files are confirmed. After a crash the marker tells which files may be uncommitted. One marker for many files costs no
- * request of its own.
+ * Write sessions. Each file belongs to a short session of its process; the id of the session begins the generation of the file. A marker of the
+ * session exists in the bucket until all its files are confirmed. After a crash the marker tells which files may be uncommitted. Files share a marker
+ * to save requests.
  */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, readlinkSync } from 'node:fs'
@@ -12,15 +12,15 @@ import { endsSoon } from './outage.ts'
 
 export interface WriteSession {
   readonly id: string
-  /** Keeps the marker of the session, so that what an upload has left in the bucket is searched for. */
+  /** Keeps the marker of the session. A later cleanup then looks for remains of its uploads in the bucket. */
   keepMarker(): void
-  /** Ends the use by one file, which stays uncommitted if `isUncommitted`. */
+  /** Ends the use by one file. The file stays uncommitted if `isUncommitted`. */
   release(isUncommitted: boolean): Promise<void>
 }
 
 export interface WriteSessions {
   begin(): Promise<WriteSession>
-  /** Lists sessions with uncommitted files: of dead processes, and those with a failed upload. */
+  /** Lists sessions with uncommitted files: sessions of dead processes and sessions with a failed upload. */
   listAbandoned(): Promise<string[]>
   remove(id: string): Promise<void>
   close(): Promise<void>
@@ -28,7 +28,7 @@ export interface WriteSessions {
 
 const maxFiles = 200
 const maxAgeMs = 60_000
-/** A session ends this long after its last file. */
+/** Time after its last file at which a session ends. */
 const idleMs = 5000
 const heartbeatMs = 3600 * 1000
 /** Age of the marker after which a process of another host counts as dead. */

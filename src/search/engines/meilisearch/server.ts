@@ -35,7 +35,7 @@ export interface Server {
 
 /** The first version with all settings and filters. */
 const minVersion = [1, 12] as const
-/** Interval of status requests for a task, which grows. */
+/** Initial interval of status requests for a task. It grows. */
 const minPollMs = 4
 const maxPollMs = 250
 /** Time after which a task is given up. The job is retried later. */

@@ -1,8 +1,8 @@
 /** Encodes tokens as words that every build of Meilisearch tokenizes equally, so that it finds the documents that the PostgreSQL index finds. */
 
 /**
- * First letter of the encoded words of a script. It is of that script, because Meilisearch splits words at a change of script, and rare, so that
- * no encoded word is a concatenation of two. Typos in the first letter of the word then count like others.
+ * First letter of the encoded words of a script. It belongs to the script, because Meilisearch splits words at a change of script. It is rare: no
+ * encoded word is a concatenation of two. Typos in the first letter of the word then count like other typos.
  */
 const scripts: readonly (readonly [RegExp, string])[] = [
   [/^[\p{sc=Latin}0-9]+$/u, 'q'],

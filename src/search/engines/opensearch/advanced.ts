@@ -21,7 +21,7 @@ interface Conditions {
   readonly mustNot: readonly CompiledClause[]
 }
 
-/** Returns one page of the documents that meet the clauses, and how to highlight them. Returns null if the index does not exist. */
+/** Returns one page of the documents that meet the clauses, with their highlights. Returns null if the index does not exist. */
 export async function matchAdvanced(
   db: Db,
   cluster: Cluster,
@@ -52,11 +52,11 @@ export async function matchAdvanced(
 
 interface Decided {
   readonly query: { readonly filter: readonly Query[]; readonly must_not: readonly Query[] }
-  /** There were more candidates than texts may be read. */
+  /** The limit of read texts was reached; there are more candidates. */
   readonly isCut: boolean
 }
 
-/** Returns the conditions. Reads the texts of candidates where the index does not decide. Returns null if the index does not exist. */
+/** Returns the conditions. Reads the texts of candidates if the index is not exact. Returns null if the index does not exist. */
 async function decide(
   db: Db,
   cluster: Cluster,

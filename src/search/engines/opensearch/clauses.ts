@@ -10,7 +10,7 @@ import { type MatchOptions, matchTerm, scoreOf, type WordField } from './terms.t
 export interface CompiledClause {
   readonly clause: SearchClause
   readonly query: Query
-  /** The query also matches other documents: whose text has the words, but not side by side. */
+  /** The query is a superset: it also matches documents that have the words, but not side by side. */
   readonly isSuperset: boolean
   readonly score: readonly Query[]
   /** Terms and parts of texts to highlight. */
@@ -60,8 +60,8 @@ function onValue(field: string, { type, value }: Pick<SearchClause, 'type' | 'va
 }
 
 /**
- * Maximum number of characters after a wildcard; the texts of candidates decide on longer ones. Lucene refuses an automaton that takes more than
- * 10,000 steps to determinize, such as one for 1,000 equal characters.
+ * Maximum number of characters after a wildcard. Longer values are compared with the texts of candidates. Lucene refuses an automaton that takes more
+ * than 10,000 steps to determinize, such as one for 1,000 equal characters.
  */
 const maxAfterWildcard = 100
 
@@ -81,7 +81,7 @@ const wildcard = (field: string, value: string): Query => ({ wildcard: { [field]
 
 const escapeWildcard = (text: string): string => text.replace(/[\\*?]/g, '\\$&')
 
-/** Returns a query for documents whose field contains a text, or of those that have its words. */
+/** Returns a query for documents whose field contains a text, or has all its words. */
 function containing(field: TextField, value: string): Part {
   if (field !== 'content') return partOfValue(field, value)
   if (foldSpaces(value) === '') return { query: matchNone, isSuperset: false }

@@ -10,7 +10,7 @@ export interface ClusterOptions {
   readonly urls: readonly string[]
   readonly username: string
   readonly password: string
-  /** file with certificates of authorities beside those of Node; '' for none */
+  /** file with certificates of further authorities; '' for none */
   readonly caFile: string
   /** milliseconds per search */
   readonly timeout: number
@@ -34,7 +34,7 @@ export interface Cluster {
 const minMajor = 2
 /** Minimum timeout of requests that write documents or change indexes. They wait for a refresh, or for other nodes. */
 const writeTimeoutMs = 60_000
-/** Delays between attempts of a request that a busy cluster, or one that elects a manager, refuses. */
+/** Delays between attempts of a request that a cluster refuses because it is busy or elects a manager. */
 const retryDelaysMs = [100, 400, 1000]
 /** 500: a node was lost while it collected the hits of a search. */
 const retriedStatus = [429, 500, 502, 503, 504]
@@ -92,7 +92,7 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
 
 const statusOf = (error: Error): number => (error instanceof errors.ResponseError ? (error.statusCode ?? 0) : 0)
 
-/** Whether another attempt may succeed soon. A request that has timed out may still run, and would take as long again. */
+/** Whether another attempt may succeed soon. False after a timeout: the request may still run and would take as long again. */
 const isRetried = (error: Error): boolean =>
   error instanceof errors.TimeoutError || causeOf(error).type === 'task_cancelled_exception'
     ? false

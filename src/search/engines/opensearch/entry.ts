@@ -17,7 +17,9 @@ const maxValue = 7_000
  */
 const maxBytes = 60_000_000
 
-/** Returns the entry of a document. Without room for all words, the last ones of the content are left out. `bytes`: maximum for words, and for stems. */
+/**
+ * Returns the entry of a document. Leaves out the last words of the content if there is no room for all. `bytes`: maximum for words, and for stems.
+ */
 export async function entryOf(document: IndexedDocument, bytes = maxBytes / 2): Promise<Entry> {
   const {
     id,

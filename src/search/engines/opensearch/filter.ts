@@ -6,7 +6,7 @@ export type Query = Readonly<Record<string, unknown>>
 
 export const matchNone: Query = { match_none: {} }
 
-/** Returns a query for documents that match any of these; none if there are none. */
+/** Returns a query for documents that match any of these queries; without queries, for no document. */
 export const anyOf = (queries: readonly Query[]): Query =>
   queries.length === 1 ? queries[0]! : queries.length === 0 ? matchNone : { bool: { should: queries, minimum_should_match: 1 } }
 

@@ -37,8 +37,8 @@ interface BulkResponse {
 export class MissingIndex extends Error {}
 
 /**
- * Updates the entries of these documents, and removes those of deleted ones. With `isSearchable`, resolves when searches reflect it.
- * Throws MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the documents that were rejected, when all others are written.
+ * Updates the entries of these documents, and removes those of deleted ones. With `isSearchable`, resolves when searches reflect it. Throws
+ * MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the rejected documents after all others were written.
  */
 export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
@@ -46,7 +46,7 @@ export async function indexDocuments(target: Target, alias: string, documentIds:
     for (const actions of requestsOf(await actionsOf(target.db, batch))) await send(target.cluster, alias, actions, isSearchable)
 }
 
-/** Divides actions into requests of at most `maxBytes`, if no single one is larger. */
+/** Divides actions into requests of at most `maxBytes`. A larger action is a request of its own. */
 export function requestsOf(actions: readonly Action[], maxBytes = maxRequestBytes): Action[][] {
   const requests: Action[][] = []
   let bytesLeft = 0
@@ -63,8 +63,8 @@ export function requestsOf(actions: readonly Action[], maxBytes = maxRequestByte
 }
 
 /**
- * Returns the actions for a batch. Their version is the time of the database before the documents were read: whichever of two writers has the
- * higher version has read every change that the other one has. OpenSearch rejects the lower one, also after the deletion of a document.
+ * Returns the actions for a batch. Their version is the time of the database before the documents were read. Of two writers, the one with the higher
+ * version has read all changes that the other has read. OpenSearch rejects the lower version, even after the deletion of a document.
  */
 async function actionsOf(db: Db, ids: readonly string[]): Promise<Action[]> {
   const [version, documents] = await db.transaction().execute(async (trx) => {
@@ -118,5 +118,5 @@ async function send(cluster: Cluster, alias: string, actions: readonly Action[],
   throw new SearchFailure(`it rejected ${failed.length} of ${actions.length} documents: ${failed.slice(0, maxNamed).join('; ')}${more}`)
 }
 
-/** Whether the cluster is too busy for a document, or has lost the node that would write it. */
+/** Whether the cluster is too busy for a document or has lost its node. */
 const isBusy = (status: number): boolean => status === 429 || status >= 500

@@ -60,7 +60,7 @@ export async function match(
   }
 }
 
-/** Score of BM25 that becomes one half. */
+/** Score of BM25 that is mapped to 0.5. */
 const middleScore = 10
 
 /** Maps a score of BM25 to the range from 0 to 1. */

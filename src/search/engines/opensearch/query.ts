@@ -4,7 +4,7 @@ import { groupsOf, type Term } from '../../query/parser.ts'
 import { anyOf, filterOf, type Query } from './filter.ts'
 import { matchTerm, scoreOf, type WordField, withinLimits } from './terms.ts'
 
-/** Score of a match without any word as it was typed. */
+/** Score of a match without any typed word. */
 const minScore = 0.05
 
 const fieldOf = ({ field }: Term): WordField => field ?? 'any'

@@ -30,7 +30,7 @@ export async function createIndex(target: Target, alias: string, settings: Index
   }
 }
 
-/** Starts a rebuild. Removes the indexes of interrupted ones, and one that was kept. */
+/** Starts a rebuild. Removes the indexes of interrupted rebuilds and a kept index. */
 export async function startRebuild(target: Target, alias: string, settings: IndexSettings): Promise<IndexRebuild> {
   const { cluster } = target
   await removeUnused(target, alias)
@@ -88,12 +88,12 @@ async function waitForCopies({ cluster }: Target, index: string): Promise<void> 
   }
 }
 
-/** Returns the indexes that an alias names: one, or none. */
+/** Returns the index of an alias as a list of one or none. */
 export async function indexesOf({ cluster }: Target, alias: string): Promise<string[]> {
   return Object.keys((await cluster.requestExisting<Record<string, unknown>>('GET', `/_alias/${alias}`)) ?? {})
 }
 
-/** Removes the indexes of an alias that it does not name: of interrupted rebuilds, and one that was kept. */
+/** Removes unused indexes of an alias: indexes of interrupted rebuilds and a kept index. */
 async function removeUnused({ cluster }: Target, alias: string): Promise<void> {
   const all = await cluster.request<Record<string, { aliases: Record<string, unknown> }>>('GET', `/${alias}-*/_alias`)
   for (const [index, { aliases }] of Object.entries(all))

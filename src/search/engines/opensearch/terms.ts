@@ -26,7 +26,7 @@ const maxPhraseTerms = 100
 
 const fieldsOf = (field: WordField): readonly TextField[] => (field === 'any' ? textFields : [field])
 
-/** Returns options for a query with so many terms, so that its clauses stay within the limit. */
+/** Returns options that keep the clauses of a query with so many terms within the limit. */
 export const withinLimits = (options: MatchOptions, termCount: number): MatchOptions => ({
   ...options,
   languages: termCount * options.languages.length * textFields.length <= maxStemClauses ? options.languages : [],
@@ -73,7 +73,7 @@ function phrase(parts: readonly Part[], field: TextField, options: object = {}):
 const nearby = { slop: 4, boost: 0.3 }
 const maxPairs = 8
 
-/** Returns queries that score documents: words and phrases as they were typed, by field, and consecutive words near each other. */
+/** Returns queries that score documents by the typed words and phrases in each field, and by the proximity of consecutive words. */
 export function scoreOf(terms: readonly Term[], fieldOf: (term: Term) => WordField): Query[] {
   const scored = terms.flatMap((term) => fieldsOf(fieldOf(term)).flatMap((field) => scoreIn(term, field)))
   const words = terms.map(({ parts, quoted }) => (parts.length === 1 && !quoted ? parts[0]!.text : null))

@@ -81,7 +81,7 @@ const anyOfSupersets = (clauses: readonly CompiledClause[]): string[] => {
 const isExcluded = ({ superset, check, test, passages }: CompiledClause): boolean =>
   superset !== null && check === null && !test && passages.length === 0
 
-/** Returns the negated tsquery for a must_not clause. It never excludes a long document, whose passages decide. */
+/** Returns the negated tsquery for a must_not clause. It never excludes a long document, because passages decide for that. */
 function exclusion(clause: CompiledClause): string[] {
   const { superset, check, test } = clause
   if (superset === null || check !== null || test) return []

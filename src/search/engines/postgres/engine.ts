@@ -26,7 +26,8 @@ const blocksPerSegment = 10
 const halfOf = (left: number): number => Math.max(segmentSize, Math.ceil(left / 2))
 
 /**
- * Opens the engine. `prepared`: where searches run. `sizeFor`: the size of a new segment where so many documents are left; existing segments may have any.
+ * Opens the engine. `prepared`: database for searches. `sizeFor`: returns the size of a new segment if so many documents are left; existing segments
+ * may have any size.
  */
 export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf, prepared: Db = db): SearchEngine {
   const stored = new StoredWords()

@@ -68,7 +68,7 @@ function formatNumber(number: number, format: string): string {
   return format === 'none' || format === 'bullet' ? '' : String(number)
 }
 
-/** a to z, then aa to zz, as Word counts. */
+/** Returns letters as Word counts: a to z, then aa to zz. */
 const letters = (number: number): string =>
   number < 1 || number > 780 ? String(number) : String.fromCharCode(97 + ((number - 1) % 26)).repeat(Math.ceil(number / 26))
 

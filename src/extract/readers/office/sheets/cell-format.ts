@@ -4,7 +4,7 @@ import { format, getFormatDateInfo, getFormatFromId } from 'numfmt'
 /** Formats the number of a cell by the index of the cell style. */
 export type CellFormatter = (value: number, style: number) => string
 
-/** What a workbook says of number formats. Format numbers without a code are built in (ECMA-376 part 1, 18.8.30). */
+/** The number formats of a workbook. Format numbers without a code are built in (ECMA-376 part 1, 18.8.30). */
 export interface CellStyles {
   /** codes by number */
   readonly codes: ReadonlyMap<number, string>
@@ -19,7 +19,7 @@ const shortDates: Readonly<Record<number, string>> = { 14: 'm/d/yy', 22: 'm/d/yy
 const daysTo1904 = 1462
 /** Maximum length of a code in Excel is 255. */
 const maxCodeLength = 300
-/** Formatting takes ten times as long as conversion: two seconds for so many cells. Further cells are plain numbers. */
+/** Maximum number of formatted cells, which take two seconds. Further cells are plain numbers. */
 const maxFormattedCells = 200_000
 
 /** Returns a formatter. A date is followed by its ISO form, which is the same in every country: `17-May-07 2007-05-17`. */
@@ -51,7 +51,7 @@ export function createCellFormatter({ codes, formats, isFrom1904 }: CellStyles):
   }
 }
 
-/** Excel stores 0.1 as 0.10000000000000001 and shows at most 15 digits. */
+/** Formats a number with at most 15 digits: Excel stores 0.1 as 0.10000000000000001. */
 function formatNumber(value: number): string {
   const rounded = Number(value.toPrecision(15))
   return Math.abs(rounded) < 1e15 ? String(rounded) : rounded.toExponential().toUpperCase()

@@ -8,7 +8,7 @@ type Test = RawBuilder<boolean>
 
 /** Number of characters of the content that are searched for a value without words. */
 const maxContent = 100_000
-/** The beginning of the content. left() decompresses it and counts its characters, which a short content does not need. */
+/** The beginning of the content. Short contents skip left(), which decompresses the content and counts its characters. */
 const beginning = sql`case when octet_length(documents.content) <= ${sql.lit(maxContent)} then documents.content else left(documents.content, ${sql.lit(maxContent)}) end`
 const textFields = ['title', 'filename', 'labels', 'content'] as const
 

@@ -11,7 +11,7 @@ export interface Plan {
   readonly indexed: readonly Condition[]
   /** Conditions on columns of the row, and on passages of long documents. */
   readonly filters: readonly Condition[]
-  /** Conditions on positions. Evaluated newest first until there are enough matches, because each reads a whole tsvector. */
+  /** Conditions on positions. They are evaluated newest first until there are enough matches, because each reads a whole tsvector. */
   readonly checks: readonly Condition[]
   /** Conditions on the row of `documents`, evaluated newest first. */
   readonly tests: readonly Condition[]

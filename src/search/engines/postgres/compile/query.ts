@@ -70,10 +70,10 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
 
 const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
 
-/** Whether a term is a prefix of one or two letters. Its number of occurrences says nothing about relevance. */
+/** Whether a term is a prefix of one or two letters. Its number of occurrences is no sign of relevance. */
 export const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
 
-/** Returns the shingle tags that every match has: those of phrases without alternatives. */
+/** Returns the shingle tags that every match has: the tags of phrases without alternatives. */
 const shingles = (groups: readonly Group[]): number[] =>
   groups.flatMap(([term, ...others]) => (others.length === 0 && term!.joined === null ? shinglesOf(term!.parts) : []))
 

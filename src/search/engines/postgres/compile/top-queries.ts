@@ -15,8 +15,8 @@ const titleImpact = 3
 type Groups = readonly (readonly Term[])[]
 
 /**
- * The queries in the order to try them. `filters`: tsqueries that all matches answer; `supersets`: one for each group, which finds it in the index.
- * Empty where a term is of a field that has no impacts.
+ * The queries in the order to try them. `filters`: tsqueries that all matches satisfy; `supersets`: the index query of each group. Empty if a term is
+ * of a field without impacts.
  */
 export function topQueries(groups: Groups, expansions: Expansions, filters: readonly string[], supersets: readonly string[]): TopQuery[] {
   if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []

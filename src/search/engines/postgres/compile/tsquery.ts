@@ -56,7 +56,8 @@ const ofType = (name: string): string => (name.endsWith('/*') ? `${quote(mimeTyp
 
 /**
  * Returns the tsqueries of an index scan. Each one becomes a GIN scan key: the index skips from a match of one key to the next match of another. It
- * would evaluate one large tsquery for every document with its rarest word. Negations join the first key: alone they match nearly everything.
+ * would evaluate one large tsquery for every document with its rarest word. Negations join the first key, because alone they match nearly every
+ * document.
  */
 export function scanKeys(required: readonly string[], excluded: readonly string[]): string[] {
   const [first, ...others] = required

@@ -43,7 +43,7 @@ const scoreByNumber = [fieldScores.D, fieldScores.C, fieldScores.B, fieldScores.
 const maxPositions = 16_000
 /** PostgreSQL keeps at most 255 positions of a lexeme. */
 const maxOccurrences = 255
-/** Before this position a frequent word loses occurrences; after it, the passage ends. Passages thus have a minimum length. */
+/** Minimum number of positions of a passage. Before it, a frequent word loses occurrences; after it, the passage ends. */
 const minPositions = 2_000
 /** A tsvector holds at most 1,048,575 bytes. */
 const maxBytes = 900_000
@@ -182,9 +182,9 @@ class Vector {
 }
 
 /**
- * The least score of each impact level, from the highest: in the title and often elsewhere; in the title and once elsewhere; in the title;
- * in a label, or in the filename; four times or more in the content. Most words of a document have level 0 and no term.
- * Quantized impacts: Anh, Moffat, "Pruned query evaluation using pre-computed impacts" (2006).
+ * The minimum score of each impact level, from the highest. In words: in the title and often elsewhere; in the title and once elsewhere; in the
+ * title; in a label or in the filename; at least four times in the content. Most words of a document have level 0 and no term. Quantized impacts:
+ * Anh, Moffat, "Pruned query evaluation using pre-computed impacts" (2006).
  */
 const impactScores = [1.25, 1.07, 1, 0.3, 0.14] as const
 export const maxImpact = impactScores.length

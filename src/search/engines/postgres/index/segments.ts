@@ -9,7 +9,7 @@ export const indexVersion = 1
 export interface Segment {
   readonly number: number
   readonly generation: number
-  /** Lowest document id of the segment. It ends where the next segment of its generation begins. */
+  /** Lowest document id of the segment. It ends before the next segment of its generation. */
   readonly fromId: string
   /** Lowest document id of each block, oldest first. */
   readonly blocks: readonly string[]
@@ -75,7 +75,7 @@ export async function openSegment(db: Db, generation: number, withIndex: boolean
   })
 }
 
-/** Begins a block at an id. Concurrent writers may still use the previous block, which searches find as well. */
+/** Begins a block at an id. Concurrent writers may still use the previous block, because searches read both. */
 export async function openBlock(db: Db, { number }: Pick<Segment, 'number'>, fromId: string): Promise<void> {
   await sql`update search_segments set blocks = blocks || ${fromId}::uuid where number = ${number} and blocks[cardinality(blocks)] < ${fromId}::uuid`.execute(
     db,

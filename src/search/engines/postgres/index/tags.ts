@@ -1,7 +1,7 @@
 /**
- * Tags: 16-bit numbers beside the words of an entry, two bytes each instead of the ten of a word.
- * A shingle is two words that follow each other, hashed: it finds a rare phrase of frequent words, and a collision is left to the check of positions.
- * An edge n-gram is the beginning of a word, up to two ASCII letters or digits, exactly: its words would be thousands.
+ * Tags: 16-bit numbers beside the words of an entry. A tag takes two bytes, a word ten. A shingle tag is the hash of two consecutive words: it finds
+ * a rare phrase of frequent words, and the check of positions removes collisions. An edge n-gram tag is a prefix of one or two ASCII letters or
+ * digits, without collisions: a prefix query would read thousands of words.
  */
 import type { Part } from '../../../query/parser.ts'
 import type { Token } from '../../../query/tokenizer.ts'
@@ -39,7 +39,7 @@ export function edgeTag(prefix: string): number | null {
 
 /** Collects the tags of a document. */
 export class Tags {
-  /** A bit for each of the 65,536 tags: a set would be sorted afterwards. */
+  /** A bit for each of the 65,536 tags, in ascending order; a Set would have to be sorted. */
   readonly #bits = new Uint8Array(0x2000)
   #count = 0
   #previous: number | null = null

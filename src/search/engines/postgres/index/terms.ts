@@ -60,14 +60,14 @@ export const rangeTerms = ({ created_at, document_date, ocr_confidence }: RangeV
 /** Maximum number of months in a term query. Longer ranges are checked in the rows only. */
 const maxMonths = 24
 
-/** Returns for each range of a filter its terms. Every match has one of them; some other documents do as well. */
+/** Returns the terms for each range of a filter. Every match has one of them; some other documents have one too. */
 export const rangeFilterTerms = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): string[][] => [
   ...(from && to ? monthTerms(monthOf(from), monthOf(to), monthTerm) : []),
   ...(datedFrom && datedTo ? monthTerms(monthOfDate(datedFrom), monthOfDate(datedTo), dateTerm) : []),
   ...(minConfidence === null ? [] : [range(decileOf(minConfidence), decileOf(1)).map(confidenceTerm)]),
 ]
 
-/** Returns the terms of the months of a range, if there are few. */
+/** Returns the terms of the months of a range; none if the range is long. */
 function monthTerms(first: number, last: number, termOf: (month: number) => string): string[][] {
   if (last - first >= maxMonths) return []
   return [first > last ? [absentTerm] : range(first, last).map(termOf)]

@@ -10,8 +10,8 @@ import { facetsOf } from './facets.ts'
 import { firstInOrder, orderBy } from './sort.ts'
 
 /**
- * One page of the matches, with total and facets over at most `maxResults` of them.
- * In the order of scores these are the newest and the best; in any other order the first.
+ * Returns one page of the matches, with total and facets over at most `maxResults` of them: the newest and the best in the order of scores, the first
+ * in any other order.
  */
 export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset, limit, maxResults }: Window): Promise<Matches> {
   const isByScore = sort[0]!.field === 'score'
@@ -31,8 +31,8 @@ export function match(db: Db, plan: Plan, sort: readonly SearchSort[], { offset,
 }
 
 /**
- * A page in the order of scores. The ranked matches come first; pages behind them have the others, none with a score above the last ranked one.
- * A first page so reads few tsvectors.
+ * A page in the order of scores. Ranked matches come first; no other match gets a higher score than the last of them. The first page therefore reads
+ * few tsvectors.
  */
 function pageByScore({ score }: Plan, sort: readonly SearchSort[], { limit, offset, maxResults }: Window): RawBuilder<unknown> {
   const key = (field: SearchSort['field']) =>

@@ -2,6 +2,7 @@
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { decodeCodePage } from '../code-pages.ts'
 import { createTextSink, decodeAs, maxTextLength, normalizeWhitespace, type TextSink } from '../decode.ts'
+import { guessSingleByte } from '../single-byte.ts'
 import { type ParagraphProperties, readParagraphProperties } from './doc-paragraphs.ts'
 import { readDocListLabels } from './lists/doc-lists.ts'
 import type { Ole } from './ole.ts'
@@ -63,8 +64,10 @@ function readWord97(ole: Ole, document: Uint8Array, view: DataView): DocText {
 
 /** Text of 8 bits per character, whole or in pieces. */
 function readWord6(document: Uint8Array, view: DataView): DocText {
-  const codePage = codePageOfLanguage(view.getUint16(6, true))
   const [start, end] = [view.getUint32(0x18, true), view.getUint32(0x1c, true)]
+  const stated = codePageOfLanguage(view.getUint16(6, true))
+  // The language is that of the program. English ones wrote Russian too, and left its code page to the fonts.
+  const codePage = stated === 1252 ? guessCodePage(document.subarray(start, end)) : stated
   const isComplex = (view.getUint16(10, true) & flags.isComplex) !== 0 && document.length >= 0x168
   const clx = isComplex ? document.subarray(view.getUint32(0x160, true), view.getUint32(0x160, true) + view.getUint32(0x164, true)) : null
   const whole: Piece[] = [{ text: decodeCodePage(document.subarray(start, end), codePage), at: start, width: 1 }]
@@ -75,6 +78,9 @@ function readWord6(document: Uint8Array, view: DataView): DocText {
     labelOf: () => '',
   }
 }
+
+/** Returns the code page of Windows that fits the letters best. */
+const guessCodePage = (bytes: Uint8Array): number => Number(/^windows-(125\d)$/.exec(guessSingleByte(bytes))?.[1] ?? 1252)
 
 const languages: Readonly<Record<number, readonly number[]>> = {
   1250: [0x405, 0x40e, 0x415, 0x418, 0x41a, 0x41b, 0x424],

@@ -4,7 +4,15 @@ import { ReadFailure } from '../../../ports/document-reader.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
 import type { Ole } from './ole.ts'
 
-const recordTypes = { wideText: 4000, text: 4008, string: 4026, headersFooters: 4057, object: 4113, comment: 12000 } as const
+const recordTypes = {
+  wideText: 4000,
+  text: 4008,
+  string: 4026,
+  headersFooters: 4057,
+  object: 4113,
+  binaryTag: 5003,
+  comment: 12000,
+} as const
 const maxObjectBytes = 64 * 1024 * 1024
 
 interface PptRecord {
@@ -12,6 +20,16 @@ interface PptRecord {
   instance: number
   isContainer: boolean
   data: Uint8Array
+}
+
+/** Mark of an encrypted presentation in the stream `Current User` ([MS-PPT] 2.3.2). */
+const encryptedMark = 0xf3d1c4df
+/** Start of the Open XML that PowerPoint 2007 and later write into records with the version of containers. */
+const zipMark = 0x504b0304
+
+function isEncrypted(ole: Ole): boolean {
+  const user = ole.stream('Current User')
+  return user !== null && user.length >= 16 && new DataView(user.buffer, user.byteOffset).getUint32(12, true) === encryptedMark
 }
 
 /** A record has a version and an instance, a type and a size; containers (version 15) contain records. */
@@ -22,14 +40,19 @@ function* readRecords(ole: Ole): Generator<PptRecord> {
   for (let at = 0; at + 8 <= bytes.length; ) {
     const version = view.getUint16(at, true)
     const size = view.getUint32(at + 4, true)
-    const isContainer = (version & 0xf) === 0xf
-    yield { kind: view.getUint16(at + 2, true), instance: version >> 4, isContainer, data: bytes.subarray(at + 8, at + 8 + size) }
+    const isZip = at + 12 <= bytes.length && view.getUint32(at + 8) === zipMark
+    const kind = view.getUint16(at + 2, true)
+    // Comments are records in the data of a tag.
+    const hasComments = kind === recordTypes.binaryTag && at + 12 <= bytes.length && view.getUint16(at + 10, true) === recordTypes.comment
+    const isContainer = hasComments || ((version & 0xf) === 0xf && !isZip)
+    yield { kind, instance: version >> 4, isContainer, data: bytes.subarray(at + 8, at + 8 + size) }
     at += 8 + (isContainer ? 0 : size)
   }
 }
 
-/** Reads the text atoms of slides, masters, notes and comments. */
+/** Reads the text atoms of slides, masters, notes and comments. Throws ReadFailure FILE_ENCRYPTED, FILE_CORRUPT. */
 export function readPpt(ole: Ole): string {
+  if (isEncrypted(ole)) throw new ReadFailure('FILE_ENCRYPTED')
   const sink = createTextSink()
   // Other containers use strings for names, tags and links.
   let inTexts = false

@@ -11,27 +11,40 @@ const skippedDestinations = new Set(
     ' ',
   ),
 )
-const textDestinations = new Set(['shptxt', 'shpinst', 'annotation', 'footnote'])
-const symbols: Readonly<Record<string, string>> = {
-  par: '\n',
-  line: '\n',
-  page: '\n',
-  sect: '\n',
-  row: '\n',
-  cell: '\t',
-  nestcell: '\t',
-  nestrow: '\n',
-  tab: '\t',
-  emdash: '\u2014',
-  endash: '\u2013',
-  lquote: '\u2018',
-  rquote: '\u2019',
-  ldblquote: '\u201c',
-  rdblquote: '\u201d',
-  bullet: '\u2022',
-  emspace: ' ',
-  enspace: ' ',
-}
+const textDestinations = new Set(['shptxt', 'shpinst', 'annotation', 'footnote', 'atnauthor'])
+/** Destinations in the middle of a sentence, whose text follows that of the document. */
+const noteDestinations = new Set(['annotation', 'footnote', 'atnauthor'])
+/** Destinations with lines of their own. */
+const blockDestinations = /^(header|footer)[lrf]?$|^shptxt$/
+const symbols = new Map(
+  Object.entries({
+    par: '\n',
+    line: '\n',
+    page: '\n',
+    sect: '\n',
+    column: '\n',
+    row: '\n',
+    cell: '\t',
+    nestcell: '\t',
+    nestrow: '\n',
+    tab: '\t',
+    emdash: '\u2014',
+    endash: '\u2013',
+    lquote: '\u2018',
+    rquote: '\u2019',
+    ldblquote: '\u201c',
+    rdblquote: '\u201d',
+    bullet: '\u2022',
+    emspace: ' ',
+    enspace: ' ',
+  }),
+)
+/** Encodings of documents without a code page. */
+const characterSets = new Map([
+  ['mac', 'macintosh'],
+  ['pc', 'cp437'],
+  ['pca', 'cp850'],
+])
 /** Code pages of the character sets of fonts. */
 const charsets: Readonly<Record<number, string>> = {
   0: 'windows-1252',
@@ -60,6 +73,9 @@ interface Group {
   font: number
   /** The text is the data of an object in hexadecimal digits. */
   isObjectData: boolean
+  isNote: boolean
+  /** The text ends with its line. */
+  isBlock: boolean
 }
 
 /** Opens a document with the files that it embeds. */
@@ -84,31 +100,37 @@ export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<str
 /** Returns the text. Adds the objects to `objects`. */
 function extractText(source: string, objects: Uint8Array[] = []): string {
   const sink = createTextSink()
+  const notes = createTextSink()
   const token = /\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/gi
   const fonts = new Map<number, string>()
   const stack: Group[] = []
-  let group: Group = { isSkipped: false, fallback: 1, font: -1, isObjectData: false }
+  let group: Group = { isSkipped: false, fallback: 1, font: -1, isObjectData: false, isNote: false, isBlock: false }
   let codePage = 'windows-1252'
   let pending: number[] = []
   let toSkip = 0
   let isStarred = false
+  /** `\*` marks a destination only at the start of its group. */
+  let isGroupStart = false
   let definedFont = -1
   let objectData: string[] = []
 
   const flush = (): void => {
     if (pending.length === 0) return
     const encoding = fonts.get(group.font) ?? codePage
-    sink.add(decodeAs(Uint8Array.from(pending), encoding) ?? Buffer.from(pending).toString('latin1'))
+    const text = decodeAs(Uint8Array.from(pending), encoding) ?? Buffer.from(pending).toString('latin1')
     pending = []
+    add(text)
   }
   const add = (text: string): void => {
     if (group.isSkipped) return
     flush()
-    sink.add(text)
+    if (group.isNote) notes.add(text)
+    else sink.add(text)
   }
   const control = (word: string, value: number | null): void => {
     if (word === 'bin') token.lastIndex += Math.max(0, value ?? 0)
     else if (word === 'ansicpg' && value !== null) codePage = codePageEncoding(value)
+    else if (characterSets.has(word)) codePage = characterSets.get(word)!
     else if (word === 'f' && value !== null) {
       flush()
       group.font = value
@@ -124,22 +146,34 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
       group.isSkipped = true
       group.isObjectData = true
       objectData = []
-    } else if (skippedDestinations.has(word) || (isStarred && !textDestinations.has(word))) group.isSkipped = true
-    else if (symbols[word]) add(symbols[word])
+    } else if (skippedDestinations.has(word) || (isStarred && !textDestinations.has(word))) {
+      flush()
+      group.isSkipped = true
+    } else if (noteDestinations.has(word)) {
+      flush()
+      group.isNote = true
+      add('\n')
+    } else if (blockDestinations.test(word)) {
+      add('\n')
+      group.isBlock = true
+    } else add(symbols.get(word) ?? '')
     isStarred = false
   }
 
-  for (let match = token.exec(source); match && !sink.isFull; match = token.exec(source)) {
-    const [, word, value, hex, symbol, brace, text] = match
+  for (let match = token.exec(source); match && !sink.isFull && !notes.isFull; match = token.exec(source)) {
+    const [whole, word, value, hex, symbol, brace, text] = match
+    const isFirst: boolean = isGroupStart
+    isGroupStart = brace === '{' || (isFirst && whole.trim() === '')
     if (brace === '{') {
       flush()
       if (stack.length >= maxDepth) break
       stack.push(group)
-      group = { ...group }
+      group = { ...group, isBlock: false }
       toSkip = 0
     } else if (brace === '}') {
       flush()
-      const { isObjectData } = group
+      const { isObjectData, isBlock } = group
+      if (isBlock) add('\n')
       group = stack.pop() ?? group
       if (isObjectData && !group.isObjectData && objects.length < maxObjects) objects.push(Buffer.from(objectData.join(''), 'hex'))
       toSkip = 0
@@ -147,7 +181,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
     else if (hex) {
       if (toSkip > 0) toSkip--
       else if (!group.isSkipped) pending.push(Number.parseInt(hex, 16))
-    } else if (symbol === '*') isStarred = true
+    } else if (symbol === '*') isStarred = isFirst
     else if (symbol === '~') add('\u00a0')
     else if (symbol === '_') add('-')
     else if (symbol === '\n' || symbol === '\r') add('\n')
@@ -161,7 +195,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
   }
   flush()
   // A half of a surrogate pair becomes U+FFFD.
-  return normalizeWhitespace(sink.text().toWellFormed())
+  return normalizeWhitespace(`${sink.text()}\n${notes.text()}`.toWellFormed())
 }
 
 /** Reads title, author and the like from the info group, which is small and flat. */

@@ -1,0 +1,94 @@
+/** Office documents from before 2007 and Rich Text, as programs write them. */
+import iconv from 'iconv-lite'
+import { describe, expect, test } from 'vitest'
+import { ole } from '../support/data/files.ts'
+import { zip } from '../support/data/office-files.ts'
+import { failureOf, readBytes } from '../support/read-bytes.ts'
+
+describe('PowerPoint', () => {
+  const record = (kind: number, data: Uint8Array, version = 0): Buffer => {
+    const head = Buffer.alloc(8)
+    head.writeUInt16LE(version, 0)
+    head.writeUInt16LE(kind, 2)
+    head.writeUInt32LE(data.length, 4)
+    return Buffer.concat([head, data])
+  }
+  const container = 0xf
+  const text = (words: string) => record(4008, Buffer.from(words, 'latin1'))
+
+  test('2007 and later: the slides behind a ZIP file in a record that has the version of containers', async () => {
+    const styles = record(1064, zip({ 'ppt/tableStyles.xml': '<a:tblStyleLst/>' }), container)
+    const slides = Buffer.concat([
+      record(1000, Buffer.concat([text('before'), styles]), container),
+      record(1006, text('behind'), container),
+    ])
+    expect((await readBytes(ole({ 'PowerPoint Document': slides }), 'a.ppt')).text).toBe('before\nbehind')
+  })
+
+  test('comments in the tags of slides', async () => {
+    const comment = record(12000, Buffer.concat([record(4026, Buffer.from('a remark', 'utf16le'), 0x10)]), container)
+    const tag = record(5002, Buffer.concat([record(4026, Buffer.from('___PPT10', 'utf16le')), record(5003, comment)]), container)
+    const slide = record(1006, Buffer.concat([text('slide'), record(5000, tag, container), text('end')]), container)
+    expect((await readBytes(ole({ 'PowerPoint Document': slide }), 'a.ppt')).text).toBe('slide\na remark\nend')
+  })
+
+  test('FILE_ENCRYPTED with a password', async () => {
+    const user = Buffer.concat([Buffer.from('1400000014000000', 'hex'), Buffer.from('14000000dfc4d1f3', 'hex')])
+    expect(await failureOf(ole({ 'Current User': user, 'PowerPoint Document': Buffer.alloc(64, 0x5a) }), 'a.ppt')).toBe('FILE_ENCRYPTED')
+  })
+})
+
+describe('Word 6 and 95', () => {
+  const english = 0x409
+  const word95 = (bytes: Uint8Array): Buffer => {
+    const header = Buffer.alloc(0x300)
+    header.writeUInt16LE(0x68, 2)
+    header.writeUInt16LE(english, 6)
+    header.writeUInt32LE(header.length, 0x18)
+    header.writeUInt32LE(header.length + bytes.length, 0x1c)
+    header.writeUInt32LE(bytes.length, 0x34)
+    return ole({ WordDocument: Buffer.concat([header, bytes]) })
+  }
+
+  test.each([
+    ['windows-1251', 'Предлагает со склада в Москве следующий ассортимент вин'],
+    ['windows-1250', 'Faktura została wystawiona dnia trzeciego marca, a należność wynosi tysiąc złotych'],
+    ['windows-1252', 'Die Straße nach Köln führt über Brücken, größer als früher'],
+  ])('of an English program in %s', async (encoding, text) => {
+    expect((await readBytes(word95(iconv.encode(text, encoding)), 'a.doc')).text).toBe(text)
+  })
+})
+
+describe('RTF', () => {
+  const read = async (body: string): Promise<string> => (await readBytes(Buffer.from(`{\\rtf1\\ansi ${body}}`, 'latin1'), 'a.rtf')).text
+
+  test('only the start of a group marks a destination', async () => {
+    const line = String.raw`\*\cs7 hidden} fox`
+    expect(await read(`${String.raw`{\loch\b0\*\cs7\cf0 The quick}{\*\cs7 hidden}{`}\n${line}`)).toBe('The quick fox')
+  })
+
+  test('comments and footnotes follow the text, and divide no word', async () => {
+    const comment = String.raw`{\*\atnid AL}{\*\atnauthor Ada}\chatn{\*\annotation \pard a remark}`
+    expect(await read(String.raw`super${comment}cali{\footnote a source}fragil\par end`)).toBe(
+      'supercalifragil\nend\n\nAda\na remark\na source',
+    )
+  })
+
+  test('page headers, footers and text boxes have lines of their own', async () => {
+    expect(await read(String.raw`{\header above}first{\*\shpinst{\shptxt box}}second{\footerf below}`)).toBe(
+      'above\nfirst\nbox\nsecond\nbelow',
+    )
+  })
+
+  test.each([
+    ['mac', '8a'],
+    ['pca', '84'],
+    ['pc', '84'],
+  ])('the character set %s', async (word, hex) => {
+    expect(await read(`\\${word} M\\'${hex}rz`)).toBe('März')
+  })
+
+  test('control words like members of objects are no text', async () => {
+    expect(await read(String.raw`a\constructor b\toString c`)).toBe('abc')
+  })
+})

@@ -44,6 +44,7 @@ export const upload = (cli: Cli) =>
         'After Ctrl-C the files being sent have 1.5 s to finish. The next run with -r sends the rest. Files and folders inside folders whose names begin with a dot are skipped.',
         'With -r one run at a time uploads a folder; --lock-timeout waits for the other one.',
         'With -r the SHA-256 of each file is cached in $XDG_STATE_HOME/dms/uploads, so that later runs read only changed files. The server is asked each time whether it has them.',
+        'Files that are deleted or moved afterwards are always sent, so that the server compares them with the stored ones.',
         'Files under 8 MiB are sent in batches of ten.',
         `With --wait: ${inProcessWorkerNote}`,
       ],

@@ -175,11 +175,13 @@ function skipRecent({ minAgeMs }: UploadRun, { path, mtimeNs }: FoundFile): Batc
 
 /**
  * Finds the files whose content the owner already has. Hashes them in a dry run, and for a remote server unless they are few and small. Otherwise
- * uses cached checksums only.
+ * uses cached checksums only. Finds none of the files that are deleted or moved afterwards: the server compares their bytes with the stored ones,
+ * which may be lost.
  */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
-  if (!run.shouldSkipKnown || run.cli.options.printCurl) return { sums, ids: new Map() }
+  const canSkip = run.shouldSkipKnown && (run.isDryRun || run.afterUpload.isKept)
+  if (!canSkip || run.cli.options.printCurl) return { sums, ids: new Map() }
   const shouldHash = run.isDryRun || (run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes)))
   for (const file of files) {
     if (run.cli.signal.aborted) break

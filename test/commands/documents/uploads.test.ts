@@ -8,6 +8,7 @@ import { parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
 import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts'
 import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
+import { addressOf } from '../../../src/documents/stored-files.ts'
 import { readBatch, startWay } from '../../support/both-ways.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
@@ -169,6 +170,21 @@ test('upload: --min-age skips recent files; --after-upload delete deletes files 
   const { code, stdout } = await dms([...args, '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { created: 1, unchanged: 1, skipped: 1 }])
   expect(await readdir(join(folder, 'in'))).toEqual(['young.txt'])
+})
+
+test('--after-upload delete: sends known content again, which replaces a lost stored file, before the local file is deleted', async () => {
+  const { dms, folder, app, asAda } = await startWay('over HTTP')
+  const path = join(folder, 'scan.bin')
+  // Larger than files that are sent without a look-up.
+  const bytes = Buffer.alloc(9 << 20, 'page')
+  await writeFile(path, bytes)
+  expect(await dms(['documents', 'upload', path])).toMatchObject({ code: 0 })
+  const [{ id, sha256 } = { id: '', sha256: '' }] = await Array.fromAsync(asAda.documents.list())
+  await rm(app.files.describeLocation(await addressOf(app.db, sha256)))
+  const { code, stdout } = await dms(['documents', 'upload', path, '--resume', '--after-upload', 'delete', '--json'])
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { created: 0, unchanged: 1, items: [{ id }] }])
+  expect(await readdir(folder)).not.toContain('scan.bin')
+  expect(bytes.equals(Buffer.from(await (await asAda.documents.download(id)).arrayBuffer()))).toBe(true)
 })
 
 test('watch: uploads existing and new files, moves them, exits 0 after SIGTERM', async () => {

@@ -43,7 +43,7 @@ const prune = (cli: Cli) =>
     exits: '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted',
     notes: ['Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.'],
   })
-    .option('--keep <number>', 'number of newest archives to keep (default: backup.keep)')
+    .option('--keep <number>', 'newest archives to keep, each with files and tables only (default: backup.keep)')
     .option('-y, --yes', 'delete without asking')
     .option('-n, --dry-run', 'list what would be deleted')
     .action(async ({ keep, yes, dryRun }: { keep?: string; yes?: boolean; dryRun?: boolean }) => {

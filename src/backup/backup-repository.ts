@@ -13,6 +13,8 @@ export interface BackupInfo {
   /** in bytes; of a directory: the size of all stored files */
   size: number
   documents: number
+  /** false: tables only */
+  has_files: boolean
   /** name of the last migration */
   schema: string
   version: string
@@ -64,11 +66,17 @@ async function readArchiveHead(path: string): Promise<Head | null> {
   }
 }
 
-const toInfo = (name: string, { created_at, documents, migrations, dms }: Head, size: number, complete: boolean): BackupInfo => ({
+const toInfo = (
+  name: string,
+  { created_at, documents, has_files, migrations, dms }: Head,
+  size: number,
+  complete: boolean,
+): BackupInfo => ({
   name,
   created_at,
   size,
   documents,
+  has_files,
   schema: migrations.at(-1) ?? '',
   version: dms,
   complete,
@@ -77,13 +85,18 @@ const toInfo = (name: string, { created_at, documents, migrations, dms }: Head, 
 /** An unfinished archive counts as abandoned after this time without a write. */
 const abandonedAfterMs = 3_600_000
 
-/** Returns the archives to prune: abandoned ones, and complete ones except the `keep` newest. Ignores files that dms did not name. */
+/**
+ * Returns the archives to prune: abandoned ones, and complete ones except the `keep` newest with files and the `keep` newest without: archives of tables
+ * only do not replace those with files. Ignores files that dms did not name.
+ */
 export async function listPrunable(folder: string, keep: number): Promise<BackupInfo[]> {
   const archives = (await listBackups(folder)).filter(({ name }) => archivePattern.test(name))
   const isAbandoned = async ({ name }: BackupInfo) => Date.now() - (await stat(join(folder, name))).mtimeMs > abandonedAfterMs
   const unfinished = archives.filter(({ complete }) => !complete)
   const isEachAbandoned = await Promise.all(unfinished.map(isAbandoned))
-  return [...unfinished.filter((_, index) => isEachAbandoned[index]), ...archives.filter(({ complete }) => complete).slice(keep)]
+  const finished = archives.filter(({ complete }) => complete)
+  const excess = [true, false].flatMap((hasFiles) => finished.filter(({ has_files }) => has_files === hasFiles).slice(keep))
+  return [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess]
 }
 
 export const removeBackup = (folder: string, name: string): Promise<void> => rm(join(folder, name), { force: true })

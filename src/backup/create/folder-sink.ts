@@ -14,7 +14,10 @@ import type { BackupSink } from './tar-sink.ts'
 const writeBytes = 1 << 20
 const readBytes = 1 << 18
 
-/** Opens a directory. begin() throws AppError CONFLICT if it has other contents or a symbolic link as a subdirectory. */
+/**
+ * Opens a directory. begin() throws AppError CONFLICT if it has other contents, a symbolic link as a subdirectory, or a backup with files that
+ * one without files would replace.
+ */
 export function folderSink(folder: string, concurrency = 8): BackupSink {
   let id = ''
   let isBegun = false
@@ -33,6 +36,11 @@ export function folderSink(folder: string, concurrency = 8): BackupSink {
       const earlier = await readManifest(folder)
       if (earlier && earlier.store_id !== head.store_id)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds a backup of another dms, made ${earlier.created_at}`)
+      if (earlier?.has_files && !head.has_files)
+        throw Object.assign(
+          new AppError('CONFLICT', { path: folder }, `${folder} holds a backup with files, which a backup without files would remove`),
+          { fix: 'pass another folder to --to' },
+        )
       const foreign = (await readdir(folder)).filter((name) => ![manifestPath, `${manifestPath}.partial`, 'data', 'files'].includes(name))
       if (!earlier && foreign.length > 0)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds ${foreign[0]}, which does not belong to a backup`)
@@ -63,9 +71,12 @@ export function folderSink(folder: string, concurrency = 8): BackupSink {
   }
 }
 
-/** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one. */
+/** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one, and errors of the file system. */
 export async function readManifest(folder: string): Promise<Manifest | null> {
-  const text = await readFile(join(folder, manifestPath), 'utf8').catch(() => null)
+  const text = await readFile(join(folder, manifestPath), 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error
+    return null
+  })
   return text === null ? null : parseJson(Manifest, join(folder, manifestPath), text)
 }
 

@@ -176,6 +176,10 @@ test('--format dir: writes new files, removes old ones, refuses foreign folders'
   expect(after.size).toBe(2)
   expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
 
+  expect((await create('--no-files')).code).toBe(7)
+  expect(await stored()).toEqual(after)
+  expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+
   const foreign = await folder()
   await writeFile(join(foreign, 'thesis.txt'), 'mine')
   expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', foreign])).code).toBe(7)
@@ -232,4 +236,16 @@ test('list prints the newest first, prune keeps --keep archives and foreign file
   expect(left).toHaveLength(2)
   expect(left).toContain('mine.tar')
   expect(await app.db.selectFrom('runs').select('name').execute()).toContainEqual({ name: 'backup' })
+})
+
+test('prune keeps --keep archives with files, however many newer ones have tables only', async () => {
+  const { place, dataDir } = await someDocuments()
+  const shelf = join(dataDir, 'backups')
+  await mkdir(shelf, { mode: 0o700 })
+  const create = (name: string, ...more: string[]) => here(place, ['backup', 'create', '--to', join(shelf, name), ...more])
+  const [whole, ...tables] = [1, 2, 3].map((day) => `dms-2026010${day}T000000Z.tar`) as [string, string, string]
+  expect((await create(whole)).code).toBe(0)
+  for (const name of tables) expect((await create(name, '--no-files')).code).toBe(0)
+  expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
+  expect((await readdir(shelf)).sort()).toEqual([whole, tables[1]])
 })

@@ -18,26 +18,28 @@ interface Stored {
   size: number
 }
 
-/** Yields stored files that are missing, unreadable or of the wrong size. */
+/** Yields stored files that are missing, unreadable or of the wrong size. Only files that are lost have a repair. */
 export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   for await (const stored of listFiles(app, scope)) {
-    const problem = await findProblem(app, stored)
-    if (problem) yield* reportPerVersion(app, stored, problem)
+    try {
+      const problem = await findProblem(app, stored)
+      if (problem) yield* reportPerVersion(app, stored, problem, true)
+    } catch (error) {
+      const message = `the stored file cannot be read: ${causeOf(error).message}`
+      // The file may be intact on a volume or server that is away.
+      yield* reportPerVersion(app, stored, { severity: 'error', message }, false)
+    }
   }
 }
 
 async function findProblem(app: App, { address, size }: Stored): Promise<Problem | null> {
-  try {
-    const actual = await app.files.size(address)
-    if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
-    if (actual !== size) return { severity: 'error', message: 'the stored file has the wrong size', expected: size, actual }
-    const stream = await app.files.read(address, { start: 0, end: 0 })
-    stream.resume()
-    await once(stream, 'close')
-    return null
-  } catch (error) {
-    return { severity: 'error', message: `the stored file cannot be read: ${causeOf(error).message}` }
-  }
+  const actual = await app.files.size(address)
+  if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
+  if (actual !== size) return { severity: 'error', message: 'the stored file has the wrong size', expected: size, actual }
+  const stream = await app.files.read(address, { start: 0, end: 0 })
+  stream.resume()
+  await once(stream, 'close')
+  return null
 }
 
 /** Yields stored files of the sample whose bytes have changed. */
@@ -48,7 +50,7 @@ export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<Ch
     const actual = await hashFile(app, stored)
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
-    yield* reportPerVersion(app, stored, { severity: 'error', message, expected: sha256, actual })
+    yield* reportPerVersion(app, stored, { severity: 'error', message, expected: sha256, actual }, true)
   }
 }
 
@@ -114,8 +116,8 @@ async function quarantineUnused(app: App, address: string): Promise<string> {
   const sha256 = sha256Of(address)
   const isUsed = await app.db.transaction().execute(async (trx) => {
     const placeholder = placeholderAddress(sha256)
-    const address = await lockOrCreate(trx, { sha256, size: 0, address: placeholder })
-    if (address === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
+    const current = await lockOrCreate(trx, { sha256, size: 0, address: placeholder })
+    if (current === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
   return isUsed ? 'is used by a version again' : `moved to ${await app.files.quarantine(address)}`
@@ -157,8 +159,8 @@ async function* listFiles(app: App, { signal, onProgress }: CheckScope): AsyncGe
 
 type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id' | 'version'>
 
-/** Yields the problem once for each version with these bytes. An old version is named in the message. */
-async function* reportPerVersion(app: App, { sha256, address }: Stored, problem: Problem): AsyncGenerator<CheckResult> {
+/** Yields the problem once for each version with these bytes. An old version is named in the message. `isLost`: the bytes cannot come back by themselves. */
+async function* reportPerVersion(app: App, { sha256, address }: Stored, problem: Problem, isLost: boolean): AsyncGenerator<CheckResult> {
   const versions = await app.db
     .selectFrom('document_versions as version')
     .innerJoin('documents as document', 'document.id', 'version.document_id')
@@ -173,6 +175,10 @@ async function* reportPerVersion(app: App, { sha256, address }: Stored, problem:
   }
   const renditions = await app.db.selectFrom('renditions').select(['document_id', 'number']).where('sha256', '=', sha256).execute()
   for (const { document_id, number } of renditions) {
+    if (!isLost) {
+      yield { ...problem, message: `rendition of version ${number}: ${problem.message}`, sha256, address, document_id, version: number }
+      continue
+    }
     const message = `the rendition of version ${number} is damaged: dms check --repair, then dms renditions make ${document_id}`
     const repair = () => forgetRenditions(app, sha256)
     yield { ...problem, message, sha256, address, document_id, version: number, repair }

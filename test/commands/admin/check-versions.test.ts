@@ -1,8 +1,11 @@
 /** The check `versions`: documents and their versions agree. */
-import { rm, utimes, writeFile } from 'node:fs/promises'
+import { rename, rm, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { check, type Finding } from '../../../src/check/check.ts'
+import { addressOf } from '../../../src/documents/stored-files.ts'
 import { moveToTrash } from '../../../src/documents/trash/trash.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { replace } from '../../support/data/versions.ts'
@@ -100,6 +103,42 @@ test('--repair moves no file of an old version or of a document in the trash, ho
   expect(await find(true)).toEqual([])
   await runJobs()
   expect((await storeFiles(dataDir)).named).toEqual(before)
+})
+
+test('a second copy of stored bytes without a row: --repair moves it, and keeps the one that the document has', async () => {
+  const { app, asAda, find, add } = await start()
+  const { id, sha256 } = await add('The harbour is closed')
+  const copy = await app.files.stage(Readable.from([Buffer.from('The harbour is closed')]), 100)
+  await copy.commit()
+  await copy.confirm()
+  for (const address of [copy.address, await addressOf(app.db, sha256)])
+    await utimes(app.files.describeLocation(address), new Date(0), new Date(0))
+  const path = app.files.describeLocation(copy.address)
+  const moved = expect.objectContaining({ check: 'orphans', path, repaired: expect.stringContaining(`.quarantine/${copy.address}`) })
+  expect(await find(true)).toEqual([moved])
+  expect(await find()).toEqual([])
+  expect(await (await asAda.documents.download(id)).text()).toBe('The harbour is closed')
+})
+
+test('--repair keeps the renditions of a store whose volume is lost during the check', async () => {
+  const { app, find, add, dataDir } = await start()
+  const { id } = await add('The harbour is closed')
+  const rendition = await app.files.stage(Readable.from([Buffer.from('%PDF-1.7')]), 100)
+  await rendition.commit()
+  await rendition.confirm()
+  const { sha256, size, address } = rendition
+  await app.db.insertInto('stored_files').values({ sha256, size, address }).execute()
+  await sql`insert into renditions (document_id, number, kind, state, sha256, size, finished_at)
+    values (${id}, 1, 'pdfa', 'completed', ${sha256}, ${size}, now())`.execute(app.db)
+  expect(await find()).toEqual([])
+  await rename(join(dataDir, 'files'), join(dataDir, 'away'))
+  await expect(find(true)).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+  await rename(join(dataDir, 'away'), join(dataDir, 'files'))
+  expect(await find()).toEqual([])
+  expect((await sql`select from renditions where sha256 = ${sha256}`.execute(app.db)).rows).toHaveLength(1)
+  await rm(app.files.describeLocation(address))
+  expect(await find(true)).toEqual([expect.objectContaining({ check: 'files', document_id: id, repaired: 'removed' })])
+  expect((await sql`select from renditions where sha256 = ${sha256}`.execute(app.db)).rows).toHaveLength(0)
 })
 
 test('an old version without its pages, and a current one with the text of an old one, which --repair removes', async () => {

@@ -38,6 +38,7 @@ export async function exportToFolder(
   const manifest = await readManifest(folder)
   if (options.shouldDeleteExtra && !options.canDeleteAll && files.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
   const requested = new Set(files.map((item) => manifestKey(item.entry(false))))
+  const requestedNames = new Set(files.flatMap(({ file }) => [file, textFileName(file)]))
   const save = async (
     item: ExportFile,
     isThere: boolean,
@@ -53,6 +54,8 @@ export async function exportToFolder(
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
     else await fetchTo(item, path, onBytes)
     if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
+    // A renamed document: the manifest forgets the earlier name.
+    if (before && options.shouldDeleteExtra) await removeNames(folder, before, requestedNames)
     manifest.set(manifestKey(entry), entry)
     return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
   }
@@ -129,10 +132,21 @@ async function removeExtra(
 ): Promise<void> {
   for (const [key, { id, file, text_file }] of [...manifest]) {
     if (requested.has(key)) continue
-    for (const name of [file, text_file]) if (name !== undefined) await unlink(join(folder, name)).catch(ignoreMissing)
+    await removeNames(folder, { file, text_file }, noNames)
     manifest.delete(key)
     add({ action: 'deleted', key: file, id })
   }
+}
+
+const noNames: ReadonlySet<string> = new Set()
+
+/** Deletes the files of an entry, except those with a name in `kept`. */
+async function removeNames(
+  folder: string,
+  { file, text_file }: { file: string; text_file?: string | undefined },
+  kept: ReadonlySet<string>,
+): Promise<void> {
+  for (const name of [file, text_file]) if (name !== undefined && !kept.has(name)) await unlink(join(folder, name)).catch(ignoreMissing)
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): void {

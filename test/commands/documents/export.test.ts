@@ -61,6 +61,19 @@ test('export to a folder: files, texts and manifest; a second run writes changes
   ])
 })
 
+test('--delete-extra deletes the file and the text of the earlier name of a document', async () => {
+  const { dms, folder, app, asAda, runJobs } = await startWay('over HTTP')
+  const { id } = await upload(asAda, 'draft.txt', 'one')
+  await runJobs()
+  const to = join(folder, 'mirror')
+  const run = async () => (await dms(['documents', 'export', '--to', to, '--with-text', '--delete-extra'])).code
+  expect(await run()).toBe(0)
+  await app.db.updateTable('documents').set({ filename: 'final.txt' }).where('id', '=', id).execute()
+  expect(await run()).toBe(0)
+  const file = `final-${id.slice(-12)}.txt`
+  expect((await readdir(to)).sort()).toEqual([file, `${file}.txt`, 'manifest.jsonl'])
+})
+
 test('--delete-extra keeps the copy of every existing document, also if another is deleted between two pages', async () => {
   const { dms, folder, asAda, url } = await startWay('over HTTP')
   // One page and a few more.

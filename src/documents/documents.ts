@@ -10,7 +10,7 @@ import * as jobs from '../jobs/queue.ts'
 import { requireDocument } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
-import { lengthenRetention } from './retention.ts'
+import { lengthenRetention, retainByLabels } from './retention.ts'
 import { publishUpdates, writeRevision } from './revisions.ts'
 import { type Document, etag } from './view.ts'
 
@@ -72,6 +72,8 @@ export async function lockOfSource(trx: Trx, sourceId: string): Promise<string[]
 
 /** Transfers all documents of a user to another user, including the trash. */
 export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
+  // A label of `from` retains no document of `to`, and its job may not have been run.
+  await retainByLabels(trx, await lockOwned(trx, from))
   const moved = await trx
     .updateTable('documents')
     .set((eb) => ({ owner_id: to, revision: eb('revision', '+', 1) }))

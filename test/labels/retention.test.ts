@@ -111,3 +111,23 @@ test('a job retains more than a thousand documents, and those that another trans
   expect(await retained()).toBe(2501)
   expect(await daysOf(asAda, id)).toBe(30)
 })
+
+test('documents that wait for their retention by a label of their owner are retained before they get another owner', async () => {
+  const { app, ada, asAda, asBob, asAdmin } = await startApp()
+  const label = await asAda.labels.create({ name: 'Tax', color: '#112233' })
+  const { id } = await upload(asAda, 'a.txt', 'text', { ocr_enabled: false, labels: 'Tax' })
+  const [locked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  const holding = app.db.transaction().execute(async (trx) => {
+    await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
+    locked.resolve()
+    await released.promise
+  })
+  await locked.promise
+  // Leaves the locked document to a job.
+  await asAda.labels.update(label.id, { retention_days: 10 })
+  released.resolve()
+  await holding
+  await asAdmin.users.delete(ada.id, { documents: 'transfer', to: 'bob' })
+  await expect(asBob.documents.delete(id, { permanent: true })).rejects.toMatchObject({ code: 'RETENTION' })
+  expect((await asBob.documents.get(id)).retain_until).toEqual(expect.any(String))
+})

@@ -12,7 +12,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
-import { openBucket as openS3Bucket } from '../../src/files/stores/s3/bucket.ts'
+import { openBucket as openS3Bucket, textBody } from '../../src/files/stores/s3/bucket.ts'
 import { openS3, s3Markers } from '../../src/files/stores/s3/s3.ts'
 import { partBytes } from '../../src/files/stores/s3/upload.ts'
 import type { FileStore } from '../../src/ports/file-store.ts'
@@ -46,6 +46,13 @@ async function openBucket(more: Record<string, string | number | boolean> = {}) 
   return { config, cache, open, store: open(), path: `${config.storage.s3_bucket}/archive` }
 }
 
+/** Opens a bucket with the marker of an archive. */
+async function openMarked(more: Parameters<typeof openBucket>[0] = {}) {
+  const opened = await openBucket(more)
+  await s3Markers(opened.config).write('.dms-store', 'one')
+  return opened
+}
+
 test('10,000 parts, the limit of the protocol, hold the largest object of 5 TiB', () => {
   const total = Array.from({ length: 10_000 }, (_, index) => partBytes(index + 1)).reduce((sum, size) => sum + size, 0)
   expect(total).toBeGreaterThan(5 * 1024 ** 4)
@@ -58,10 +65,10 @@ describe.runIf(hasS3Server())('a server of S3', () => {
   })
   afterAll(() => server?.stop())
 
-  testStore(async () => (await openBucket()).store)
+  testStore(async () => (await openMarked()).store)
 
   test('the cache holds no more than cache_bytes, and gives cached files without the server', async () => {
-    const { cache, store } = await openBucket({ 'storage.cache_bytes': 400_000 })
+    const { cache, store } = await openMarked({ 'storage.cache_bytes': 400_000 })
     const addresses: string[] = []
     for (let count = 0; count < 8; count++) addresses.push(await keep(store, randomBytes(100_000)))
     for (const address of addresses) await (await store.openLocal(address)).release()
@@ -101,11 +108,37 @@ describe.runIf(hasS3Server())('a server of S3', () => {
   test('STORAGE_UNAVAILABLE for a wrong key at once, and for a changed marker', async () => {
     const { store } = await openBucket({ 'storage.s3_secret_access_key': 'wrong' })
     await expect(stage(store, 'hello')).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE', status: 503 })
-    const { store: marked, config } = await openBucket()
-    await s3Markers(config).write('.dms-store', 'one')
+    const { store: marked, config } = await openMarked()
     await marked.check()
     await s3Markers(config).remove('.dms-store')
     await expect(marked.check()).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+  })
+
+  test('STORAGE_UNAVAILABLE for uploads, removals and missing files while another bucket answers', async () => {
+    const { config, store, open } = await openMarked()
+    const [address, other] = [await keep(store, 'hello'), await keep(store, 'other')]
+    const idle = open()
+    await idle.check()
+    const key = `archive/files/${address}`
+    const bytes = await bucketOf(config).readText(key)
+    for (const lost of ['archive/.dms-store', key]) await bucketOf(config).remove(lost)
+    const ask = [
+      () => store.size(address),
+      () => store.read(address),
+      () => store.openLocal(address),
+      () => store.quarantine(address),
+      () => store.remove(address),
+      () => open().remove(address),
+      () => Array.fromAsync(store.list()),
+      () => stage(idle, 'new'),
+    ]
+    for (const one of ask) await expect(one(), String(one)).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+    expect(await text(await store.read(other))).toBe('other')
+    await bucketOf(config).put(key, textBody(bytes ?? ''))
+    await s3Markers(config).write('.dms-store', 'one')
+    expect(await text(await store.read(address))).toBe('hello')
+    await store.remove(address)
+    expect(await store.size(address)).toBeNull()
   })
 
   test('credentials of the instance are asked for only with storage.s3_credentials = "instance", and then used', async () => {

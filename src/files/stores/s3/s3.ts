@@ -22,12 +22,17 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
   const bucket = openBucket(storage)
   const prefix = prefixOf(storage)
   const objects = openObjects(bucket, prefix)
-  const sessions = openWriteSessions(bucket, `${prefix}uncommitted/`)
   const cache = openReadCache(cacheFolder, storage.cache_bytes)
   const encryption = encryptionHeaders(storage)
   const countBytes = openCollector()
   const derivedKey = (sha256: string, file = '') => `${prefix}derived/${checkAddress(sha256)}/${file}`
   const check = openCheck(bucket, prefix)
+  const sessions = openWriteSessions(bucket, `${prefix}uncommitted/`, check)
+  /** Throws STORAGE_UNAVAILABLE in place of FileMissing if the bucket is not the one that has the file. */
+  const throwMissing = async (error: unknown): Promise<never> => {
+    if (error instanceof FileMissing) await check()
+    throw error
+  }
 
   return {
     async stage(source, maxSize, generation) {
@@ -50,8 +55,8 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
         throw error
       }
     },
-    read: (address, range) => objects.read(address, range),
-    openLocal: (address) => cache.open(checkAddress(address), () => objects.read(address)),
+    read: (address, range) => objects.read(address, range).catch(throwMissing),
+    openLocal: (address) => cache.open(checkAddress(address), () => objects.read(address)).catch(throwMissing),
     async presign(address, seconds, { type, disposition }) {
       const found = await objects.find(address)
       const query = {
@@ -62,10 +67,21 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
       return found && bucket.presign(found.key, seconds, query)
     },
     describeLocation: (address) => bucket.locate(objects.keyOf(address)),
-    size: async (address) => (await objects.find(address))?.size ?? null,
-    remove: (address) => objects.remove(address),
-    list: () => objects.list(),
-    quarantine: (address) => objects.quarantine(address),
+    async size(address) {
+      const found = await objects.find(address)
+      if (found === null) await check()
+      return found?.size ?? null
+    },
+    async remove(address) {
+      // Another bucket answers as if it had removed the file.
+      if ((await check()) === null) throw toOutage(new Error(`${bucket.locate(prefix + markerName)} is missing`))
+      await objects.remove(address)
+    },
+    async *list() {
+      yield* objects.list()
+      await check()
+    },
+    quarantine: (address) => objects.quarantine(address).catch(throwMissing),
     async readDerived({ sha256, ownerId }, name) {
       const object = await openStream(bucket, derivedKey(sha256, derivedName(ownerId, name)))
       return object && buffer(object)
@@ -101,7 +117,7 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
       }
       return uncommitted
     },
-    check,
+    check: async () => void (await check()),
     async close() {
       await sessions.close()
       await bucket.close()
@@ -171,14 +187,15 @@ async function hasSum(objects: StoredObjects, address: string, { sha256, size }:
   }
 }
 
-/** Returns a check that throws STORAGE_UNAVAILABLE if the bucket is out of reach, or its marker has vanished. */
-function openCheck(bucket: Bucket, prefix: string): () => Promise<void> {
+/** Returns a check that throws STORAGE_UNAVAILABLE if the bucket is out of reach, or its marker has vanished or changed. It returns the marker. */
+function openCheck(bucket: Bucket, prefix: string): () => Promise<string | null> {
   let marker: string | null = null
-  let running: Promise<void> | null = null
+  let running: Promise<string | null> | null = null
   const check = async () => {
     const current = await bucket.readText(prefix + markerName)
     if (marker !== null && current !== marker) throw toOutage(new Error(`${bucket.locate(prefix + markerName)} has changed`))
     marker = current
+    return current
   }
   // Requests that arrive during a check share it.
   return () => {

@@ -43,7 +43,8 @@ interface Session {
   hasUncommitted: boolean
 }
 
-export function openWriteSessions(bucket: Bucket, prefix: string): WriteSessions {
+/** Opens the sessions. `check` throws if the bucket is not that of the archive: a file would be acknowledged, and lost when the right one is back. */
+export function openWriteSessions(bucket: Bucket, prefix: string, check: () => Promise<unknown>): WriteSessions {
   const running = new Set<Session>()
   let current: Session | null = null
   let idleTimer: NodeJS.Timeout | undefined
@@ -56,7 +57,14 @@ export function openWriteSessions(bucket: Bucket, prefix: string): WriteSessions
 
   const start = (): Session => {
     const id = randomBytes(6).toString('hex')
-    const session = { id, startedAtMs: performance.now(), marked: write(id, processId), openFiles: 0, files: 0, hasUncommitted: false }
+    const session = {
+      id,
+      startedAtMs: performance.now(),
+      marked: check().then(() => write(id, processId)),
+      openFiles: 0,
+      files: 0,
+      hasUncommitted: false,
+    }
     running.add(session)
     return session
   }

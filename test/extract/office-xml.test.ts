@@ -13,7 +13,72 @@ const outline =
 const flat = (body: string, further = ''): Buffer =>
   Buffer.from(`${xml}<office:document>${further}${styles}${outline}<office:body>${body}</office:body></office:document>`)
 
+const word = 'http://schemas.openxmlformats.org/wordprocessingml/2006/main'
+const officeRelation = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships'
+
+describe('prefixes of namespaces', () => {
+  test.each([
+    [
+      'of ElementTree',
+      `<ns0:document xmlns:ns0="${word}"><ns0:body><ns0:p><ns0:r><ns0:t>text</ns0:t></ns0:r></ns0:p></ns0:body></ns0:document>`,
+    ],
+    ['none', `<document xmlns="${word}"><body><p><r><t>text</t></r></p></body></document>`],
+    [
+      'of the strict form',
+      '<x:document xmlns:x="http://purl.oclc.org/ooxml/wordprocessingml/main"><x:p><x:r><x:t>text</x:t></x:r></x:p></x:document>',
+    ],
+    [
+      'of an inner element',
+      `<w:document xmlns:w="${word}"><o:p xmlns:o="${word}"><o:r><o:t>text</o:t></o:r></o:p><o:p><o:t>not</o:t></o:p></w:document>`,
+    ],
+  ])('docx: %s', async (_, document) => {
+    expect((await readBytes(docx('', {}, { 'word/document.xml': document }), 'a.docx')).text).toBe('text')
+  })
+
+  test('docx: labels of lists, and relations', async () => {
+    const relations = `<a:Relationships xmlns:a="http://schemas.openxmlformats.org/package/2006/relationships"><a:Relationship Id="n" Type="${officeRelation}/numbering" Target="n.xml"/></a:Relationships>`
+    const numbering = `<n:numbering xmlns:n="${word}"><n:abstractNum n:abstractNumId="0"><n:lvl n:ilvl="0"><n:start n:val="4"/><n:numFmt n:val="decimal"/><n:lvlText n:val="%1)"/></n:lvl></n:abstractNum><n:num n:numId="1"><n:abstractNumId n:val="0"/></n:num></n:numbering>`
+    const document = `<d:document xmlns:d="${word}"><d:p><d:pPr><d:numPr><d:ilvl d:val="0"/><d:numId d:val="1"/></d:numPr></d:pPr><d:r><d:t>item</d:t></d:r></d:p></d:document>`
+    const parts = { 'word/document.xml': document, 'word/_rels/document.xml.rels': relations, 'word/n.xml': numbering }
+    expect((await readBytes(docx('', {}, parts), 'a.docx')).text).toBe('4) item')
+  })
+
+  test('xlsx: of the Open XML SDK', async () => {
+    const main = 'http://schemas.openxmlformats.org/spreadsheetml/2006/main'
+    const bytes = zip({
+      '[Content_Types].xml': '<Types/>',
+      '_rels/.rels': `<Relationships><Relationship Id="a" Type="${officeRelation}/officeDocument" Target="xl/workbook.xml"/></Relationships>`,
+      'xl/workbook.xml': `<x:workbook xmlns:x="${main}"><x:sheets><x:sheet name="S" d3p1:id="b" xmlns:d3p1="${officeRelation}"/></x:sheets></x:workbook>`,
+      'xl/_rels/workbook.xml.rels': `<Relationships><Relationship Id="b" Type="${officeRelation}/worksheet" Target="s.xml"/></Relationships>`,
+      'xl/s.xml': `<x:worksheet xmlns:x="${main}"><x:row><x:c t="str"><x:v>cell</x:v></x:c></x:row></x:worksheet>`,
+    })
+    expect((await readBytes(bytes, 'a.xlsx')).text).toBe('S\ncell')
+  })
+
+  test('odt: paragraphs and properties', async () => {
+    const office = 'urn:oasis:names:tc:opendocument:xmlns:office:1.0'
+    const text = 'urn:oasis:names:tc:opendocument:xmlns:text:1.0'
+    const content = `<o:document-content xmlns:o="${office}" xmlns:x="${text}"><o:body><x:p>one<x:tab/>two</x:p></o:body></o:document-content>`
+    const meta = '<d:title xmlns:d="http://purl.org/dc/elements/1.1/">Title</d:title>'
+    const bytes = zip({ mimetype: 'application/vnd.oasis.opendocument.text', 'content.xml': content, 'meta.xml': meta })
+    expect(await readBytes(bytes, 'a.odt')).toMatchObject({ text: 'one\ttwo', metadata: { title: 'Title' } })
+  })
+})
+
+test('docx: formulas and aligned tabs', async () => {
+  const body = `<w:p><w:r><w:t>left</w:t><w:ptab/><w:t>right</w:t></w:r></w:p><w:p><m:oMath><m:r><m:t>E=mc²</m:t></m:r></m:oMath></w:p>`
+  expect((await readBytes(docx(body), 'a.docx')).text).toBe('left\tright\nE=mc²')
+})
+
 describe('OpenDocument', () => {
+  test('notes and comments divide no word, and follow the text', async () => {
+    const comment = '<office:annotation><dc:creator>Ada</dc:creator><text:p>remark</text:p></office:annotation>'
+    const note = '<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>source</text:p></text:note-body></text:note>'
+    const picture = '<draw:frame><svg:title>title</svg:title><svg:desc>alt</svg:desc></draw:frame>'
+    const body = `<text:p>super${comment}cali${note}fragil${picture}end</text:p><text:p>next</text:p>`
+    expect((await readBytes(flat(body), 'a.fodt')).text).toBe('supercalifragil title alt end\nnext\nAda\nremark\nsource')
+  })
+
   test('labels of lists and headings', async () => {
     const body = [
       '<text:h text:outline-level="1">Heading</text:h>',

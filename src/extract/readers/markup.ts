@@ -1,16 +1,18 @@
 /** XML and HTML as a stream of events, without a tree, recursion, DTDs or entities of the document. */
 import { type Handler, Parser } from 'htmlparser2'
 import { byteOrderMark, createTextSink, decode, normalizeWhitespace } from './decode.ts'
+import { declaresOtherPrefix, withUsualPrefixes, type XmlEvents } from './xml-namespaces.ts'
 
-export interface XmlEvents {
-  open?(name: string, attributes: Record<string, string>): void
-  text?(text: string): void
-  close?(name: string): void
-}
+export type { XmlEvents } from './xml-namespaces.ts'
 
-/** Parses XML to its end, or until `isEnough()`. Broken markup is parsed as far as possible. */
-export const walkXml = (xml: string, { open, text, close }: XmlEvents, isEnough?: () => boolean): void =>
+/**
+ * Parses XML to its end, or until `isEnough()`. Broken markup is parsed as far as possible. Elements and attributes of known namespaces have their
+ * usual prefix, whichever the document declares.
+ */
+export function walkXml(xml: string, events: XmlEvents, isEnough?: () => boolean): void {
+  const { open, text, close } = declaresOtherPrefix(xml) ? withUsualPrefixes(events) : events
   parseMarkup(xml, { onopentag: open, ontext: text, onclosetag: close }, true, isEnough)
+}
 
 /** Decodes by byte order mark or XML declaration. */
 export function decodeXml(bytes: Uint8Array): string {

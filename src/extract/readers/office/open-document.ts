@@ -7,7 +7,11 @@ import { followLists, readListStyles } from './lists/odf-lists.ts'
 
 const paragraphs = new Set(['text:p', 'text:h', 'dc:creator', 'dc:date', 'script:module', 'ooo:source-code'])
 
-const hidden = new Set(['text:tracked-changes', 'office:binary-data'])
+const hidden = new Set(['text:tracked-changes', 'office:binary-data', 'text:note-citation'])
+/** Notes in the middle of a sentence, whose text follows the document. */
+const notes = new Set(['office:annotation', 'text:note'])
+/** Alternative texts of pictures. */
+const descriptions = new Set(['svg:title', 'svg:desc'])
 
 /** Reads headers and footers, then the content with notes and comments, then the documents and macros in it. */
 export function readOpenDocument(archive: Archive): string {
@@ -43,43 +47,50 @@ export function readFlatOpenDocument(xml: string): string {
 /** Adds the paragraphs inside the element `within`. Table rows are lines with tabs between cells. */
 function addText(sink: TextSink, xml: string, within: string, styles: ReturnType<typeof readListStyles>): void {
   const lists = followLists(styles)
+  const noteSink = createTextSink()
+  let noteDepth = 0
   let inside = 0
   let paragraphDepth = 0
   let inCell = 0
   let hiddenDepth = 0
+  const add = (text: string): void => (noteDepth > 0 ? noteSink : sink).add(text)
   const events: XmlEvents = {
     open(name, attributes) {
       if (name === within) inside++
       if (inside === 0) return
       lists.open(name, attributes)
       if (hidden.has(name)) hiddenDepth++
-      else if (name === 'text:s') sink.add(' '.repeat(Math.min(Number(attributes['text:c'] ?? 1) || 1, 100)))
-      else if (name === 'office:annotation') sink.add('\n')
-      else if (name === 'text:tab') sink.add('\t')
-      else if (name === 'text:line-break') sink.add('\n')
+      else if (name === 'text:s') add(' '.repeat(Math.min(Number(attributes['text:c'] ?? 1) || 1, 100)))
+      else if (notes.has(name)) noteDepth++
+      else if (descriptions.has(name)) add(' ')
+      else if (name === 'text:tab') add('\t')
+      else if (name === 'text:line-break') add('\n')
       else if (name === 'table:table-cell') inCell++
-      else if (name === 'table:table' && attributes['table:name']) sink.add(`${attributes['table:name']}\n`)
+      else if (name === 'table:table' && attributes['table:name']) add(`${attributes['table:name']}\n`)
       else if (paragraphs.has(name)) paragraphDepth++
     },
     text(text) {
       if (inside === 0 || paragraphDepth === 0 || hiddenDepth > 0) return
       const label = lists.takeLabel()
-      sink.add(`${label}${label === '' ? '' : ' '}${text.replace(/\s+/g, ' ')}`)
+      add(`${label}${label === '' ? '' : ' '}${text.replace(/\s+/g, ' ')}`)
     },
     close(name) {
       if (name === within) inside--
       if (inside <= 0) return
       lists.close(name)
       if (hidden.has(name)) hiddenDepth--
+      else if (notes.has(name)) noteDepth--
+      else if (descriptions.has(name)) add(' ')
       else if (name === 'table:table-cell') {
         inCell--
-        sink.add('\t')
-      } else if (name === 'table:table-row') sink.add('\n')
+        add('\t')
+      } else if (name === 'table:table-row') add('\n')
       else if (paragraphs.has(name)) {
         paragraphDepth--
-        sink.add(inCell > 0 ? ' ' : '\n')
+        add(inCell > 0 ? ' ' : '\n')
       }
     },
   }
   walkXml(xml, events, () => sink.isFull)
+  sink.add(noteSink.text())
 }

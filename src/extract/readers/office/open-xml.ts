@@ -43,6 +43,8 @@ export const findMainPart = (archive: Parts): string | null =>
 
 /** Properties of pictures and shapes, whose description is the alternative text. */
 const pictures = new Set(['wp:docPr', 'p:cNvPr'])
+/** Text runs; m: formulas. */
+const textElements = new Set(['w:t', 'a:t', 'm:t', 'p:text'])
 /** Folder of the inserted file, with which programs fill in the alternative text. */
 const filePath = /^(?:[A-Za-z]:|\\)\\.*\\|^file:.*\//
 
@@ -59,9 +61,9 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       // Tabs in the properties are tab stops.
       if (paragraphs.isInProperties && name === 'w:tab') return
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth++
-      else if (name === 'w:t' || name === 'a:t' || name === 'p:text' || (name === 'c:v' && inChartText)) inText = true
+      else if (textElements.has(name) || (name === 'c:v' && inChartText)) inText = true
       else if (name === 'c:strCache') inChartText = true
-      else if (name === 'w:tab' || name === 'a:tab') sink.add('\t')
+      else if (name === 'w:tab' || name === 'w:ptab' || name === 'a:tab') sink.add('\t')
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
       else if (name === 'w:noBreakHyphen') sink.add('-')
       else if (name === 'w:tc' || name === 'a:tc') inCell++
@@ -76,7 +78,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
     close(name) {
       paragraphs.close(name)
       if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth--
-      else if (name === 'w:t' || name === 'a:t' || name === 'p:text') inText = false
+      else if (textElements.has(name)) inText = false
       else if (name === 'c:strCache') inChartText = false
       else if (name === 'c:v') {
         inText = false

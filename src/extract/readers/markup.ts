@@ -1,9 +1,9 @@
 /** XML and HTML as a stream of events, without a tree, recursion, DTDs or entities of the document. */
 import { type Handler, Parser } from 'htmlparser2'
 import { byteOrderMark, createTextSink, decode, normalizeWhitespace } from './decode.ts'
-import { declaresOtherPrefix, withUsualPrefixes, type XmlEvents } from './xml-namespaces.ts'
+import { declaresOtherPrefix, withUsualPrefixes, type XmlEvents } from './office/xml-namespaces.ts'
 
-export type { XmlEvents } from './xml-namespaces.ts'
+export type { XmlEvents } from './office/xml-namespaces.ts'
 
 /**
  * Parses XML to its end, or until `isEnough()`. Broken markup is parsed as far as possible. Elements and attributes of known namespaces have their

@@ -32,7 +32,7 @@ async function run() {
   })
   process.stderr.on('error', () => {})
   const root = fileURLToPath(new URL('../', import.meta.url))
-  // Lies beside the packages: whoever can write there can change the program itself. A read-only folder disables the cache.
+  // The cache lies beside the packages: a user who can write there can change the program itself. A read-only folder disables the cache.
   module.enableCompileCache(`${root}node_modules/.cache/dms`)
   const { main } = await import((await hasBuild(root)) ? '../dist/program.js' : '../commands/program.ts')
   process.exitCode = await main(process.argv.slice(2))

@@ -125,7 +125,7 @@ export async function openInstallation(
     await sql`select`.execute(database.db)
     if (!access.creates && storage.kind === 'disk') await requireFolder(storage.path)
     const settings = { ...config, storage }
-    // A restore fills the primary store, and there is no schema yet that the other one could be recorded in.
+    // A restore fills the primary store. Without a schema the secondary store cannot be recorded.
     const { files, close: closeStores } = access.creates ? await openPrimary(settings) : await openStores(settings, database.db)
     const close = () => closeStores().then(() => database.close())
     return { config: settings, log, database, files, close }

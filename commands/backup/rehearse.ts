@@ -132,7 +132,7 @@ async function withScratch<T>(
     database: { ...config.database, url: url ?? '', migration_url: '' },
   }
   await removeScratch(folder, log)
-  // Under root PostgreSQL runs as another user, who must be able to enter the folder.
+  // Under root, PostgreSQL runs as another user, who must be able to enter the folder.
   await mkdir(folder, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
   await writeFile(join(folder, markerName), '', { flush: true })
   let scratch: Awaited<ReturnType<typeof open>> | null = null

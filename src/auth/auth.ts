@@ -153,7 +153,7 @@ export async function refresh(app: App, token: string): Promise<SignIn> {
   if (session.remaining_ms + (sessionEnd(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
   const isFirst = await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
-  // Keeps the version of the old token: a concurrent password change also ends the new one.
+  // Keeps the version of the old token: a concurrent password change must end the new token too.
   return signToken(app, await users.get(app.db, claims.sub), { ver: claims.ver, auth_time })
 }
 
@@ -169,7 +169,7 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
   const nextHash = await app.passwords.hash(next)
   const user = await app.db.transaction().execute(async (trx) => {
     const locked = await trx.selectFrom('users').select('password_hash').where('id', '=', id).forUpdate().executeTakeFirstOrThrow()
-    // Of two concurrent changes the second no longer has the current password.
+    // The second of two concurrent changes no longer has the current password.
     if (locked.password_hash !== password_hash) throw wrong()
     return users.applyChanges(app, trx, id, { password_hash: nextHash })
   })

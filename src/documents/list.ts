@@ -64,7 +64,7 @@ export function list(app: App, actor: Actor, options: ListOptions): Promise<Fetc
     const slice = ({ limit, offset }: Slice) => fetchDefaultPage(lists, actor.id, limit, offset)
     return fetchPage(options, by, boundTo, slice, async () => (await fetchDefaultTotal(lists, actor.id))[0]?.total ?? 0)
   }
-  // Filters and sort orders can be slow: each of these queries takes a connection of the pool, so that it cannot delay other users.
+  // Filters and sort orders can be slow: each of these queries takes a connection of the pool and cannot delay other users.
   const all = applyFilter(app.db, actor, filter)
   return fetchPage(
     options,

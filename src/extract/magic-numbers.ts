@@ -5,7 +5,7 @@ import { typeByExtension } from './mime-types.ts'
 /** Types by the first characters of a file, as Latin-1. Has only types that `file-type` does not know and types that look like text. */
 const startingTypes: readonly (readonly [start: string, type: string])[] = [
   ['\xff\xd8\xff', 'image/jpeg'],
-  // Animated ones too: the first frame is the image.
+  // Includes animated images, whose first frame is read.
   ['\x89PNG\r\n\x1a\n', 'image/png'],
   ['II*\0\x10\0\0\0CR', 'image/x-canon-cr2'],
   ['II*\0', 'image/tiff'],

@@ -59,7 +59,7 @@ export async function rejectUnfinishedRestore(db: Db, config: Config): Promise<v
   const markers = await storeMarkers(config)
   const [claim, dataClaim] = [await readClaim(markers), await readClaim(folderMarkers(config.data_dir))]
   if (!claim && !dataClaim) return
-  // The restore sets the id in its transaction. Without a schema there is none.
+  // The restore sets the id in its transaction. There is no id without a schema.
   const storeId = await loadStoreId(db).catch(() => undefined)
   if (storeId !== undefined && (claim === null || claim.store_id === storeId)) return
   const place = dataClaim ? config.data_dir : markers.location

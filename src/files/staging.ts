@@ -56,7 +56,7 @@ const ownerlessPrefix = 'nobody_0_0'
 /** Creates the folder and removes temporary files of dead processes. */
 export async function openStaging({ folder, fsync }: StagingOptions): Promise<Staging> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  // The start time distinguishes processes with the same pid, as after a container restart.
+  // The start time distinguishes processes with the same pid, such as after a restart of a container.
   const owner = `${hostname().replaceAll('_', '-')}_${process.pid}_${Math.floor(performance.timeOrigin)}`
   for (const name of await readdir(folder))
     if (/\.(part|link)$/.test(name) && (await isAbandoned(folder, name, owner))) await rm(join(folder, name), { force: true })

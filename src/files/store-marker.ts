@@ -30,7 +30,7 @@ export async function checkStoreMarker(db: Db, markers: Markers, creates: boolea
   if (storeId && !isUnused && !creates) throw new NoData(location)
   const id = storeId ?? (await createStoreId(db))
   await markers.write(markerName, id, true)
-  // Of two databases that take the same store at once, one has lost.
+  // Another database has claimed the store at the same time.
   if ((await markers.read(markerName)) !== id) throw belongsElsewhere(`ours is ${id}`)
 }
 

@@ -103,7 +103,7 @@ function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busb
       preservePath: true,
       highWaterMark: 1 << 20,
       fileHwm: 1 << 20,
-      // One byte above the limit, so that staging detects the excess instead of storing a truncated file.
+      // One byte above the limit: staging detects the excess instead of storing a truncated file.
       limits: {
         fileSize: fileBytes + 1,
         files,

@@ -15,7 +15,7 @@ export interface Limit {
 /** Counts a hit under `key`. If the limit is used up, counts nothing and throws `code` with `retry_after_secs`. */
 export async function countHit(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
   const wait = await app.db.transaction().execute(async (trx) => {
-    // Serializes the hits of a key: two at once cannot both be the last allowed one.
+    // Serializes the hits of a key: two concurrent hits cannot both be the last allowed one.
     await sql`select pg_advisory_xact_lock(hashtextextended(${key}, 0))`.execute(trx)
     // Hits in the future were counted before the database clock was set back. They would block the key for as long as it was wrong.
     await trx

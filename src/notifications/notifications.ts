@@ -67,7 +67,7 @@ async function addToBatch(
   added: number,
   message: (count: number) => string,
 ): Promise<boolean> {
-  // Of the first two events at once, the second one waits for the notification of the first.
+  // If the first two events are concurrent, the second waits for the notification of the first.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`notification:${type}:${userId}`}, 0))`.execute(trx)
   const batch = await trx
     .selectFrom('notifications')

@@ -65,7 +65,7 @@ async function readAllPages(reading: DocumentToRead, job: ExtractionJob): Promis
   const count = () => extraction.countPages(app.db, document.id)
   const { free } = await count()
   if (free === 0) return
-  // A page that ends its worker must not end those of helpers too.
+  // A page that kills its worker must not kill the workers of helpers too.
   if (job.losses === 0) await enqueueHelpers(app, job, document.id, Math.min(maxHelpers, free - 1))
   const reportProgress = async () => {
     const { done, total } = await extraction.publishProgress(app, document)

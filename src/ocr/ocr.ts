@@ -53,7 +53,7 @@ export async function status(app: App, actor: Actor): Promise<Status> {
     where j.kind = 'ocr' and (${isAdmin(actor)} or d.owner_id = ${actor.id})`.execute(app.db)
   const { pages_left, pages_per_second, ...counts } = rows[0]!
   const isIdle = counts.pending + counts.processing === 0
-  // Without a measured rate: two seconds per page, as for a dense page on one core.
+  // Default without a measured rate: two seconds per page, the time of a dense page on one core.
   const seconds = pages_left / (pages_per_second ?? 0.5)
   return { ...counts, estimated_completion: isIdle || paused ? null : new Date(now.getTime() + seconds * 1000), paused }
 }

@@ -79,7 +79,7 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
 
 /** Reads the documents of a page. Of a long document, reads the best passage only. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Highlighting): Promise<Found[]> {
-  // By its content alone: the first passage has the words of the headings too.
+  // By its content only: the first passage also has the words of the headings.
   const relevance = passage ? sql`ts_rank('{1, 0, 0, 0}', words, ${passage.any}::tsquery)` : sql`0`
   const hasAll = passage ? sql`words @@ ${passage.all}::tsquery` : sql`true`
   // A prefix of one or two letters is in `all` only.

@@ -44,7 +44,7 @@ export function openReplicaReads(app: App): ReplicaReads | null {
 
   const noteWrites = async (userIds: readonly string[]): Promise<void> => {
     const now = app.monotonicMs()
-    // A pin lasts twice as long as needed, so that not every write has to renew it.
+    // A pin lasts twice as long as needed: not every write has to renew it.
     const due = userIds.filter((id) => (pinnedUntil.get(id) ?? 0) - now < maxLagMs)
     if (due.length === 0) return
     const pin = (durationMs: number) => {
@@ -77,7 +77,7 @@ export function openReplicaReads(app: App): ReplicaReads | null {
     const userId = event.context.actor?.id
     const fresh = userId ? replicas.filter(({ lag }) => lag.isFresh()) : []
     const [idlest] = fresh.toSorted((one, other) => one.unanswered - other.unanswered)
-    // The faster database has fewer unanswered reads, so that all share the load.
+    // The faster database has fewer unanswered reads. This shares the load.
     if (userId && idlest && idlest.unanswered <= primary.unanswered && (await accepts(userId))) {
       try {
         return await count('replica', idlest, () => onReplicas[replicas.indexOf(idlest)]!.handle(event, limits))

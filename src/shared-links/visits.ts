@@ -60,7 +60,7 @@ export const countDownload = (app: App, ip: string): Promise<void> =>
 export async function openFile(app: App, link: SharedLink, { ip, password }: Visitor): Promise<StoredFile> {
   await requirePassword(app, link, ip, password)
   const { presign, ...file } = await openStoredFile(app, { ...link, created_at: link.document_created_at })
-  // The URL can be used again and by others until it expires: not where a password or a number of views limits the link.
+  // Others can use the URL until it expires: no redirect for links with a password or a limit of views.
   const isFree = link.password_hash === null && link.max_views === null
   return {
     ...file,

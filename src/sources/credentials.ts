@@ -65,7 +65,7 @@ type Keys = readonly [Buffer, ...Buffer[]]
 async function loadKeys({ config }: App): Promise<Keys> {
   const path = join(config.data_dir, fileName)
   const configured = config.sources.encryption_key
-  // Keys generated before one was configured still decrypt.
+  // A key generated before one was configured still decrypts.
   const text = configured === '' ? await readOrCreateSecret(path, byteLengths.key) : await readFile(path, 'utf8').catch(() => '')
   const fileKeys = text
     .split('\n')

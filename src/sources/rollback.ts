@@ -128,7 +128,7 @@ function decide(candidate: Candidate, before: Date): Decision {
   if (number === null) return failure('VERSION_NOT_FOUND', 'No version of that time is stored.')
   const isReplaced = version_sha256 !== sha256
   const isUndeleted = deleted_at !== null
-  // Of an invalid date too, the comparison is false.
+  // The comparison is also false for an invalid date.
   const isUnmarked = source_removed_at !== null && new Date(source_removed_at) > before
   return { action: isReplaced || isUndeleted || isUnmarked ? 'restored' : 'unchanged', isReplaced, isUndeleted, isUnmarked }
 }

@@ -32,7 +32,7 @@ const fileHeaders = ['accept', 'if-none-match', 'if-range', 'range']
 /** Adds the page to a server. `authenticate` returns the user of a session token. */
 export function servePage(app: App, h3: H3, authenticate: (token: string) => Promise<Bearer>): void {
   h3.use((event) => {
-    // Unknown paths too get a page in browsers.
+    // Browsers get a page for unknown paths too.
     if (prefersHtml(event.req.headers) && !/^\/(?:api|ws|metrics)(?:\/|$)/.test(event.url.pathname))
       event.context.explain = (failure) => failurePage(app, event, failure)
   })

@@ -54,7 +54,7 @@ export interface BackupResult {
 export function createBackup(installation: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
   const { database } = installation
   return withLock(database, 'backup', options.lockTimeoutMs, () =>
-    // Held from before the snapshot until the last file, so that no referenced file is removed.
+    // Held from before the snapshot until the last file: no referenced file is removed meanwhile.
     withLock(database, fileRemovalLock, filesLockTimeoutMs, async () => {
       const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
       try {
@@ -73,7 +73,7 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
 
 /** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
 async function writeBackup(installation: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
-  // With the store not mounted, every file would be missing from the backup.
+  // If the store were not mounted, every file would be missing in the backup.
   await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), false)
   const snapshot = await openSnapshot(installation.database)
   const checksums: string[] = []

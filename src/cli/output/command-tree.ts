@@ -65,7 +65,7 @@ function describeFlag(option: Option, description: string): FlagSpec {
   const { flags, short, long, required, optional } = option
   const names = [short, long].filter((name) => name !== undefined)
   const name = /[<[]([^>\]]+)[>\]]/.exec(flags)?.[1] ?? ''
-  // An optional value counts as none in completion.
+  // Completion treats a flag with an optional value as a flag without one.
   return { flags, names, description, value: required && !optional ? describeValue(name, option) : null }
 }
 

@@ -73,7 +73,7 @@ function errorMessage(error: unknown): string {
   if (message === '' && error instanceof AggregateError) return errorMessage(error.errors[0])
   if (!(error.cause instanceof Error)) return message || error.name
   if (message === 'fetch failed') return `the server cannot be reached: ${errorMessage(error.cause)}`
-  // What an administrator can correct, such as a wrong key, is in the cause.
+  // The cause has the part that an administrator can correct, such as a wrong key.
   return (error as { code?: unknown }).code === 'STORAGE_UNAVAILABLE' ? `${message} (${errorMessage(error.cause)})` : message || error.name
 }
 

@@ -30,7 +30,7 @@ export function createCurlClient(
       'curl -fsS',
       ...(method === 'GET' ? [] : [`-X ${method}`]),
       ...(caFile === null ? [] : [`--cacert ${quoted(caFile)}`]),
-      // The shell expands the token, so that it is not printed.
+      // The shell expands the variable: the token is not printed.
       ...(isPublicPath.test(path) ? [] : ['-H "Authorization: Bearer $DMS_TOKEN"']),
       ...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`),
       ...body,

@@ -18,7 +18,7 @@ export async function actAsOwner(dataDir: string): Promise<string | null> {
   const name = await nameOf(uid)
   const filesUid = statSync(join(dataDir, 'files'), { throwIfNoEntry: false })?.uid
   if (name === undefined) {
-    // The mount of a container, whose user the host does not know. PostgreSQL cannot create a database as a user without a name.
+    // A mount of a container, whose user is unknown to the host. PostgreSQL cannot create a database as a user without a name.
     if (filesUid !== uid) return null
     process.setgroups?.([gid])
   } else {

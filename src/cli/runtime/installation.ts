@@ -43,7 +43,7 @@ export async function createArchive(cli: Cli): Promise<void> {
   ])
   if (await hasData(loaded.config)) return
   const app = await openApp(loaded.config, await openCommandLog(loaded, cli.options), { migrate: 'embedded', creates: true })
-  // Until the end, so that the command finds the database running.
+  // Open until the end: the command needs a running database.
   cli.onEnd(() => app.close())
 }
 

@@ -23,7 +23,7 @@ export async function openDataDir(dataDir: string): Promise<string> {
   const mode = isRoot() ? 0o711 : 0o700
   const topCreated = await mkdir(dataDir, { recursive: true, mode })
   const folder = await realpath(dataDir)
-  // With a umask of 077 the account could not pass the new folders.
+  // With a umask of 077 the account could not enter the new folders.
   if (topCreated)
     for (let path = folder, top = dirname(await realpath(topCreated)); path !== top; path = dirname(path)) await chmod(path, mode)
   return folder
@@ -106,7 +106,7 @@ async function createSystemAccount(name: string): Promise<void> {
   try {
     await run('useradd', [...useraddOptions, name])
   } catch {
-    // busybox, as in Alpine. If it fails too, the caller takes nobody.
+    // busybox, as in Alpine. If this fails too, the caller uses the account nobody.
     await run('adduser', ['-S', '-D', '-H', '-s', '/sbin/nologin', name]).catch(() => undefined)
   }
 }

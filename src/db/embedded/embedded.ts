@@ -135,7 +135,7 @@ async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = f
     connectionTimeoutMillis: Math.ceil(timeoutMs),
     lock_timeout: Math.ceil(timeoutMs),
   }
-  // Not in the database of dms, so that it can be dropped and restored meanwhile.
+  // Not in the database of dms, which can be dropped and restored meanwhile.
   const client = new Client({ ...address, database: 'postgres' })
   // An idle client emits it when its connection is lost. watch() handles 'end'.
   client.on('error', () => undefined)

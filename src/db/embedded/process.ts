@@ -30,7 +30,7 @@ const settings = (cluster: Cluster, sharedBuffers: number): Settings => ({
   full_page_writes: 'on',
   synchronous_commit: 'on',
   wal_compression: 'on',
-  // The WAL is not replicated, so that a new index need not be logged.
+  // The WAL is not replicated: a new index need not be logged.
   wal_level: 'minimal',
   max_wal_senders: 0,
   max_connections: 100,

@@ -209,7 +209,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
     from document_pages where document_id = ${id}`.execute(trx)
   const { content = null, confidence = null, pages = 0, text_source = null } = rows[0] ?? {}
   const status = problem ? 'failed' : 'completed'
-  // An attempt without any text does not replace the text of an earlier one.
+  // An attempt without text does not replace the text of an earlier attempt.
   const keepsOldText = problem !== null && content === null
   const text = { content: content ?? '', ocr_confidence: confidence, text_source: unlessUnread(text_source) as never }
   const columns = keepsOldText ? {} : { ...text, ...(await languageAndDate(app, trx, id, text.content)) }

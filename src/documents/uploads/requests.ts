@@ -189,7 +189,7 @@ async function storeEach(
       documents.push(await store(file))
     } catch (error) {
       const isServerError = !(error instanceof AppError) || error.status >= 500
-      // As soon as one file is stored, the answer must list it, whatever happens to the rest.
+      // After one file is stored, the answer must list it even if another file fails.
       if (isServerError && !documents.some(({ status }) => status === 'uploaded')) throw error
       if (isServerError) app.log.error({ err: error, filename: file.filename }, 'a file of a bulk upload could not be stored')
       documents.push(failed(file, error))

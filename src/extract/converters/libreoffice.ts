@@ -28,7 +28,7 @@ export async function openByLibreOffice(source: ByteSource, soffice: string, too
   return {
     async contents() {
       const { metadata, pages } = await contents()
-      // The others are those of the conversion.
+      // Other metadata is about the conversion.
       const { title, author, page_count } = metadata
       return { metadata: { ...(title !== undefined && { title }), ...(author !== undefined && { author }), page_count }, pages }
     },

@@ -53,7 +53,7 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
   const lineEnd = text.indexOf('\n', end)
   const before = text.slice(Math.max(lineStart, previous?.end ?? 0), start)
   const after = text.slice(end, lineEnd < 0 ? undefined : lineEnd).trim()
-  // The label can be the line above, as in forms.
+  // The label can be in the line above, such as in forms.
   const label = before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length))
   if (otherWords.test(label)) return 0
   const isSpan = (previous && spanWords.test(text.slice(previous.end, start))) || (next && spanWords.test(text.slice(end, next.start)))

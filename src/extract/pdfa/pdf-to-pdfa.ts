@@ -97,7 +97,7 @@ function checkPage({ node }: Page): CheckedContent {
   const found = emptyContent()
   for (const key of ['AA', 'PieceInfo', 'Metadata', 'PresSteps', 'Thumb']) node.delete(PDFName.of(key))
   const resources = node.Resources() ?? (node.context.obj({}) as PDFDict)
-  // Inherited ones count as missing.
+  // Inherited entries count as missing.
   node.set(PDFName.of('Resources'), resources)
   const contents = node.Contents()
   const streams = contents instanceof PDFArray ? contents.asArray().map((_, i) => contents.lookup(i)) : [contents]

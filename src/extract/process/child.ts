@@ -15,7 +15,7 @@ if (!process.connected || process.ppid !== parentPid) killGroup()
 setPriority(niceness)
 startWatchdog({ parentPid, memoryBytes, deadlineNs })
 
-// PDF.js leaves rejections behind that belong to no call. A work whose own promise is lost ends by its deadline.
+// PDF.js leaves rejected promises that belong to no call. A request whose promise is lost ends at its deadline.
 process.on('unhandledRejection', (reason) => process.stderr.write(`unhandled rejection: ${reason}\n`))
 
 process.once('message', async (setup: Setup) => {

@@ -114,7 +114,7 @@ export function startProcess({
     try {
       linkSync(path, link)
     } catch {
-      // On another file system, or on one without hard links. A symbolic link takes an inode, whose reuse ext4 delays.
+      // The file is on another file system, or hard links are not supported. A symbolic link takes an inode, whose reuse ext4 delays.
       symlinkSync(toAbsolute(path), link)
     }
     lastPath = path

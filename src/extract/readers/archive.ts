@@ -50,7 +50,7 @@ export function openUnpackedTar(bytes: Uint8Array, tools: PartTools): OpenedDocu
 
 /** Opens an archive of any other format: tar with other compressions than gzip, 7z, rar, cab, cpio, ar. Returns null for a file that is none. */
 export async function openOtherArchive(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
-  // Imported on demand, as few files are archives.
+  // Imported on demand, because few files are archives.
   const { libarchiveWasm, ArchiveReader } = await import('libarchive-wasm')
   const library = await libarchiveWasm()
   const bytes = source.read()

@@ -33,7 +33,7 @@ export async function openBzip2OrXz(source: ByteSource, tools: PartTools, mimeTy
   const format = formats[mimeType === 'application/x-xz' ? 'xz' : 'bzip2']
   const start = await unpackStreams(bytes, format, true)
   if (start.length === 0) return null
-  // Of any size. libarchive takes many texts for archives of other formats.
+  // Only tar archives: libarchive takes many texts for archives of other formats.
   if (isTar(start)) return openOtherArchive(source, tools)
   return openUnpacked(source, await unpackStreams(bytes, format), tools)
 }

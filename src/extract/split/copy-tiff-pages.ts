@@ -35,7 +35,7 @@ export function copyTiffPages(bytes: Uint8Array, pages: readonly number[]): Uint
     const padding = chunk.length % 2
     chunks.push(chunk, new Uint8Array(padding))
     length += chunk.length + padding
-    // Pages can share their data, so that copies become larger than the file.
+    // Pages can share their data. Copies may then become larger than the file.
     if (length > bytes.length + 1_000_000) throw new ReadFailure('FILE_TOO_COMPLEX', 'The pages of the TIFF share their data.')
     return at
   }

@@ -39,7 +39,7 @@ export async function openTesseractJs(setup: OcrSetup, folder = process.cwd()): 
     async detectScript(page) {
       if (setup.osd === null) return null
       await models.provide(osdCode)
-      // Its network-free model needs another build of Tesseract, which takes 100 MB. It is rarely needed.
+      // This detector needs the legacy engine, in another build of Tesseract of 100 MB. It is rarely used.
       const detector = await startWorker(osdCode, models.folder, OEM.TESSERACT_ONLY)
       return detector.detectScript(toTiff(page)).finally(() => detector.stop())
     },

@@ -123,7 +123,7 @@ function simplify(hull: readonly Point[]): Quadrilateral | null {
     left.splice(areas.indexOf(Math.min(...areas)), 1)
   }
   if (left.length < 4) return null
-  // The last vertex of a side may have won over the corner beside it.
+  // The last vertex of a side may have replaced the corner beside it.
   for (let i = 0; i < 8; i++) left[i % 4] = farthest(hull, left[(i + 1) % 4]!, left[(i + 3) % 4]!)
   const first = left.indexOf(left.reduce((best, point) => (point.x + point.y < best.x + best.y ? point : best)))
   return [...left.slice(first), ...left.slice(0, first)] as unknown as Quadrilateral

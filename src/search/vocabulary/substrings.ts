@@ -30,7 +30,7 @@ export async function findWordsWith(db: Db, substrings: readonly Substring[]): P
   const share = Math.ceil(maxWords / substrings.length)
   // A folded word has letters and digits only: none means anything to LIKE.
   const each = substrings.map(({ text, isSuffix }, nth) => {
-    // A subquery per pattern: planned with its value, because the trigram index knows nothing of one or two letters and would be read from end to end.
+    // A subquery per pattern, planned with its value: for one or two letters PostgreSQL would read the whole trigram index.
     const pattern = isSuffix ? `%${text}` : `_%${text}%`
     return sql`
       (select ${nth}::integer as nth, word from (

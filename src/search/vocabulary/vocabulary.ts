@@ -64,7 +64,7 @@ export class StoredWords {
 /** Stores words. Words are never deleted: a word without documents matches nothing. */
 export async function storeVocabulary(db: Db, stored: StoredWords, { words, codes, languages }: Vocabulary): Promise<void> {
   const add = async (list: string, all: Iterable<string>, insert: (words: readonly string[]) => Promise<unknown>) => {
-    // Sorted, so that two that add the same words wait for each other instead of dying in a deadlock.
+    // Sorted: transactions that add the same words wait for each other and cannot deadlock.
     const missing = stored.missing(list, all).sort()
     for (let start = 0; start < missing.length; start += batchSize) await insert(missing.slice(start, start + batchSize))
     stored.add(list, missing)

@@ -77,7 +77,7 @@ export function openAudit(app: App): RunAudited {
 
 async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<NewEntry> {
   const { actor, input, params = {}, ip = '' } = event.context
-  // Of anonymous requests no value is logged: users type passwords into wrong fields.
+  // Values of anonymous requests are not logged: users type passwords into wrong fields.
   const loggedFields: ReadonlySet<string> = actor
     ? route.path.startsWith('/api/sources')
       ? auditedSourceFields

@@ -99,7 +99,7 @@ function entry({ path, method, operationId, summary, description, security, para
     const example = Number(status) < 400 ? content?.['application/json']?.example : undefined
     return html`<tr><td><code>${status}</code><td>${meaning}${example === undefined ? nothing : code(example)}`
   })
-  // An id within the details makes browsers open them without the script, too.
+  // Browsers without the script open the details if the id is inside of them.
   return html`<details><summary><b class="${method}">${method.toUpperCase()}</b><code>${path}</code><span>${summary}${security ? '' : ' · public'}</span></summary><div id="${operationId}">
 <a class="facts" href="#${operationId}">#${operationId}</a>
 ${description ? html`<p>${description}</p>` : nothing}${inputs.length > 0 ? html`<h3>Parameters</h3><table>${inputs}</table>` : nothing}${bodies}<h3>Answers</h3><table>${answers}</table></div></details>`

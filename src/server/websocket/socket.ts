@@ -196,7 +196,7 @@ export function openSocket(context: SocketContext, peer: Peer, ip: string): Sock
     receive(text) {
       if (isClosed) return
       if (++unhandled > maxUnhandled) return close(1008, 'too many messages at once')
-      // Handles messages in order: those after a token belong to its user.
+      // Handles messages in order: messages after a token belong to its user.
       handling = handling
         .then(() => handle(text))
         .catch(fail)

@@ -27,7 +27,7 @@ export async function testServer(
   if (failure && ['SOURCE_UNAUTHORIZED', 'SOURCE_FORBIDDEN'].includes(failure.code)) add('sign-in', false, failure.message)
   else {
     add('sign-in', true, 'accepted, or not required')
-    // Not every server identifies itself. One that answers without a list may be another kind of server.
+    // Not every server identifies itself. A server that answers without a list may be of another kind.
     const isAnswered = failure === null || failure.code === 'SOURCE_PROTOCOL'
     const description = isAnswered && (await describe?.(signal).catch(() => null))
     if (description) add('server', true, description)

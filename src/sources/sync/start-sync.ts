@@ -15,7 +15,7 @@ export async function startSync(app: App, actor: Actor, id: string, options: Omi
     if (source.status === 'disabled') throw new AppError('CONFLICT', { status: 'disabled' }, 'The source is disabled.')
     const { is_syncing } = await get(app, actor, id, trx)
     const [activeJob] = await runs.listActiveJobs(trx, id)
-    // A job that waits for a retry is replaced by one that runs now.
+    // Replaces a job that waits for a retry by a job that runs now.
     const isWaiting = activeJob?.status === 'pending' && activeJob.attempts > 0 && !is_syncing
     if (isWaiting) await jobs.cancel(trx, [activeJob.id])
     else if (activeJob || is_syncing) {

@@ -55,7 +55,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
       }
       yield* emitListing('', first)
       while (waiting.length > 0 || running.size > 0) {
-        // Depth-first, so that the stack grows with the depth of the tree and not with its width.
+        // Depth-first: the stack grows with the depth of the tree and not with its width.
         while (running.size < limits.concurrency && waiting.length > 0) {
           const path = waiting.pop() as string
           running.set(path, listOrFail(path, list(path)))

@@ -23,7 +23,7 @@ export async function listClusters(dataDir: string): Promise<ClusterInfo[]> {
   const version = await readMajor(folder)
   const state = version === major ? 'current' : version < major ? 'outdated' : 'newer'
   const clusters: ClusterInfo[] = [{ folder, state, version, bytes: await measureFolder(folder) }]
-  // One of the same version was put there by hand.
+  // A cluster of the same version was put there by hand.
   for (const kept of (await listKept(dataDir)).filter((older) => older < version).sort((one, two) => two - one))
     clusters.push({
       folder: keptFolder(dataDir, kept),

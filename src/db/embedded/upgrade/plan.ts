@@ -100,7 +100,7 @@ async function findUsers(dataDir: string, account: Account | undefined): Promise
     )
     return rows.map(({ pid }) => pid)
   } catch {
-    // No server accepts connections. One that starts or stops is about to be used, or was.
+    // No server accepts connections. A starting or stopping server counts as used.
     const pid = await serverPid({ folder: clusterFolder(dataDir) })
     return pid === undefined ? [] : [pid]
   } finally {

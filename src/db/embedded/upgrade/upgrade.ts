@@ -94,7 +94,7 @@ async function stopUnused(folder: string): Promise<void> {
 
 async function createFolders(dataDir: string, account: Account | undefined): Promise<[oldDir: string, newDir: string]> {
   const top = upgradeFolder(dataDir)
-  // As the data folder: PostgreSQL runs as another user under root, and passes it.
+  // Same mode as the data folder: under root, PostgreSQL runs as another user and must enter it.
   await mkdir(top, { mode: 0o711 })
   const folders: [string, string] = [join(top, 'old'), join(top, 'new')]
   for (const folder of folders) {

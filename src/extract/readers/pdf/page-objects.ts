@@ -47,7 +47,7 @@ export function surveyPage(pdfium: PdfiumModule, page: number): Survey {
   const visit = (object: number, depth: number, formBounds: Rectangle | null): void => {
     if (++objects > maxObjects || !object) return
     const type = pdfium._FPDFPageObj_GetType(object)
-    // Bounds inside a form are in units of the form: the bounds of the form stand for those of its images.
+    // Bounds inside a form are in units of the form. The bounds of the form are taken for those of its images.
     const bounds = type === objectTypes.image || type === objectTypes.form ? (formBounds ?? objectBounds(pdfium, object)) : null
     if (type === objectTypes.text) texts++
     if (type === objectTypes.path) segments += Math.max(0, pdfium._FPDFPath_CountSegments(object))

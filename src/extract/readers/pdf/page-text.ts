@@ -138,7 +138,7 @@ function findGaps(pdfium: PdfiumModule, textPage: number, length: number, hasEmp
     unmapped.push({ index, code: String.fromCodePoint(pdfium._FPDFText_GetUnicode(textPage, index) & 0xffff), height })
   }
   const flatCodes = new Set(unmapped.filter(({ height }) => height > 0 && height <= flatHeight).map(({ code }) => code))
-  // Glyphs without ink are spaces. Where many are flat, PDFium cannot measure the font.
+  // Glyphs without ink are spaces. If many are flat, PDFium cannot measure the font.
   const blankHeight = flatCodes.size <= maxSpaces ? flatHeight : 0
   const codes = new Map<string, number>()
   const edits: Edits = new Map()

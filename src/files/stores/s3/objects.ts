@@ -13,7 +13,7 @@ export interface StoredObjects {
   putSmall(address: string, body: S3Body): Promise<void>
   /** Gives the data of a multipart upload its address. */
   putPointer(address: string, id: string): Promise<void>
-  /** Returns the key of a file if it is known without a request, else the key of its pointer. */
+  /** Returns the key of the data if the pointer of the file is cached, else the key of its address. Sends no request. */
   keyOf(address: string): string
   /** Returns key and size of a file; null for a missing one. */
   find(address: string): Promise<{ key: string; size: number } | null>

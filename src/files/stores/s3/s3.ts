@@ -38,7 +38,7 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
     async stage(source, maxSize, generation) {
       const session = await sessions.begin()
       const own = session.id + newGeneration().slice(0, 12)
-      // Of a given generation there may be several files.
+      // A given generation may have several files.
       const id = generation ? `${own}.${generation}` : own
       const addressOf = (sha256: string) => checkAddress([sha256, generation ?? own].filter((part) => part !== '').join('.'))
       try {
@@ -163,7 +163,7 @@ function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'di
     async commit() {
       if (state === 'staged') state = 'committed'
     },
-    // Without commit() another file has the same bytes, and discard() removes this one.
+    // Without commit() another file has the same bytes, and discard() removes this file.
     async confirm() {
       if (state === 'committed') await release(false)
     },

@@ -14,7 +14,7 @@ const filterable = ['mime_type', 'status', 'source_id']
 export function conditionsOf({ must, should, mustNot, sort }: AdvancedQuery): Conditions | null {
   const [first, second] = sort
   if (first?.field !== 'score' || first.order !== 'desc' || second) return null
-  // One alternative is a condition.
+  // A single alternative is a required condition.
   if (should.length > (must.length === 0 ? 1 : 0)) return null
   const all = [...[...must, ...should].map((clause) => compile(clause, false)), ...mustNot.map((clause) => compile(clause, true))]
   if (!all.every((one) => one !== null)) return null
@@ -30,7 +30,7 @@ function compile({ field, type, value }: SearchClause, negated: boolean): Condit
   const phrase = type === 'exact' && (field === 'any' || field === 'content') ? phraseOf(value) : null
   const words = type === 'match' ? termsOf(value) : phrase ? [phrase] : []
   const terms = words.map((term) => ({ ...term, field: termField, negated }))
-  // Without one of several words, a document does not match all of them.
+  // A document that lacks one of several words does not match all of them.
   const isExpressed = terms.length > 0 && (!negated || terms.length === 1) && !terms.some(hasOtherForms)
   return isExpressed ? { terms, filter: [] } : null
 }

@@ -87,7 +87,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       isCapped,
       facets: async (): Promise<SearchAnswer['facets']> => {
         if (!isCapped) return { mime_types: sortCounts(mime_type), labels: sortCounts(labels), years: document_year ?? {} }
-        // Meilisearch counts all matches. Facets are of those that have pages.
+        // Meilisearch counts all matches. Facets cover only the matches on pages.
         const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels', 'document_year'] }
         const { hits } = await server.request(index, (index) => index.search(q, counted))
         return facetsOf(hits as unknown as Counted[])

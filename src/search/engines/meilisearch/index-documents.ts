@@ -27,7 +27,7 @@ export async function send({ db, server, batchSize }: Target, index: string, doc
 
 async function sendBatch(db: Db, server: Server, index: string, ids: readonly string[]): Promise<number[]> {
   return db.transaction().execute(async (trx) => {
-    // Locked per document and read under the lock until the task is enqueued, so that the last task has the latest version.
+    // Reads a document under its lock, which lasts until the task is enqueued: the last task has the latest version.
     await sql`select pg_advisory_xact_lock(hashtext('dms meilisearch'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
     const entries: Entry[] = []
     for (const document of await loadDocuments(trx, ids)) entries.push(await entryOf(document))

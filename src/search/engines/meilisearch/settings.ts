@@ -28,7 +28,7 @@ export const settings = (maxResults: number): Settings => ({
   displayedAttributes: ['document_year', 'id', 'labels', 'mime_type'],
   rankingRules: ['words', 'typo', 'attribute', 'proximity', 'exactness', 'sequence:desc'],
   typoTolerance: { enabled: true, minWordSizeForTypos: minSizeForTypos, disableOnAttributes: exactAttributes.toSorted() },
-  // One more than the limit tells that there are more.
+  // One more than the limit detects further matches.
   pagination: { maxTotalHits: maxResults + 1 },
   faceting: { maxValuesPerFacet: 1000 },
   // Words are normalized already. Language support differs between builds of Meilisearch.

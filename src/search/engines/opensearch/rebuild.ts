@@ -21,7 +21,7 @@ const isNameOf = (alias: string, name: string): boolean =>
 
 /** Creates the index of an alias, unless another process has. Throws SearchFailure, SERVICE_UNAVAILABLE. */
 export async function createIndex(target: Target, alias: string, settings: IndexSettings): Promise<void> {
-  // One name for all processes, so that only one of them creates it.
+  // One name for all processes: only one of them creates the index.
   const body = { ...indexBody(settings, liveSettings(settings)), aliases: { [alias]: {} } }
   try {
     await target.cluster.request('PUT', `/${alias}-${'0'.repeat(16)}`, body)
@@ -66,7 +66,7 @@ export async function startRebuild(target: Target, alias: string, settings: Inde
       try {
         await cluster.request('POST', '/_aliases', { actions })
       } catch (error) {
-        // The answer was lost. A second attempt is refused, because the first one has removed the old index.
+        // The answer was lost. The second attempt is refused because the first one has removed the old index.
         if (!(await indexesOf(target, alias).catch((): string[] => [])).includes(next)) throw error
       }
       isActive = true

@@ -4,7 +4,7 @@ import type { Query } from './filter.ts'
 /** Returns a query for the documents with the words of the highest tf-idf of a document, without itself. */
 export const similarTo = (index: string, documentId: string): Query => ({
   more_like_this: {
-    // A word of the filename alone is mostly an extension.
+    // A word that occurs only in the filename is mostly an extension.
     fields: ['title', 'labels', 'content'],
     like: [{ _index: index, _id: documentId }],
     min_term_freq: 1,

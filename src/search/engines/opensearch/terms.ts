@@ -55,7 +55,7 @@ const stems = (word: string, field: WordField, languages: readonly string[]): Qu
 
 function typos(word: string, field: WordField): Query[] {
   const fuzziness = maxTypos(word)
-  // Not rewritten to a clause for each word of the index: eight words of a query could exceed the limit of clauses.
+  // A clause for each word of the index could exceed the limit of clauses after eight words of a query.
   return fuzziness === 0 ? [] : [{ fuzzy: { [field]: { value: word, fuzziness, rewrite: 'constant_score' } } }]
 }
 

@@ -44,7 +44,7 @@ function planOf({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery
   )
   const shingles = must.flatMap(({ shingles }) => shingles)
   const checks = must.flatMap(({ check }) => check ?? [])
-  // Where the supersets decide, the index has decided.
+  // The index has decided if the supersets are exact.
   const isDecided = oneOf.every(({ superset, check, test }) => superset !== null && check === null && !test)
   const tests = [
     ...must.flatMap(({ test }) => (test ? [onDocument(test)] : [])),

@@ -47,7 +47,7 @@ export function followParagraphs(labels: ListLabels): LabelledParagraphs {
       const value = attributes['w:val'] ?? ''
       if (name === 'w:p') pending.push('')
       else if (name === 'w:pPr') {
-        // Former properties (w:pPrChange) are inside of the present ones.
+        // The former properties (w:pPrChange) are inside of the current ones.
         if (propertiesDepth++ === 0) numbering = {}
       } else if (propertiesDepth !== 1) return
       else if (name === 'w:pStyle') numbering.style = value

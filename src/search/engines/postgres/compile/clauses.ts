@@ -153,7 +153,7 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
     const prefix = word.form === 'last' || (opensRight && index === parts.length - 1)
     return { words: [word.text, ...(index === 0 && holders.isComplete ? holders.words : [])], prefix, offset: word.position }
   })
-  // A first word that may be any of too many says nothing.
+  // A first word with too many alternatives does not restrict the matches.
   const usable = holders.isComplete ? steps : steps.slice(1)
   const [first, ...rest] = usable
   const query = usable.length === 0 ? null : queryOf([[usable]], field)

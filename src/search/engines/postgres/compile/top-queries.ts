@@ -22,11 +22,11 @@ export function topQueries(groups: Groups, expansions: Expansions, filters: read
   if (groups.length === 0 || groups.some((group) => group.some(({ field }) => field !== null && field !== 'title'))) return []
   const hasField = groups.some((group) => group.some(({ field }) => field !== null))
   const levels = Array.from({ length: maxImpact }, (_, nth) => maxImpact - nth)
-  // With an impact of every group, a document has their words.
+  // A document with an impact of every group has their words.
   const ofEvery = { rest: and([...filters, ...(hasField ? supersets : [])]) || null }
   const ofSome = { rest: and([...filters, ...supersets]) }
   const queries = levels.flatMap((level): TopQuery[] => {
-    // Of several words, the others may have a higher level.
+    // Other words of the list may have a higher level.
     const accepted = groups.length === 1 ? [level] : levelsFrom(level)
     const typed = groups.map((group) => withImpact(group, accepted, typedOnly, new Map()))
     const expanded = groups.map((group) => withImpact(group, accepted, nearest, expansions))

@@ -101,7 +101,7 @@ export async function analyze(
       await save({ words: vector.encode(), ...characters(start, word.start) })
       vector = new Vector()
       const shared = recent.slice(-overlap)
-      // Not simply the first: a joined form follows its parts and has the position of the first of them.
+      // The first word may not be the lowest: a joined form follows its parts and has the position of the first part.
       const first = shared.reduce((least, again) => (again.position < least.position ? again : least), shared[0] ?? word)
       start = first.start
       base = 1 - first.position
@@ -192,7 +192,7 @@ export const maxImpact = impactScores.length
 function impactOf(positions: readonly number[]): number {
   const [first] = positions
   if (first === undefined || (positions.length < 4 && weightOf(first) === weightNumbers.D)) return 0
-  // As ts_rank counts a lexeme: each occurrence by its weight over the square of its number.
+  // Like ts_rank: each occurrence counts by its weight over the square of its number.
   let score = 0
   for (let nth = 0; nth < Math.min(positions.length, 20); nth++) score += scoreByNumber[weightOf(positions[nth]!)]! / (nth + 1) ** 2
   const index = impactScores.findIndex((least) => score >= least)

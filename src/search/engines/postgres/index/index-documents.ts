@@ -27,7 +27,7 @@ export async function indexDocuments(
   documentIds: readonly string[],
   generation: number | null = null,
 ): Promise<void> {
-  // In one order everywhere, so that two that index the same documents wait for each other instead of dying in a deadlock.
+  // Sorted: transactions that index the same documents wait for each other and cannot deadlock.
   const ids = [...new Set(documentIds)].sort()
   await mapConcurrently(await batchesOf(db, ids), maxConcurrent, (batch) => indexBatch(db, stored, batch, generation))
 }
@@ -41,7 +41,7 @@ async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], g
       await sql`set local synchronous_commit = off`.execute(trx)
       await sql`set local work_mem = '128MB'`.execute(trx)
       const segments = await segmentsForWrite(trx, generation)
-      // One writer of a document at a time, which reads it after it has waited: the last to write has seen the latest.
+      // One writer of a document at a time. It reads the document under the lock: the last writer has read the latest version.
       await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
       await writeEntries(trx, segments, ids, vocabulary)
     })
@@ -59,7 +59,7 @@ async function writeEntries(trx: Trx, segments: readonly Segment[], ids: readonl
   await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and segment = any(${numbers}::integer[])`.execute(trx)
   const entries: Entry[] = []
   for (const document of documents) entries.push(await analyzeEntry(trx, document, segmentFor(segments, document.id), vocabulary))
-  // The documents are locked only now, so that nobody who changes them waits while long texts are analyzed. Who deletes one waits for us, or has done it.
+  // Locks the documents after the analysis of long texts: changes need not wait that long. A deletion waits for this lock or has happened.
   const { rows } = await sql<{ id: string }>`
     select id from live_documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
   const existing = new Set(rows.map(({ id }) => id))

@@ -118,7 +118,7 @@ export async function sizeOf(db: Db, segment: number): Promise<number> {
 /** Deletes a segment with its entries. */
 export async function dropSegment(db: Db, segment: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
-    // One table per transaction: locks on two could deadlock with a transaction that deletes many documents.
+    // One table per transaction: locks on two tables could deadlock with a transaction that deletes many documents.
     await sql`drop table if exists ${sql.table(tableOf(segment))}`.execute(trx)
     await sql`delete from search_passages where segment = ${segment}`.execute(trx)
     await sql`delete from search_segments where number = ${segment}`.execute(trx)

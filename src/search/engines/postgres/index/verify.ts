@@ -30,7 +30,7 @@ export const contents = (db: Db): IndexContents => ({
   engine: 'postgres',
   ids: () => ids(db),
   faults: (ids) =>
-    // One snapshot: what is written meanwhile is not seen at all.
+    // One snapshot: concurrent writes are invisible.
     db
       .transaction()
       .setIsolationLevel('repeatable read')

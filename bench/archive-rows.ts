@@ -43,7 +43,7 @@ const filledTables = ['documents', 'document_labels', 'jobs_live', 'jobs_complet
 
 const folder = values.keep ? join(values.folder, 'dms-bench-rows') : await mkdtemp(join(values.folder, 'dms-bench-rows-'))
 await mkdir(folder, { recursive: true })
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(folder, 0o711)
 const { config } = loadConfig({
   env: {},

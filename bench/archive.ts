@@ -33,7 +33,7 @@ const filesPerFolder = 1000
 const sampleIntervalMs = 250
 
 const root = await mkdtemp(join(values.folder, 'dms-bench-archive-'))
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(root, 0o711)
 const [scans, exported, archive] = ['scans', 'exported', 'backup.tar'].map((name) => join(root, name)) as [string, string, string]
 const server = await startServed({ below: root, env: { DMS_API_CALLS_PER_MINUTE: '100' } })

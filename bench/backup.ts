@@ -27,7 +27,7 @@ const batch = 1000
 const sampling = 50
 
 const root = await mkdtemp(join(values.folder, 'dms-bench-backup-'))
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(root, 0o711)
 const [from, to, archive, mirror] = ['from', 'to', 'x.tar', 'mirror'].map((name) => join(root, name)) as [string, string, string, string]
 try {

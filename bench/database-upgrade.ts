@@ -35,7 +35,7 @@ const { values } = parseArgs({
 const sampleIntervalMs = 250
 const documents = Number(values.documents)
 const root = await mkdtemp(join(values.folder, 'dms-bench-upgrade-'))
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(root, 0o711)
 const dataDir = join(root, 'data')
 

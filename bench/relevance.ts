@@ -21,7 +21,7 @@ import { documents, queries } from './relevance/set.ts'
 
 const { values } = parseArgs({ options: { engine: { type: 'string', default: 'postgres' } } })
 const data_dir = await mkdtemp(join(tmpdir(), 'dms-relevance-'))
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(data_dir, 0o711)
 const { config } = loadConfig({ env: {}, flags: { data_dir, 'search.engine': values.engine, 'storage.min_free': 0 } })
 const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded', creates: true })

@@ -35,7 +35,7 @@ const [documents, length, vocabulary, batch] = [values.documents, values.words, 
 ]
 
 const data_dir = await mkdtemp(join(tmpdir(), 'dms-bench-'))
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(data_dir, 0o711)
 const { config } = loadConfig({ env: {}, flags: { data_dir, 'worker.embedded': false, 'storage.min_free': 0 } })
 const app = await openApp(config, openLog({ level: 'error', format: 'json' }), { migrate: 'embedded', creates: true })

@@ -12,8 +12,8 @@ import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { mapConcurrently } from '../src/concurrency.ts'
 import { openCaller, sha256Of } from '../test/faults/caller.ts'
+import { openInstallation } from '../test/faults/installation.ts'
 import { openLedger } from '../test/faults/ledger.ts'
-import { openPlace } from '../test/faults/place.ts'
 import { run } from '../test/support/processes/run.ts'
 import { hasS3Server, startS3 } from '../test/support/servers/s3-server.ts'
 import { bucketSettings } from '../test/support/servers/s3-settings.ts'
@@ -33,7 +33,7 @@ else await measure()
 
 async function measure(): Promise<void> {
   const s3 = await startS3()
-  const place = await openPlace()
+  const place = await openInstallation()
   const env = Object.fromEntries(
     Object.entries(await bucketSettings(s3)).map(([key, value]) => [
       `DMS_${key.replace('storage.s3_', 's3_').replace('.', '_').toUpperCase()}`,
@@ -44,7 +44,7 @@ async function measure(): Promise<void> {
   try {
     let server = await place.start({ env: envOf('disk') })
     const ledger = openLedger()
-    const caller = await openCaller(place.url, ledger, { patience: 60_000 })
+    const caller = await openCaller(place.url, ledger, { timeoutMs: 60_000 })
     await mapConcurrently(Array(files).keys(), concurrency, async () => void (await caller.uploadBytes(bytes)))
     const table = new Table({ head: ['to', 'files', 'seconds', 'files/s', 'uploads', 'downloads', 'p50 ms', 'p95 ms', 'lost'] })
     for (const to of ['s3', 'disk']) {

@@ -1,19 +1,16 @@
 /**
- * Injects faults into a real server, lets an auditor of its own look at what is left, and prints what came of each.
- *
- *   npm run test:faults [-- --short] [--only F17]… [--json FILE] [--markdown FILE]
- *
- * --short: fewer of each, within three minutes. --json, --markdown: writes the table to a file too. A fault that this machine cannot
- * inject (a program is missing, only root may) is skipped and says so.
- * Ends with 1 when something acknowledged was lost, something is there by half or twice, or an answer was not what it must be.
+ * Injects faults into a real server, audits the remaining data independently, and prints the result of each fault. npm run test:faults [-- --short]
+ * [--only F17]… [--json FILE] [--markdown FILE] --short: fewer operations, within three minutes. --json, --markdown: writes the table to a file too.
+ * Skips a fault that needs a missing program or root, and prints the reason. Exits with 1 if acknowledged data is lost, incomplete or duplicated, or
+ * if an answer is wrong.
  */
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { faults } from './faults/all.ts'
-import { unsettled } from './faults/audit.ts'
-import type { Fault, Told } from './faults/fault.ts'
-import { openPlace, type Place } from './faults/place.ts'
+import { listUncommitted } from './faults/audit.ts'
+import type { Fault, FaultResult } from './faults/fault.ts'
+import { type Installation, openInstallation } from './faults/installation.ts'
 
 const { values } = parseArgs({
   options: {
@@ -24,29 +21,31 @@ const { values } = parseArgs({
   },
 })
 
-/** faults that run at once, each lane with its own place: a fault mostly waits */
-const lanes = values.short ? 4 : 2
+/** Number of faults that run concurrently, each worker with its own installation. A fault mostly waits. */
+const concurrency = values.short ? 4 : 2
 
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
 const head = ['fault', 'injected', 'acknowledged', 'lost', 'half', 'duplicate', 'unavailable s p50/max', 'manual steps']
 const rows = new Map<string, string[]>()
-const results = new Map<string, Told & { seconds: number }>()
+const results = new Map<string, FaultResult & { seconds: number }>()
 const problems: string[] = []
 const skipped: string[] = []
-const places = new Set<Place>()
+const installations = new Set<Installation>()
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const)
   process.once(signal, () => {
     show()
     void removeAll().finally(() => process.exit(130))
   })
-const chosen = faults.filter(({ id }) => !values.only || values.only.includes(id))
-// The longest begin first.
-const shared = chosen.filter(({ isAlone }) => !isAlone).toSorted((a, b) => Number(b.isLong ?? false) - Number(a.isLong ?? false))
-const alone = chosen.filter(({ isAlone }) => isAlone)
+const selected = faults.filter(({ id }) => !values.only || values.only.includes(id))
+// The longest faults start first.
+const shared = selected
+  .filter(({ isExclusive: isAlone }) => !isAlone)
+  .toSorted((a, b) => Number(b.isLong ?? false) - Number(a.isLong ?? false))
+const exclusive = selected.filter(({ isExclusive: isAlone }) => isAlone)
 try {
-  await Promise.all(Array.from({ length: Math.min(lanes, shared.length) }, () => lane(shared)))
-  if (alone.length > 0) await lane(alone)
+  await Promise.all(Array.from({ length: Math.min(concurrency, shared.length) }, () => runFaults(shared)))
+  if (exclusive.length > 0) await runFaults(exclusive)
 } finally {
   await removeAll()
 }
@@ -61,10 +60,10 @@ if (values.json !== undefined)
       2,
     )}\n`,
   )
-for (const reason of skipped) say(`skipped ${reason}`)
-// Listed once more at the end: whoever reads a long log reads its last lines.
-for (const problem of problems) say(`  ✗ ${problem}`)
-say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
+for (const reason of skipped) print(`skipped ${reason}`)
+// Repeats the problems at the end, where readers of a long log look.
+for (const problem of problems) print(`  ✗ ${problem}`)
+print(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
 process.exitCode = problems.length === 0 ? 0 : 1
 
 function show(): void {
@@ -72,81 +71,81 @@ function show(): void {
     head,
     style: { head: [], border: [] },
   })
-  for (const { id } of chosen) if (rows.has(id)) table.push(rows.get(id) ?? [])
-  say(table.toString())
+  for (const { id } of selected) if (rows.has(id)) table.push(rows.get(id) ?? [])
+  print(table.toString())
 }
 
 function markdown(): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |\n`
-  const lines = chosen.flatMap(({ id }) => {
+  const lines = selected.flatMap(({ id }) => {
     const [name = '', ...rest] = rows.get(id) ?? []
     return rows.has(id) ? line([name.replace(id, `\`${id}\``), ...rest]) : []
   })
   return [line(head), line(head.map(() => '---')), ...lines].join('')
 }
 
-async function open(): Promise<Place> {
-  const place = await openPlace()
-  places.add(place)
-  return place
+async function openTracked(): Promise<Installation> {
+  const installation = await openInstallation()
+  installations.add(installation)
+  return installation
 }
 
 async function removeAll(): Promise<void> {
-  for (const place of places) await place.remove()
+  for (const installation of installations) await installation.remove()
 }
 
-function wrong(problem: string): void {
+function addProblem(problem: string): void {
   problems.push(problem)
-  say(`  ✗ ${problem}`)
+  print(`  ✗ ${problem}`)
 }
 
-async function lane(waiting: Fault[]): Promise<void> {
-  let place = await open()
+async function runFaults(waiting: Fault[]): Promise<void> {
+  let installation = await openTracked()
   for (let fault = waiting.shift(); fault; fault = waiting.shift())
-    if (!(await tryOne(fault, place))) {
-      await place.remove()
-      place = await open()
+    if (!(await runFault(fault, installation))) {
+      await installation.remove()
+      installation = await openTracked()
     }
-  await settle(place)
+  await checkUncommitted(installation)
 }
 
-/** After all faults: no uncommitted file may be left. */
-async function settle(place: Place): Promise<void> {
-  const server = await place.start()
-  const left = await unsettled(place, 30_000)
-  if (left.length > 0) wrong(`I3 ${left.length} files remain that nobody needs: ${left.slice(0, 3).join(', ')}`)
+/** Checks after all faults that no uncommitted file remains. */
+async function checkUncommitted(installation: Installation): Promise<void> {
+  const server = await installation.start()
+  const remaining = await listUncommitted(installation, 30_000)
+  if (remaining.length > 0) addProblem(`I3 ${remaining.length} files remain that nobody needs: ${remaining.slice(0, 3).join(', ')}`)
   const code = await server.stop()
-  if (code !== 0) wrong(`the last server ended with ${code}`)
+  if (code !== 0) addProblem(`the last server ended with ${code}`)
 }
 
-/** false if the fault was aborted, after which the state of the place is unknown */
-async function tryOne(fault: Fault, place: Place): Promise<boolean> {
-  const reason = fault.missing?.() ?? null
+/** Injects one fault. Returns false if it was aborted; the state of the installation is unknown then. */
+async function runFault(fault: Fault, installation: Installation): Promise<boolean> {
+  const reason = fault.skipReason?.() ?? null
   if (reason !== null) {
     skipped.push(`${fault.id} ${fault.name}: ${reason}`)
     return true
   }
-  const begun = performance.now()
+  const startedAt = performance.now()
   try {
-    const told = await fault.run({ place, isShort: values.short, openPlace: open })
-    rows.set(fault.id, rowOf(fault, told))
-    results.set(fault.id, { ...told, seconds: Number(seconds(begun)) })
-    say(`${fault.id} ${fault.name}: ${[`${seconds(begun)} s`, ...told.notes].join('; ')}`)
-    for (const problem of told.problems) wrong(`${fault.id} ${problem}`)
+    const result = await fault.run({ installation: installation, isShort: values.short, openInstallation: openTracked })
+    rows.set(fault.id, rowOf(fault, result))
+    results.set(fault.id, { ...result, seconds: Number(seconds(startedAt)) })
+    print(`${fault.id} ${fault.name}: ${[`${seconds(startedAt)} s`, ...result.notes].join('; ')}`)
+    for (const problem of result.problems) addProblem(`${fault.id} ${problem}`)
     return true
   } catch (error) {
-    wrong(`${fault.id} broke off: ${(error as Error).stack}`)
+    addProblem(`${fault.id} broke off: ${(error as Error).stack}`)
     return false
   }
 }
 
-function rowOf({ id, name }: Fault, { injected, acknowledged, lost, half, duplicate, outages, manual }: Told): string[] {
+function rowOf({ id, name }: Fault, { injected, acknowledged, lost, half, duplicate, outages, manual }: FaultResult): string[] {
   const sorted = outages.toSorted((a, b) => a - b)
-  const shown = (milliseconds = 0) => (milliseconds / 1000).toFixed(1)
-  const unavailable = sorted.length === 0 ? '0' : `${shown(sorted[sorted.length >> 1])} / ${shown(sorted.at(-1))}`
+  const displayed = (milliseconds = 0) => (milliseconds / 1000).toFixed(1)
+  const unavailable = sorted.length === 0 ? '0' : `${displayed(sorted[sorted.length >> 1])} / ${displayed(sorted.at(-1))}`
   return [`${id} ${name}`, injected, ...[acknowledged, lost, half, duplicate].map(String), unavailable, String(manual)]
 }
 
-function seconds(begun: number): string {
-  return ((performance.now() - begun) / 1000).toFixed(0)
+function seconds(startedAt: number): string {
+  return ((performance.now() - startedAt) / 1000).toFixed(0)
 }

@@ -22,7 +22,7 @@ test('with the earlier order it finds the lost upload, the damaged bytes and the
 })
 
 test('every step of the model names an existing function', async () => {
-  const { purge, sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
+  const { purge, purgeUncommitted: sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
   const missing: string[] = []
   for (const { mirrors } of [
     purge,

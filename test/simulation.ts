@@ -6,13 +6,13 @@ const { values } = parseArgs({ options: { order: { type: 'string', default: 'new
 if (values.order !== 'new' && values.order !== 'old') throw new Error('--order: new or old')
 const order: Order = values.order
 
-const say = (line: string) => process.stdout.write(`${line}\n`)
+const print = (line: string) => process.stdout.write(`${line}\n`)
 
 let violations = 0
 for (const { name, states, interleavings, violating, violations: found } of exploreAll(order, Number(values.faults))) {
   violations += found.size
-  say(`${name}: ${states} states, ${interleavings} interleavings, ${violating} with a violation`)
-  for (const [invariant, trace] of found) say(`  VIOLATION: ${invariant}\n${trace.map((step) => `    ${step}`).join('\n')}`)
+  print(`${name}: ${states} states, ${interleavings} interleavings, ${violating} with a violation`)
+  for (const [invariant, trace] of found) print(`  VIOLATION: ${invariant}\n${trace.map((step) => `    ${step}`).join('\n')}`)
 }
-say(`order ${order}, at most ${values.faults} faults: ${violations} kinds of violation`)
+print(`order ${order}, at most ${values.faults} faults: ${violations} kinds of violation`)
 process.exitCode = violations > 0 ? 1 : 0

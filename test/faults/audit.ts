@@ -1,14 +1,14 @@
-/** What must be true after every fault, checked by tables, folders and answers only, independent of the code under test. */
+/** Checks the invariants after every fault by tables, folders and answers only, independently of the code under test. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Caller, commonWord, sha256Of } from './caller.ts'
+import type { Installation } from './installation.ts'
 import type { Ledger } from './ledger.ts'
-import type { Place } from './place.ts'
 
-export interface Audited {
+export interface AuditResult {
   /** acknowledged documents that are missing or have other bytes */
   lost: number
   /** rows without files, files without rows, unfinished work */
@@ -19,88 +19,96 @@ export interface Audited {
 }
 
 export interface AuditOptions {
-  /** milliseconds within which the next job must end */
-  patience?: number
+  /** maximum milliseconds until the next job ends */
+  timeoutMs?: number
   /** folder of stored files, if it is not below the data folder */
   files?: string
-  /** lists sizes of stored files by address, and unneeded files; if files are not all in a folder */
+  /** lists sizes of stored files by address, and unneeded files; for files outside of one folder */
   list?: () => Promise<{ sizes: Map<string, number>; abandoned: string[] }>
 }
 
 const migrations = new URL('../../migrations/', import.meta.url)
 
-/** Audits everything; a server with a worker must be running. */
+/** Checks all invariants. A server with a worker must be running. */
 export async function audit(
-  place: Place,
+  installation: Installation,
   caller: Caller,
   ledger: Ledger,
-  { patience = 60_000, files, list }: AuditOptions = {},
-): Promise<Audited> {
-  const found: Audited = { lost: 0, half: 0, duplicate: 0, problems: [] }
-  const add = (kind: 'lost' | 'half' | 'duplicate', invariant: string, wrong: readonly unknown[], says: string) => {
-    found[kind] += wrong.length
-    if (wrong.length > 0) found.problems.push(`${invariant} ${wrong.length} ${says}: ${wrong.slice(0, 3).map(String).join(', ')}`)
+  { timeoutMs: patience = 60_000, files, list }: AuditOptions = {},
+): Promise<AuditResult> {
+  const found: AuditResult = { lost: 0, half: 0, duplicate: 0, problems: [] }
+  const add = (kind: 'lost' | 'half' | 'duplicate', invariant: string, mismatches: readonly unknown[], says: string) => {
+    found[kind] += mismatches.length
+    if (mismatches.length > 0)
+      found.problems.push(`${invariant} ${mismatches.length} ${says}: ${mismatches.slice(0, 3).map(String).join(', ')}`)
   }
-  const root = files ?? join(place.dataDir, 'files')
+  const root = files ?? join(installation.dataDir, 'files')
 
-  add('half', 'I4', await unfinished(place, patience), 'documents without an end')
-  add('lost', 'I1', await damaged(caller, ledger), 'acknowledged uploads that do not come back as they were')
-  const { rowless, fileless, staged } = list ? await compareList(place, list, patience) : await compareFiles(place, root, patience)
+  add('half', 'I4', await findUnfinished(installation, patience), 'documents without an end')
+  add('lost', 'I1', await findDamaged(caller, ledger), 'acknowledged uploads that do not come back as they were')
+  const { rowless, fileless, staged } = list
+    ? await compareList(installation, list, patience)
+    : await compareFiles(installation, root, patience)
   add('half', 'I2', fileless, 'rows without their whole file')
   add('half', 'I3', rowless, 'files without a row')
   add('half', 'I3', staged, 'files that were left on their way')
-  for (const { kind, invariant, says, text } of questions)
+  for (const { kind, invariant, says, text } of invariants)
     add(
       kind,
       invariant,
-      (await place.query<{ id: string }>(text)).map(({ id }) => id),
+      (await installation.query<{ id: string }>(text)).map(({ id }) => id),
       says,
     )
-  add('duplicate', 'I6', await wrongViews(place, ledger), 'shared links whose views were counted wrongly')
-  add('half', 'I7', await missedBySearch(caller, ledger), 'documents that are not found by their word, or found though they are not there')
-  add('half', 'I10', await wrongCounts(place, caller), 'counters that differ from a recount')
-  add('half', 'I12', await unknownSchema(place), 'migrations missing or unknown')
+  add('duplicate', 'I6', await findWrongViewCounts(installation, ledger), 'shared links whose views were counted wrongly')
+  add(
+    'half',
+    'I7',
+    await findSearchFaults(caller, ledger),
+    'documents that are not found by their word, or found though they are not there',
+  )
+  add('half', 'I10', await findWrongCounts(installation, caller), 'counters that differ from a recount')
+  add('half', 'I12', await findSchemaDifferences(installation), 'migrations missing or unknown')
   for (const problem of ledger.problems) found.problems.push(`I11 ${problem}`)
   return found
 }
 
-/** Returns unfinished work after `patience` milliseconds without progress: thousands of documents may take longer in total. */
-async function unfinished({ query }: Place, patience: number): Promise<string[]> {
+/** Returns unfinished work after `timeoutMs` without progress. Thousands of documents may take longer in total. */
+async function findUnfinished({ query }: Installation, timeoutMs: number): Promise<string[]> {
   const open = () =>
     query<{ id: string }>(`
       select id::text || ' ' || status as id from live_documents where status not in ('completed', 'failed')
       union all select kind || ' job ' || id || ' ' || coalesce(error_message, '') from jobs where status in ('pending', 'processing')`)
-  let left = await open()
-  let fewest = left.length
-  for (let end = performance.now() + patience; left.length > 0 && performance.now() < end; left = await open()) {
-    if (left.length < fewest) {
-      fewest = left.length
-      end = performance.now() + patience
+  let remaining = await open()
+  let fewest = remaining.length
+  for (let end = performance.now() + timeoutMs; remaining.length > 0 && performance.now() < end; remaining = await open()) {
+    if (remaining.length < fewest) {
+      fewest = remaining.length
+      end = performance.now() + timeoutMs
     }
     await sleep(250)
   }
-  return left.map(({ id }) => id)
+  return remaining.map(({ id }) => id)
 }
 
-async function damaged(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
-  const wrong: string[] = []
+async function findDamaged(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
+  const mismatches: string[] = []
   for (const [id, { sha256 }] of uploads) {
     if (deleted.has(id)) continue
     const { status, body } = await caller.download(id)
-    if (status !== 200 || sha256Of(body) !== sha256) wrong.push(`${id} (${status})`)
+    if (status !== 200 || sha256Of(body) !== sha256) mismatches.push(`${id} (${status})`)
   }
-  return wrong
+  return mismatches
 }
 
-/** Returns unneeded files. Uncommitted files have a marker until a worker has checked them, at its start and then every minute. */
-async function compareFiles({ query }: Place, root: string, patience: number) {
-  const end = performance.now() + Math.min(patience, 20_000)
+/** Compares rows with files. Uncommitted files have a marker until a worker has checked them, at its start and then every minute. */
+async function compareFiles({ query }: Installation, root: string, timeoutMs: number) {
+  const end = performance.now() + Math.min(timeoutMs, 20_000)
   for (;;) {
-    const names = await namesBelow(root)
+    const names = await listFileNames(root)
     const rows = await query<{ sha256: string; address: string; size: number }>('select sha256, address, size::int from stored_files')
     const requested = await query<{ address: string }>('select address from file_removals')
     const known = new Set([...rows, ...requested].map(({ address }) => address))
-    const notes = await notedBelow(root)
+    const notes = await readMarkers(root)
     const rowless = names.filter((name) => isAddress.test(name) && !known.has(name) && !notes.includes(name))
     const staged = names.filter((name) => name.endsWith('.part'))
     if ((rowless.length > 0 || staged.length > 0) && performance.now() < end) {
@@ -120,9 +128,9 @@ async function compareFiles({ query }: Place, root: string, patience: number) {
   }
 }
 
-/** Compares rows with a list of stored files, whose bytes were downloaded before. */
-async function compareList({ query }: Place, list: NonNullable<AuditOptions['list']>, patience: number) {
-  for (const end = performance.now() + patience; ; await sleep(1000)) {
+/** Compares rows with a list of stored files. Their bytes were downloaded before. */
+async function compareList({ query }: Installation, list: NonNullable<AuditOptions['list']>, timeoutMs: number) {
+  for (const end = performance.now() + timeoutMs; ; await sleep(1000)) {
     const rows = await query<{ address: string; size: number }>('select address, size::int from stored_files')
     const requested = await query<{ address: string }>('select address from file_removals')
     const { sizes, abandoned } = await list()
@@ -138,25 +146,25 @@ async function compareList({ query }: Place, list: NonNullable<AuditOptions['lis
 
 const isAddress = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 
-async function namesBelow(root: string): Promise<string[]> {
+async function listFileNames(root: string): Promise<string[]> {
   const all = await readdir(root, { recursive: true, withFileTypes: true })
   return all.filter((entry) => entry.isFile()).map(({ name }) => name)
 }
 
 /** Returns the markers of uncommitted files: one address in the name, further ones in the lines of the file. */
-async function notedBelow(root: string): Promise<string> {
-  const names = (await namesBelow(root)).filter((name) => name.endsWith('.named'))
+async function readMarkers(root: string): Promise<string> {
+  const names = (await listFileNames(root)).filter((name) => name.endsWith('.named'))
   const lines = await Promise.all(names.map((name) => readFile(join(root, '.tmp', name), 'utf8').catch(() => '')))
   return [...names, ...lines].join('\n')
 }
 
-/** Returns what a worker leaves after its start of unneeded files and their markers. */
-export async function unsettled({ query, dataDir }: Place, patience: number): Promise<string[]> {
-  for (const end = performance.now() + patience; ; await sleep(500)) {
-    const names = await namesBelow(join(dataDir, 'files'))
+/** Returns the unneeded files and markers that remain after the start of a worker. */
+export async function listUncommitted({ query, dataDir }: Installation, timeoutMs: number): Promise<string[]> {
+  for (const end = performance.now() + timeoutMs; ; await sleep(500)) {
+    const names = await listFileNames(join(dataDir, 'files'))
     const known = new Set((await query<{ address: string }>('select address from stored_files')).map(({ address }) => address))
-    const left = names.filter((name) => (isAddress.test(name) && !known.has(name)) || name.endsWith('.named'))
-    if (left.length === 0 || performance.now() > end) return left
+    const remaining = names.filter((name) => (isAddress.test(name) && !known.has(name)) || name.endsWith('.named'))
+    if (remaining.length === 0 || performance.now() > end) return remaining
   }
 }
 
@@ -166,7 +174,7 @@ async function hashOf(path: string): Promise<string> {
   return hash.digest('hex')
 }
 
-const questions = [
+const invariants = [
   {
     kind: 'half',
     invariant: 'I2',
@@ -215,56 +223,59 @@ const questions = [
   },
 ] as const
 
-async function wrongViews({ query }: Place, { links }: Ledger): Promise<string[]> {
+async function findWrongViewCounts({ query }: Installation, { links }: Ledger): Promise<string[]> {
   if (links.length === 0) return []
   const rows = await query<{ token: string; views: number }>('select token, view_count::int as views from shared_links')
   const views = new Map(rows.map(({ token, views: count }) => [token, count]))
   return links
-    .filter(({ token, maxViews, given, unknown }) => {
+    .filter(({ token, maxViews, delivered: given, unknown }) => {
       const counted = views.get(token) ?? -1
       return counted < given || counted > Math.min(maxViews, given + unknown)
     })
-    .map(({ token, given, unknown }) => `${token}: ${views.get(token)} counted, ${given} given, ${unknown} unknown`)
+    .map(({ token, delivered: given, unknown }) => `${token}: ${views.get(token)} counted, ${given} given, ${unknown} unknown`)
 }
 
-/** Checks that each document (a sample of many) is found by its own word, and that the common word finds no deleted document. */
-async function missedBySearch(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
+/** Checks that each document is found by its own word, and that the common word finds no deleted document. Takes a sample of many documents. */
+async function findSearchFaults(caller: Caller, { uploads, deleted }: Ledger): Promise<string[]> {
   const words = [...uploads].flatMap(([id, { word }]) => (word === null || deleted.has(id) ? [] : [{ id, word }]))
   const step = Math.ceil(words.length / 100)
-  const wrong: string[] = []
+  const mismatches: string[] = []
   const ids = (answer: Buffer) =>
     (JSON.parse(answer.toString()) as { results: { document_id: string }[] }).results.map((one) => one.document_id)
   for (const { id, word } of words.filter((_, index) => index % step === 0)) {
     const { status, body } = await caller.call('GET', `/api/search?q=${word}`, { what: 'search' })
-    if (status !== 200 || ids(body).join() !== id) wrong.push(`${id} by ${word} (${status})`)
+    if (status !== 200 || ids(body).join() !== id) mismatches.push(`${id} by ${word} (${status})`)
   }
   const { status, body } = await caller.call('GET', `/api/search?q=${commonWord}&per_page=100`, { what: 'search' })
-  if (status === 200) for (const id of ids(body)) if (deleted.has(id)) wrong.push(`${id} is deleted`)
-  return wrong
+  if (status === 200) for (const id of ids(body)) if (deleted.has(id)) mismatches.push(`${id} is deleted`)
+  return mismatches
 }
 
-async function wrongCounts({ query }: Place, caller: Caller): Promise<string[]> {
-  const wrong: string[] = []
-  const told = JSON.parse((await caller.call('GET', '/api/ocr/queue/status', { what: 'queue' })).body.toString()) as Record<string, number>
+async function findWrongCounts({ query }: Installation, caller: Caller): Promise<string[]> {
+  const mismatches: string[] = []
+  const reported = JSON.parse((await caller.call('GET', '/api/ocr/queue/status', { what: 'queue' })).body.toString()) as Record<
+    string,
+    number
+  >
   const [counted] = await query<Record<string, number>>(`select count(*) filter (where status = 'pending')::int as pending,
     count(*) filter (where status = 'processing')::int as processing from jobs where kind in ('ocr', 'extract')`)
   for (const key of ['pending', 'processing'])
-    if (told[key] !== counted?.[key]) wrong.push(`queue ${key}: ${told[key]} told, ${counted?.[key]} counted`)
+    if (reported[key] !== counted?.[key]) mismatches.push(`queue ${key}: ${reported[key]} told, ${counted?.[key]} counted`)
   const labels = JSON.parse((await caller.call('GET', '/api/labels', { what: 'labels' })).body.toString()) as {
     labels?: { id: string; document_count: number }[]
   }
   for (const { id, document_count } of labels.labels ?? []) {
     const [row] = await query<{ count: number }>(`select count(*)::int as count from document_labels where label_id = '${id}'`)
-    if (row?.count !== document_count) wrong.push(`label ${id}: ${document_count} told, ${row?.count} counted`)
+    if (row?.count !== document_count) mismatches.push(`label ${id}: ${document_count} told, ${row?.count} counted`)
   }
   const list = JSON.parse((await caller.list()).body.toString()) as { pagination: { total: number } }
   const [documents] = await query<{ count: number }>('select count(*)::int as count from live_documents')
-  if (list.pagination.total !== documents?.count) wrong.push(`documents: ${list.pagination.total} told, ${documents?.count} counted`)
-  return wrong
+  if (list.pagination.total !== documents?.count) mismatches.push(`documents: ${list.pagination.total} told, ${documents?.count} counted`)
+  return mismatches
 }
 
-async function unknownSchema({ query }: Place): Promise<string[]> {
-  const wanted = (await readdir(migrations)).map((name) => name.replace(/\.ts$/, ''))
-  const there = (await query<{ name: string }>('select name from migrations')).map(({ name }) => name)
-  return [...wanted.filter((name) => !there.includes(name)), ...there.filter((name) => !wanted.includes(name))]
+async function findSchemaDifferences({ query }: Installation): Promise<string[]> {
+  const expected = (await readdir(migrations)).map((name) => name.replace(/\.ts$/, ''))
+  const applied = (await query<{ name: string }>('select name from migrations')).map(({ name }) => name)
+  return [...expected.filter((name) => !applied.includes(name)), ...applied.filter((name) => !expected.includes(name))]
 }

@@ -1,10 +1,10 @@
-/** A client that records every answer. It uses plain HTTP and nothing of the program's own client. */
+/** A client that records every answer. It uses fetch() and not the client of dms. */
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { password } from './installation.ts'
 import type { Ledger } from './ledger.ts'
-import { password } from './place.ts'
 
-/** a word in every uploaded text, which finds all of them */
+/** a word in every uploaded text */
 export const commonWord = 'quartzledger'
 
 export interface Answer {
@@ -18,38 +18,38 @@ export interface Answer {
 export type Caller = Awaited<ReturnType<typeof openCaller>>
 
 export interface CallerOptions {
-  /** milliseconds after which a missing answer counts as hanging */
-  patience?: number
+  /** milliseconds after which a request without an answer has failed */
+  timeoutMs?: number
 }
 
 /** Signs in as the first admin and sends requests as this user. */
-export async function openCaller(url: string, ledger: Ledger, { patience = 20_000 }: CallerOptions = {}) {
+export async function openCaller(url: string, ledger: Ledger, { timeoutMs: patience = 20_000 }: CallerOptions = {}) {
   let token = ''
 
   const call = async (
     method: string,
     path: string,
-    { what = `${method} ${path}`, headers = {}, within = patience, ...init }: CallInit = {},
+    { what = `${method} ${path}`, headers = {}, timeoutMs: within = patience, ...init }: CallInit = {},
   ) => {
-    const begun = performance.now()
-    const clock = AbortSignal.timeout(within)
+    const startedAt = performance.now()
+    const timeout = AbortSignal.timeout(within)
     const answer: Answer = { status: 0, body: Buffer.alloc(0), headers: new Headers(), seconds: 0 }
     try {
       const response = await fetch(new URL(path, url), {
         method,
         ...init,
         headers: { ...(token === '' ? {} : { authorization: `Bearer ${token}` }), ...headers },
-        signal: clock,
+        signal: timeout,
       })
       answer.headers = response.headers
       answer.status = response.status
       answer.body = Buffer.from(await response.arrayBuffer())
     } catch {
       answer.status = 0
-      if (clock.aborted) ledger.problems.add(`${what}: no end within ${within / 1000} s`)
+      if (timeout.aborted) ledger.problems.add(`${what}: no end within ${within / 1000} s`)
     }
-    answer.seconds = (performance.now() - begun) / 1000
-    ledger.note(what, answer.status, performance.now() - begun, answer.headers.get('retry-after'))
+    answer.seconds = (performance.now() - startedAt) / 1000
+    ledger.record(what, answer.status, performance.now() - startedAt, answer.headers.get('retry-after'))
     return answer
   }
 
@@ -61,7 +61,7 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
   }
   await signIn()
 
-  /** Uploads bytes with an Idempotency-Key of their own; recorded if acknowledged. */
+  /** Uploads bytes with a new Idempotency-Key. Records an acknowledged upload. */
   const upload = async (bytes: Buffer, name: string, { key = randomUUID() as string, word = null as string | null, fields = {} } = {}) => {
     const form = new FormData()
     for (const [field, value] of Object.entries(fields)) form.set(field, value as string)
@@ -87,7 +87,7 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
     },
     /** Returns bytes of no known type. */
     uploadBytes: (size: number) => upload(randomBytes(size), `${randomUUID()}.bin`),
-    /** Purges a document. Repeats a refused request until `patience` ends. */
+    /** Purges a document. Repeats a refused request until `timeoutMs` have passed. */
     async purge(id: string): Promise<void> {
       ledger.deleted.add(id)
       for (const end = performance.now() + patience; ; await sleep(500)) {
@@ -103,13 +103,13 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
       const answer = await call('POST', '/api/shared-links', { what: 'share', ...json({ document_id: documentId, max_views: maxViews }) })
       if (answer.status !== 201) return
       const { token: link } = JSON.parse(answer.body.toString()) as { token: string }
-      ledger.links.push({ token: link, maxViews, given: 0, unknown: 0 })
+      ledger.links.push({ token: link, maxViews, delivered: 0, unknown: 0 })
     },
     async visit(): Promise<void> {
       const link = ledger.links[Math.floor(Math.random() * ledger.links.length)]
       if (!link) return
       const { status } = await call('POST', `/api/public/shared/${link.token}/download`, { what: 'visit', ...json({}) })
-      if (status === 200) link.given++
+      if (status === 200) link.delivered++
       else if (status === 0 || status === 503) link.unknown++
     },
   }
@@ -118,20 +118,24 @@ export async function openCaller(url: string, ledger: Ledger, { patience = 20_00
 interface CallInit extends Omit<RequestInit, 'headers' | 'method'> {
   what?: string
   headers?: Record<string, string>
-  /** milliseconds after which it counts as hanging */
-  within?: number
+  /** milliseconds after which the request has failed */
+  timeoutMs?: number
 }
 
 export const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
 
-/** Starts callers that send requests of all kinds, one after the other, until they are stopped. `size`: bytes of the largest upload. */
-export async function mixedLoad(caller: Caller, ledger: Ledger, { signal, lanes = 8, size = 3_000_000 }: LoadOptions): Promise<void> {
-  const lane = async () => {
+/** Sends requests of all kinds until `signal` aborts, `concurrency` at a time. `size`: bytes of the largest upload. */
+export async function mixedLoad(
+  caller: Caller,
+  ledger: Ledger,
+  { signal, concurrency: lanes = 8, size = 3_000_000 }: LoadOptions,
+): Promise<void> {
+  const sendRequests = async () => {
     while (!signal.aborted) {
       const known = [...ledger.uploads.keys()]
       const one = known[Math.floor(Math.random() * known.length)]
       const dice = Math.random()
-      const begun = performance.now()
+      const startedAt = performance.now()
       if (dice < 0.35 || !one) await caller.uploadText()
       else if (dice < 0.4) await caller.uploadBytes(size)
       else if (dice < 0.55) await caller.download(one)
@@ -139,15 +143,15 @@ export async function mixedLoad(caller: Caller, ledger: Ledger, { signal, lanes 
       else if (dice < 0.75) await caller.share(one, 5)
       else if (dice < 0.85) await caller.visit()
       else await caller.list()
-      // Who is refused at once does not ask again at once; and the rest of the machine lives too.
-      await new Promise((resolve) => setTimeout(resolve, performance.now() - begun < 5 ? 50 : 20))
+      // Waits after an immediate refusal, and leaves processor time to other processes.
+      await new Promise((resolve) => setTimeout(resolve, performance.now() - startedAt < 5 ? 50 : 20))
     }
   }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await Promise.all(Array.from({ length: lanes }, sendRequests))
 }
 
 interface LoadOptions {
   signal: AbortSignal
-  lanes?: number
+  concurrency?: number
   size?: number
 }

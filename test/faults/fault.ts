@@ -4,12 +4,12 @@ import { accessSync, constants, mkdtempSync, rmdirSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { hasProgram } from '../support/processes/run.ts'
-import { type Audited, type AuditOptions, audit } from './audit.ts'
+import { type AuditOptions, type AuditResult, audit } from './audit.ts'
 import { type Caller, openCaller } from './caller.ts'
+import type { Installation } from './installation.ts'
 import { type Ledger, openLedger } from './ledger.ts'
-import type { Place } from './place.ts'
 
-export interface Told {
+export interface FaultResult {
   /** number of operations */
   injected: string
   acknowledged: number
@@ -18,48 +18,48 @@ export interface Told {
   duplicate: number
   /** milliseconds */
   outages: readonly number[]
-  /** what an operator had to do before it continued */
+  /** number of steps that an operator had to take */
   manual: number
   problems: readonly string[]
   /** further measurements */
   notes: readonly string[]
 }
 
-export interface Given {
-  place: Place
+export interface FaultContext {
+  installation: Installation
   isShort: boolean
-  /** another one, which is also removed at the end */
-  openPlace(): Promise<Place>
+  /** Opens another installation. It is also removed at the end. */
+  openInstallation(): Promise<Installation>
 }
 
 export interface Fault {
   readonly id: string
   readonly name: string
-  /** takes longer than most */
+  /** takes longer than most faults */
   readonly isLong?: boolean
-  /** measures times: no other fault runs at the same time */
-  readonly isAlone?: boolean
-  /** why it cannot run on this machine; null: it can */
-  missing?(): string | null
-  run(given: Given): Promise<Told>
+  /** measures times and runs alone */
+  readonly isExclusive?: boolean
+  /** Returns the reason why the fault cannot run on this machine; null if it can. */
+  skipReason?(): string | null
+  run(context: FaultContext): Promise<FaultResult>
 }
 
-/** Creates a ledger, a signed-in client that records in it, and an empty list of findings. */
-export interface Trial {
+/** A ledger, a signed-in client that records in it, and the findings. */
+export interface FaultRun {
   ledger: Ledger
   caller: Caller
   problems: string[]
   notes: string[]
   /** Records a finding unless the condition is true. */
   expect(isTrue: boolean, otherwise: string): void
-  /** Adds the findings of the audit. */
-  conclude(injected: string, options?: AuditOptions): Promise<Told>
+  /** Runs the audit and returns the result with its findings. */
+  finish(injected: string, options?: AuditOptions): Promise<FaultResult>
 }
 
-/** Opens one at a running server. */
-export async function openTrial(place: Place, patience = 20_000): Promise<Trial> {
+/** Opens a run against a running server. */
+export async function openFaultRun(installation: Installation, patience = 20_000): Promise<FaultRun> {
   const ledger = openLedger()
-  const caller = await openCaller(place.url, ledger, { patience })
+  const caller = await openCaller(installation.url, ledger, { timeoutMs: patience })
   const problems: string[] = []
   const notes: string[] = []
   return {
@@ -70,9 +70,9 @@ export async function openTrial(place: Place, patience = 20_000): Promise<Trial>
     expect(isTrue, otherwise) {
       if (!isTrue) problems.push(otherwise)
     },
-    async conclude(injected, options) {
+    async finish(injected, options) {
       const outages = [...ledger.outages]
-      const audited: Audited = await audit(place, caller, ledger, options)
+      const audited: AuditResult = await audit(installation, caller, ledger, options)
       const { lost, half, duplicate } = audited
       const { acknowledged } = ledger
       return { injected, acknowledged, lost, half, duplicate, outages, manual: 0, problems: [...problems, ...audited.problems], notes }
@@ -92,7 +92,7 @@ export const needsWritable = (path: string) => (): string | null => {
   }
 }
 
-/** Attaching to another process's child is often forbidden, in containers also for root. */
+/** Returns why strace cannot attach to a process; null if it can. Containers often forbid it, even for root. */
 export const needsTracing = (): string | null => {
   if (!hasProgram('strace')) return 'there is no program strace'
   const child = spawn('sleep', ['5'], { stdio: 'ignore' })
@@ -101,7 +101,7 @@ export const needsTracing = (): string | null => {
   return stderr.includes('attached') ? null : `strace may not attach: ${stderr.toString().trim()}`
 }
 
-/** Root in a container may not do it. */
+/** Returns why a file system cannot be mounted; null if it can. Containers often forbid it, even for root. */
 export const needsMounting = (): string | null => {
   const folder = mkdtempSync(join(tmpdir(), 'dms-mount-'))
   const { status, stderr } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'dms-faults', folder])
@@ -110,7 +110,7 @@ export const needsMounting = (): string | null => {
   return status === 0 ? null : `nothing can be mounted: ${stderr?.toString().trim() ?? 'there is no mount'}`
 }
 
-/** Combines checks: returns the first reason of several. */
+/** Combines checks. The result returns the first reason. */
 export const needs =
   (...all: readonly (() => string | null)[]) =>
   (): string | null => {

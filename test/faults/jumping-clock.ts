@@ -1,9 +1,9 @@
-/** F24: the clock of server and worker jumps, that of PostgreSQL does not. */
+/** F24: the clock of server and worker jumps; the clock of PostgreSQL does not. */
 import { existsSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, openTrial, type Told } from './fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from './fault.ts'
 
 const library = ['x86_64-linux-gnu', 'aarch64-linux-gnu']
   .map((machine) => `/usr/lib/${machine}/faketime/libfaketimeMT.so.1`)
@@ -13,11 +13,11 @@ const jumps = ['+25h', '-2d', '+10m', '+3650d', '+0'] as const
 export const jumpingClock: Fault = {
   id: 'F24',
   name: 'clock jumps: +25 h, -2 d, +10 min, +10 y, back',
-  missing: () => (library ? null : 'there is no libfaketime'),
+  skipReason: () => (library ? null : 'there is no libfaketime'),
   run,
 }
 
-async function run({ place }: Given): Promise<Told> {
+async function run({ installation: place }: FaultContext): Promise<FaultResult> {
   const file = join(place.folder, 'clock')
   const setClock = async (offset: string) => {
     await writeFile(`${file}.new`, `${offset}\n`)
@@ -33,8 +33,8 @@ async function run({ place }: Given): Promise<Told> {
       DMS_WORKER_LEASE: '5s',
     },
   })
-  const trial = await openTrial(place)
-  const { caller, expect } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect } = faultRun
   for (const jump of jumps) {
     await caller.uploadText()
     await setClock(jump)
@@ -50,9 +50,9 @@ async function run({ place }: Given): Promise<Told> {
     const end = performance.now() + 30_000
     while (!(await isRead()) && performance.now() < end) await sleep(100)
     expect(await isRead(), `${jump}: a document is not read within 30 s`)
-    expect(server.isUp(), `${jump}: the server ended`)
+    expect(server.isRunning(), `${jump}: the server ended`)
   }
-  const told = await trial.conclude(`${jumps.length} jumps`)
+  const result = await faultRun.finish(`${jumps.length} jumps`)
   await server.kill()
-  return told
+  return result
 }

@@ -1,6 +1,6 @@
-/** What clients were answered: the only record that is independent of the program under test. */
+/** Records the answers that clients received, independently of the program under test. */
 
-export interface Kept {
+export interface StoredUpload {
   readonly sha256: string
   readonly size: number
   /** a word that only this document has, if it can be found by words */
@@ -10,8 +10,8 @@ export interface Kept {
 export interface Link {
   readonly token: string
   readonly maxViews: number
-  /** views that were answered with the file, and those with an unknown result */
-  given: number
+  /** views that returned the file, and views with an unknown result */
+  delivered: number
   unknown: number
 }
 
@@ -19,7 +19,7 @@ export type Ledger = ReturnType<typeof openLedger>
 
 /** Creates an empty ledger. */
 export function openLedger() {
-  const uploads = new Map<string, Kept>()
+  const uploads = new Map<string, StoredUpload>()
   const deleted = new Set<string>()
   const links: Link[] = []
   const answers = new Map<string, number>()
@@ -39,7 +39,7 @@ export function openLedger() {
     acknowledged: 0,
     slowest: () => slowest,
     /** Records an answer (`0`: none), and whether the service is available. */
-    note(what: string, status: number, milliseconds: number, retryAfter: string | null = null): void {
+    record(what: string, status: number, milliseconds: number, retryAfter: string | null = null): void {
       answers.set(`${what} ${status || 'no answer'}`, (answers.get(`${what} ${status || 'no answer'}`) ?? 0) + 1)
       slowest = Math.max(slowest, milliseconds)
       if (status === 503 && retryAfter === null) problems.add(`${what}: 503 without Retry-After`)

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { mixedLoad } from '../faults/caller.ts'
-import { openTrial } from '../faults/fault.ts'
-import { openPlace, type Running } from '../faults/place.ts'
+import { openFaultRun } from '../faults/fault.ts'
+import { openInstallation, type RunningProcess } from '../faults/installation.ts'
 import { followEvents } from '../faults/processes/rolling-restart.ts'
 import { openS3Store } from '../faults/storage/s3-store.ts'
 import { freePort } from '../support/servers/free-port.ts'
@@ -26,7 +26,7 @@ describe.skipIf(url === '')(`A fleet${url === '' ? ' (skipped: OPENSEARCH_URL na
     'two servers and three workers on S3 and OpenSearch, one of each killed under load: nothing is lost or doubled; limits, revocation, events and schedules hold',
     { timeout },
     async () => {
-      const place = await openPlace()
+      const place = await openInstallation()
       onTestFinished(() => place.remove())
       const store = await openS3Store(place)
       const index = `test-${crypto.randomUUID()}`
@@ -40,18 +40,18 @@ describe.skipIf(url === '')(`A fleet${url === '' ? ' (skipped: OPENSEARCH_URL na
       }
       const ports = [place.port, await freePort()] as const
       const serve = (port: number) => place.start({ env, command: ['serve', '--port', String(port)] })
-      const servers: Running[] = []
+      const servers: RunningProcess[] = []
       for (const port of ports) servers.push(await serve(port))
       const workers = await Promise.all([1, 2, 3].map(() => place.startWorker({ env })))
       const proxy = await openRoundRobin(ports.map((port) => new URL(`http://127.0.0.1:${port}`)))
       onTestFinished(proxy.close)
-      const trial = await openTrial({ ...place, url: proxy.url }, 60_000)
+      const trial = await openFaultRun({ ...place, url: proxy.url }, 60_000)
       const { caller, ledger } = trial
       const bodyOf = <T>({ body }: { body: Buffer }) => JSON.parse(body.toString()) as T
 
       const events = await followEvents(proxy.url, caller.token())
       const stop = new AbortController()
-      const load = mixedLoad(caller, ledger, { signal: stop.signal, lanes: 4, size: 300_000 })
+      const load = mixedLoad(caller, ledger, { signal: stop.signal, concurrency: 4, size: 300_000 })
       const untilMore = async () => {
         const end = performance.now() + patience
         for (const goal = ledger.acknowledged + between; ledger.acknowledged < goal && performance.now() < end; ) await sleep(50)
@@ -108,7 +108,7 @@ describe.skipIf(url === '')(`A fleet${url === '' ? ' (skipped: OPENSEARCH_URL na
       const { received } = await events.stop()
       expect([...ledger.uploads.keys()].filter((id) => received.get(id) !== 1)).toEqual([])
 
-      const told = await trial.conclude('one server and one worker', { patience, list: store.list })
+      const told = await trial.finish('one server and one worker', { timeoutMs: patience, list: store.list })
       // What was on its way to the killed server has no answer, or 502 of the proxy.
       expect(told.problems.filter((problem) => !/^I11 .*: 502$/.test(problem))).toEqual([])
       expect(told).toMatchObject({ lost: 0, half: 0, duplicate: 0 })

@@ -1,7 +1,7 @@
 /** Explores every order of steps and every placement of a limited number of faults: depth first, each state once. */
 import { hash } from 'node:crypto'
 import { type Program, type Step, stepAt } from './program.ts'
-import { actorOf, end, land, sendOff, type World } from './world.ts'
+import { actorOf, end, loseConnectionInCommit, resolveLostCommit, type World } from './world.ts'
 
 export interface Explored {
   /** distinct states */
@@ -18,7 +18,7 @@ export interface Explored {
 export type Invariant = (world: World) => string | null
 
 interface Move {
-  says: string
+  description: string
   apply(world: World): void
 }
 
@@ -30,17 +30,17 @@ export function explore(start: World, programs: ReadonlyMap<string, Program>, in
 
   const visit = (text: string): readonly [bigint, bigint] => {
     const key = hash('sha1', text, 'base64')
-    const known = counted.get(key)
-    if (known) return known
+    const cached = counted.get(key)
+    if (cached) return cached
     const world = JSON.parse(text) as World
-    const broken = invariant(world)
+    const violated = invariant(world)
     let result: readonly [bigint, bigint]
-    if (broken !== null) {
-      if (!violations.has(broken)) violations.set(broken, [...trace])
+    if (violated !== null) {
+      if (!violations.has(violated)) violations.set(violated, [...trace])
       result = [1n, 1n]
     } else {
       let [all, violating] = [0n, 0n]
-      for (const { says, apply } of movesOf(world, programs, maxFaults)) {
+      for (const { description: says, apply } of movesOf(world, programs, maxFaults)) {
         const next = JSON.parse(text) as World
         apply(next)
         trace.push(says)
@@ -63,25 +63,28 @@ export function explore(start: World, programs: ReadonlyMap<string, Program>, in
 function movesOf(world: World, programs: ReadonlyMap<string, Program>, maxFaults: number): Move[] {
   const moves: Move[] = []
   for (const transaction of Object.keys(world.inFlight)) {
-    moves.push({ says: `server: ${transaction} is applied`, apply: (next) => land(next, transaction, true) })
-    moves.push({ says: `server: ${transaction} is rolled back`, apply: (next) => land(next, transaction, false) })
+    moves.push({ description: `server: ${transaction} is applied`, apply: (next) => resolveLostCommit(next, transaction, true) })
+    moves.push({ description: `server: ${transaction} is rolled back`, apply: (next) => resolveLostCommit(next, transaction, false) })
   }
   for (const [name, program] of programs) {
     const actor = actorOf(world, name)
-    if (actor.at === '') continue
-    const step = stepAt(program, actor.at)
+    if (actor.nextStep === '') continue
+    const step = stepAt(program, actor.nextStep)
     const isRefused = actor.isLost && step.isQuery
     if (isRefused || (step.isReady?.(world, name) ?? true))
-      moves.push({ says: `${name}: ${isRefused ? 'query fails at' : ''} ${actor.at}`, apply: (next) => take(next, name, step) })
+      moves.push({
+        description: `${name}: ${isRefused ? 'query fails at' : ''} ${actor.nextStep}`,
+        apply: (next) => runStep(next, name, step),
+      })
     if (world.faults < maxFaults) moves.push(...faultsOf(world, name, step))
   }
   return moves
 }
 
-function take(world: World, name: string, step: Step): void {
+function runStep(world: World, name: string, step: Step): void {
   const actor = actorOf(world, name)
-  actor.at = actor.isLost && step.isQuery ? step.onLost : step.run(world, name)
-  if (actor.at === '' && actor.outcome === '') actor.outcome = 'done'
+  actor.nextStep = actor.isLost && step.isQuery ? step.onLost : step.run(world, name)
+  if (actor.nextStep === '' && actor.outcome === '') actor.outcome = 'done'
 }
 
 function faultsOf(world: World, name: string, step: Step): Move[] {
@@ -89,11 +92,11 @@ function faultsOf(world: World, name: string, step: Step): Move[] {
   const holdsLock = world.exclusiveLock === name || world.sharedLocks.includes(name)
   const isConnected = (actor.writes !== null || holdsLock) && !actor.isLost
   const crash = (next: World) => {
-    for (const [address, owner] of Object.entries(next.notes)) if (owner === name) next.notes[address] = ''
+    for (const [address, owner] of Object.entries(next.commitMarkers)) if (owner === name) next.commitMarkers[address] = ''
     Object.assign(actorOf(next, name), { at: '', outcome: 'crashed', isLost: true })
   }
   const fault = (says: string, apply: (next: World) => void): Move => ({
-    says: `${name}: ${says}`,
+    description: `${name}: ${says}`,
     apply(next) {
       next.faults++
       apply(next)
@@ -119,11 +122,11 @@ function faultsOf(world: World, name: string, step: Step): Move[] {
       Object.assign(actorOf(next, name), { isLost: true, at: step.onLost })
     }),
     fault('CONNECTION LOST, COMMIT under way', (next) => {
-      sendOff(next, name)
-      actorOf(next, name).at = step.onLost
+      loseConnectionInCommit(next, name)
+      actorOf(next, name).nextStep = step.onLost
     }),
     fault('CRASH, COMMIT under way', (next) => {
-      sendOff(next, name)
+      loseConnectionInCommit(next, name)
       crash(next)
     }),
   )

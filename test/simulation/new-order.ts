@@ -1,6 +1,6 @@
 /** The order of side effects in the code: rows are committed first, files follow, and no address is used twice. */
 import { commit, local, type Program, query, type Step } from './program.ts'
-import { actorOf, begin, end, isRowFree, isRowUnreferenced, lockRow, viewOf, type World, write } from './world.ts'
+import { actorOf, begin, end, isRowFree, isRowUnreferenced, lockRow, readTables, type World, write } from './world.ts'
 
 const storedFiles = 'documents/stored-files.ts'
 const removeFiles = 'documents/purge.ts'
@@ -21,18 +21,18 @@ const phaseTwo: readonly Step[] = [
     label: 'list removals',
     mirrors: [removeFiles, 'listRemovable'],
     run(world, self) {
-      const { removals, row } = viewOf(world, self)
+      const { removals, row } = readTables(world, self)
       if (row !== null && removals.includes(row)) write(world, self, ['removal done', row])
-      actorOf(world, self).seen = removals.filter((address) => address !== row)
+      actorOf(world, self).values = removals.filter((address) => address !== row)
       return 'end look'
     },
   }),
-  commit({ label: 'end look', mirrors: [removeFiles, 'listRemovable'], run: (world, self) => ended(world, self, 'unlink') }),
+  commit({ label: 'end look', mirrors: [removeFiles, 'listRemovable'], run: (world, self) => endThen(world, self, 'unlink') }),
   local({
     label: 'unlink',
     mirrors: ['files/stores/disk.ts', 'remove'],
     run(world, self) {
-      const [address] = actorOf(world, self).seen
+      const [address] = actorOf(world, self).values
       if (address === undefined) return ''
       delete world.files[address]
       return 'removal done'
@@ -42,7 +42,7 @@ const phaseTwo: readonly Step[] = [
     label: 'removal done',
     mirrors: [removeFiles, 'removeFiles'],
     run(world, self) {
-      const { seen } = actorOf(world, self)
+      const { values: seen } = actorOf(world, self)
       const address = seen.shift()
       world.tables.removals = world.tables.removals.filter((other) => other !== address)
       return 'unlink'
@@ -50,7 +50,7 @@ const phaseTwo: readonly Step[] = [
   }),
 ]
 
-const failed = local({ label: 'failed', mirrors: ['worker/run-job.ts', 'runJob'], run: (world, self) => gaveUp(world, self) })
+const failed = local({ label: 'failed', mirrors: ['worker/run-job.ts', 'runJob'], run: (world, self) => fail(world, self) })
 
 export const purge: Program = [
   local({
@@ -61,20 +61,20 @@ export const purge: Program = [
       if (world.tables.row === null) return 'share files lock'
       begin(world, self)
       lockRow(world, self, true)
-      actorOf(world, self).seen = [world.tables.row]
+      actorOf(world, self).values = [world.tables.row]
       return 'is it used'
     },
   }),
   query({
     label: 'is it used',
     mirrors: [storedFiles, 'usesOf'],
-    run: (world, self) => (viewOf(world, self).versions.length > 0 ? ended(world, self, 'share files lock') : 'forget'),
+    run: (world, self) => (readTables(world, self).versions.length > 0 ? endThen(world, self, 'share files lock') : 'forget'),
   }),
   query({
     label: 'forget',
     mirrors: [removeFiles, 'releaseUnused'],
     run(world, self) {
-      const [address = ''] = actorOf(world, self).seen
+      const [address = ''] = actorOf(world, self).values
       write(world, self, ['row', null], ['removal', address])
       return 'commit removal'
     },
@@ -82,21 +82,21 @@ export const purge: Program = [
   commit({
     label: 'commit removal',
     mirrors: ['documents/purge.ts', 'purgeHandler'],
-    run: (world, self) => ended(world, self, 'share files lock'),
+    run: (world, self) => endThen(world, self, 'share files lock'),
   }),
   ...phaseTwo,
   failed,
 ]
 
 /** Cleans up after an upload whose process died, or that failed after the commit of its file. */
-export const sweep: Program = [
+export const purgeUncommitted: Program = [
   local({
     label: 'read notes',
     mirrors: ['documents/purge.ts', 'purgeUncommitted'],
-    isReady: (world) => Object.values(world.notes).includes(''),
+    isReady: (world) => Object.values(world.commitMarkers).includes(''),
     run(world, self) {
-      actorOf(world, self).seen = Object.keys(world.notes)
-        .filter((address) => world.notes[address] === '')
+      actorOf(world, self).values = Object.keys(world.commitMarkers)
+        .filter((address) => world.commitMarkers[address] === '')
         .slice(0, 1)
       return 'lock row'
     },
@@ -105,14 +105,14 @@ export const sweep: Program = [
     label: 'lock row',
     mirrors: [storedFiles, 'lockOrCreate'],
     isReady: isRowFree,
-    run: (world, self) => locked(world, self, 'forget'),
+    run: (world, self) => lockThen(world, self, 'forget'),
   }),
   query({
     label: 'forget',
     mirrors: [removeFiles, 'releaseUncommitted'],
     run(world, self) {
-      const [address = ''] = actorOf(world, self).seen
-      if (viewOf(world, self).row !== address) write(world, self, ['removal', address])
+      const [address = ''] = actorOf(world, self).values
+      if (readTables(world, self).row !== address) write(world, self, ['removal', address])
       return 'commit removal'
     },
   }),
@@ -120,9 +120,9 @@ export const sweep: Program = [
     label: 'commit removal',
     mirrors: ['documents/purge.ts', 'purgeHandler'],
     run(world, self) {
-      const [address = ''] = actorOf(world, self).seen
-      delete world.notes[address]
-      return ended(world, self, 'share files lock')
+      const [address = ''] = actorOf(world, self).values
+      delete world.commitMarkers[address]
+      return endThen(world, self, 'share files lock')
     },
   }),
   ...phaseTwo,
@@ -136,7 +136,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
     mirrors: [storedFiles, 'compareLargeFiles'],
     run(world, self) {
       const { row, versions } = world.tables
-      if (isOwner && row !== null && versions.length > 0) actorOf(world, self).seen = [row, String(world.files[row] === 'intact')]
+      if (isOwner && row !== null && versions.length > 0) actorOf(world, self).values = [row, String(world.files[row] === 'intact')]
       return 'lock row'
     },
   }),
@@ -145,11 +145,11 @@ export const upload = (own: string, isOwner: boolean): Program => [
     mirrors: [storedFiles, 'lockOrCreate'],
     isReady: isRowFree,
     run(world, self) {
-      locked(world, self, '')
+      lockThen(world, self, '')
       const actor = actorOf(world, self)
-      const [compared, isEqual] = actor.seen
+      const [compared, isEqual] = actor.values
       const address = world.tables.row ?? own
-      actor.seen = [address]
+      actor.values = [address]
       if (address === own) {
         write(world, self, ['row', own])
         return 'name bytes'
@@ -162,13 +162,13 @@ export const upload = (own: string, isOwner: boolean): Program => [
   local({
     label: 'compare',
     mirrors: ['files/compare-files.ts', 'hasSameBytes'],
-    run: (world, self) => (world.files[actorOf(world, self).seen[0] ?? ''] === 'intact' ? 'insert version' : 'name bytes'),
+    run: (world, self) => (world.files[actorOf(world, self).values[0] ?? ''] === 'intact' ? 'insert version' : 'name bytes'),
   }),
   local({
     label: 'name bytes',
     mirrors: ['files/stores/disk.ts', 'renameDurably'],
     run(world, self) {
-      world.notes[own] = self
+      world.commitMarkers[own] = self
       world.files[own] = 'intact'
       return 'point row'
     },
@@ -177,7 +177,7 @@ export const upload = (own: string, isOwner: boolean): Program => [
     label: 'point row',
     mirrors: [storedFiles, 'ensureBytes'],
     run(world, self) {
-      const [address = own] = actorOf(world, self).seen
+      const [address = own] = actorOf(world, self).values
       if (address !== own) write(world, self, ['row', own], ['removal', address])
       return 'insert version'
     },
@@ -195,14 +195,14 @@ export const upload = (own: string, isOwner: boolean): Program => [
     mirrors: ['documents/uploads/requests.ts', 'storeOne'],
     run(world, self) {
       actorOf(world, self).outcome = 'done'
-      return ended(world, self, 'keep')
+      return endThen(world, self, 'keep')
     },
   }),
   local({
     label: 'keep',
     mirrors: ['files/stores/disk.ts', 'confirm'],
     run(world) {
-      delete world.notes[own]
+      delete world.commitMarkers[own]
       return ''
     },
   }),
@@ -210,8 +210,8 @@ export const upload = (own: string, isOwner: boolean): Program => [
     label: 'failed',
     mirrors: ['files/stores/disk.ts', 'discard'],
     run(world, self) {
-      if (world.notes[own] === self) world.notes[own] = ''
-      return gaveUp(world, self)
+      if (world.commitMarkers[own] === self) world.commitMarkers[own] = ''
+      return fail(world, self)
     },
   }),
 ]
@@ -235,7 +235,7 @@ export const restoreVersion: Program = [
   query({
     label: 'find version',
     mirrors: ['documents/versions/versions.ts', 'find'],
-    run: (world, self) => (viewOf(world, self).versions.includes('old') ? 'insert version' : ended(world, self, 'failed')),
+    run: (world, self) => (readTables(world, self).versions.includes('old') ? 'insert version' : endThen(world, self, 'failed')),
   }),
   query({
     label: 'insert version',
@@ -243,7 +243,7 @@ export const restoreVersion: Program = [
     // The foreign key waits for a purge that has locked the row.
     isReady: ({ isRowLockedForDeletion }) => !isRowLockedForDeletion,
     run(world, self) {
-      if (world.tables.row === null) return ended(world, self, 'failed')
+      if (world.tables.row === null) return endThen(world, self, 'failed')
       world.rowReferences = [...world.rowReferences, self].sort()
       write(world, self, ['version', 'restored version'])
       return 'commit'
@@ -254,7 +254,7 @@ export const restoreVersion: Program = [
     mirrors: ['documents/versions/versions.ts', 'restore'],
     run(world, self) {
       actorOf(world, self).outcome = 'done'
-      return ended(world, self, '')
+      return endThen(world, self, '')
     },
   }),
   failed,
@@ -276,7 +276,7 @@ export const deleteVersions = (isWhole: boolean): Program => {
         return 'commit'
       },
     }),
-    commit({ label: 'commit', mirrors: name, run: (world, self) => ended(world, self, '') }),
+    commit({ label: 'commit', mirrors: name, run: (world, self) => endThen(world, self, '') }),
     failed,
   ]
 }
@@ -295,7 +295,7 @@ export const backup: Program = [
     label: 'snapshot',
     mirrors: ['backup/create/snapshot.ts', 'openSnapshot'],
     run(world, self) {
-      actorOf(world, self).seen = world.tables.row === null ? [] : [world.tables.row]
+      actorOf(world, self).values = world.tables.row === null ? [] : [world.tables.row]
       return 'copy file'
     },
   }),
@@ -303,12 +303,12 @@ export const backup: Program = [
     label: 'copy file',
     mirrors: ['backup/create/copy-stored-files.ts', 'copyStoredFiles'],
     run(world, self) {
-      const { seen, isLost } = actorOf(world, self)
+      const { values: seen, isLost } = actorOf(world, self)
       world.backups.push({ isWhole: seen.every((address) => world.files[address] !== undefined), hasLostLock: isLost })
       return 'release'
     },
   }),
-  local({ label: 'release', mirrors: ['db/lock.ts', 'withLock'], run: (world, self) => ended(world, self, '') }),
+  local({ label: 'release', mirrors: ['db/lock.ts', 'withLock'], run: (world, self) => endThen(world, self, '') }),
 ]
 
 /** `dms check --repair` of files without a row. The model has no grace period: it is safe without one. */
@@ -317,9 +317,9 @@ export const orphans: Program = [
     label: 'list files',
     mirrors: ['check/stored-files.ts', 'findFilesWithoutRow'],
     // A folder that is being filled belongs to another store id: no other program takes it.
-    isReady: (world) => world.claim === '' && unused(world).length > 0,
+    isReady: (world) => world.claim === '' && listUnreferenced(world).length > 0,
     run(world, self) {
-      actorOf(world, self).seen = unused(world).slice(0, 1)
+      actorOf(world, self).values = listUnreferenced(world).slice(0, 1)
       return 'lock row'
     },
   }),
@@ -327,27 +327,27 @@ export const orphans: Program = [
     label: 'lock row',
     mirrors: [storedFiles, 'lockOrCreate'],
     isReady: isRowFree,
-    run: (world, self) => locked(world, self, 'is it used'),
+    run: (world, self) => lockThen(world, self, 'is it used'),
   }),
   query({
     label: 'is it used',
     mirrors: [storedFiles, 'usesOf'],
     run(world, self) {
-      const [address = ''] = actorOf(world, self).seen
-      const { row, removals } = viewOf(world, self)
-      return row === address || removals.includes(address) ? ended(world, self, '') : 'commit'
+      const [address = ''] = actorOf(world, self).values
+      const { row, removals } = readTables(world, self)
+      return row === address || removals.includes(address) ? endThen(world, self, '') : 'commit'
     },
   }),
   commit({
     label: 'commit',
     mirrors: ['check/stored-files.ts', 'quarantineUnused'],
-    run: (world, self) => ended(world, self, 'quarantine'),
+    run: (world, self) => endThen(world, self, 'quarantine'),
   }),
   local({
     label: 'quarantine',
     mirrors: ['check/stored-files.ts', 'quarantineUnused'],
     run(world, self) {
-      delete world.files[actorOf(world, self).seen[0] ?? '']
+      delete world.files[actorOf(world, self).values[0] ?? '']
       return ''
     },
   }),
@@ -376,7 +376,7 @@ const outcome: readonly Step[] = [
     run(world, self) {
       delete world.files.restored
       world.claim = ''
-      return gaveUp(world, self)
+      return fail(world, self)
     },
   }),
 ]
@@ -421,7 +421,7 @@ export const restore: Program = [
     ...commit({
       label: 'commit',
       mirrors: ['backup/restore/load-backup.ts', 'loadBackup'],
-      run: (world, self) => ended(world, self, 'end filling'),
+      run: (world, self) => endThen(world, self, 'end filling'),
     }),
     onLost: 'ask for outcome',
   },
@@ -439,24 +439,24 @@ export const nextRestore: Program = [
   ...outcome,
 ]
 
-function unused({ files, tables }: World): string[] {
+function listUnreferenced({ files, tables }: World): string[] {
   return Object.keys(files)
     .filter((address) => address !== tables.row && !tables.removals.includes(address))
     .sort()
 }
 
-function locked(world: World, self: string, next: string): string {
+function lockThen(world: World, self: string, next: string): string {
   begin(world, self)
   lockRow(world, self)
   return next
 }
 
-function ended(world: World, self: string, next: string): string {
+function endThen(world: World, self: string, next: string): string {
   end(world, self, true)
   return next
 }
 
-export function gaveUp(world: World, self: string): string {
+export function fail(world: World, self: string): string {
   actorOf(world, self).outcome = 'failed'
   return ''
 }

@@ -2,9 +2,9 @@
  * The earlier order of side effects: one address for equal bytes, files removed inside the transaction, a restore that removes files of an unknown
  * COMMIT.
  */
-import { backup, gaveUp, restore as newRestore } from './new-order.ts'
+import { backup, fail, restore as newRestore } from './new-order.ts'
 import { commit, local, type Program, query } from './program.ts'
-import { actorOf, begin, end, isRowFree, lockRow, viewOf, write } from './world.ts'
+import { actorOf, begin, end, isRowFree, lockRow, readTables, write } from './world.ts'
 
 /** Address of the bytes: their SHA-256. */
 const address = 'first'
@@ -36,7 +36,7 @@ export const purge: Program = [
     label: 'is it used',
     mirrors: none,
     run(world, self) {
-      if (viewOf(world, self).versions.length === 0) return 'forget'
+      if (readTables(world, self).versions.length === 0) return 'forget'
       end(world, self, true)
       return ''
     },
@@ -65,7 +65,7 @@ export const purge: Program = [
       return ''
     },
   }),
-  local({ label: 'failed', mirrors: none, run: (world, self) => gaveUp(world, self) }),
+  local({ label: 'failed', mirrors: none, run: (world, self) => fail(world, self) }),
 ]
 
 export const upload: Program = [
@@ -105,7 +105,7 @@ export const upload: Program = [
       return ''
     },
   }),
-  local({ label: 'failed', mirrors: none, run: (world, self) => gaveUp(world, self) }),
+  local({ label: 'failed', mirrors: none, run: (world, self) => fail(world, self) }),
 ]
 
 export const restore: Program = newRestore.map((step) => {
@@ -117,7 +117,7 @@ export const restore: Program = newRestore.map((step) => {
     run(world, self) {
       world.files = {}
       world.claim = ''
-      return gaveUp(world, self)
+      return fail(world, self)
     },
   })
 })

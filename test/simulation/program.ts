@@ -18,16 +18,16 @@ export interface Step {
 
 export type Program = readonly Step[]
 
-type Given = Pick<Step, 'label' | 'mirrors' | 'run'> & Partial<Pick<Step, 'onLost' | 'isReady'>>
+type StepOptions = Pick<Step, 'label' | 'mirrors' | 'run'> & Partial<Pick<Step, 'onLost' | 'isReady'>>
 
 /** A statement inside the open transaction. */
-export const query = (given: Given): Step => ({ isQuery: true, isCommit: false, onLost: 'failed', ...given })
+export const query = (given: StepOptions): Step => ({ isQuery: true, isCommit: false, onLost: 'failed', ...given })
 
 /** COMMIT. */
-export const commit = (given: Given): Step => ({ isQuery: true, isCommit: true, onLost: 'failed', ...given })
+export const commit = (given: StepOptions): Step => ({ isQuery: true, isCommit: true, onLost: 'failed', ...given })
 
 /** BEGIN with the first statement, on a new connection; or a change in memory or on the disk, which a lost connection does not affect. */
-export const local = (given: Given): Step => ({ isQuery: false, isCommit: false, onLost: 'failed', ...given })
+export const local = (given: StepOptions): Step => ({ isQuery: false, isCommit: false, onLost: 'failed', ...given })
 
 export function stepAt(program: Program, label: string): Step {
   const step = program.find((one) => one.label === label)

@@ -15,7 +15,7 @@ interface Scenario {
 }
 
 const unused: Scenario['start'] = { tables: { ...emptyTables, row: 'first' }, files: { first: 'intact' } }
-const { purge, sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
+const { purge, purgeUncommitted: sweep, upload, backup, orphans, restore, nextRestore, restoreVersion, deleteVersions } = newOrder
 /** One version has the bytes. */
 const oneVersion: Scenario['start'] = { tables: { ...emptyTables, row: 'first', versions: ['old'] }, files: { first: 'intact' } }
 
@@ -95,7 +95,7 @@ export const exploreAll = (order: Order, maxFaults: number): Result[] =>
     const world: World = {
       tables: emptyTables,
       files: {},
-      notes: {},
+      commitMarkers: {},
       rowLock: '',
       isRowLockedForDeletion: false,
       rowReferences: [],

@@ -21,13 +21,13 @@ export interface Tables {
 
 export interface Actor {
   /** label of the next step; '' after the last one */
-  at: string
+  nextStep: string
   /** whether its connection was lost since its last transaction began */
   isLost: boolean
   /** writes of its open transaction; null: none */
   writes: Write[] | null
   /** values that it has read */
-  seen: string[]
+  values: string[]
   outcome: '' | 'done' | 'failed' | 'crashed'
 }
 
@@ -36,7 +36,7 @@ export interface World {
   /** by address */
   files: Record<string, 'intact' | 'damaged'>
   /** markers of committed files: address -> the actor that will remove the marker; '' without one */
-  notes: Record<string, string>
+  commitMarkers: Record<string, string>
   /** actor whose transaction has locked the row of the bytes; '': none */
   rowLock: string
   /** the holder of the row will delete it (FOR UPDATE) */
@@ -60,10 +60,10 @@ export interface World {
 
 export const emptyTables: Tables = { row: null, versions: [], removals: [], storeId: 'ours' }
 
-export const newActor = (at: string): Actor => ({ at, isLost: false, writes: null, seen: [], outcome: '' })
+export const newActor = (at: string): Actor => ({ nextStep: at, isLost: false, writes: null, values: [], outcome: '' })
 
 /** Returns what a transaction sees: committed rows and its own writes. */
-export const viewOf = (world: World, name: string): Tables => applied(world.tables, actorOf(world, name).writes ?? [])
+export const readTables = (world: World, name: string): Tables => applyWrites(world.tables, actorOf(world, name).writes ?? [])
 
 export function actorOf(world: World, name: string): Actor {
   const actor = world.actors[name]
@@ -92,13 +92,13 @@ export function lockRow(world: World, name: string, isForDeletion = false): void
 /** Ends the transaction of an actor; without `isCommitted` it is rolled back. */
 export function end(world: World, name: string, isCommitted: boolean): void {
   const actor = actorOf(world, name)
-  if (isCommitted) world.tables = applied(world.tables, actor.writes ?? [])
+  if (isCommitted) world.tables = applyWrites(world.tables, actor.writes ?? [])
   actor.writes = null
   release(world, name)
 }
 
 /** The process loses its connection during its COMMIT: the locks stay until the server has finished it. */
-export function sendOff(world: World, name: string): void {
+export function loseConnectionInCommit(world: World, name: string): void {
   const actor = actorOf(world, name)
   const transaction = `${name}'s COMMIT`
   world.inFlight[transaction] = actor.writes ?? []
@@ -110,8 +110,8 @@ export function sendOff(world: World, name: string): void {
 }
 
 /** The server finishes such a COMMIT. */
-export function land(world: World, transaction: string, isCommitted: boolean): void {
-  if (isCommitted) world.tables = applied(world.tables, world.inFlight[transaction] ?? [])
+export function resolveLostCommit(world: World, transaction: string, isCommitted: boolean): void {
+  if (isCommitted) world.tables = applyWrites(world.tables, world.inFlight[transaction] ?? [])
   delete world.inFlight[transaction]
   release(world, transaction)
 }
@@ -124,7 +124,7 @@ function release(world: World, holder: string): void {
   world.sharedLocks = world.sharedLocks.filter((other) => other !== holder)
 }
 
-function applied(tables: Tables, writes: readonly Write[]): Tables {
+function applyWrites(tables: Tables, writes: readonly Write[]): Tables {
   const next = { ...tables, versions: [...tables.versions], removals: [...tables.removals] }
   for (const [what, value] of writes) {
     if (what === 'row') next.row = value

@@ -10,7 +10,7 @@ import { run } from '../support/processes/run.ts'
 
 const points = Number(process.argv[2] ?? 20)
 const folder = await realpath(await mkdtemp(join(tmpdir(), 'dms-kill-sync-')))
-// The database runs as another user when we are root; that one must get through.
+// Under root the database runs as another user, who must be able to enter the folder.
 await chmod(folder, 0o711)
 const root = join(folder, 'share')
 const dataDir = join(folder, 'data')

@@ -10,7 +10,7 @@ const stopTimeoutMs = 20_000
 /** Creates the folder of this run. Its name has the pid of this process. */
 export async function createRunFolder(parent: string): Promise<string> {
   const folder = await mkdtemp(join(parent, `dms-test-${process.pid}-`))
-  // The database runs as another user when we are root; that one must get through.
+  // Under root the database runs as another user, who must be able to enter the folder.
   await chmod(folder, 0o711)
   return folder
 }

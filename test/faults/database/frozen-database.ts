@@ -1,18 +1,18 @@
 /** F13: PostgreSQL hangs with open connections. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree, signal } from '../../support/processes/process-tree.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 /** timeouts of dms for a statement and for a connection, in seconds */
 const timeouts = { statement: 3, connect: 2 }
-/** seconds within which everything must be answered: a wait for the pool, one for the statement, and a busy machine */
+/** maximum seconds of an answer: the waits for the pool and for the statement, and a margin for a busy machine */
 const most = 12
-/** bytes that the server may grow by */
+/** maximum growth of the server's memory, in bytes */
 const growth = 150e6
 
 export const frozenDatabase: Fault = { id: 'F13', name: 'PostgreSQL frozen (SIGSTOP)', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 14 : 30
   const server = await place.start({
     env: {
@@ -21,8 +21,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
       DMS_WORKER_LEASE: '5s',
     },
   })
-  const trial = await openTrial(place, 60_000)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place, 60_000)
+  const { caller, ledger, expect, notes } = faultRun
   for (let count = 0; count < 5; count++) await caller.uploadText()
   const resident = () => processTree(server.pid)[0]?.resident ?? 0
   const before = resident()
@@ -60,7 +60,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const after = await caller.uploadText()
   expect(after.status === 201, `an upload after it is answered with ${after.status}`)
   notes.push(`slowest answer ${slowest.toFixed(1)} s, memory +${Math.max(0, (peak - before) / 1e6).toFixed(0)} MB`)
-  const told = await trial.conclude(`${seconds} s, ${answers.length} requests`, { patience: 90_000 })
+  const result = await faultRun.finish(`${seconds} s, ${answers.length} requests`, { timeoutMs: 90_000 })
   await server.kill()
-  return told
+  return result
 }

@@ -1,4 +1,4 @@
-/** F14: a COMMIT succeeds, its acknowledgement is lost. */
+/** F14: a COMMIT succeeds but its acknowledgement is lost. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
@@ -7,19 +7,19 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { tie } from '../../support/data/tied.ts'
 import { sha256Of } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 export const lostAnswers: Fault = { id: 'F14', name: 'acknowledgement of COMMIT lost', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 10 : 100
-  // The database must run before there is a way to it; a server that is killed leaves it running.
+  // Starts the database for the relay: it survives a killed server.
   await (await place.start()).kill()
   const relay = await openRelay(join(place.folder, 'relay'), (await place.connection()).host ?? '')
   const server = await place.start({ env: { DATABASE_URL: `postgres://dms@localhost/dms?host=${relay.folder}&port=5432` } })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
-  let kept = 0
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
+  let stored = 0
   for (let round = 0; round < rounds; round++) {
     const bytes = randomBytes(1000)
     const key = randomUUID()
@@ -29,15 +29,15 @@ async function run({ place, isShort }: Given): Promise<Told> {
     expect(cut(), `round ${round}: no COMMIT came by`)
     await sleep(50)
     const [row] = await place.query<{ count: number }>(`select count(*)::int as count from documents where sha256 = '${sha256Of(bytes)}'`)
-    kept += row?.count ?? 0
+    stored += row?.count ?? 0
     const again = await caller.upload(bytes, 'ambiguous.bin', { key })
     expect(again.status === 201, `round ${round}: the second try is answered with ${again.status}`)
   }
-  notes.push(`${kept} of ${rounds} were committed; a second try with the same key made no second document`)
-  const told = await trial.conclude(`${rounds} COMMITs`)
+  notes.push(`${stored} of ${rounds} were committed; a second try with the same key made no second document`)
+  const result = await faultRun.finish(`${rounds} COMMITs`)
   await server.kill()
   relay.close()
-  return told
+  return result
 }
 
 /** Opens a relay to PostgreSQL that loses the answer to the next COMMIT of a new document on request. */
@@ -58,7 +58,7 @@ async function openRelay(folder: string, realFolder: string) {
           isArmed = false
           isCut = true
           far.unpipe(near)
-          // PostgreSQL has it before it learns that nobody listens any more.
+          // PostgreSQL receives the COMMIT before the end of the connection.
           setTimeout(() => near.destroy(), 100)
         }
         isInsert = false
@@ -71,7 +71,7 @@ async function openRelay(folder: string, realFolder: string) {
   await once(server, 'listening')
   return {
     folder,
-    /** Returns whether it happened. */
+    /** Returns whether the answer was lost. */
     cutNextCommit: () => {
       isArmed = true
       isCut = false

@@ -1,22 +1,22 @@
-/** Creates another, empty database in the PostgreSQL of a place. */
+/** Creates a second, empty database in the PostgreSQL of an installation. */
 import { randomUUID } from 'node:crypto'
 import pg from 'pg'
-import type { Place } from '../place.ts'
+import type { Installation } from '../installation.ts'
 
 export interface SecondDatabase {
   readonly name: string
   /** for DATABASE_URL */
   readonly url: string
   query<Row = Record<string, unknown>>(text: string): Promise<Row[]>
-  /** Has no effect if it no longer exists. */
+  /** Drops the database. Has no effect if it no longer exists. */
   drop(): Promise<void>
 }
 
-/** PostgreSQL of the place must be running. */
-export async function openSecondDatabase(place: Place): Promise<SecondDatabase> {
+/** Creates the database. PostgreSQL must be running. */
+export async function openSecondDatabase(installation: Installation): Promise<SecondDatabase> {
   const name = `second_${randomUUID().replaceAll('-', '')}`
-  await place.query(`create database ${name}`)
-  const { host = '', port, user } = await place.connection()
+  await installation.query(`create database ${name}`)
+  const { host = '', port, user } = await installation.connection()
   return {
     name,
     url: `postgres://${user}@localhost/${name}?host=${encodeURIComponent(host)}&port=${port}`,
@@ -29,6 +29,6 @@ export async function openSecondDatabase(place: Place): Promise<SecondDatabase> 
         await client.end()
       }
     },
-    drop: async () => void (await place.query(`drop database if exists ${name} with (force)`)),
+    drop: async () => void (await installation.query(`drop database if exists ${name} with (force)`)),
   }
 }

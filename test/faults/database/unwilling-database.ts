@@ -2,22 +2,22 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { mixedLoad } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
-import type { Place } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
+import type { Installation } from '../installation.ts'
 
 export const unwillingDatabase: Fault = { id: 'F15', name: 'PostgreSQL without free connections; read-only', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 4 : 30
   const server = await place.start({ env: { DMS_DATABASE_CONNECT_TIMEOUT: '2s', DMS_WORKER_LEASE: '5s' } })
-  const trial = await openTrial(place)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, ledger, expect, notes } = faultRun
   await caller.uploadText()
   const [id = ''] = ledger.uploads.keys()
 
   const release = await takeAllConnections(place)
   const stop = new AbortController()
-  const load = mixedLoad(caller, ledger, { signal: stop.signal, lanes: 4 })
+  const load = mixedLoad(caller, ledger, { signal: stop.signal, concurrency: 4 })
   await sleep(seconds * 1000)
   stop.abort()
   await load
@@ -30,7 +30,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   await sleep(500)
   const answers = { list: caller.list, download: () => caller.download(id), search: caller.search }
   for (const [what, call] of Object.entries(answers)) {
-    // The first one finds the connection that was cut.
+    // The first request uses the connection that was cut.
     await call()
     const { status } = await call()
     expect(status === 200, `read-only: ${what} is answered with ${status}`)
@@ -41,10 +41,10 @@ async function run({ place, isShort }: Given): Promise<Told> {
   await cutAll(place)
   await comesBack('it took writes again')
 
-  expect(server.isUp(), `the server ended: ${server.said.at(-1)}`)
-  const told = await trial.conclude(`2 states, ${seconds} s of load`)
+  expect(server.isRunning(), `the server ended: ${server.output.at(-1)}`)
+  const result = await faultRun.finish(`2 states, ${seconds} s of load`)
   await server.kill()
-  return told
+  return result
 
   async function comesBack(when: string): Promise<void> {
     for (const end = performance.now() + 20_000; performance.now() < end; await sleep(200))
@@ -53,12 +53,12 @@ async function run({ place, isShort }: Given): Promise<Told> {
   }
 }
 
-const cutAll = ({ query }: Place) =>
+const cutAll = ({ query }: Installation) =>
   query(`select count(pg_terminate_backend(pid)) from pg_stat_activity where pid <> pg_backend_pid() and datname = 'dms'`)
 
-/** Ends all connections and takes the free ones; resolves when none is left. */
-async function takeAllConnections(place: Place): Promise<() => Promise<void>> {
-  const settings = await place.connection()
+/** Ends all connections and occupies the free ones. Resolves when none is free. */
+async function takeAllConnections(installation: Installation): Promise<() => Promise<void>> {
+  const settings = await installation.connection()
   const taken: pg.Client[] = []
   const takeOne = async (): Promise<boolean> => {
     const client = new pg.Client(settings)

@@ -4,15 +4,15 @@ import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 export const abortedClients: Fault = { id: 'F29', name: 'uploads and downloads broken off by their clients', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const times = isShort ? 40 : 2000
   const server = await place.start()
-  const trial = await openTrial(place)
-  const { caller, expect } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect } = faultRun
   const { id } = await caller.uploadBytes(5_000_000)
   const count = async () => (await place.query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count
   const descriptors = () => readdirSync(`/proc/${server.pid}/fd`).length
@@ -39,7 +39,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
       socket.write(
         `POST /api/documents/${path} HTTP/1.1\r\n${head}content-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: ${file.length + 20}\r\n\r\n`,
       )
-      // Somewhere in it, also just between the parts.
+      // At any offset, including the boundaries of parts.
       const offset = number % 8 === 0 ? 1_000_000 + part('a.bin').length + 2 : Math.floor(Math.random() * file.length)
       socket.write(file.subarray(0, offset))
       await sleep(Math.random() * 50)
@@ -52,8 +52,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
   for (const end = performance.now() + 10_000; descriptors() > atRest + 2 && performance.now() < end; ) await sleep(100)
   expect(descriptors() <= atRest + 2, `I13 ${descriptors()} descriptors, ${atRest} before`)
   expect((await count()) === documents, `${await count()} documents, ${documents} before`)
-  expect(server.isUp(), 'the server ended')
-  const told = await trial.conclude(`${times} broken off`)
+  expect(server.isRunning(), 'the server ended')
+  const result = await faultRun.finish(`${times} broken off`)
   await server.kill()
-  return told
+  return result
 }

@@ -1,17 +1,17 @@
 /** F23: many equal requests at once have one effect. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { openShare } from '../sources/webdav-share.ts'
 
 const together = 10
 
 export const duplicateDeliveries: Fault = { id: 'F23', name: 'the same request ten times at once', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const server = await place.start({ env: { DMS_OCR_ENABLED: 'false' } })
-  const trial = await openTrial(place)
-  const { caller, expect, ledger } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, ledger } = faultRun
   const share = await openShare()
   place.atEnd(() => share.close())
   const rounds = isShort ? 2 : 10
@@ -19,7 +19,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const counts = (answers: readonly { status: number }[]) => answers.map(({ status }) => status).sort()
 
   for (let round = 0; round < rounds; round++) {
-    // Contents that no other round has: the auditor takes the same bytes twice for a request that was kept twice.
+    // Contents are unique in each round: the audit takes equal bytes for a request that was executed twice.
     for (let file = 0; file < 20; file++) share.files.set(`${file}.txt`, Buffer.from(`file ${file} of round ${round}`))
     const made = await caller.call(
       'POST',
@@ -28,7 +28,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     )
     const { id } = JSON.parse(made.body.toString()) as { id: string }
     const syncs = counts(await all(() => caller.call('POST', `/api/sources/${id}/sync`, caller.json({}))))
-    // One that has ended before the last asks may be followed by another, which finds nothing new.
+    // A sync that ends before the last request may be followed by another one without changes.
     expect(syncs.every((status) => status === 202 || status === 409) && syncs.includes(202), `sync: answered with ${syncs}`)
 
     const [bytes, key] = [randomBytes(50_000), randomUUID()]
@@ -58,8 +58,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
     place.query<{ source_path: string }>(
       'select source_path from documents where source_id is not null group by source_id, source_path having count(*) > 1',
     )
-  const told = await trial.conclude(`${rounds} × 5 requests, each ${together} times at once`)
-  const left = await twice()
+  const result = await faultRun.finish(`${rounds} × 5 requests, each ${together} times at once`)
+  const remaining = await twice()
   await server.kill()
-  return { ...told, duplicate: told.duplicate + left.length }
+  return { ...result, duplicate: result.duplicate + remaining.length }
 }

@@ -1,14 +1,14 @@
 /** F27: JSON that is large, deep, or has very many elements, from clients with and without a session, while other clients send small requests. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { peakMemory } from '../../support/processes/process-tree.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { openProbe, quantileOf } from './probe.ts'
 
-/** maximum milliseconds of 99 % of the answers to others, and of all; a short run has few answers */
+/** maximum milliseconds of 99 % of the answers to other clients, and of all answers; a short run has few answers */
 const mostP99 = 100
 const mostP99Short = 300
 const mostAtAll = 1000
-/** bytes that the server may grow by */
+/** maximum growth of the server's memory, in bytes */
 const mostGrowth = 200_000_000
 const megabytes = 1_000_000
 /** an Argon2 hash, so that importing a user is cheap */
@@ -23,21 +23,21 @@ interface Attack {
   statuses: readonly number[]
 }
 
-export const hostileJson: Fault = { id: 'F27', name: 'large and deep JSON, long lists, an import of 10,000 users', isAlone: true, run }
+export const hostileJson: Fault = { id: 'F27', name: 'large and deep JSON, long lists, an import of 10,000 users', isExclusive: true, run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
-  // As deploy/dms.service and the launcher start it.
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+  // The heap limit of deploy/dms.service and the launcher.
   const NODE_OPTIONS = '--max-semi-space-size=16'
   const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_LOG_LEVEL: 'warn', NODE_OPTIONS } })
-  const trial = await openTrial(place, 60_000)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place, 60_000)
+  const { caller, ledger, expect, notes } = faultRun
   const label = await caller.call('POST', '/api/labels', { what: 'label', ...caller.json({ name: 'crowded', color: '#112233' }) })
   const { id: labelId } = JSON.parse(label.body.toString()) as { id: string }
   const probe = openProbe(`${place.url}/healthz`)
   await sleep(1500)
   const before = await probe.measure()
   const memoryBefore = peakMemory(server.pid)
-  // A machine that is busy with other things is slow without any attack too.
+  // A busy machine is slow without an attack too.
   const most = Math.max(isShort ? mostP99Short : mostP99, 3 * before.p99)
   const all: number[] = []
 
@@ -64,9 +64,9 @@ async function run({ place, isShort }: Given): Promise<Told> {
     all.push(...times)
     expect(max <= mostAtAll, `${name}: an answer of /healthz took ${max.toFixed(0)} ms`)
     expect(failed === 0, `${name}: ${failed} questions to /healthz without an answer`)
-    // A refusal may meet a client that still sends, and then ends the connection.
-    const wrong = [...answers].filter((status) => !statuses.includes(status) && !(status === 0 && bytes.length > megabytes))
-    expect(wrong.length === 0, `${name}: answered with ${wrong.join()}`)
+    // A refusal may end the connection of a client that still sends.
+    const mismatches = [...answers].filter((status) => !statuses.includes(status) && !(status === 0 && bytes.length > megabytes))
+    expect(mismatches.length === 0, `${name}: answered with ${mismatches.join()}`)
     if (max > slowest.max) slowest = { name, max }
   }
   await probe.close()
@@ -77,15 +77,15 @@ async function run({ place, isShort }: Given): Promise<Told> {
   notes.push(
     `/healthz p99 of all ${p99.toFixed(0)} ms, ${before.p99.toFixed(0)} ms before, at most ${slowest.max.toFixed(0)} ms (${slowest.name}); peak memory +${(growth / megabytes).toFixed(0)} MB`,
   )
-  expect(server.isUp(), 'the server ended')
+  expect(server.isRunning(), 'the server ended')
   await server.kill()
 
-  // Only the order of answers and outages is of the attack; what is left is looked at as after every fault.
+  // Answers and outages are judged here; the audit judges the remaining data.
   const last = await place.start()
   ledger.problems.clear()
-  const told = await trial.conclude(`${sent} bodies`)
+  const result = await faultRun.finish(`${sent} bodies`)
   await last.kill()
-  return told
+  return result
 }
 
 function attacks(labelId: string, isShort: boolean): Attack[] {

@@ -14,11 +14,11 @@ const open = new Set<number>()
 let failed = 0
 
 function ask(): void {
-  const begun = performance.now()
-  open.add(begun)
+  const startedAt = performance.now()
+  open.add(startedAt)
   const end = (isAnswered: boolean) => {
-    if (!open.delete(begun)) return
-    if (isAnswered) times.push(performance.now() - begun)
+    if (!open.delete(startedAt)) return
+    if (isAnswered) times.push(performance.now() - startedAt)
     else failed++
   }
   get(url, { agent }, (response) => {
@@ -30,8 +30,8 @@ function ask(): void {
 const clock = setInterval(ask, everyMs)
 createInterface(process.stdin)
   .on('line', () => {
-    // A question without an answer counts with the time that it has waited.
-    const waiting = [...open].map((begun) => performance.now() - begun)
+    // A request without an answer counts with its waiting time.
+    const waiting = [...open].map((startedAt) => performance.now() - startedAt)
     process.stdout.write(`${JSON.stringify({ times: [...times, ...waiting], failed })}\n`)
     times = []
     failed = 0

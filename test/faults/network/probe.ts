@@ -1,4 +1,4 @@
-/** Measures how long a server takes to answer others meanwhile. */
+/** Measures the time of a server's answers to other clients during a fault. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -14,7 +14,7 @@ export interface Measured {
 }
 
 export interface Probe {
-  /** Returns the figures since the last call, or since it was opened. */
+  /** Returns the figures since the last call, or since the start. */
   measure(): Promise<Measured>
   close(): Promise<void>
 }

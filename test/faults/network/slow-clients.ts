@@ -4,7 +4,7 @@ import { readdirSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 /** seconds after which a client that does not complete its headers must be disconnected */
 const headerPatience = 60
@@ -12,10 +12,10 @@ const crowd = 300
 
 export const slowClients: Fault = { id: 'F28', name: 'slow headers, slow bodies, slow readers, idle connections', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const server = await place.start()
-  const trial = await openTrial(place)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, ledger, expect, notes } = faultRun
   const { id } = await caller.uploadBytes(20_000_000)
   const p99 = async () => {
     const times: number[] = []
@@ -32,7 +32,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     socket.write(text)
     return socket
   }
-  // A write that meets the end of the connection is an error besides, and none of ours.
+  // Ignores the error of a write after the end of the connection.
   const closed = (socket: Socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))
   const head = `host: x\r\nauthorization: Bearer ${caller.token()}\r\n`
   const many = (count: number, text: string) => Promise.all(Array.from({ length: count }, () => open(text)))
@@ -48,8 +48,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
     for (const socket of [...headers, ...bodies]) socket.write('a')
   }, 1000)
 
-  const begun = performance.now()
-  const cutAfter = Promise.all(headers.map(closed)).then(() => (performance.now() - begun) / 1000)
+  const startedAt = performance.now()
+  const cutAfter = Promise.all(headers.map(closed)).then(() => (performance.now() - startedAt) / 1000)
   const during = await p99()
   expect(during < Math.max(10 * before, 1), `the slowest answers took ${during.toFixed(2)} s, ${before.toFixed(2)} s before`)
   notes.push(`p99 of others ${(before * 1000).toFixed(0)} ms before, ${(during * 1000).toFixed(0)} ms during`)
@@ -63,10 +63,10 @@ async function run({ place, isShort }: Given): Promise<Told> {
   for (const socket of [...headers, ...bodies, ...readers, ...idle]) socket.destroy()
   for (const end = performance.now() + 10_000; descriptors() > atRest + 2 && performance.now() < end; ) await sleep(100)
   expect(descriptors() <= atRest + 2, `I13 ${descriptors()} descriptors, ${atRest} before`)
-  expect(server.isUp(), 'the server ended')
-  const told = await trial.conclude(`${headers.length + bodies.length + readers.length + idle.length} slow clients`)
+  expect(server.isRunning(), 'the server ended')
+  const result = await faultRun.finish(`${headers.length + bodies.length + readers.length + idle.length} slow clients`)
   await server.kill()
-  return told
+  return result
 
   /** Returns this many MB, one per second. */
   async function slowUpload(megabytes: number): Promise<boolean> {

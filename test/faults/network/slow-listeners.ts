@@ -1,23 +1,23 @@
 /** F25: WebSocket clients that never read, while others need their events soon. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree } from '../../support/processes/process-tree.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { quantileOf } from './probe.ts'
 import { joinLive } from './sockets.ts'
 
 const slowCount = 5
-/** bytes that the server may grow by */
+/** maximum growth of the server's memory, in bytes */
 const mostGrowth = 100_000_000
-/** milliseconds from the commit of an event until a reading client has it */
+/** maximum milliseconds from the commit of an event until a reading client has received it */
 const mostLatencyMs = 5000
 
-export const slowListeners: Fault = { id: 'F25', name: 'WebSocket clients that never read', isAlone: true, run }
+export const slowListeners: Fault = { id: 'F25', name: 'WebSocket clients that never read', isExclusive: true, run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const events = isShort ? 10_000 : 100_000
   const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_WS_CONNECTIONS_PER_USER: '10' } })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
   const [user] = await place.query<{ id: string }>(`select id from users where username = 'admin'`)
   const latencies: number[] = []
   let received = 0
@@ -33,7 +33,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   const before = resident(server.pid)
   let peak = before
 
-  // As a worker publishes them, with a text that makes each one a kilobyte.
+  // Publishes events like a worker, each with a kilobyte of text.
   for (let sent = 0; sent < events; sent += 500) {
     await place.query(`insert into events (type, user_id, data)
       select 'document_updated', '${user?.id}', jsonb_build_object('document_id', gen_random_uuid(), 'changes',
@@ -53,7 +53,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   notes.push(
     `${events} events of 1 kB: p99 ${p99.toFixed(0)} ms at the client that reads; server +${((peak - before) / 1e6).toFixed(0)} MB`,
   )
-  // What the server had sent before it gave up is still to be read, the close after it.
+  // Reads the messages that the server sent before it closed the connection.
   for (const socket of slow) socket?.tcp.resume()
   for (const end = performance.now() + 10_000; slow.some((socket) => socket?.isOpen()) && performance.now() < end; ) await sleep(50)
   expect(
@@ -66,9 +66,9 @@ async function run({ place, isShort }: Given): Promise<Told> {
   for (const socket of slow) socket?.tcp.destroy()
   await server.kill()
   const last = await place.start()
-  const told = await trial.conclude(`${slowCount} clients, ${events} events`)
+  const result = await faultRun.finish(`${slowCount} clients, ${events} events`)
   await last.kill()
-  return told
+  return result
 }
 
 const resident = (pid: number): number => processTree(pid).reduce((sum, one) => sum + (one.pid === pid ? one.resident : 0), 0)

@@ -1,40 +1,40 @@
-/** F26: WebSockets that connect and disconnect quickly, and some whose clients vanish. */
+/** F26: WebSockets connect and disconnect quickly; some clients vanish. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { joinLive, type LiveSocket } from './sockets.ts'
 
 /** ws_connections_per_user */
 const most = 5
-/** milliseconds until the slot of a vanished client must be free: two pings of 30 s, and a margin */
+/** maximum milliseconds until the slot of a vanished client is free: two pings of 30 s and a margin */
 const mostUntilFreeMs = 75_000
 const atOnce = 4
 
 export const socketChurn: Fault = { id: 'F26', name: 'WebSockets that come and go, or vanish without a word', isLong: true, run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const churn = isShort ? 120 : 2000
   const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false' } })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
   const join = () => joinLive(place.port, caller.token(), ['queue_status'])
   const taken = async () => (await place.query<{ count: number }>('select count(*)::int as count from live_places'))[0]?.count ?? -1
 
   let refused = 0
-  const begun = performance.now()
-  let left = churn
+  const startedAt = performance.now()
+  let remaining = churn
   const lane = async () => {
-    while (left-- > 0) {
+    while (remaining-- > 0) {
       const live = await join()
       if (!live) refused++
-      // Half of them say goodbye, half of them are reset.
-      else if (left % 2 === 0) await closeWell(live)
+      // Half of them send a close frame, half of them are reset.
+      else if (remaining % 2 === 0) await closeWell(live)
       else live.tcp.resetAndDestroy()
       await sleep(10)
     }
   }
   await Promise.all(Array.from({ length: atOnce }, lane))
-  const perMinute = (churn / (performance.now() - begun)) * 60_000
-  // A place is given back a moment after its connection has gone.
+  const perMinute = (churn / (performance.now() - startedAt)) * 60_000
+  // A slot is released shortly after its connection has ended.
   for (const end = performance.now() + 10_000; (await taken()) > 0 && performance.now() < end; ) await sleep(100)
   expect((await taken()) === 0, `${await taken()} places are taken though all clients have gone`)
   expect(refused <= churn / 50, `${refused} of ${churn} were refused though at most ${atOnce} were open`)
@@ -46,7 +46,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
       ghosts.every((ghost) => ghost !== null),
       'a user may not open five at once',
     )
-    // Nothing is read or answered any more, and no FIN or RST tells the server.
+    // Reads and answers nothing any more, and sends no FIN or RST.
     for (const ghost of ghosts) {
       if (ghost) ghost.answersPings = false
       ghost?.tcp.pause()
@@ -63,12 +63,12 @@ async function run({ place, isShort }: Given): Promise<Told> {
     next?.tcp.destroy()
     for (const ghost of ghosts) ghost?.tcp.destroy()
   }
-  expect(server.isUp(), 'the server ended')
+  expect(server.isRunning(), 'the server ended')
   await server.kill()
   const last = await place.start()
-  const told = await trial.conclude(`${churn} WebSockets${isShort ? '' : `, ${most} vanished`}`)
+  const result = await faultRun.finish(`${churn} WebSockets${isShort ? '' : `, ${most} vanished`}`)
   await last.kill()
-  return told
+  return result
 }
 
 async function closeWell(live: LiveSocket): Promise<void> {

@@ -1,4 +1,4 @@
-/** WebSockets over raw TCP, so that they can stop reading or vanish. */
+/** WebSockets over raw TCP, which can stop reading or vanish. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,13 +19,13 @@ export interface LiveSocket {
   say(message: object): void
   /** Returns the first message of one of these types; null if none arrives within `mostMs`. */
   next(types: readonly string[], mostMs?: number): Promise<Message | null>
-  /** With `answersPings` false the client seems to have vanished. */
+  /** false: the client ignores pings, as if it had vanished */
   answersPings: boolean
 }
 
 const opcode = { text: 1, close: 8, ping: 9, pong: 10 } as const
 
-/** Opens one at a server; throws if the server refuses. `onMessage` is called for each message. */
+/** Opens a WebSocket. Throws if the server refuses it. Calls `onMessage` for each message. */
 export async function openSocket(port: number, onMessage: (message: Message) => void = () => {}): Promise<LiveSocket> {
   const tcp = connect(port, '127.0.0.1').on('error', () => {})
   await Promise.race([once(tcp, 'connect'), once(tcp, 'close').then(() => Promise.reject(new Error('refused')))])
@@ -85,7 +85,7 @@ export async function openSocket(port: number, onMessage: (message: Message) => 
   return live
 }
 
-/** Opens one, signs in and subscribes; null if the server has no free slot. */
+/** Opens a WebSocket, signs in and subscribes. Returns null if the server has no free slot. */
 export async function joinLive(
   port: number,
   token: string,

@@ -2,27 +2,27 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree, signal } from '../../support/processes/process-tree.ts'
 import { mixedLoad } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
-import type { Running } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
+import type { RunningProcess } from '../installation.ts'
 
-/** of the server and one more worker, with short leases, so that dead workers are noticed soon */
+/** variables of the server and one more worker: short leases, to detect dead workers soon */
 const env = { DMS_WORKER_LEASE: '5s', DMS_OCR_MAX_ATTEMPTS: '10' }
 
 export const killedAtRandom: Fault = { id: 'F03', isLong: true, name: 'kill -9 of server and worker at random, 16 clients', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 20 : 600
-  const running: Record<'server' | 'worker', Running> = {
+  const running: Record<'server' | 'worker', RunningProcess> = {
     server: await place.start({ env }),
     worker: await place.startWorker({ env }),
   }
-  const trial = await openTrial(place, 30_000)
+  const faultRun = await openFaultRun(place, 30_000)
   const stop = new AbortController()
-  const load = mixedLoad(trial.caller, trial.ledger, { signal: stop.signal, lanes: 16 })
+  const load = mixedLoad(faultRun.caller, faultRun.ledger, { signal: stop.signal, concurrency: 16 })
   let kills = 0
   for (const end = performance.now() + seconds * 1000; performance.now() < end; kills++) {
     await sleep(isShort ? 1000 + Math.random() * 2000 : 2000 + Math.random() * 8000)
-    // The worker of the server is started again by it.
+    // The server restarts its worker.
     const own = processTree(running.server.pid).find(({ command }) => command.includes('--supervised'))
     if (own && Math.random() < 0.2) {
       signal(own.pid, 'SIGKILL')
@@ -34,7 +34,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   }
   stop.abort()
   await load
-  const told = await trial.conclude(`${kills} kills in ${seconds} s`, { patience: 120_000 })
+  const result = await faultRun.finish(`${kills} kills in ${seconds} s`, { timeoutMs: 120_000 })
   for (const one of Object.values(running)) await one.kill()
-  return told
+  return result
 }

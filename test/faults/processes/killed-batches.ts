@@ -1,12 +1,12 @@
 /** F02: the server is killed while it receives ten files in one request. */
 import { randomBytes } from 'node:crypto'
 import { sha256Of } from '../caller.ts'
-import { type Fault, type Given, needsTracing, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, needsTracing, openFaultRun } from '../fault.ts'
 import { type CrashPoint, crashAt, nameOf, oneFileThread, randomPoints } from './crash-points.ts'
 
-/** without a worker, whose calls are those of F04 */
+/** a server without a worker; F04 covers the calls of a worker */
 const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
-/** calls of such a request, with the maximum number per thread */
+/** calls of such a request with their maximum number per thread */
 const calls = { openat: 40, writev: 30, write: 30, fsync: 30, rename: 10, unlink: 20 }
 const sample: readonly CrashPoint[] = [
   { call: 'fsync', at: 4, moment: 'after' },
@@ -18,19 +18,19 @@ export const killedBatches: Fault = {
   id: 'F02',
   name: 'kill -9 during a bulk upload of ten',
   isLong: true,
-  missing: needsTracing,
+  skipReason: needsTracing,
   run,
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   let server = await place.start({ env })
-  const trial = await openTrial(place)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, ledger, expect, notes } = faultRun
   const partial = { none: 0, some: 0, all: 0 }
 
   const send = async (files: readonly Buffer[]) => {
     const form = new FormData()
-    // A client without an answer sends all of them again, and gets those that are there.
+    // A client without an answer repeats the request and gets the stored documents.
     form.append('on_duplicate', 'return')
     for (const [at, bytes] of files.entries()) form.append('files', new Blob([bytes as BlobPart]), `${at}.bin`)
     const answer = await caller.call('POST', '/api/documents/bulk-upload', { what: 'bulk upload', body: form })
@@ -56,9 +56,10 @@ async function run({ place, isShort }: Given): Promise<Told> {
     server = await place.start({ env })
     const sums = files.map((bytes) => `'${sha256Of(bytes)}'`).join()
     const [row] = await place.query<{ count: number }>(`select count(*)::int as count from documents where sha256 in (${sums})`)
-    const kept = row?.count ?? 0
-    partial[kept === 0 ? 'none' : kept === 10 ? 'all' : 'some']++
-    if (first?.report) expect(first.report.uploaded === kept, `${nameOf(point)}: ${first.report.uploaded} acknowledged, ${kept} are there`)
+    const stored = row?.count ?? 0
+    partial[stored === 0 ? 'none' : stored === 10 ? 'all' : 'some']++
+    if (first?.report)
+      expect(first.report.uploaded === stored, `${nameOf(point)}: ${first.report.uploaded} acknowledged, ${stored} are there`)
     const again = await send(files)
     expect(
       again.report?.uploaded === 10,
@@ -74,7 +75,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     ledger.problems.clear()
     await server.kill()
     server = await place.start()
-    return await trial.conclude(`${points} crash points`)
+    return await faultRun.finish(`${points} crash points`)
   } finally {
     await server.kill()
   }

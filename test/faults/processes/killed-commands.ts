@@ -1,44 +1,45 @@
-/** F10: commands that build something beside the current state (index, restored place, export) are killed. */
+/** F10: commands that build a new state beside the current one (index, restore, export) are killed. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Ended, run as runDms } from '../../support/processes/run.ts'
 import { commonWord, sha256Of } from '../caller.ts'
 import { openSecondDatabase } from '../database/second-database.ts'
-import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'
-import type { Place } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, type FaultRun, openFaultRun } from '../fault.ts'
+import type { Installation } from '../installation.ts'
 
 const mostMs = 120_000
 
 export const killedCommands: Fault = { id: 'F10', name: 'kill -9 of search reindex, restore and documents export', run }
 
-async function run({ isShort, openPlace }: Given): Promise<Told> {
-  // One of its own, as it compares with everything that is there.
-  const place = await openPlace()
-  const server = await place.start()
-  const trial = await openTrial(place)
-  for (let at = 0; at < (isShort ? 40 : 400); at++) await (at % 4 === 0 ? trial.caller.uploadBytes(200_000) : trial.caller.uploadText())
+async function run({ isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+  // A separate installation, because the test compares all its data.
+  const installation = await openPlace()
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
+  for (let at = 0; at < (isShort ? 40 : 400); at++)
+    await (at % 4 === 0 ? faultRun.caller.uploadBytes(200_000) : faultRun.caller.uploadText())
   const rounds = isShort ? 1 : 12
   let kills = 0
-  for (const attempt of [killReindex, killExport, killRestore]) kills += await attempt(place, trial, rounds)
-  const told = await trial.conclude(`${kills} kills`)
+  for (const attempt of [killReindex, killExport, killRestore]) kills += await attempt(installation, faultRun, rounds)
+  const result = await faultRun.finish(`${kills} kills`)
   await server.kill()
-  await place.remove()
-  return told
+  await installation.remove()
+  return result
 }
 
 const dms = (dataDir: string, args: readonly string[], options: { env?: Record<string, string>; timeout?: number } = {}): Promise<Ended> =>
   runDms([...args, '--data-dir', dataDir], { timeout: mostMs, ...options, env: { DMS_STORAGE_MIN_FREE: '0', ...options.env } })
 
-/** Runs it once completely, then `rounds` times until it is killed. Returns how many kills hit a running process. */
+/** Runs a command once completely, then `rounds` times with a kill. Returns the number of kills that hit a running process. */
 async function killSome(
-  { expect }: Trial,
+  { expect }: FaultRun,
   rounds: number,
   command: (round: number, timeout?: number) => Promise<Ended>,
   look: (round: number) => Promise<void>,
 ): Promise<number> {
-  const begun = performance.now()
+  const startedAt = performance.now()
   const whole = await command(-1)
-  const wholeMs = performance.now() - begun
+  const wholeMs = performance.now() - startedAt
   expect(whole.code === 0, `not killed it ended with ${whole.code}: ${whole.stderr.slice(-300)}`)
   let kills = 0
   for (let round = 0; round < rounds; round++) {
@@ -49,54 +50,58 @@ async function killSome(
   return kills
 }
 
-/** The current index answers meanwhile, and the next rebuild is complete. */
-async function killReindex(place: Place, trial: Trial, rounds: number): Promise<number> {
-  const reindex = (_: number, timeout = mostMs) => dms(place.dataDir, ['search', 'reindex'], { timeout })
-  const total = async () => (JSON.parse((await trial.caller.search()).body.toString()) as { total: number }).total
-  const texts = [...trial.ledger.uploads.values()].filter(({ word }) => word !== null).length
+/** Kills rebuilds of the index. The current index must answer meanwhile, and the next rebuild must be complete. */
+async function killReindex(installation: Installation, faultRun: FaultRun, rounds: number): Promise<number> {
+  const reindex = (_: number, timeout = mostMs) => dms(installation.dataDir, ['search', 'reindex'], { timeout })
+  const total = async () => (JSON.parse((await faultRun.caller.search()).body.toString()) as { total: number }).total
+  const texts = [...faultRun.ledger.uploads.values()].filter(({ word }) => word !== null).length
   const look = async () => {
     const found = await total()
-    trial.expect(found === texts, `reindex killed: ${commonWord} finds ${found} of ${texts} documents`)
+    faultRun.expect(found === texts, `reindex killed: ${commonWord} finds ${found} of ${texts} documents`)
   }
-  const kills = await killSome(trial, rounds, reindex, look)
-  const { code, stderr } = await dms(place.dataDir, ['search', 'reindex'])
-  trial.expect(code === 0, `reindex after a killed one ended with ${code}: ${stderr.slice(-300)}`)
+  const kills = await killSome(faultRun, rounds, reindex, look)
+  const { code, stderr } = await dms(installation.dataDir, ['search', 'reindex'])
+  faultRun.expect(code === 0, `reindex after a killed one ended with ${code}: ${stderr.slice(-300)}`)
   await look()
   return kills
 }
 
-/** A final name always has a complete file, and a manifest lists complete files only. */
-async function killExport(place: Place, trial: Trial, rounds: number): Promise<number> {
-  const sums = new Set([...trial.ledger.uploads.values()].map(({ sha256 }) => sha256))
-  const target = (round: number) => join(place.folder, `export${round}`)
-  const exportTo = (round: number, timeout = mostMs) => dms(place.dataDir, ['documents', 'export', '--to', target(round)], { timeout })
+/** Kills exports. A file under its final name must be complete, and a manifest must list complete files only. */
+async function killExport(installation: Installation, faultRun: FaultRun, rounds: number): Promise<number> {
+  const sums = new Set([...faultRun.ledger.uploads.values()].map(({ sha256 }) => sha256))
+  const target = (round: number) => join(installation.folder, `export${round}`)
+  const exportTo = (round: number, timeout = mostMs) =>
+    dms(installation.dataDir, ['documents', 'export', '--to', target(round)], { timeout })
   const look = async (round: number) => {
     const names = await readdir(target(round)).catch(() => [])
     const isFinal = (name: string) => !name.startsWith('.') && name !== 'manifest.jsonl'
     for (const name of names.filter(isFinal)) {
       const bytes = await readFile(join(target(round), name))
-      trial.expect(sums.has(sha256Of(bytes)), `export killed: ${name} is there with other bytes (${bytes.length})`)
+      faultRun.expect(sums.has(sha256Of(bytes)), `export killed: ${name} is there with other bytes (${bytes.length})`)
     }
     const again = await exportTo(round)
-    trial.expect(again.code === 0, `export into the folder of a killed one ended with ${again.code}: ${again.stderr.slice(-300)}`)
+    faultRun.expect(again.code === 0, `export into the folder of a killed one ended with ${again.code}: ${again.stderr.slice(-300)}`)
     const all = await readdir(target(round))
-    trial.expect(all.filter(isFinal).length === sums.size, `export after a killed one: ${all.filter(isFinal).length} of ${sums.size} files`)
+    faultRun.expect(
+      all.filter(isFinal).length === sums.size,
+      `export after a killed one: ${all.filter(isFinal).length} of ${sums.size} files`,
+    )
     const lines = (await readFile(join(target(round), 'manifest.jsonl'), 'utf8')).trim().split('\n')
-    trial.expect(lines.length === sums.size, `export after a killed one: the manifest names ${lines.length} of ${sums.size} files`)
+    faultRun.expect(lines.length === sums.size, `export after a killed one: the manifest names ${lines.length} of ${sums.size} files`)
   }
-  return killSome(trial, rounds, exportTo, look)
+  return killSome(faultRun, rounds, exportTo, look)
 }
 
-/** All tables or none, and another run completes a killed one. */
-async function killRestore(place: Place, trial: Trial, rounds: number): Promise<number> {
-  const backup = join(place.folder, 'backup.tar')
-  const made = await dms(place.dataDir, ['backup', 'create', '--to', backup])
-  trial.expect(made.code === 0, `backup create ended with ${made.code}: ${made.stderr.slice(-300)}`)
+/** Kills restores. All tables must exist or none, and another run must complete a killed one. */
+async function killRestore(installation: Installation, faultRun: FaultRun, rounds: number): Promise<number> {
+  const backup = join(installation.folder, 'backup.tar')
+  const made = await dms(installation.dataDir, ['backup', 'create', '--to', backup])
+  faultRun.expect(made.code === 0, `backup create ended with ${made.code}: ${made.stderr.slice(-300)}`)
   const databases = new Map<number, Awaited<ReturnType<typeof openSecondDatabase>>>()
   const target = async (round: number) => {
-    const database = databases.get(round) ?? (await openSecondDatabase(place))
+    const database = databases.get(round) ?? (await openSecondDatabase(installation))
     databases.set(round, database)
-    return { database, dataDir: join(place.folder, `restored${round}`), env: { DATABASE_URL: database.url } }
+    return { database, dataDir: join(installation.folder, `restored${round}`), env: { DATABASE_URL: database.url } }
   }
   const restore = async (round: number, timeout = mostMs) => {
     const { dataDir, env } = await target(round)
@@ -107,23 +112,23 @@ async function killRestore(place: Place, trial: Trial, rounds: number): Promise<
     const [table] = await query<{ found: boolean }>(`select to_regclass('documents') is not null as found`)
     return table?.found ? ((await query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count ?? 0) : 0
   }
-  const expected = trial.ledger.uploads.size
+  const expected = faultRun.ledger.uploads.size
   const look = async (round: number) => {
     const { dataDir, env } = await target(round)
     const count = await countOf(round)
-    trial.expect(count === 0 || count === expected, `restore killed: ${count} of ${expected} documents are there`)
-    // With all tables there it was only the index that was killed, and a full place is refused.
+    faultRun.expect(count === 0 || count === expected, `restore killed: ${count} of ${expected} documents are there`)
+    // If all tables exist, only the index is missing, and a restore refuses the full installation.
     const again = await restore(round)
-    trial.expect(
+    faultRun.expect(
       again.code === 0 || (again.code === 7 && count > 0),
       `restore after a killed one: ${again.code}: ${again.stderr.slice(-300)}`,
     )
     const documents = await countOf(round)
-    trial.expect(documents === expected, `restore after a killed one: ${documents} of ${expected} documents`)
+    faultRun.expect(documents === expected, `restore after a killed one: ${documents} of ${expected} documents`)
     const check = await dms(dataDir, ['check', '--checks', 'files,checksums', '--sample', '100%'], { env })
-    trial.expect(check.code === 0, `restore after a killed one: dms check ended with ${check.code}: ${check.stdout.slice(-300)}`)
+    faultRun.expect(check.code === 0, `restore after a killed one: dms check ended with ${check.code}: ${check.stdout.slice(-300)}`)
   }
-  const kills = await killSome(trial, rounds, restore, look)
+  const kills = await killSome(faultRun, rounds, restore, look)
   for (const database of databases.values()) await database.drop()
   return kills
 }

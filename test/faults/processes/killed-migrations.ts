@@ -1,10 +1,10 @@
-/** F09: the migrator is killed, two migrate at once, and the schema is newer than the program. */
+/** F09: the migrator is killed, two migrators run at once, and the schema is newer than the program. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { bareEnvironment, type Ended, executable, run as runDms } from '../../support/processes/run.ts'
 import { openSecondDatabase, type SecondDatabase } from '../database/second-database.ts'
-import { type Fault, type Given, needsProgram, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, needsProgram, openFaultRun } from '../fault.ts'
 
 /** calls of one thread while it applies all migrations */
 const mostWrites = 200
@@ -13,14 +13,14 @@ const migrations = new URL('../../../migrations/', import.meta.url)
 export const killedMigrations: Fault = {
   id: 'F09',
   name: 'kill -9 of the migrator, two at once, a newer schema',
-  missing: needsProgram('strace'),
+  skipReason: needsProgram('strace'),
   run,
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const server = await place.start()
-  const trial = await openTrial(place)
-  const { expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { expect, notes } = faultRun
   const known = (await readdir(migrations)).map((name) => name.replace(/\.ts$/, '')).sort()
   const databases: SecondDatabase[] = []
   const open = async () => {
@@ -67,9 +67,9 @@ async function run({ place, isShort }: Given): Promise<Told> {
     expect(/newer/.test(stderr) && /9999_of_a_later_version/.test(stderr), `newer schema: dms ${args[0]} says ${stderr}`)
   }
   for (const database of databases) await database.drop()
-  const told = await trial.conclude(`${kills} kills, 2 at once, 1 newer schema`)
+  const result = await faultRun.finish(`${kills} kills, 2 at once, 1 newer schema`)
   await server.kill()
-  return told
+  return result
 
   function dms(url: string, args: readonly string[]): Promise<Ended> {
     return runDms([...args, '--data-dir', `${place.folder}/second`], { env: environmentOf(url), timeout: 120_000 })
@@ -96,7 +96,7 @@ async function appliedOf({ query }: SecondDatabase): Promise<string[]> {
   return (await query<{ name: string }>('select name from migrations order by name')).map(({ name }) => name)
 }
 
-/** Returns everything that migrations create, as text. */
+/** Returns the objects that migrations create, as text. */
 async function shapeOf({ query }: SecondDatabase): Promise<string> {
   const rows = await query(`
     select 'column' as kind, table_name as a, column_name as b, data_type || is_nullable || coalesce(column_default, '') as c

@@ -2,25 +2,25 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { killSync } from '../../support/processes/kill-sync.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 export const killedSyncs: Fault = { id: 'F08', name: 'kill -9 during a sync', isLong: true, run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const folder = join(place.folder, 'share')
   await mkdir(folder)
   const root = await realpath(folder)
   const env = { DMS_SOURCES_LOCAL_ROOTS: root, DMS_OCR_ENABLED: 'false' }
   const server = await place.start({ env })
-  const trial = await openTrial(place)
-  const { caller, problems } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, problems } = faultRun
   const name = 'share'
   const made = await caller.call('POST', '/api/sources', caller.json({ name, type: 'local_folder', url: root, sync_interval: 0 }))
   const { id } = JSON.parse(made.body.toString()) as { id: string }
   const points = isShort ? 3 : 20
   const shell = { ...env, DMS_DATA_DIR: place.dataDir, DMS_STORAGE_MIN_FREE: '0' }
   problems.push(...(await killSync({ env: shell, query: place.query, source: { id, name }, root, points })))
-  const told = await trial.conclude(`${points} kills of a sync`, { patience: 180_000 })
+  const result = await faultRun.finish(`${points} kills of a sync`, { timeoutMs: 180_000 })
   await server.kill()
-  return told
+  return result
 }

@@ -11,7 +11,7 @@ import { openLog } from '../../../src/log/log.ts'
 import { until } from '../../support/processes/processes.ts'
 import { bareEnvironment, executable, run as runDms } from '../../support/processes/run.ts'
 import { checksumOf, createOldArchive, joinOld, missingOldPostgres, oldBinaries } from '../../support/servers/old-archive.ts'
-import { type Fault, type Given, needs, needsProgram, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, needs, needsProgram } from '../fault.ts'
 
 interface Point {
   name: string
@@ -22,11 +22,11 @@ export const killedUpgrades: Fault = {
   id: 'F39',
   name: 'kill -9 of dms database upgrade, in each phase and at each rename',
   isLong: true,
-  missing: needs(missingOldPostgres, needsProgram('strace')),
+  skipReason: needs(missingOldPostgres, needsProgram('strace')),
   run,
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const problems: string[] = []
   const original = join(place.folder, 'original')
   const documents = isShort ? 20 : 300
@@ -43,8 +43,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
     await kill(dataDir, args)
     const state = stateOf(dataDir)
     states[state]++
-    const kept = join(dataDir, state === 'old' ? 'postgres' : 'postgres-17')
-    if (checksumOf(kept) !== checksum) problems.push(`${name}: the old cluster has changed`)
+    const stored = join(dataDir, state === 'old' ? 'postgres' : 'postgres-17')
+    if (checksumOf(stored) !== checksum) problems.push(`${name}: the old cluster has changed`)
     const first = await runDms(['--data-dir', dataDir, 'documents', 'list', '--limit', '1'])
     if (first.code !== (state === 'old' ? 8 : 0)) problems.push(`${name}: the next command ended with ${first.code}: ${first.stderr}`)
     const again = await runDms(args, { timeout: 300_000 })
@@ -69,23 +69,23 @@ function allPoints(): Point[] {
   return [...phases, ...atRenames]
 }
 
-/** Kills the upgrade some time after it has reported a phase. */
+/** Kills the upgrade a given time after it has reported a phase. */
 const atPhase = (phase: string, delayMs: number): Point => ({
   name: `${delayMs} ms into ${phase}`,
   async kill(_, args) {
     const child = start(process.execPath, [executable, ...args, '--progress', 'json'])
     const ended = once(child, 'exit')
-    let said = ''
+    let output = ''
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      const wasReached = said.includes(`"phase":"${phase}"`)
-      said += text
-      if (!wasReached && said.includes(`"phase":"${phase}"`)) void sleep(delayMs).then(() => child.kill('SIGKILL'))
+      const wasReached = output.includes(`"phase":"${phase}"`)
+      output += text
+      if (!wasReached && output.includes(`"phase":"${phase}"`)) void sleep(delayMs).then(() => child.kill('SIGKILL'))
     })
     await ended
   },
 })
 
-/** The renames of the exchange, and what is true once each is made. */
+/** The renames of the exchange, each with a condition that it makes true. */
 const renames = [
   { from: 'postgres', isMade: (dataDir: string) => existsSync(join(dataDir, 'postgres-17')) },
   { from: 'postgres-upgrade/new/postgres', isMade: (dataDir: string) => stateOf(dataDir) === 'new' },
@@ -94,7 +94,7 @@ const renames = [
 
 const delaySeconds = 3
 
-/** Kills the upgrade before it makes a rename, or after that while it waits for the answer. */
+/** Kills the upgrade before a rename, or after it while it waits for the result. */
 const atRename = (number: number, moment: 'before' | 'after'): Point => ({
   name: `${moment} rename ${number}`,
   async kill(dataDir, args) {
@@ -105,7 +105,7 @@ const atRename = (number: number, moment: 'before' | 'after'): Point => ({
     child.stderr?.resume()
     const ended = once(child, 'exit')
     if (moment === 'after') {
-      // The first two are true only after the exchange has begun; the third is, too, before there is a folder.
+      // The first two are true only after the start of the exchange. The third is also true before the folder exists.
       const lock = join(dataDir, 'postgres-upgrade.lock')
       await until(() => existsSync(join(dataDir, 'postgres-upgrade/new')) || child.exitCode !== null, 300_000)
       await until(() => isMade(dataDir) || child.exitCode !== null, 300_000)
@@ -126,7 +126,7 @@ function stateOf(dataDir: string): 'old' | 'between' | 'new' {
 
 /** Returns a checksum of the rows of each table. */
 async function checksumsOfRows(dataDir: string, isOld: boolean): Promise<Map<string, string>> {
-  // On a copy: the old files are compared byte by byte.
+  // Runs on a copy, because the old files are compared byte by byte.
   const copy = `${dataDir}-rows`
   if (isOld) execFileSync('cp', ['-a', dataDir, copy])
   const log = openLog({ level: 'silent', format: 'json' })

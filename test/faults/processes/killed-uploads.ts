@@ -1,14 +1,14 @@
-/** F01: the server is killed at every system call of an upload; and the order in which data becomes durable. */
+/** F01: the server is killed at every system call of an upload. Also checks the order in which data becomes durable. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Fault, type Given, needsTracing, openTrial, type Told, type Trial } from '../fault.ts'
-import type { Running } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, type FaultRun, needsTracing, openFaultRun } from '../fault.ts'
+import type { RunningProcess } from '../installation.ts'
 import { bothMoments, type CrashPoint, crashAt, nameOf, oneFileThread } from './crash-points.ts'
 import { attach } from './strace.ts'
 
 const size = 5_000_000
-/** without a worker, whose calls are those of F04 */
+/** a server without a worker; F04 covers the calls of a worker */
 const env = { ...oneFileThread, DMS_WORKER_EMBEDDED: 'false' }
 const calls = ['openat', 'writev', 'write', 'fsync', 'rename', 'unlink'] as const
 /** maximum number of each call in an upload */
@@ -26,15 +26,15 @@ export const killedUploads: Fault = {
   id: 'F01',
   isLong: true,
   name: 'kill -9 at every system call of an upload',
-  missing: needsTracing,
+  skipReason: needsTracing,
   run,
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   let server = await place.start({ env })
-  const trial = await openTrial(place)
-  const { caller, ledger } = trial
-  await checkOrder(trial, server, join(place.folder, 'order.trace'))
+  const faultRun = await openFaultRun(place)
+  const { caller, ledger } = faultRun
+  await checkOrder(faultRun, server, join(place.folder, 'order.trace'))
   const restarts: number[] = []
 
   /** Returns whether the server was killed. */
@@ -48,16 +48,16 @@ async function run({ place, isShort }: Given): Promise<Told> {
       return first.status !== 0
     })
     if (!isDead) {
-      if (first?.status !== 201) trial.problems.push(`${name}: ${first?.status} though nothing happened`)
+      if (first?.status !== 201) faultRun.problems.push(`${name}: ${first?.status} though nothing happened`)
       return false
     }
     server = await place.start({ env })
     restarts.push(server.startSeconds)
-    const left = (await readdir(join(place.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
-    trial.expect(left.length === 0, `${name}: ${left.length} temporary files are left after the restart`)
+    const remaining = (await readdir(join(place.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
+    faultRun.expect(remaining.length === 0, `${name}: ${remaining.length} temporary files are left after the restart`)
     const again = await caller.upload(bytes, name, { key })
-    trial.expect(again.status === 201, `${name}: the second try was answered with ${again.status}`)
-    trial.expect(!first?.id || first.id === again.id, `${name}: kept twice`)
+    faultRun.expect(again.status === 201, `${name}: the second try was answered with ${again.status}`)
+    faultRun.expect(!first?.id || first.id === again.id, `${name}: kept twice`)
     return true
   }
 
@@ -67,11 +67,11 @@ async function run({ place, isShort }: Given): Promise<Told> {
     else
       for (const call of calls)
         for (const moment of bothMoments) for (let at = 1; at <= most && (await killAt({ call, at, moment })); at++) points++
-    trial.notes.push(`again ready in ${middle(restarts)} s, at most ${Math.max(...restarts).toFixed(1)} s`)
+    faultRun.notes.push(`again ready in ${middle(restarts)} s, at most ${Math.max(...restarts).toFixed(1)} s`)
     ledger.problems.clear()
     await server.kill()
     server = await place.start()
-    return await trial.conclude(`${points} crash points`)
+    return await faultRun.finish(`${points} crash points`)
   } finally {
     await server.kill()
   }
@@ -79,9 +79,9 @@ async function run({ place, isShort }: Given): Promise<Told> {
 
 const middle = (numbers: readonly number[]): string => (numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0).toFixed(1)
 
-/** Bytes are flushed, then named, then the name is flushed, then committed, then answered. */
-async function checkOrder({ caller, expect, notes }: Trial, server: Running, path: string): Promise<void> {
-  // Only calls that came back count for what had to be over; only calls that began, for what had to wait.
+/** Checks the order: bytes flushed, renamed, folder flushed, committed, answered. */
+async function checkOrder({ caller, expect, notes }: FaultRun, server: RunningProcess, path: string): Promise<void> {
+  // Earlier steps must have returned; later steps must not have begun.
   const watched = 'trace=openat,write,writev,fsync,fdatasync,rename'
   const strace = await attach(server.pid, ['-yy', '-s', '64', '-o', path, '-e', watched])
   const { status } = await caller.uploadBytes(size)
@@ -97,12 +97,12 @@ async function checkOrder({ caller, expect, notes }: Trial, server: Running, pat
   const folderFlushed = endOf(lines, began(new RegExp(` fsync\\(\\d+<${folder.replaceAll(/[.*+?^$()[\]{}|\\]/g, '\\$&')}>`), renamed))
   const order = { fileFlushed, renamed, folderFlushed, committed, answered }
   const places = Object.values(order)
-  const isRight = places.every((place, index) => place >= 0 && (index === 0 || place > (places[index - 1] ?? 0)))
+  const isRight = places.every((installation, index) => installation >= 0 && (index === 0 || installation > (places[index - 1] ?? 0)))
   expect(isRight, `the order of an upload is ${JSON.stringify(order)}`)
   notes.push('fsync(file) < rename < fsync(folder) < COMMIT < 201')
 }
 
-/** Returns the line on which a call that began on another one returned. */
+/** Returns the line with the end of a call that began on another line. */
 function endOf(lines: readonly string[], at: number): number {
   const line = lines[at]
   if (line === undefined || !line.includes('<unfinished')) return at

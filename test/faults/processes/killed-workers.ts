@@ -2,13 +2,13 @@
 import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isStillThere, processTree, signal, type TreeProcess } from '../../support/processes/process-tree.ts'
-import { type Fault, type Given, needsTracing, openTrial, type Told } from '../fault.ts'
-import type { Place } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, needsTracing, openFaultRun } from '../fault.ts'
+import type { Installation } from '../installation.ts'
 import { type CrashPoint, crashAt, nameOf, oneFileThread, randomPoints } from './crash-points.ts'
 import { fakeTesseract, picture } from './tesseract.ts'
 
 const leaseMs = 2000
-/** milliseconds from the death of a worker until another one must have its job */
+/** maximum milliseconds from the death of a worker until another worker has its job */
 const mostUntilNextMs = 60_000
 /** calls while a document is read, with the maximum number per thread */
 const calls = { openat: 12, writev: 12, write: 25, unlink: 2, rename: 2 }
@@ -18,22 +18,22 @@ export const killedWorkers: Fault = {
   id: 'F04',
   name: 'kill -9 of the worker during OCR, or of its reader or tesseract',
   isLong: true,
-  missing: needsTracing,
+  skipReason: needsTracing,
   run,
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const tesseract = await fakeTesseract(place.folder)
   const env = { ...tesseract.env, DMS_WORKER_LEASE: `${leaseMs}ms`, DMS_OCR_MAX_ATTEMPTS: '10' }
   const server = await place.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
   const startWorker = () => place.startWorker({ env: { ...env, ...oneFileThread, DMS_WORKER_CONCURRENCY: '1' } })
   let worker = await startWorker()
   const untilNext: number[] = []
   let kills = 0
 
-  /** Starts the next worker, and measures when it has the job of the dead one. */
+  /** Starts another worker and measures the time until it has the job of the dead one. */
   const takeOver = async (id: string | null, killedAt: number, below: readonly TreeProcess[], name: string): Promise<void> => {
     worker = await startWorker()
     kills++
@@ -48,7 +48,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   }
 
   try {
-    // While tesseract runs: all of the worker, then only its tesseract, then only its reader.
+    // While tesseract runs, kills the whole worker, then only tesseract, then only the reader.
     for (const whom of ['worker', 'tesseract', 'reader'] as const)
       for (let round = 0; round < (isShort ? 1 : 10); round++) {
         await tesseract.behave('slow')
@@ -67,7 +67,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
           const pid = all.find(({ command }) => (whom === 'tesseract' ? isTesseract(command) : /node|dms/.test(command)))?.pid
           if (pid) signal(pid, 'SIGKILL')
           expect(await until(30_000, async () => ['completed', 'failed'].includes((await jobOf(place, id)).status)), `${whom}: no end`)
-          expect(worker.isUp(), `${whom} killed: the worker ended`)
+          expect(worker.isRunning(), `${whom} killed: the worker ended`)
         }
       }
     const points = isShort ? sample : randomPoints(calls, 60)
@@ -76,19 +76,19 @@ async function run({ place, isShort }: Given): Promise<Told> {
       const below = processTree(worker.pid).slice(1)
       const isDead = await crashAt(worker, point, async () => {
         id = (await caller.upload(await picture(), 'scan.png')).id
-        return until(10_000, async () => !worker.isUp() || (await jobOf(place, id)).status === 'completed')
+        return until(10_000, async () => !worker.isRunning() || (await jobOf(place, id)).status === 'completed')
       })
       if (isDead) await takeOver(id, performance.now(), below, nameOf(point))
     }
     const sorted = untilNext.toSorted((a, b) => a - b)
-    const shown = (ms = 0) => (ms / 1000).toFixed(1)
+    const displayed = (ms = 0) => (ms / 1000).toFixed(1)
     notes.push(
-      `another worker has the job after ${shown(sorted[sorted.length >> 1])} s, at most ${shown(sorted.at(-1))} s (lease ${shown(leaseMs)} s)`,
+      `another worker has the job after ${displayed(sorted[sorted.length >> 1])} s, at most ${displayed(sorted.at(-1))} s (lease ${displayed(leaseMs)} s)`,
     )
-    const told = await trial.conclude(`${kills} kills`, { patience: 30_000 })
-    const left = (await readdir(place.tempDir)).filter((name) => name.startsWith('dms-'))
-    expect(left.length <= 1, `temporary folders remain: ${left.join(' ')}`)
-    return { ...told, problems: [...new Set([...told.problems, ...trial.problems])] }
+    const result = await faultRun.finish(`${kills} kills`, { timeoutMs: 30_000 })
+    const remaining = (await readdir(place.tempDir)).filter((name) => name.startsWith('dms-'))
+    expect(remaining.length <= 1, `temporary folders remain: ${remaining.join(' ')}`)
+    return { ...result, problems: [...new Set([...result.problems, ...faultRun.problems])] }
   } finally {
     await worker.kill()
     await server.kill()
@@ -97,7 +97,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
 
 const isTesseract = (command: string): boolean => /\/tesseract /.test(command)
 
-async function jobOf({ query }: Place, id: string | null): Promise<{ status: string; worker: string | null }> {
+async function jobOf({ query }: Installation, id: string | null): Promise<{ status: string; worker: string | null }> {
   const [row] = await query<{ status: string; worker: string | null }>(
     `select status, worker from jobs where document_id = '${id}' and kind = 'ocr' order by created_at desc limit 1`,
   )

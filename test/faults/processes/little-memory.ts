@@ -1,11 +1,11 @@
-/** F36: little memory, many large uploads and downloads at once. */
+/** F36: many large uploads and downloads at once with little memory. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { join } from 'node:path'
 import { peakMemory } from '../../support/processes/process-tree.ts'
-import { type Fault, type Given, needs, needsRoot, needsWritable, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, needs, needsRoot, needsWritable, openFaultRun } from '../fault.ts'
 
 const groups = '/sys/fs/cgroup/memory'
 const limit = 256 << 20
@@ -15,17 +15,17 @@ const chunk = randomBytes(1_000_000)
 export const littleMemory: Fault = {
   id: 'F36',
   name: '256 MB of memory, 20 large uploads and downloads at once',
-  missing: needs(needsRoot, needsWritable(join(groups, 'memory.limit_in_bytes'))),
+  skipReason: needs(needsRoot, needsWritable(join(groups, 'memory.limit_in_bytes'))),
   run,
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const megabytes = isShort ? 20 : 100
   const group = join(groups, `dms-faults-${process.pid}`)
   mkdirSync(group)
   place.atEnd(() => existsSync(group) && rmdirSync(group))
   writeFileSync(join(group, 'memory.limit_in_bytes'), String(limit))
-  // The database must run outside of it; a server that is killed leaves it running.
+  // Starts the database outside of the memory limit: it survives a killed server.
   await (await place.start()).kill()
   const server = await place.start({
     env: { DMS_WORKER_EMBEDDED: 'false' },
@@ -33,8 +33,8 @@ async function run({ place, isShort }: Given): Promise<Told> {
   })
   try {
     const worker = await place.startWorker()
-    const trial = await openTrial(place)
-    const { ledger, expect, notes, caller } = trial
+    const faultRun = await openFaultRun(place)
+    const { ledger, expect, notes, caller } = faultRun
     await Promise.all(Array.from({ length: atOnce }, uploadOne))
     const ids = [...ledger.uploads]
     const sums = await Promise.all(ids.map(([id]) => sumOf(`/api/documents/${id}/download`)))
@@ -43,11 +43,11 @@ async function run({ place, isShort }: Given): Promise<Told> {
       'downloads at once came back otherwise',
     )
     expect(ids.length === atOnce, `${ids.length} of ${atOnce} uploads were taken`)
-    expect(server.isUp(), 'the server ended')
+    expect(server.isRunning(), 'the server ended')
     notes.push(`peak of the server ${(peakMemory(server.pid) / 1e6).toFixed(0)} MB`)
-    const told = await trial.conclude(`${atOnce} × ${megabytes} MB up and down`, { patience: 120_000 })
+    const result = await faultRun.finish(`${atOnce} × ${megabytes} MB up and down`, { timeoutMs: 120_000 })
     await worker.kill()
-    return told
+    return result
 
     async function uploadOne(): Promise<void> {
       const hash = createHash('sha256')
@@ -68,7 +68,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
       const [response] = await answered
       let text = ''
       for await (const piece of response.setEncoding('utf8')) text += piece
-      ledger.note('upload', response.statusCode, 0, response.headers['retry-after'] ?? null)
+      ledger.record('upload', response.statusCode, 0, response.headers['retry-after'] ?? null)
       if (response.statusCode !== 201) return
       ledger.acknowledged++
       ledger.uploads.set((JSON.parse(text) as { id: string }).id, {

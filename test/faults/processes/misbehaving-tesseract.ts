@@ -1,18 +1,18 @@
 /** F33: the OCR program crashes, hangs, prints nonsense, nothing, or endlessly. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { processTree } from '../../support/processes/process-tree.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { type Behaviour, behaviours, fakeTesseract, picture } from './tesseract.ts'
 
 const bad = (Object.keys(behaviours) as Behaviour[]).filter((name) => !['good', 'slow', 'takes a moment'].includes(name))
 
 export const misbehavingTesseract: Fault = { id: 'F33', name: 'tesseract crashes, hangs, prints nonsense, nothing or without end', run }
 
-async function run({ place }: Given): Promise<Told> {
+async function run({ installation: place }: FaultContext): Promise<FaultResult> {
   const tesseract = await fakeTesseract(place.folder)
   const server = await place.start({ env: { ...tesseract.env, DMS_OCR_PAGE_TIMEOUT: '3s', DMS_OCR_MAX_ATTEMPTS: '1' } })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
   const endOf = async (id: string | null) => {
     for (const end = performance.now() + 60_000; performance.now() < end; await sleep(100)) {
       const [row] = await place.query<{ status: string; error_code: string | null }>(
@@ -29,14 +29,14 @@ async function run({ place }: Given): Promise<Told> {
     expect(status === 'failed' && error_code !== null, `${behaviour}: the document is ${status} ${error_code}`)
     expect((await endOf(text.id)).status === 'completed', `${behaviour}: the other document was not read`)
     notes.push(`${behaviour}: ${error_code}`)
-    const left = processTree(server.pid).filter(({ command }) => /tesseract|sleep 12345|^yes/.test(command) && !/node/.test(command))
-    expect(left.length === 0, `${behaviour}: ${left.length} processes remain: ${left[0]?.command}`)
+    const remaining = processTree(server.pid).filter(({ command }) => /tesseract|sleep 12345|^yes/.test(command) && !/node/.test(command))
+    expect(remaining.length === 0, `${behaviour}: ${remaining.length} processes remain: ${remaining[0]?.command}`)
   }
   await tesseract.behave('good')
   const { id } = await caller.upload(await picture(), 'scan.png')
   expect((await endOf(id)).status === 'completed', 'a good tesseract after it is not used')
-  expect(server.isUp(), 'the server ended')
-  const told = await trial.conclude(`${bad.length} ways`)
+  expect(server.isRunning(), 'the server ended')
+  const result = await faultRun.finish(`${bad.length} ways`)
   await server.kill()
-  return told
+  return result
 }

@@ -3,56 +3,56 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'
 import { openSecondDatabase } from '../database/second-database.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 const later = '9999_of_a_later_version'
 
 export const mixedVersions: Fault = { id: 'F35', name: 'worker and server of different versions', run }
 
-async function run({ openPlace }: Given): Promise<Told> {
-  // One of its own: its schema is changed.
-  const place = await openPlace()
+async function run({ openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+  // A separate installation, because its schema is changed.
+  const installation = await openPlace()
   const env = { DMS_WORKER_EMBEDDED: 'false' }
-  const server = await place.start({ env })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const server = await installation.start({ env })
+  const faultRun = await openFaultRun(installation)
+  const { caller, expect, notes } = faultRun
 
-  // A worker leaves the jobs of a later version alone.
-  const worker = await place.startWorker()
+  // A worker does not lease jobs of a later version.
+  const worker = await installation.startWorker()
   const kind = 'kind_of_a_later_version'
   const job = randomUUID()
-  const isTaken = await place
+  const isTaken = await installation
     .query(`insert into jobs (id, kind, queue, payload, max_attempts) values ('${job}', '${kind}', 'maintenance', '{"later":true}', 3)`)
     .then(() => true)
     .catch(() => false)
   const { id } = await caller.uploadText()
-  const end = async () => (await place.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status
+  const end = async () => (await installation.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status
   for (const stop = performance.now() + 30_000; (await end()) !== 'completed' && performance.now() < stop; ) await sleep(100)
   expect((await end()) === 'completed', `the running worker reads no document any more: ${await end()}`)
   await sleep(3000)
   if (isTaken) {
-    const [row] = await place.query<{ status: string; attempts: number }>(`select status, attempts from jobs where id = '${job}'`)
+    const [row] = await installation.query<{ status: string; attempts: number }>(`select status, attempts from jobs where id = '${job}'`)
     expect(row?.status === 'pending' && row.attempts === 0, `a job of an unknown kind is ${row?.status} after ${row?.attempts} attempts`)
     notes.push('a job of an unknown kind waits for a later version')
-    await place.query(`delete from jobs where id = '${job}'`)
+    await installation.query(`delete from jobs where id = '${job}'`)
   }
 
-  // It stops when a later version migrates the database, and leaves new documents to a later worker.
-  await place.query(`insert into migrations (name) values ('${later}')`)
+  // It stops when a later version migrates the database. A later worker processes new documents.
+  await installation.query(`insert into migrations (name) values ('${later}')`)
   expect((await worker.ended) === 78, `the running worker ended with ${await worker.ended}`)
-  expect(worker.said.at(-1)?.includes(later) === true, `the running worker does not say why it ends: ${worker.said.at(-1)}`)
+  expect(worker.output.at(-1)?.includes(later) === true, `the running worker does not say why it ends: ${worker.output.at(-1)}`)
   const { id: next } = await caller.uploadText()
   await sleep(3000)
-  const [waiting] = await place.query<{ status: string }>(`select status from documents where id = '${next}'`)
+  const [waiting] = await installation.query<{ status: string }>(`select status from documents where id = '${next}'`)
   expect(waiting?.status === 'pending', `a document of the later version is ${waiting?.status}`)
 
-  // Started now, it refuses at once, and says why.
+  // A new start fails at once with the reason.
   await refuses('an older worker', ['worker'], {}, 78, later)
   await refuses('an older server', ['serve', '--port', '0'], {}, 78, later)
-  await place.query(`delete from migrations where name = '${later}'`)
+  await installation.query(`delete from migrations where name = '${later}'`)
 
-  // A new worker refuses the schema of an earlier version, where nobody told it to bring it up to date.
-  const early = await openSecondDatabase(place)
+  // A new worker refuses the schema of an earlier version unless it may migrate.
+  const early = await openSecondDatabase(installation)
   const url = { DATABASE_URL: early.url }
   const made = await dms(['migrate', 'up', '--to', '0009_comments'], url)
   expect(made.code === 0, `dms migrate up --to ended with ${made.code}: ${made.stderr}`)
@@ -61,14 +61,14 @@ async function run({ openPlace }: Given): Promise<Told> {
   await early.drop()
 
   await server.kill()
-  const last = await place.start()
-  const told = await trial.conclude('5 pairs of versions')
+  const last = await installation.start()
+  const result = await faultRun.finish('5 pairs of versions')
   await last.kill()
-  await place.remove()
-  return told
+  await installation.remove()
+  return result
 
   function dms(args: readonly string[], variables: Record<string, string>) {
-    return runDms([...args, '--data-dir', place.dataDir], {
+    return runDms([...args, '--data-dir', installation.dataDir], {
       env: { DMS_STORAGE_MIN_FREE: '0', DMS_LOG_FORMAT: 'json', ...variables },
       timeout: 60_000,
     })

@@ -1,4 +1,4 @@
-/** F38: two servers behind a proxy and three workers are restarted one after the other under load: no request fails. */
+/** F38: two servers behind a proxy and three workers are restarted one after the other under load. No request may fail. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
@@ -8,9 +8,9 @@ import { hasProgram } from '../../support/processes/run.ts'
 import { freePort } from '../../support/servers/free-port.ts'
 import { openRoundRobin } from '../../support/servers/round-robin.ts'
 import { mixedLoad } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
+import type { Installation, RunningProcess } from '../installation.ts'
 import { joinLive } from '../network/sockets.ts'
-import type { Place, Running } from '../place.ts'
 
 export const rollingRestart: Fault = {
   id: 'F38',
@@ -23,29 +23,29 @@ const env = { DMS_WORKER_EMBEDDED: 'false', DMS_DRAIN_DELAY: '2s' }
 interface Proxy {
   name: string
   url: string
-  /** What it wrote about requests that failed at a server, after its end. */
+  /** Returns the messages of the proxy about failed requests, after its end. */
   problems?: readonly string[]
   close(): Promise<void>
 }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const ports = [place.port, await freePort()] as const
   const serve = (port: number) => place.start({ env, command: ['serve', '--port', String(port)] })
-  const servers: Running[] = []
+  const servers: RunningProcess[] = []
   for (const port of ports) servers.push(await serve(port))
   const startWorker = () => place.startWorker({ env: { ...env, DMS_WORKER_CONCURRENCY: '1' } })
-  const workers: Running[] = []
+  const workers: RunningProcess[] = []
   for (let count = 0; count < 3; count++) workers.push(await startWorker())
-  // Rows of the audit are asked of the first server itself.
-  const trial = await openTrial(place, 60_000)
-  const { ledger, expect, notes } = trial
+  // The audit requests its data from the first server directly.
+  const faultRun = await openFaultRun(place, 60_000)
+  const { ledger, expect, notes } = faultRun
   const targets = ports.map((port) => new URL(`http://127.0.0.1:${port}`))
   const proxies: (() => Promise<Proxy>)[] = [() => openOwn(targets), ...(hasProgram('nginx') ? [() => openNginx(place, ports)] : [])]
   if (proxies.length === 1) notes.push('there is no nginx: the proxy is a small one')
   let restarts = 0
   for (const open of proxies) {
     const proxy = await open()
-    const through = await openTrial({ ...place, url: proxy.url }, 60_000)
+    const through = await openFaultRun({ ...place, url: proxy.url }, 60_000)
     const stop = new AbortController()
     // Events before the first subscription are not sent, so it precedes the load.
     const events = await followEvents(proxy.url, through.caller.token())
@@ -55,7 +55,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
       for (const [nth, port] of ports.entries()) {
         expect((await servers[nth]?.stop()) === 0, `${proxy.name}: a server did not end well`)
         servers[nth] = await serve(port)
-        // The proxy sees it ready again before the next one stops.
+        // The proxy finds the server ready again before the next one stops.
         await sleep(1000)
         restarts++
       }
@@ -77,18 +77,18 @@ async function run({ place, isShort }: Given): Promise<Told> {
     notes.push(`${proxy.name}: ${requests} requests, ${failed.reduce((sum, [, count]) => sum + count, 0)} failed`)
     const { received, connections } = await events.stop()
     const ids = [...through.ledger.uploads.keys()]
-    const wrong = ids.flatMap((id, index) => (received.get(id) === 1 ? [] : [`upload ${index} ${received.get(id) ?? 0} times`]))
-    expect(wrong.length === 0, `${proxy.name}: of ${received.size} events these did not arrive once: ${wrong.join(', ')}`)
+    const mismatches = ids.flatMap((id, index) => (received.get(id) === 1 ? [] : [`upload ${index} ${received.get(id) ?? 0} times`]))
+    expect(mismatches.length === 0, `${proxy.name}: of ${received.size} events these did not arrive once: ${mismatches.join(', ')}`)
     notes.push(`${proxy.name}: ${received.size} events, each once, over ${connections} connections`)
     await proxy.close()
     if (failed.length > 0) notes.push(...(proxy.problems ?? []).filter((line) => !line.includes('Connection refused')).slice(0, 5))
   }
-  const told = await trial.conclude(`${restarts} restarts`)
+  const result = await faultRun.finish(`${restarts} restarts`)
   for (const one of [...workers, ...servers]) await one.kill()
-  return told
+  return result
 }
 
-/** Receives the events of new documents, by one connection after the other. */
+/** Receives the events of new documents on one connection after the other. */
 export async function followEvents(url: string, token: string) {
   const received = new Map<string, number>()
   const { port } = new URL(url)
@@ -123,7 +123,7 @@ export async function followEvents(url: string, token: string) {
     /** Waits until every document has an event, or for 20 s. A busy machine delays events. */
     async waitFor(ids: readonly string[]) {
       for (let wait = 0; wait < 200 && !ids.every((id) => received.has(id)); wait++) await sleep(100)
-      // A second event would arrive now.
+      // Waits for duplicate events.
       await sleep(1000)
     },
     async stop() {
@@ -139,8 +139,8 @@ async function openOwn(targets: readonly URL[]): Promise<Proxy> {
   return { name: 'a proxy that asks /readyz', url, close }
 }
 
-/** nginx with the file of deploy/fleet. It asks nobody: it learns from a refused connection that a server is gone. */
-async function openNginx({ folder }: Place, ports: readonly number[]): Promise<Proxy> {
+/** nginx with the configuration of deploy/fleet. It detects a stopped server by a refused connection. */
+async function openNginx({ folder }: Installation, ports: readonly number[]): Promise<Proxy> {
   const port = await freePort()
   const home = join(folder, 'nginx')
   await mkdir(home)

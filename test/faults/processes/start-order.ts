@@ -1,15 +1,15 @@
-/** F32: something it needs is missing at the start. */
+/** F32: a part that the server needs is missing at its start. */
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type Ended, run as runDms } from '../../support/processes/run.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
-import { password } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
+import { password } from '../installation.ts'
 
 export const startOrder: Fault = { id: 'F32', name: 'started without what it needs', run }
 
-async function run({ place }: Given): Promise<Told> {
+async function run({ installation: place }: FaultContext): Promise<FaultResult> {
   const problems: string[] = []
   const nowhere = 'postgres://nobody@127.0.0.1:1/none'
   const config = join(place.folder, 'bad.toml')
@@ -36,13 +36,13 @@ async function run({ place }: Given): Promise<Told> {
   check('port taken', await begin(['serve', '--port', port]), [1], /port/)
   taken.close()
 
-  // After all of these the place is as it was.
+  // The installation is unchanged after all of these.
   const server = await place.start()
-  const trial = await openTrial(place)
-  trial.expect((await trial.caller.uploadText()).status === 201, 'an upload after all that is refused')
-  const told = await trial.conclude(`${cases.length + 1} bad starts`)
+  const faultRun = await openFaultRun(place)
+  faultRun.expect((await faultRun.caller.uploadText()).status === 201, 'an upload after all that is refused')
+  const result = await faultRun.finish(`${cases.length + 1} bad starts`)
   await server.kill()
-  return { ...told, problems: [...problems, ...told.problems] }
+  return { ...result, problems: [...problems, ...result.problems] }
 
   function check(what: string, { code, stderr }: Ended, codes: readonly number[], names: RegExp): void {
     const last = stderr.trim().split('\n')

@@ -1,32 +1,32 @@
 /** F31: SIGTERM under load, once and twice. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { mixedLoad } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
-/** seconds within which the second SIGTERM must have ended it */
+/** maximum seconds until the server ends after the second SIGTERM */
 const most = 10
 
 export const stoppedUnderLoad: Fault = { id: 'F31', name: 'SIGTERM under load, once and twice', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 1 : 10
   let server = await place.start()
-  const trial = await openTrial(place, 60_000)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place, 60_000)
+  const { caller, ledger, expect, notes } = faultRun
   for (let round = 0; round < rounds; round++) {
     for (const times of [1, 2]) {
       const stop = new AbortController()
       const load = mixedLoad(caller, ledger, { signal: stop.signal })
       await sleep(1500)
-      const begun = performance.now()
+      const startedAt = performance.now()
       process.kill(server.pid, 'SIGTERM')
-      // The second time while somebody is in the middle of an upload that takes long.
+      // The second time, a long upload is in progress.
       if (times === 2) {
         await sleep(20)
-        if (server.isUp()) process.kill(server.pid, 'SIGTERM')
+        if (server.isRunning()) process.kill(server.pid, 'SIGTERM')
       }
       const code = await server.ended
-      const seconds = (performance.now() - begun) / 1000
+      const seconds = (performance.now() - startedAt) / 1000
       stop.abort()
       await load
       if (times === 1) expect(code === 0, `after one SIGTERM it ended with ${code}`)
@@ -38,7 +38,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
       server = await place.start()
     }
   }
-  const told = await trial.conclude(`${rounds * 2} stops`)
+  const result = await faultRun.finish(`${rounds * 2} stops`)
   await server.kill()
-  return { ...told, notes: [...new Set(told.notes)] }
+  return { ...result, notes: [...new Set(result.notes)] }
 }

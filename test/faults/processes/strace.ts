@@ -8,19 +8,19 @@ export interface Attached {
   detach(): Promise<void>
 }
 
-/** Attaches to all threads; resolves when it is attached. Throws if that is not permitted. */
+/** Attaches to all threads. Resolves when strace is attached. Throws if attaching is not permitted. */
 export async function attach(pid: number, args: readonly string[]): Promise<Attached> {
   const child = spawn('strace', ['-f', ...args, '-p', String(pid)], { stdio: ['ignore', 'ignore', 'pipe'] })
   const ended = once(child, 'exit')
-  const said = Promise.withResolvers<void>()
+  const output = Promise.withResolvers<void>()
   let text = ''
   child.stderr.setEncoding('utf8').on('data', (piece: string) => {
     text += piece
-    if (/attached/.test(text)) said.resolve()
+    if (/attached/.test(text)) output.resolve()
   })
-  void ended.then(() => said.reject(new Error(`strace ended: ${text}`)))
-  await said.promise
-  // Of its threads the last ones may still be on their way.
+  void ended.then(() => output.reject(new Error(`strace ended: ${text}`)))
+  await output.promise
+  // The last threads may not be attached yet.
   await sleep(50)
   return {
     async detach() {

@@ -17,7 +17,7 @@ export const behaviours = {
 
 export type Behaviour = keyof typeof behaviours
 
-/** Writes it below `folder`. Returns the variables that select it, and a function that sets its behaviour. */
+/** Writes the program below `folder`. Returns the variables that select it, and a function that sets its behaviour. */
 export async function fakeTesseract(folder: string) {
   const bin = join(folder, 'bin')
   const program = join(bin, 'tesseract')

@@ -1,31 +1,31 @@
-/** F07: two servers on one database and one folder: limits, ends and events of one apply to the other. */
+/** F07: two servers on one database and one folder. Limits, revocations and events of one server apply to the other. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../../support/servers/free-port.ts'
 import type { Answer } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { joinLive } from '../network/sockets.ts'
 import { picture } from './tesseract.ts'
 
 /** comments_per_minute, max_views of the link, ws_connections_per_user */
 const limits = { comments: 10, views: 5, sockets: 5 }
-/** milliseconds until the other server must know of something */
+/** maximum milliseconds until a change reaches the other server */
 const mostMs = 5000
 
 export const twoServers: Fault = { id: 'F07', name: 'two servers on one database: limits, endings and events', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const env = { DMS_WORKER_EMBEDDED: 'false', DMS_SOURCES_TIMEOUT: '60s' }
   const ports = [place.port, await freePort()] as const
   const serve = (port: number) => place.start({ env, command: ['serve', '--port', String(port)] })
   const first = await serve(ports[0])
   let second = await serve(ports[1])
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
   const at = (server: number, path: string) => `http://127.0.0.1:${ports[server % 2]}${path}`
   const bodyOf = <T>({ body }: Answer) => JSON.parse(body.toString()) as T
-  /** Sends 20 requests at once, alternating between the servers. Returns how many were answered with `status`. */
+  /** Sends 20 requests at once, alternating between the servers. Returns the number of answers with `status`. */
   const atBoth = async (status: number, ask: (server: number, nth: number) => Promise<Answer>) =>
     (await Promise.all(Array.from({ length: 20 }, (_, nth) => ask(nth % 2, nth)))).filter((answer) => answer.status === status).length
 
@@ -48,7 +48,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
   )
   expect(views === limits.views, `${views} views of a link with max_views ${limits.views}`)
 
-  // So are WebSockets; and events of one server arrive at the other.
+  // WebSockets too are limited over both, and events of one server arrive at the other.
   const received = new Map<number, number>()
   const joined = await Promise.all(
     Array.from({ length: 12 }, (_, nth) =>
@@ -90,7 +90,7 @@ async function run({ place, isShort }: Given): Promise<Told> {
     `a job cancelled at the other server is ${bodyOf<{ status: string }>(seen).status}`,
   )
 
-  // A server that starts leaves the syncs of others alone.
+  // A starting server does not change the syncs of other servers.
   const share = await slowShare()
   const source = await caller.call('POST', '/api/sources', {
     what: 'source',
@@ -124,9 +124,9 @@ async function run({ place, isShort }: Given): Promise<Told> {
   expect(runs.length === 1, `one sync was asked for, and ${runs.length} ran`)
   await share.close()
 
-  const told = await trial.conclude('2 servers, 1 worker')
+  const result = await faultRun.finish('2 servers, 1 worker')
   for (const one of [worker, second, first]) await one.kill()
-  return told
+  return result
 }
 
 /** A WebDAV server without files that answers only after it is released. */

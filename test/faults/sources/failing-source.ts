@@ -1,9 +1,9 @@
 /** F21: the server of a source disappears, refuses, stalls or misbehaves during a sync. */
-import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, type FaultRun, openFaultRun } from '../fault.ts'
 import { createSource } from './synced-source.ts'
 import { folderEntry, type Misbehaviour, multistatus, openShare, type Share } from './webdav-share.ts'
 
-/** milliseconds for the answer of a source */
+/** maximum milliseconds of an answer of a source */
 const timeoutMs = 2000
 /** milliseconds within which a sync must end or report the failure */
 const mostUntilToldMs = 90_000
@@ -55,22 +55,25 @@ const sample = ['connections are cut', '503', '401', 'an empty list']
 
 export const failingSource: Fault = { id: 'F21', name: 'the server of a source fails in the middle of a sync', isLong: true, run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const server = await place.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_TIMEOUT: `${timeoutMs}ms` } })
-  const trial = await openTrial(place)
+  const faultRun = await openFaultRun(place)
   const share = await openShare()
   place.atEnd(() => share.close())
   const names = isShort ? sample : Object.keys(failures)
-  const asked: number[] = []
-  for (const name of names) asked.push(await failOnce(trial, share, name))
-  trial.notes.push(`at most ${Math.max(...asked)} requests to a server that fails`)
-  const told = await trial.conclude(`${names.length} failures of a server`)
+  const requested: number[] = []
+  for (const name of names) requested.push(await failOnce(faultRun, share, name))
+  faultRun.notes.push(`at most ${Math.max(...requested)} requests to a server that fails`)
+  const result = await faultRun.finish(`${names.length} failures of a server`)
   await server.kill()
-  return told
+  return result
 }
 
-/** A good sync, one during which the server begins to misbehave, and a good one. Returns the requests that the misbehaving server received. */
-async function failOnce({ caller, expect }: Trial, share: Share, name: string): Promise<number> {
+/**
+ * Runs a normal sync, a sync during which the server begins to misbehave, and a normal one. Returns the requests that the misbehaving server
+ * received.
+ */
+async function failOnce({ caller, expect }: FaultRun, share: Share, name: string): Promise<number> {
   const grow = () => {
     for (let file = 0; file < filesEach; file++) share.files.set(`${share.files.size}.txt`, Buffer.from(`${name} ${share.files.size}`))
   }
@@ -91,19 +94,19 @@ async function failOnce({ caller, expect }: Trial, share: Share, name: string): 
     return (await source.get()).last_error !== null || (now === 'completed' && errors.length > 0)
   })
   expect(isTold, `${name}: neither the source nor its sync says that something is wrong after ${mostUntilToldMs / 1000} s`)
-  const asked = share.requests() - before
-  expect(asked <= mostRequests, `${name}: ${asked} requests to a server that fails`)
+  const requested = share.requests() - before
+  expect(requested <= mostRequests, `${name}: ${requested} requests to a server that fails`)
   const { removed } = await source.syncState()
   expect(removed === 0, `${name}: ${removed} files were taken for removed`)
   const { document_count } = await source.get()
   expect(document_count >= filesEach, `${name}: ${filesEach - document_count} documents are gone`)
 
   share.misbehave(null)
-  // What failed is tried again by itself, or when somebody asks for it.
+  // Failed files are retried by schedule or on request.
   await source.until(source.isOver)
   if (!(await isDone())) await source.start()
   expect(await source.until(isDone), `${name}: not all files are there once the server is good again`)
   const gone = (await source.documents()).filter(({ metadata }) => 'source_removed_at' in metadata)
   expect(gone.length === 0, `${name}: ${gone.length} documents are marked as removed`)
-  return asked
+  return requested
 }

@@ -2,43 +2,43 @@
 
 import { processTree } from '../../support/processes/process-tree.ts'
 import { type HugeShareSize, openHugeShare } from '../../support/servers/huge-share.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { createSource, type SyncState } from './synced-source.ts'
 
 const whole: HugeShareSize = { flat: 100_000, folders: 4, entriesPerFolder: 5000, levels: 200, bigBytes: 10_000_000_000, textEvery: 10 }
 const short: HugeShareSize = { flat: 2000, folders: 1, entriesPerFolder: 500, levels: 50, bigBytes: 10_000_000_000, textEvery: 20 }
 
 const maxFileBytes = { whole: 100_000_000, short: 8_000_000 }
-/** milliseconds from the request to the end of all work of the sync */
+/** maximum milliseconds from the request to the end of all work of the sync */
 const maxCancelMs = 5000
-/** bytes that the processes may grow by, compared with a sync of a few files */
+/** maximum growth of the processes' memory in bytes, compared with a sync of a few files */
 const maxGrowthBytes = 300_000_000
-const patienceMs = 900_000
+const timeoutMs = 900_000
 
 export const hugeShare: Fault = { id: 'F22', name: 'a share of very many files, levels and bytes', isLong: true, run }
 
-async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> {
-  // Its documents would make every later audit of the place slow.
-  const place = isShort ? shared : await openPlace()
+async function run({ installation: shared, isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+  // A separate installation: so many documents would slow every later audit.
+  const installation = isShort ? shared : await openPlace()
   const size = isShort ? short : whole
   const maxBytes = isShort ? maxFileBytes.short : maxFileBytes.whole
-  const server = await place.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_MAX_FILE_SIZE: `${maxBytes}` } })
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const server = await installation.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_MAX_FILE_SIZE: `${maxBytes}` } })
+  const faultRun = await openFaultRun(installation)
+  const { caller, expect, notes } = faultRun
   const share = await openHugeShare(size)
-  place.atEnd(() => share.close())
+  installation.atEnd(() => share.close())
   const memory = watchMemory(server.pid)
 
-  const deep = await createSource(caller, { name: 'deep', url: `${share.url}deep/` }, patienceMs)
+  const deep = await createSource(caller, { name: 'deep', url: `${share.url}deep/` }, timeoutMs)
   const ofDeep = await deep.sync()
   expect(isClean(ofDeep) && ofDeep?.created === size.levels, `deep folders: ${describe(ofDeep)}, and not ${size.levels} created`)
-  // Reader processes, which read one text or many in the same memory, belong to both sides.
+  // Counts reader processes in both measurements; their memory does not depend on the number of texts.
   expect(await deep.until(() => deep.isRead()), 'the texts of the deep folders were not read')
   const before = memory.takePeak()
 
   const entries = size.flat + size.folders * size.entriesPerFolder
   const expected = Math.ceil(size.flat / size.textEvery) + size.folders * Math.ceil(size.entriesPerFolder / size.textEvery)
-  const huge = await createSource(caller, { name: 'huge', url: `${share.url}huge/`, file_patterns: ['**/*.txt'] }, patienceMs)
+  const huge = await createSource(caller, { name: 'huge', url: `${share.url}huge/`, file_patterns: ['**/*.txt'] }, timeoutMs)
 
   // A slow share keeps the sync in the middle of its downloads until it is cancelled.
   share.delayFiles(100)
@@ -75,7 +75,7 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
     again?.created === 0 && again.updated === 0 && again.bytes === 0 && again.removed === 0,
     `an unchanged share: ${describe(again)}, ${again?.bytes} bytes`,
   )
-  // The size of one of the large files is known only while it comes.
+  // The size of one of the large files is known only during its download.
   expect(share.downloads() - downloads === 1, `an unchanged share: ${share.downloads() - downloads} files fetched`)
 
   const peak = memory.takePeak()
@@ -88,9 +88,9 @@ async function run({ place: shared, isShort, openPlace }: Given): Promise<Told> 
     `${rateOf(first, expected - created)} files/s fetched`,
     `${rateOf(again, entries)} entries/s listed again`,
   )
-  const told = await trial.conclude(`${entries} entries, ${size.levels} levels, 2 × 10 GB`, { patience: isShort ? 60_000 : patienceMs })
+  const told = await faultRun.finish(`${entries} entries, ${size.levels} levels, 2 × 10 GB`, { timeoutMs: isShort ? 60_000 : timeoutMs })
   await server.kill()
-  if (place !== shared) await place.remove()
+  if (installation !== shared) await installation.remove()
   return told
 }
 
@@ -121,7 +121,7 @@ function watchMemory(pid: number) {
   }
   const timer = setInterval(sample, 250)
   return {
-    /** Returns the maximum bytes since the last call. */
+    /** Returns the peak in bytes since the last call. */
     takePeak() {
       sample()
       const most = peak

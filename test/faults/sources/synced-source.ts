@@ -32,8 +32,8 @@ export interface SourceDocument {
 
 export type SyncedSource = Awaited<ReturnType<typeof createSource>>
 
-/** Creates a source that is synced on demand only. `patienceMs`: how long to wait for a state of it. */
-export async function createSource(caller: Caller, fields: object, patienceMs: number) {
+/** Creates a source without a schedule. `timeoutMs`: maximum time until it reaches a state. */
+export async function createSource(caller: Caller, fields: object, timeoutMs: number) {
   const read = async (path: string) => JSON.parse((await caller.call('GET', path, { what: 'source' })).body.toString())
   const post = (path: string) => caller.call('POST', path, { what: 'sync', ...caller.json({}) })
   const { status, body } = await caller.call('POST', '/api/sources', caller.json({ type: 'webdav', sync_interval: 0, ...fields }))
@@ -42,7 +42,7 @@ export async function createSource(caller: Caller, fields: object, patienceMs: n
 
   /** Returns whether the condition became true in time. */
   const until = async (isTrue: () => Promise<boolean>, intervalMs = 50): Promise<boolean> => {
-    for (const end = performance.now() + patienceMs; performance.now() < end; await sleep(intervalMs)) if (await isTrue()) return true
+    for (const end = performance.now() + timeoutMs; performance.now() < end; await sleep(intervalMs)) if (await isTrue()) return true
     return false
   }
   const syncState = (): Promise<SyncState> => read(`/api/sources/${id}/sync-status`)
@@ -53,12 +53,12 @@ export async function createSource(caller: Caller, fields: object, patienceMs: n
     until,
     syncState,
     get: (): Promise<SourceState> => read(`/api/sources/${id}`),
-    /** Starts a sync; the job of the last one may be about to end. */
+    /** Starts a sync. Retries while the job of the last sync ends. */
     start,
     cancel: () => post(`/api/sources/${id}/cancel`),
     change: (changes: object) => caller.call('PUT', `/api/sources/${id}`, caller.json(changes)),
     isOver,
-    /** Syncs and returns the result; null: not in time. */
+    /** Syncs and returns the result; null if the sync takes too long. */
     async sync(): Promise<SyncState | null> {
       if (!(await start())) return null
       return (await until(isOver)) ? syncState() : null
@@ -67,7 +67,7 @@ export async function createSource(caller: Caller, fields: object, patienceMs: n
     async isRead(): Promise<boolean> {
       return (await read(`/api/documents?source_id=${id}&status=pending,processing&per_page=1`)).data.length === 0
     },
-    /** Returns the first hundred. */
+    /** Returns the first hundred documents. */
     documents: async (): Promise<SourceDocument[]> => (await read(`/api/documents?source_id=${id}&per_page=100`)).data,
   }
 }

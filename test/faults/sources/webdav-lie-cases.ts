@@ -1,4 +1,4 @@
-/** The cases of F20: those of the tests of the adapter, and some with more than one request. */
+/** The cases of F20: the cases of the adapter's tests, and cases with several requests. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { SourceFile } from '../../../src/ports/source-type.ts'
 import {

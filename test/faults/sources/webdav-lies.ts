@@ -2,7 +2,7 @@
 import { openHandlerServer } from '../../support/servers/handler-server.ts'
 import { multistatus, self, xml } from '../../support/servers/webdav-lies.ts'
 import { sha256Of } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told, type Trial } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, type FaultRun, openFaultRun } from '../fault.ts'
 import { createSource, type SyncedSource, type SyncState } from './synced-source.ts'
 import { type Lie, lies, listed, newFile, sampleOfLies, victim } from './webdav-lie-cases.ts'
 
@@ -14,7 +14,7 @@ const concurrency = 4
 
 export const misbehavingWebdav: Fault = { id: 'F20', name: 'a WebDAV server that does not keep to its protocol', isLong: true, run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const env = {
     DMS_OCR_ENABLED: 'false',
     DMS_SOURCES_TIMEOUT: `${timeoutMs}ms`,
@@ -22,24 +22,24 @@ async function run({ place, isShort }: Given): Promise<Told> {
     DMS_SOURCES_MAX_SYNCS_PER_USER: String(concurrency),
   }
   const server = await place.start({ env })
-  const trial = await openTrial(place)
+  const faultRun = await openFaultRun(place)
   const chosen = isShort ? lies.filter(({ name }) => sampleOfLies.includes(name)) : [...lies]
   const waiting = [...chosen]
   let passed = 0
   const lane = async () => {
-    for (let lie = waiting.shift(); lie; lie = waiting.shift()) if (await tryLie(trial, lie)) passed++
+    for (let lie = waiting.shift(); lie; lie = waiting.shift()) if (await tryLie(faultRun, lie)) passed++
   }
   await Promise.all(Array.from({ length: concurrency }, lane))
-  trial.notes.push(`${passed} of ${chosen.length} cases passed`)
-  const told = await trial.conclude(`${chosen.length} lies of a server`)
+  faultRun.notes.push(`${passed} of ${chosen.length} cases passed`)
+  const result = await faultRun.finish(`${chosen.length} lies of a server`)
   await server.kill()
-  return told
+  return result
 }
 
 /** Syncs before, during and after the misbehaviour, and once more. Returns whether everything was as expected. */
-async function tryLie({ caller, ledger, problems }: Trial, lie: Lie): Promise<boolean> {
-  const wrong: string[] = []
-  const expect = (isTrue: boolean, otherwise: string) => void (isTrue || wrong.push(`${lie.name}: ${otherwise}`))
+async function tryLie({ caller, ledger, problems }: FaultRun, lie: Lie): Promise<boolean> {
+  const mismatches: string[] = []
+  const expect = (isTrue: boolean, otherwise: string) => void (isTrue || mismatches.push(`${lie.name}: ${otherwise}`))
   /** content by name; unique in each case, as equal files of one owner share their bytes */
   const files = new Map<string, string>()
   const put = (name: string, version: number) => files.set(name, `${lie.name}, ${name}, version ${version}`)
@@ -68,8 +68,8 @@ async function tryLie({ caller, ledger, problems }: Trial, lie: Lie): Promise<bo
     expect(codes.join() === (lie.code ?? ''), `the errors are "${codes}", and not "${lie.code ?? ''}"`)
     expect(during?.removed === 0, `${during?.removed} files were taken for removed`)
     // Where the sync goes on, what is not concerned is taken in.
-    const kept = lie.isOfVictim || lie.ends === 'failed' ? before : new Map(files)
-    const fresh = lie.isOfVictim ? new Map([...before, [newFile, files.get(newFile) ?? '']]) : kept
+    const stored = lie.isOfVictim || lie.ends === 'failed' ? before : new Map(files)
+    const fresh = lie.isOfVictim ? new Map([...before, [newFile, files.get(newFile) ?? '']]) : stored
     await expectDocuments(caller, expect, 'during the lie', source, fresh)
 
     isLying = false
@@ -90,8 +90,8 @@ async function tryLie({ caller, ledger, problems }: Trial, lie: Lie): Promise<bo
   } finally {
     share.close()
   }
-  problems.push(...wrong)
-  return wrong.length === 0
+  problems.push(...mismatches)
+  return mismatches.length === 0
 }
 
 type Expect = (isTrue: boolean, otherwise: string) => void
@@ -109,7 +109,7 @@ function expectCounts(expect: Expect, when: string, state: SyncState | null, { c
 
 /** Checks that each file has one document with its bytes, not marked as removed. Returns their ids by path. */
 async function expectDocuments(
-  caller: Trial['caller'],
+  caller: FaultRun['caller'],
   expect: Expect,
   when: string,
   source: SyncedSource,

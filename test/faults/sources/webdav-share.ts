@@ -30,11 +30,11 @@ export async function openShare(): Promise<Share> {
   const files = new Map<string, Buffer>()
   let requests = 0
   let how: Misbehaviour | null = null
-  let left = 0
+  let remaining = 0
   const server = createServer((request, response) => {
     requests++
     request.resume()
-    if (how && left-- <= 0 && how(request, response)) return
+    if (how && remaining-- <= 0 && how(request, response)) return
     const bytes = files.get((request.url ?? '').slice(1))
     if (request.method === 'GET') {
       if (bytes) response.end(bytes)
@@ -52,7 +52,7 @@ export async function openShare(): Promise<Share> {
     requests: () => requests,
     misbehave(next, after = 0) {
       how = next
-      left = after
+      remaining = after
     },
     close() {
       server.closeAllConnections()

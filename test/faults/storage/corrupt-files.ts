@@ -4,15 +4,15 @@ import { readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run as runDms } from '../../support/processes/run.ts'
 import { sha256Of } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
 export const corruptFiles: Fault = { id: 'F30', name: 'stored bytes flipped, cut, removed, swapped', run }
 
-async function run({ place, isShort }: Given): Promise<Told> {
+async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
   const times = isShort ? 2 : 20
   const server = await place.start()
-  const trial = await openTrial(place)
-  const { caller, ledger, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, ledger, expect, notes } = faultRun
   const pathOf = async (sum: string) => {
     const [row] = await place.query<{ address: string }>(`select address from stored_files where sha256 = '${sum}'`)
     return join(place.dataDir, 'files', sum.slice(0, 2), sum.slice(2, 4), row?.address ?? '')
@@ -62,14 +62,14 @@ async function run({ place, isShort }: Given): Promise<Told> {
 
   for (const [id, what] of damaged) {
     const { status, body, headers } = await caller.download(id)
-    const told = /sha-256=:([^:]+):/.exec(headers.get('repr-digest') ?? '')?.[1]
-    const isTold = status === 200 && told !== createHash('sha256').update(body).digest('base64')
+    const result = /sha-256=:([^:]+):/.exec(headers.get('repr-digest') ?? '')?.[1]
+    const isTold = status === 200 && result !== createHash('sha256').update(body).digest('base64')
     expect(status !== 200 || isTold || sha256Of(body) === ledger.uploads.get(id)?.sha256, `${what}: wrong bytes, and nothing says so`)
     if (status === 200) notes.push(`${what}: sent, Repr-Digest differs`)
   }
   // A backup brings them back.
   for (const [path, bytes] of good) await writeFile(path, bytes)
-  const told = await trial.conclude(`${damaged.size} files`)
+  const result = await faultRun.finish(`${damaged.size} files`)
   await server.kill()
-  return { ...told, notes: [...new Set(told.notes)] }
+  return { ...result, notes: [...new Set(result.notes)] }
 }

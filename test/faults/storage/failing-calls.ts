@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, needs, needsProgram, needsTracing, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, needs, needsProgram, needsTracing, openFaultRun } from '../fault.ts'
 import { attach } from '../processes/strace.ts'
 
 const failures = [
@@ -19,16 +19,16 @@ const failures = [
 export const failingCalls: Fault = {
   id: 'F18',
   name: 'EIO on flush, write and rename; EROFS; no descriptors',
-  missing: needs(needsTracing, needsProgram('prlimit')),
+  skipReason: needs(needsTracing, needsProgram('prlimit')),
   run,
 }
 
-async function run({ place }: Given): Promise<Told> {
+async function run({ installation: place }: FaultContext): Promise<FaultResult> {
   // One thread for files, so that the count of a call is the same each time; no worker, whose calls are not meant.
   const server = await place.start({ env: { UV_THREADPOOL_SIZE: '1', DMS_WORKER_EMBEDDED: 'false' } })
   const worker = await place.startWorker()
-  const trial = await openTrial(place)
-  const { caller, expect } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect } = faultRun
   await caller.uploadText()
   for (const [call, error, at] of failures) {
     // Of writev only what goes into files may fail: to a thread of files each of them is its own.
@@ -37,7 +37,7 @@ async function run({ place }: Given): Promise<Told> {
     await strace.detach()
     const name = `${error} at ${call} ${at}`
     expect(status === 503 || (call === 'writev' && status === 0), `${name}: the upload is answered with ${status} ${body}`)
-    expect(server.isUp(), `${name}: the server ended`)
+    expect(server.isRunning(), `${name}: the server ended`)
     const parts = (await readdir(join(place.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
     expect(parts.length === 0, `${name}: ${parts.length} files are left on their way`)
     const after = await caller.uploadBytes(1_000_000)
@@ -56,9 +56,9 @@ async function run({ place }: Given): Promise<Told> {
   limit(before)
   await sleep(500)
   expect((await caller.uploadText()).status === 201, 'an upload is refused though there are descriptors again')
-  expect(server.isUp(), 'the server ended')
-  const told = await trial.conclude(`${failures.length + 1} failures`)
+  expect(server.isRunning(), 'the server ended')
+  const result = await faultRun.finish(`${failures.length + 1} failures`)
   await worker.kill()
   await server.kill()
-  return told
+  return result
 }

@@ -3,30 +3,30 @@ import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Fault, type Given, needs, needsMounting, needsRoot, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, needs, needsMounting, needsRoot, openFaultRun } from '../fault.ts'
 
 export const fullDisk: Fault = {
   id: 'F17',
   name: 'disk full, of bytes and of names; read-only',
-  missing: needs(needsRoot, needsMounting),
+  skipReason: needs(needsRoot, needsMounting),
   run,
 }
 
-async function run({ openPlace }: Given): Promise<Told> {
-  const place = await openPlace()
-  const files = join(place.dataDir, 'files')
+async function run({ openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+  const installation = await openPlace()
+  const files = join(installation.dataDir, 'files')
   const mount = (options: string) => execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'dms-faults', files])
   const remount = (options: string) => execFileSync('mount', ['-o', `remount,${options}`, files])
   await mkdir(files, { recursive: true })
   // The database's account must get through.
-  execFileSync('chmod', ['0711', place.dataDir])
+  execFileSync('chmod', ['0711', installation.dataDir])
   mount('size=16m,mode=0700')
-  place.atEnd(() => execFileSync('umount', ['-l', files]))
+  installation.atEnd(() => execFileSync('umount', ['-l', files]))
   try {
-    const server = await place.start()
-    const trial = await openTrial(place)
-    const { caller, expect } = trial
-    const left = () => readdir(join(files, '.tmp'))
+    const server = await installation.start()
+    const faultRun = await openFaultRun(installation)
+    const { caller, expect } = faultRun
+    const remaining = () => readdir(join(files, '.tmp'))
     /** Uses all inodes; a worker may free one meanwhile, and then the limit is too low to be set. */
     const limitNames = async () => {
       for (let round = 0; ; round++) {
@@ -42,16 +42,16 @@ async function run({ openPlace }: Given): Promise<Told> {
     const goesOn = async (when: string) => {
       for (const [what, call] of Object.entries({ list: caller.list, search: caller.search }))
         expect((await call()).status === 200, `${when}: ${what} is refused`)
-      const [id = ''] = trial.ledger.uploads.keys()
+      const [id = ''] = faultRun.ledger.uploads.keys()
       expect((await caller.download(id)).status === 200, `${when}: a download is refused`)
     }
     const isRefused = async (when: string, size: number) => {
       const { status, body } = await (size > 0 ? caller.uploadBytes(size) : caller.uploadText())
       expect([503, 507].includes(status) && body.includes('"code"'), `${when}: an upload is answered with ${status} ${body}`)
       // A worker may be at the documents before this one.
-      for (const end = performance.now() + 30_000; (await left()).length > 0 && performance.now() < end; ) await sleep(100)
+      for (const end = performance.now() + 30_000; (await remaining()).length > 0 && performance.now() < end; ) await sleep(100)
       // What a worker has read cannot be removed from a disk that takes no writes; it goes with the next file that is read.
-      const names = (await left()).filter((name) => when !== 'read-only' || !name.endsWith('.link'))
+      const names = (await remaining()).filter((name) => when !== 'read-only' || !name.endsWith('.link'))
       expect(names.length === 0, `${when}: files are left on their way: ${names.join(' ')}`)
     }
     const isTaken = async (when: string, size = 0) => {
@@ -85,13 +85,13 @@ async function run({ openPlace }: Given): Promise<Told> {
     remount('rw')
     await isTaken('writable again')
 
-    expect(server.isUp(), 'the server ended')
-    const [failed] = await place.query<{ count: number }>(`select count(*)::int as count from documents where status = 'failed'`)
+    expect(server.isRunning(), 'the server ended')
+    const [failed] = await installation.query<{ count: number }>(`select count(*)::int as count from documents where status = 'failed'`)
     expect(failed?.count === 0, `${failed?.count} documents failed because of the disk`)
-    const told = await trial.conclude('4 ways to refuse a write')
+    const result = await faultRun.finish('4 ways to refuse a write')
     await server.kill()
-    return told
+    return result
   } finally {
-    await place.remove()
+    await installation.remove()
   }
 }

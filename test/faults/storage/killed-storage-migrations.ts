@@ -5,14 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'
 import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { sha256Of } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { openS3Store } from './s3-store.ts'
 
 export const killedStorageMigrations: Fault = {
   id: 'F41',
   name: 'kill -9 of storage migrate and server, while files move to S3 and back under load, and S3 misbehaves',
   isLong: true,
-  missing: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
+  skipReason: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
   run,
 }
 
@@ -29,28 +29,28 @@ const answerTimeoutMs = 90_000
 const migrationTimeoutMs = 300_000
 const address = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 
-async function run({ isShort, openPlace }: Given): Promise<Told> {
+async function run({ isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
   const { uploads, lanes, rounds, kills, hangs, outages, checks } = isShort ? amounts.short : amounts.whole
-  const place = await openPlace()
-  const store = await openS3Store(place)
+  const installation = await openPlace()
+  const store = await openS3Store(installation)
   let kind: 'disk' | 's3' = 'disk'
-  let server = await place.start({ env: store.env(kind) })
-  const trial = await openTrial(place, answerTimeoutMs)
-  const { caller, ledger, expect, notes } = trial
+  let server = await installation.start({ env: store.env(kind) })
+  const faultRun = await openFaultRun(installation, answerTimeoutMs)
+  const { caller, ledger, expect, notes } = faultRun
   for (let at = 0; at < uploads; at++)
     await (at % 10 === 0 ? caller.uploadBytes(at % 30 === 0 ? largeBytes : 300_000) : caller.uploadText())
 
   let isOutage = false
   store.setMisbehaviour(() => (isOutage ? 'fail' : store.drawMisbehaviour(hangs)))
   const stop = new AbortController()
-  place.atEnd(() => stop.abort())
+  installation.atEnd(() => stop.abort())
   let downloads = 0
   const load = Promise.all([...Array.from({ length: lanes }, () => uploadAndDownload()), purge()])
 
   let killed = 0
   let wholeMs = 4000
   const migrate = (timeout = migrationTimeoutMs) =>
-    runDms(['storage', 'migrate', '--to', kind, '--json', '--data-dir', place.dataDir], {
+    runDms(['storage', 'migrate', '--to', kind, '--json', '--data-dir', installation.dataDir], {
       env: { DMS_STORAGE_MIN_FREE: '0', ...store.env(kind) },
       timeout,
     })
@@ -61,11 +61,11 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
       killed += Number((await migrate(Math.round(wholeMs * (0.4 + 0.55 * Math.random())))).signal === 'SIGKILL')
     await server.kill()
     killed++
-    server = await place.start({ env: store.env(kind) })
-    const begun = performance.now()
+    server = await installation.start({ env: store.env(kind) })
+    const startedAt = performance.now()
     isOutage = round < outages
     const [{ code, stderr }] = await Promise.all([migrate(), sleep(isOutage ? outageMs : 0).then(() => (isOutage = false))])
-    if (round >= outages) wholeMs = performance.now() - begun
+    if (round >= outages) wholeMs = performance.now() - startedAt
     expect(code === 0, `storage migrate --to ${kind} ended with ${code}: ${stderr.slice(-300)}`)
     for (const id of [...ledger.uploads.keys()].slice(0, checks)) await compareDownload(id)
   }
@@ -79,18 +79,18 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
   expect(empty.size === 0, `${empty.size} files are left in the old store`)
   // A worker removes at its start what a killed process had begun.
   await server.stop()
-  server = await place.start({ env: store.env(kind) })
+  server = await installation.start({ env: store.env(kind) })
   notes.push(`${full.size} files at the end, ${downloads} downloads compared, requests to S3: ${store.describeMisbehaviour()}`)
-  const told = await trial.conclude(`${killed} kills, ${rounds} migrations, ${store.countMisbehaviour()} bad answers of S3`, {
-    patience: 120_000,
+  const result = await faultRun.finish(`${killed} kills, ${rounds} migrations, ${store.countMisbehaviour()} bad answers of S3`, {
+    timeoutMs: 120_000,
     async list() {
       const { sizes, abandoned } = await store.list()
       return { sizes: new Map([...(await listFolder()), ...sizes]), abandoned }
     },
   })
   await server.stop()
-  await place.remove()
-  return told
+  await installation.remove()
+  return result
 
   async function uploadAndDownload(): Promise<void> {
     while (!stop.signal.aborted) {
@@ -111,7 +111,7 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
       if (ledger.deleted.has(id)) return
       if ((status === 0 || status === 503) && performance.now() < end) continue
       downloads++
-      const log = status === 500 ? server.said.findLast((line) => line.includes('request failed')) : ''
+      const log = status === 500 ? server.output.findLast((line) => line.includes('request failed')) : ''
       return expect(status === 200 && sha256Of(body) === ledger.uploads.get(id)?.sha256, `${id}: ${status} or other bytes. ${log}`)
     }
   }
@@ -126,7 +126,7 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
   }
 
   async function listFolder(): Promise<Map<string, number>> {
-    const entries = await readdir(join(place.dataDir, 'files'), { recursive: true, withFileTypes: true })
+    const entries = await readdir(join(installation.dataDir, 'files'), { recursive: true, withFileTypes: true })
     const found = new Map<string, number>()
     for (const { name, parentPath } of entries.filter((entry) => entry.isFile() && address.test(entry.name))) {
       const stats = await stat(join(parentPath, name)).catch(() => null)

@@ -3,15 +3,15 @@ import { mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
-import { password } from '../place.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
+import { password } from '../installation.ts'
 
 export const missingVolume: Fault = { id: 'F19', name: 'volume of the files not mounted, another one mounted', run }
 
-async function run({ place }: Given): Promise<Told> {
+async function run({ installation: place }: FaultContext): Promise<FaultResult> {
   let server = await place.start()
-  const trial = await openTrial(place)
-  const { caller, expect, notes } = trial
+  const faultRun = await openFaultRun(place)
+  const { caller, expect, notes } = faultRun
   const ids: string[] = []
   for (let at = 0; at < 5; at++) ids.push((await caller.uploadText()).id ?? '')
   const files = join(place.dataDir, 'files')
@@ -63,10 +63,10 @@ async function run({ place }: Given): Promise<Told> {
   await mount()
   server = await place.start()
   expect((await documents()) === before, 'mounted again: documents are gone')
-  trial.ledger.problems.clear()
-  const told = await trial.conclude('2 times not mounted, 1 other volume')
+  faultRun.ledger.problems.clear()
+  const result = await faultRun.finish('2 times not mounted, 1 other volume')
   await server.kill()
-  return told
+  return result
 
   function dms(args: readonly string[]) {
     return runDms([...args, '--data-dir', place.dataDir], {

@@ -4,14 +4,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'
 import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { sha256Of } from '../caller.ts'
-import { type Fault, type Given, openTrial, type Told } from '../fault.ts'
+import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 import { openS3Store } from './s3-store.ts'
 
 export const s3Outages: Fault = {
   id: 'F42',
   name: 'uploads, downloads, purges, OCR jobs and `check` on S3, which misbehaves and is killed, as is the server',
   isLong: true,
-  missing: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
+  skipReason: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
   run,
 }
 
@@ -28,19 +28,19 @@ const answerTimeoutMs = 90_000
 /** Exit statuses of `check`: no problem, and S3 out of reach. */
 const expectedExits = [0, 69]
 
-async function run({ isShort, openPlace }: Given): Promise<Told> {
+async function run({ isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
   const { rounds, lanes, roundMs, hangs } = isShort ? amounts.short : amounts.whole
-  const place = await openPlace()
-  const store = await openS3Store(place)
+  const installation = await openPlace()
+  const store = await openS3Store(installation)
   const env = store.env('s3')
-  let server = await place.start({ env })
-  const trial = await openTrial(place, answerTimeoutMs)
-  const { caller, ledger, expect, notes } = trial
+  let server = await installation.start({ env })
+  const faultRun = await openFaultRun(installation, answerTimeoutMs)
+  const { caller, ledger, expect, notes } = faultRun
   for (let at = 0; at < 5; at++) await caller.uploadText()
 
   store.setMisbehaviour(() => store.drawMisbehaviour(hangs))
   const stop = new AbortController()
-  place.atEnd(() => stop.abort())
+  installation.atEnd(() => stop.abort())
   let [downloads, brokenOff, checks] = [0, 0, 0]
   const load = Promise.all([...Array.from({ length: lanes }, uploadAndDownload), purge(), breakOff()])
 
@@ -52,25 +52,25 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
     await sleep(roundMs / 2)
     await check(expectedExits)
     await server.kill()
-    server = await place.start({ env })
+    server = await installation.start({ env })
   }
   stop.abort()
   await load
   store.setMisbehaviour(() => null)
   // A worker removes at its start what a killed process had begun.
   await server.stop()
-  server = await place.start({ env })
+  server = await installation.start({ env })
   notes.push(
     `${downloads} downloads compared, ${brokenOff} uploads broken off, ${checks} checks, requests to S3: ${store.describeMisbehaviour()}`,
   )
-  const told = await trial.conclude(`${rounds} kills, ${rounds} outages of S3, ${store.countMisbehaviour()} bad answers of S3`, {
-    patience: 120_000,
+  const result = await faultRun.finish(`${rounds} kills, ${rounds} outages of S3, ${store.countMisbehaviour()} bad answers of S3`, {
+    timeoutMs: 120_000,
     list: store.list,
   })
   await check([0])
   await server.stop()
-  await place.remove()
-  return { ...told, problems: [...new Set([...told.problems, ...trial.problems])] }
+  await installation.remove()
+  return { ...result, problems: [...new Set([...result.problems, ...faultRun.problems])] }
 
   async function uploadAndDownload(): Promise<void> {
     while (!stop.signal.aborted) {
@@ -113,7 +113,7 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
         await sleep(200)
         throw new Error('broken off')
       }
-      await fetch(new URL('/api/documents/upload', place.url), {
+      await fetch(new URL('/api/documents/upload', installation.url), {
         method: 'POST',
         headers: { authorization: `Bearer ${caller.token()}`, 'content-type': 'multipart/form-data; boundary=b' },
         body: body() as never,
@@ -124,7 +124,7 @@ async function run({ isShort, openPlace }: Given): Promise<Told> {
   }
 
   async function check(exits: readonly number[]): Promise<void> {
-    const { code, stdout, stderr } = await runDms(['check', '--data-dir', place.dataDir], {
+    const { code, stdout, stderr } = await runDms(['check', '--data-dir', installation.dataDir], {
       env: { DMS_STORAGE_MIN_FREE: '0', ...env },
       timeout: 300_000,
     })

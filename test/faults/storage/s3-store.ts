@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, request as openRequest, type Server
 import type { AddressInfo } from 'node:net'
 import { AwsV4Signer } from 'aws4fetch'
 import { startS3 } from '../../support/servers/s3-server.ts'
-import type { Place } from '../place.ts'
+import type { Installation } from '../installation.ts'
 
 /**
  * Misbehaviour of S3: `reset` closes the connection without an answer, `fail` answers 503, `lose` does what was requested and closes the connection
@@ -21,12 +21,12 @@ const slowMs = 1500
 const misbehaviourRate = 0.05
 
 /** Starts Swift and the proxy. They stop with the place. */
-export async function openS3Store(place: Place) {
+export async function openS3Store(installation: Installation) {
   const s3 = await startS3()
-  place.atEnd(() => void s3.stop())
+  installation.atEnd(() => void s3.stop())
   await s3.send('PUT', bucket)
   const proxy = await startProxy(Number(new URL(s3.url).port))
-  place.atEnd(proxy.close)
+  installation.atEnd(proxy.close)
 
   const get = async (path: string): Promise<string> => {
     const credentials = { accessKeyId: s3.username, secretAccessKey: s3.password }

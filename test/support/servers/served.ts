@@ -43,7 +43,7 @@ export interface ServedOptions {
 /** Starts it and signs in; throws with its output if it does not start. */
 export async function startServed({ env = {}, below = tmpdir(), program }: ServedOptions = {}): Promise<Served> {
   const folder = await mkdtemp(join(below, 'dms-served-'))
-  // The database runs as another user when we are root; that one must get through.
+  // Under root the database runs as another user, who must be able to enter the folder.
   await chmod(folder, 0o711)
   const [dataDir, tempDir] = [join(folder, 'data'), join(folder, 'temp')]
   await mkdir(tempDir)

@@ -12,7 +12,7 @@ import { processTree, signal } from '../support/processes/process-tree.ts'
 import { bareEnvironment, executable } from '../support/processes/run.ts'
 
 export const password = 'a password for the first admin'
-/** milliseconds, for a busy machine */
+/** timeouts in milliseconds, for a busy machine */
 const startTimeout = 180_000
 const stopTimeout = 60_000
 
@@ -27,27 +27,27 @@ export interface StartOptions {
   ready?: RegExp
 }
 
-export interface Running {
+export interface RunningProcess {
   readonly pid: number
   /** seconds from the start until it was ready */
   readonly startSeconds: number
-  /** its output, line by line */
-  readonly said: readonly string[]
-  /** its exit code or signal */
+  /** standard error, line by line */
+  readonly output: readonly string[]
+  /** resolves with the exit code or signal */
   readonly ended: Promise<number | NodeJS.Signals | null>
-  isUp(): boolean
-  /** Kills all processes, as a power cut would. */
+  isRunning(): boolean
+  /** Kills the process with SIGKILL. */
   kill(): Promise<void>
   /** Stops it with SIGTERM. Returns the exit code, or the signal that was needed. */
   stop(): Promise<number | NodeJS.Signals | null>
 }
 
-export type Place = Awaited<ReturnType<typeof openPlace>>
+export type Installation = Awaited<ReturnType<typeof openInstallation>>
 
 /** Creates the folder without starting anything. */
-export async function openPlace() {
+export async function openInstallation() {
   const folder = await mkdtemp(join(tmpdir(), 'dms-faults-'))
-  // The database runs as another user when we are root; that one must get through.
+  // Under root the database runs as another user, who must be able to enter the folder.
   await chmod(folder, 0o711)
   const dataDir = join(folder, 'data')
   const tempDir = join(folder, 'temp')
@@ -66,7 +66,7 @@ export async function openPlace() {
     if (isRemoved) throw new Error('the place is being removed')
     const [name = '', ...rest] = command
     const [program = '', ...words] = [...before, process.execPath, executable, name, '--data-dir', dataDir, ...rest]
-    const begun = performance.now()
+    const startedAt = performance.now()
     const child = spawn(program, words, {
       env: bareEnvironment({
         TMPDIR: tempDir,
@@ -84,18 +84,18 @@ export async function openPlace() {
     })
     children.add(child)
     child.once('exit', () => children.delete(child))
-    return readyOf(child, ready, begun)
+    return waitUntilReady(child, ready, startedAt)
   }
 
   /** Starts a worker beside a server without one. */
   const startWorker = (options: Pick<StartOptions, 'env'> = {}) => start({ ...options, command: ['worker'], ready: /worker/i })
 
-  /** PostgreSQL writes its pid and the place of its socket to a file. */
+  /** Reads the file with the pid of PostgreSQL and the folder of its socket. */
   const lockLines = async () => (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')
   const postmaster = async (): Promise<number> => Number((await lockLines())[0])
   const connection = async () => ({ host: (await lockLines())[4], port: 5432, user: 'dms', database: 'dms' })
 
-  /** Runs a statement as owner of the database, outside of the program; retries for `patience` ms without an answer. */
+  /** Runs a statement as owner of the database on a separate connection. Retries for `timeoutMs` without an answer. */
   const query = async <Row = Record<string, unknown>>(text: string, patience = 20_000): Promise<Row[]> => {
     for (const end = performance.now() + patience; ; await sleep(200)) {
       const client = await connection()
@@ -126,7 +126,7 @@ export async function openPlace() {
     postmaster,
     connection,
     query,
-    /** Calls this before the folder is removed, also when the run is aborted. */
+    /** Registers a function to call before the folder is removed, even if the run is aborted. */
     atEnd: (ending: () => void) => void endings.push(ending),
     async remove() {
       isRemoved = true
@@ -136,11 +136,11 @@ export async function openPlace() {
         await gone
       }
       const pid = await postmaster().catch(() => 0)
-      const isThere = () => pid > 0 && processTree(pid)[0]?.command.includes(dataDir)
-      if (isThere()) {
+      const isRunning = () => pid > 0 && processTree(pid)[0]?.command.includes(dataDir)
+      if (isRunning()) {
         for (const { pid: each } of processTree(pid)) signal(each, 'SIGCONT')
         signal(pid, 'SIGINT')
-        for (let round = 0; isThere() && round < 500; round++) await sleep(20)
+        for (let round = 0; isRunning() && round < 500; round++) await sleep(20)
       }
       for (const ending of endings.splice(0).reverse()) ending()
       await rm(folder, { recursive: true, force: true, maxRetries: 5 })
@@ -148,15 +148,15 @@ export async function openPlace() {
   }
 }
 
-async function readyOf(child: ChildProcess, ready: RegExp, begun: number): Promise<Running> {
-  const said: string[] = []
+async function waitUntilReady(child: ChildProcess, ready: RegExp, startedAt: number): Promise<RunningProcess> {
+  const output: string[] = []
   const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals | null)
   const up = Promise.withResolvers<void>()
   createInterface(child.stderr as NodeJS.ReadableStream).on('line', (line) => {
-    said.push(line.slice(0, 1000))
+    output.push(line.slice(0, 1000))
     if (ready.test(line)) up.resolve()
   })
-  const refuse = (why: string) => up.reject(new Error(`${why}: ${said.slice(-5).join(' | ')}`))
+  const refuse = (why: string) => up.reject(new Error(`${why}: ${output.slice(-5).join(' | ')}`))
   const clock = setTimeout(() => refuse('did not come up in time'), startTimeout)
   void ended.then((code) => refuse(`ended with ${code} before it was ready`))
   try {
@@ -167,26 +167,26 @@ async function readyOf(child: ChildProcess, ready: RegExp, begun: number): Promi
   } finally {
     clearTimeout(clock)
   }
-  const isUp = () => child.exitCode === null && child.signalCode === null
+  const isRunning = () => child.exitCode === null && child.signalCode === null
   return {
     pid: child.pid ?? 0,
-    startSeconds: (performance.now() - begun) / 1000,
-    said,
+    startSeconds: (performance.now() - startedAt) / 1000,
+    output: output,
     ended,
-    isUp,
+    isRunning: isRunning,
     async kill() {
       child.kill('SIGKILL')
       await ended
     },
     async stop() {
       child.kill('SIGTERM')
-      const impatience = setTimeout(() => child.kill('SIGKILL'), stopTimeout)
-      return ended.finally(() => clearTimeout(impatience))
+      const killTimer = setTimeout(() => child.kill('SIGKILL'), stopTimeout)
+      return ended.finally(() => clearTimeout(killTimer))
     },
   }
 }
 
-/** Fixed for the place, so that clients find the next server at the same port. */
+/** Returns a free port. It is fixed for the installation: clients find the next server at the same port. */
 async function freePort(): Promise<number> {
   const server = createServer()
   server.listen(0, '127.0.0.1')

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { PoolClient } from 'pg'
 import * as migrations from '../../db/migrate.ts'
-import type { Trx } from '../../db/pool.ts'
+import type { Db, Trx } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 import { enqueue } from '../../jobs/queue.ts'
 import { listTables, quoteIdentifier } from '../create/snapshot.ts'
@@ -19,6 +19,7 @@ export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: 
     throw Object.assign(new AppError('CONFLICT', { later }, `the database has the migration ${later[0]}, which is newer than the backup`), {
       fix: 'restore into a database without tables: the schema is brought up to date afterwards',
     })
+  if (applied.length > 0) await assertNoRows(trx, { isLocked: true })
   for (const name of backupMigrations) if (!applied.includes(name)) await migrations.applyMigration(trx, name)
   // Rows inserted by migrations are in the backup too.
   const ownTables = new Set((await listTables(client)).map(({ name }) => name))
@@ -28,6 +29,28 @@ export async function prepareSchema(trx: Trx, client: PoolClient, { migrations: 
     if (rows.length > 0) await sql`truncate ${sql.table(name)} cascade`.execute(trx)
   }
 }
+
+/**
+ * Throws AppError CONFLICT if the database has users or documents. `isLocked`: nobody adds any until the transaction ends. A server that runs since
+ * before the restore may have added some while the head of the backup was awaited, and the tables are truncated.
+ */
+export async function assertNoRows(db: Db, { isLocked = false } = {}): Promise<void> {
+  for (const table of ['users', 'stored_files'] as const) {
+    const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
+    if (!rows[0]?.found) continue
+    if (isLocked) await sql`lock table ${sql.table(table)} in share row exclusive mode`.execute(db)
+    const some = await sql`select from ${sql.table(table)} limit 1`.execute(db)
+    if (some.rows.length > 0)
+      throw notEmptyError(
+        `the database holds ${table === 'users' ? 'users' : 'documents'}`,
+        'make a new database, or pass --data-dir or --to-database',
+      )
+  }
+}
+
+/** Returns the AppError CONFLICT of a destination with data. */
+export const notEmptyError = (what: string, fix: string): AppError =>
+  Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })
 
 /** Validates hashes before anything builds a path from them. Throws BackupDamaged. */
 export async function assertHashColumns(client: PoolClient): Promise<void> {

@@ -6,6 +6,7 @@ import { withLock } from '../../db/lock.ts'
 import * as migrations from '../../db/migrate.ts'
 import { AppError } from '../../errors.ts'
 import { folderMarkers } from '../../files/folder-markers.ts'
+import { openPrimary } from '../../files/open-stores.ts'
 import * as restoreMarker from '../../files/restore-marker.ts'
 import { storeMarkers } from '../../files/stores/registry.ts'
 import type { Installation } from '../../open-app.ts'
@@ -14,6 +15,7 @@ import type { BackupSource } from '../backup-source.ts'
 import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
 import { removeGeneration } from './file-writer.ts'
 import { CommitUnanswered, type LoadOptions, loadBackup, type RestoreResult, toGeneration } from './load-backup.ts'
+import { assertNoRows, notEmptyError } from './prepare-schema.ts'
 import type { RestoreTarget } from './restore-target.ts'
 
 export interface RestoreOptions extends LoadOptions {
@@ -45,20 +47,42 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
       await assertEmpty(installation)
       const storeId = randomUUID()
       await restoreMarker.beginRestore(markers, { store_id: storeId, commit: null })
-      const restored = await loadBackup(installation, source, storeId, markers, options).catch(async (error: unknown) => {
-        const outcome =
-          error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
-        if (outcome === 'committed') return (error as CommitUnanswered).restored
-        if (outcome === 'unknown') throw unknownOutcomeError(markers, error)
-        await undoRestore(installation, markers, storeId)
-        if (!(error instanceof CommitUnanswered)) throw error
-        await error.removeSecrets()
-        throw error.cause
-      })
-      await endClaims(installation, markers)
-      return restored
+      // An open store takes the new marker for that of another volume.
+      const store = await openPrimary(installation.config)
+      try {
+        const claimed = { ...installation, files: store.files }
+        const restored = await loadOrUndo(claimed, source, storeId, markers, options)
+        await endClaims(installation, markers)
+        return restored
+      } finally {
+        await store.close()
+      }
     }),
   )
+}
+
+/** Loads a backup into a claimed store. Removes its files after an error, unless the rows may have been committed. */
+async function loadOrUndo(
+  installation: Installation,
+  source: BackupSource,
+  storeId: string,
+  markers: Markers,
+  options: RestoreOptions,
+): Promise<RestoreResult> {
+  const { database } = installation
+  try {
+    return await loadBackup(installation, source, storeId, markers, options)
+  } catch (error) {
+    const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
+    const outcome =
+      error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
+    if (outcome === 'committed') return (error as CommitUnanswered).restored
+    if (outcome === 'unknown') throw unknownOutcomeError(markers, error)
+    await undoRestore(installation, markers, storeId)
+    if (!(error instanceof CommitUnanswered)) throw error
+    await error.removeSecrets()
+    throw error.cause
+  }
 }
 
 /** Removes the files of this restore. Keeps its claim, because a server would take the folder for a new archive. */
@@ -103,22 +127,9 @@ export async function readDatabaseName({ database }: Pick<RestoreTarget, 'databa
 
 /** Throws AppError CONFLICT if users, documents or files exist. Ignores the remains of an interrupted restore. */
 export async function assertEmpty(target: RestoreTarget): Promise<void> {
-  const notEmptyError = (what: string, fix: string) =>
-    Object.assign(new AppError('CONFLICT', {}, `${what}; a backup is restored into an empty destination only`), { fix })
   const db = target.database?.db
   const states = db ? await migrations.loadStates(db) : []
-  if (db && states.some(({ applied_at }) => applied_at !== null)) {
-    for (const table of ['users', 'stored_files'] as const) {
-      const { rows } = await sql<{ found: boolean }>`select to_regclass(${table}) is not null as found`.execute(db)
-      if (!rows[0]?.found) continue
-      const some = await sql`select from ${sql.table(table)} limit 1`.execute(db)
-      if (some.rows.length > 0)
-        throw notEmptyError(
-          `the database holds ${table === 'users' ? 'users' : 'documents'}`,
-          'make a new database, or pass --data-dir or --to-database',
-        )
-    }
-  }
+  if (db && states.some(({ applied_at }) => applied_at !== null)) await assertNoRows(db)
   const markers = await storeMarkers(target.config)
   const claim = await restoreMarker.readClaim(markers)
   for await (const { address } of target.files.list())

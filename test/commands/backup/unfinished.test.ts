@@ -3,7 +3,7 @@ import { chmod, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { someDocuments } from '../../support/backups.ts'
-import { emptyPlace, folder, here, type Place } from '../../support/places.ts'
+import { begin, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
 
 /** Creates a backup, and a truncated copy of it. */
 async function backups() {
@@ -68,3 +68,16 @@ test('embedded database: restore -n creates nothing, and a failed restore elsewh
   expect((await here(place, ['documents', 'list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
   expect((await readdir(place.dataDir)).includes('.dms-restore')).toBe(false)
 }, 60_000)
+
+test('7 for users that a running server adds while the restore waits for its archive; they stay', async () => {
+  const { archive } = await backups()
+  const place = await emptyPlace()
+  expect((await here(place, ['migrate'])).code).toBe(0)
+  const { asOperator } = await opened(place)
+  const restore = begin(place, ['restore', '-'])
+  await expect.poll(() => readdir(join(place.dataDir, 'files')), { timeout: 60_000 }).toContain('.dms-restore')
+  await asOperator.users.create({ username: 'cleo', email: 'cleo@example.org', password: 'correct horse battery', role: 'user' })
+  restore.stdin.end(await readFile(archive))
+  expect(await restore.ended).toBe(7)
+  expect((await Array.fromAsync(asOperator.users.list())).map(({ username }) => username)).toEqual(['cleo'])
+})

@@ -117,8 +117,9 @@ async function removeFiles(app: App, sha256?: string): Promise<{ removed: number
     if (addresses === null) return { removed, isWaiting: true }
     for (const address of addresses) {
       await app.files.remove(address)
+      await removeUnusedDerived(app, sha256Of(address))
+      // Last: after a crash or an outage nothing else leads to the files.
       await app.db.deleteFrom('file_removals').where('address', '=', address).execute()
-      await removeUnusedDerived(app, address)
       removed++
     }
     if (addresses.length < batchSize) return { removed, isWaiting: false }
@@ -143,8 +144,7 @@ async function listRemovable(app: App, sha256: string | undefined): Promise<stri
 }
 
 /** Removes the thumbnails of bytes that no version has. A concurrent upload of the same bytes only has to create them again. */
-async function removeUnusedDerived(app: App, address: string): Promise<void> {
-  const sha256 = sha256Of(address)
+export async function removeUnusedDerived(app: App, sha256: string): Promise<void> {
   const row = await app.db.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).executeTakeFirst()
   if (!row) await app.files.removeDerived(sha256)
 }

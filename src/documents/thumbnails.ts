@@ -5,6 +5,7 @@ import { AppError } from '../errors.ts'
 import { matchesEtag, untrustedContentHeaders } from '../http/files.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
 import type { DerivedKey } from '../ports/file-store.ts'
+import { removeUnusedDerived } from './purge.ts'
 import { withAddress } from './stored-files.ts'
 import type { Document } from './view.ts'
 
@@ -109,10 +110,14 @@ async function cachedPicture(
   const { picture, isFinal } = await draw()
   // A full or read-only store only costs the cache entry.
   if (isFinal)
-    await app.files
-      .writeDerived(key, name, picture)
-      .catch((err) => app.log.debug({ err, document_id: document.id }, 'cannot cache a thumbnail'))
+    await cachePicture(app, key, name, picture).catch((err) => app.log.debug({ err, document_id: document.id }, 'cannot cache a thumbnail'))
   return new Response(picture as BodyInit, { headers })
+}
+
+/** Stores a picture, and removes it if the bytes were purged while it was drawn: their purge did not find it. */
+async function cachePicture(app: App, key: DerivedKey, name: string, picture: Uint8Array): Promise<void> {
+  await app.files.writeDerived(key, name, picture)
+  await removeUnusedDerived(app, key.sha256)
 }
 
 /** Renders a page. `picture` is null if there is none; `isFinal` is false if a later attempt may succeed. */

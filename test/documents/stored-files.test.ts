@@ -6,6 +6,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import type { App } from '../../src/app.ts'
 import { localClient } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { purgeOrphans } from '../../src/documents/purge.ts'
 import { addressOf } from '../../src/documents/stored-files.ts'
 import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
@@ -117,6 +118,31 @@ test('a thumbnail of one user is rendered again for another user with equal byte
     return made.mock.calls.length
   }
   expect([await see(asAda, hers.id), await see(asAda, hers.id), await see(asBob, his.id), await see(asBob, his.id)]).toEqual([1, 1, 2, 2])
+})
+
+test('no thumbnail is left of a document that is destroyed while it is drawn, or whose thumbnails cannot be removed at first', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const see = async (id: string) => (await asAda.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()
+  const derived = () => Array.fromAsync(app.files.listDerived())
+  const one = await upload(asAda, 'a.txt', 'one')
+  await runJobs()
+  const draw = app.previewer.thumbnail.bind(app.previewer)
+  vi.spyOn(app.previewer, 'thumbnail').mockImplementationOnce(async (...file) => {
+    await asAda.documents.delete(one.id, { permanent: true })
+    await runJobs(['maintenance'])
+    return draw(...file)
+  })
+  await see(one.id)
+  expect(await derived()).toEqual([])
+
+  const two = await upload(asAda, 'b.txt', 'two')
+  await see(two.id)
+  expect(await derived()).toHaveLength(1)
+  await asAda.documents.delete(two.id, { permanent: true })
+  vi.spyOn(app.files, 'removeDerived').mockRejectedValueOnce(new Error('EIO'))
+  await expect(purgeOrphans(app, false)).rejects.toThrow('EIO')
+  await purgeOrphans(app, false)
+  expect(await derived()).toEqual([])
 })
 
 test('200 for a thumbnail below storage.min_free, which is not stored', async () => {

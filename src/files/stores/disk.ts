@@ -105,7 +105,11 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
         throw toStoreError(error)
       }
     },
-    removeDerived: (sha256) => rm(derivedFolder(root, sha256), { recursive: true, force: true }),
+    async removeDerived(sha256) {
+      await rm(derivedFolder(root, sha256), { recursive: true, force: true })
+      // It has removed nothing of a store that is not mounted.
+      await requireMounted()
+    },
     listDerived: () => listDerived(root),
     listUncommitted: () => staging.listAbandoned(),
     check,

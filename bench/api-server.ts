@@ -1,4 +1,4 @@
-/** A server for bench/api.ts: dms, or a bare handler that runs the SQL that dms was seen to run. */
+/** A server for bench/api.ts: dms, or a plain handler that runs the recorded SQL of dms. */
 import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -67,7 +67,7 @@ async function serveDms(): Promise<() => Promise<void>> {
 }
 
 async function serveBare(): Promise<() => Promise<void>> {
-  const statements = await seen()
+  const statements = await recordStatements()
   const query = kind === 'bare pool' ? await overPool() : await overPipeline()
   const server = createServer(async (request, response) => {
     const kind = request.url?.startsWith('/api/search') ? 'search' : request.url === '/api/documents' ? 'list' : 'document'
@@ -81,8 +81,8 @@ async function serveBare(): Promise<() => Promise<void>> {
   return async () => void server.close()
 }
 
-/** SQL that dms sends for each request, without the sign-in; recorded while the routes of dms run. */
-async function seen(): Promise<Record<keyof typeof paths, Statement[]>> {
+/** Records the SQL that dms sends for each request, without the sign-in. */
+async function recordStatements(): Promise<Record<keyof typeof paths, Statement[]>> {
   const noted: Statement[] = []
   const pool = new pg.Pool(await address())
   const db = new Kysely<Schema>({
@@ -127,7 +127,7 @@ async function overPipeline() {
 
 /** Returns queries per second with 32 at once, without HTTP and JSON. */
 async function measure(request: keyof typeof paths): Promise<number> {
-  const statements = (await seen())[request]
+  const statements = (await recordStatements())[request]
   const query = await overPipeline()
   const end = performance.now() + 3000
   let done = 0

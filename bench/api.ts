@@ -82,7 +82,7 @@ try {
     console.log(`${request}\t${rate.toFixed(0)} queries/s`)
   }
 } finally {
-  // The first one owns the database: it goes last.
+  // The first one owns the database and is stopped last.
   for (const { child } of [...servers.values()].reverse()) {
     child.send({ stop: true })
     await once(child, 'exit')

@@ -117,7 +117,7 @@ async function command(name: string, args: readonly string[], env: Record<string
   })
 }
 
-/** Runs the work and adds its row: the time since `startMs`, and the memory meanwhile. */
+/** Runs the work and adds its row: the time since `startMs` and the peak memory. */
 async function addRow(name: string, startMs: number, pid: number | null, work: () => Promise<void>): Promise<void> {
   const peaks = { command: 0, server: 0 }
   const sample = () => {

@@ -69,7 +69,7 @@ if (process.argv[2] === 'probe') {
     await (await fetch(new URL('/healthz', url))).arrayBuffer()
     times.push(performance.now() - startedAt)
   }
-  // The first ones compile.
+  // The first requests compile the code.
   process.stdout.write(JSON.stringify(times.slice(10).sort((a, b) => a - b)))
   process.exit()
 }
@@ -91,15 +91,15 @@ async function probe(durationMs: number): Promise<number[]> {
 
 /** Sends the bodies without waiting for answers. Returns the number of answers by status. */
 async function attack(attacks: readonly Attack[], until: number, headers: Record<string, string>): Promise<Map<number, number>> {
-  // Made before, so that the probes, which this process asks too, do not wait for that.
+  // Built in advance: the probes of this process need not wait for it.
   const requests = attacks.map(({ body, ...request }) => ({ ...request, body: body === undefined ? null : Buffer.from(body) }))
   const statuses = new Map<number, number>()
   const answers: Promise<void>[] = []
   for (let nth = 0; performance.now() < until; nth++) {
     const { method = 'GET', path = '/', body = null } = requests[nth % requests.length] ?? {}
-    const asked = fetch(new URL(path, served.url), { method, headers: { ...headers, ...(body ? json : {}) }, body })
+    const response = fetch(new URL(path, served.url), { method, headers: { ...headers, ...(body ? json : {}) }, body })
     answers.push(
-      asked.then(
+      response.then(
         async (response) => {
           await response.arrayBuffer()
           statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
@@ -114,14 +114,14 @@ async function attack(attacks: readonly Attack[], until: number, headers: Record
 }
 
 const at = (times: readonly number[], share: number): number => times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? 0
-const shown = (times: readonly number[]): string =>
+const formatted = (times: readonly number[]): string =>
   `p50 ${at(times, 0.5).toFixed(1)} ms, p99 ${at(times, 0.99).toFixed(1)} ms, max ${at(times, 1).toFixed(1)} ms (${times.length} probes)`
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
 
 try {
   await probe(2000)
   const before = await residentBytes()
-  print(`/healthz without attackers: ${shown(await probe(seconds * 500))}`)
+  print(`/healthz without attackers: ${formatted(await probe(seconds * 500))}`)
   const until = performance.now() + seconds * 1000
   const [times, stranger, user] = await Promise.all([
     probe(seconds * 1000),
@@ -129,7 +129,7 @@ try {
     attack(signedIn, until, { authorization: `Bearer ${served.token}` }),
   ])
   const grown = (await residentBytes()) - before
-  print(`/healthz with attackers:    ${shown(times)}`)
+  print(`/healthz with attackers:    ${formatted(times)}`)
   for (const [who, statuses] of [
     ['anonymous', stranger],
     ['signed in', user],

@@ -79,7 +79,7 @@ async function fill(): Promise<void> {
       select id, 1, sha256, size, mime_type, filename, 'upload', created_at from documents where sha256 = any(${names}::text[])`.execute(
       app.db,
     )
-    // Written past the store: flushing each would take longer than all that is to be measured.
+    // Written directly: flushing each file in the store would take longer than the measured work.
     for (const [at, name] of names.entries()) {
       const place = join(from, 'files', name.slice(0, 2), name.slice(2, 4))
       await mkdir(place, { recursive: true })

@@ -48,7 +48,7 @@ const heavy = [
 ]
 
 const folder = mkdtempSync(join(tmpdir(), 'dms-bench-'))
-// PostgreSQL does not run as root: its account must pass.
+// PostgreSQL does not run as root: its account must be able to enter the folder.
 chmodSync(folder, 0o711)
 const env = { ...process.env, DMS_DATA_DIR: join(folder, 'data'), XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder, DMS_SERVER_PORT: '0' }
 const server = spawn(process.execPath, [values.program, 'serve', '--no-worker'], { env, stdio: ['ignore', 'ignore', 'pipe'] })
@@ -99,7 +99,7 @@ function format(ms: number): string {
   return ms.toFixed(0).padStart(5)
 }
 
-/** Returns the packages whose files are loaded, and the files of the build; built-in modules of Node do not count. */
+/** Returns the loaded packages and the loaded files of the build, without built-in modules of Node. */
 function packagesOf(args: string[]): string[] {
   const [hook, list] = [join(folder, 'hook.mjs'), join(folder, 'loaded')]
   writeFileSync(list, '')

@@ -58,7 +58,7 @@ try {
   await served.remove()
 }
 
-/** Uploads the files, reads them, and reports what each document cost. */
+/** Uploads the files, processes them, and reports the cost of a document. */
 async function measureKind(kind: string, pages: number, files: readonly Upload[]): Promise<void> {
   const before = { ...(await cpu()), ...(await bytes()) }
   await Promise.all(Array.from({ length: uploadsAtOnce }, (_, lane) => upload(files.filter((_, index) => index % uploadsAtOnce === lane))))
@@ -78,7 +78,7 @@ async function measureKind(kind: string, pages: number, files: readonly Upload[]
   )
 }
 
-/** Reports what reading requests cost, of one client. */
+/** Reports the cost of read requests of one client. */
 async function measureRequests(): Promise<void> {
   const { data } = await served.client.call<{ data: { id: string }[] }>('GET', '/api/documents?per_page=20')
   const searches = () => `/api/search?q=${words[150 + Math.floor(random() * 3000)]}`
@@ -111,7 +111,7 @@ async function upload(files: readonly Upload[]): Promise<void> {
   }
 }
 
-/** Runs every job that is due. */
+/** Runs every job that can run now. */
 async function worker(): Promise<void> {
   const args = [executable, 'worker', '--once', '-q', '--data-dir', served.dataDir]
   await run(process.execPath, args, { env: bareEnvironment({ DMS_LOG_LEVEL: 'error' }) })
@@ -121,7 +121,7 @@ async function worker(): Promise<void> {
   if (rows[0]?.open !== 0) throw new Error(`${rows[0]?.open} documents were not read`)
 }
 
-/** Milliseconds of processor time: of the server, of PostgreSQL, and of workers that have ended with their readers. */
+/** Returns the milliseconds of processor time of the server, of PostgreSQL, and of ended workers with their readers. */
 async function cpu(): Promise<{ server: number; postgres: number; worker: number }> {
   const [server, postgres] = [await cpuOf([served.pid]), await cpuOf(await databaseProcesses(served.dataDir))]
   // The server is a child of this process as well.

@@ -94,7 +94,7 @@ async function fillOld(dataDir: string): Promise<void> {
 async function measureUpgrade(): Promise<{ upgraded: Upgraded; phases: string; processorSeconds: number }> {
   const args = ['--data-dir', dataDir, 'database', 'upgrade', '--old-binaries', oldBinaries, '-o', 'json', '--progress', 'json']
   const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] })
-  // The servers are no children of the command.
+  // The servers are not children of the command.
   const processor = new Map<string, number>()
   const sample = async (name: string, pids: Promise<number[]>) =>
     processor.set(name, Math.max(processor.get(name) ?? 0, await cpuOf(await pids.catch(() => []))))

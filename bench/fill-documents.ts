@@ -1,9 +1,9 @@
-/** Documents without files, for programs that measure the database. */
+/** Creates documents without files, for programs that measure the database. */
 import { sql } from 'kysely'
 import type { App } from '../src/app.ts'
 import { labels, makeDocuments, owners, seeded } from './search-corpus.ts'
 
-/** Puts the documents into the tables, as if uploads had made them: ids and dates in one order. */
+/** Inserts the documents into the tables, with ids and dates in one order as after uploads. */
 export async function fillDocuments({ db }: App, count: number, words: readonly string[]): Promise<void> {
   const start = performance.now()
   const sha256 = '0'.repeat(64)

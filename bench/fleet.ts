@@ -41,7 +41,7 @@ const env = { DMS_WORKER_EMBEDDED: 'false', DMS_STORAGE_MIN_FREE: '0', DMS_LOG_A
 /** Rate by the clock, and seconds of processor time for one document or request. */
 interface Round {
   rate: number
-  /** of all workers, or of all servers */
+  /** sum over all workers, or over all servers */
   own: number
   postgres: number
   /** cores that workers or servers, PostgreSQL and wrk used on average */
@@ -98,7 +98,7 @@ async function compare(name: string, isSequential: boolean, round: (count: 1 | 2
     postgres: medianOf(2, ({ postgres }) => postgres),
   }
   const waiting = ({ postgres }: { postgres: number }) => (isSequential ? postgres : 0)
-  // On many cores, each process has one of its own. On two, PostgreSQL needs a part of them.
+  // On many cores, each process has its own core. On two, PostgreSQL needs a part of them.
   const onManyCores = (2 * (one.own + waiting(one))) / (two.own + waiting(two))
   const onTwoCores = Math.min(onManyCores, (2 * (one.own + waiting(one))) / (two.own + two.postgres))
   for (const [count, { rate, own, postgres }] of [one, two].entries())

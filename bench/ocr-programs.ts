@@ -1,4 +1,4 @@
-/** Programs that `bench/ocr.ts` and `bench/pdfa.ts` compare: each reads the same scanned pages and returns their text. */
+/** OCR programs for `bench/ocr.ts` and `bench/pdfa.ts`. Each reads the same scanned pages and returns their text. */
 import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -17,7 +17,7 @@ const run = promisify(execFile)
 const env = { ...process.env, OMP_THREAD_LIMIT: '1' }
 export const cores = availableParallelism()
 
-/** The pages twice: as a JPEG each, and as one PDF. */
+/** The pages as JPEGs and as one PDF. */
 export interface Stack {
   readonly dpi: number
   readonly truths: readonly string[]
@@ -62,7 +62,7 @@ export async function layDown(scans: readonly Scan[], name: string, folder: stri
   return { dpi: scans[0]!.dpi, truths: scans.map(({ truth }) => truth), pdf, jpegs }
 }
 
-/** Our reader with all of its slots, already started, as on a running server. `onPdfa` receives a searchable PDF/A of the pages. */
+/** The reader of dms with all its slots, already started as on a running server. `onPdfa` receives a searchable PDF/A of the pages. */
 export const ours =
   (setup: InstalledOcr, folder: string, onPdfa?: (bytes: Buffer) => void): Program =>
   async ({ pdf, truths }) => {
@@ -100,7 +100,7 @@ export const plainTesseract =
       }),
     )
 
-/** Creates a searchable PDF of the same scan, which is more than text. */
+/** Creates a searchable PDF of the same scan, which includes more work than text. */
 export const ocrmypdf: Program = ({ pdf, truths }) =>
   timed(truths.length, async () => {
     await run('ocrmypdf', ['--quiet', '--jobs', '2', '-l', 'eng', pdf, `${pdf}.out`], { env })
@@ -122,9 +122,9 @@ async function timed(pages: number, work: () => Promise<readonly string[]>): Pro
 async function inParallel<T>(slots: number, count: number, work: (index: number) => Promise<T>): Promise<T[]> {
   const results: T[] = []
   let next = 0
-  const lane = async () => {
+  const readNext = async () => {
     for (let index = next++; index < count; index = next++) results[index] = await work(index)
   }
-  await Promise.all(Array.from({ length: slots }, lane))
+  await Promise.all(Array.from({ length: slots }, readNext))
   return results
 }

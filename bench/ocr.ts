@@ -63,7 +63,7 @@ async function findPrograms({
   }
 }
 
-/** Runs the programs in turn, `rounds` times, so that load of the machine affects all of them equally. */
+/** Runs the programs in turn, `rounds` times: other load of the machine then affects all equally. */
 async function showRates(programs: Programs): Promise<void> {
   const stacks: Stack[] = []
   for (const dpi of [300, 200]) stacks.push(await layDown(await makeScans(pages, 'clean', dpi), `clean-${dpi}`, folder))
@@ -76,12 +76,12 @@ async function showRates(programs: Programs): Promise<void> {
       }
     }
   }
-  const shown = (name: string, dpi: number) => {
+  const formatted = (name: string, dpi: number) => {
     const readings = rates.get(`${name}, ${dpi}`) ?? []
     const perCpu = median(readings.map(({ pagesPerCpuMinute }) => pagesPerCpuMinute))
     return `${readings.map(({ pagesPerMinute }) => pagesPerMinute.toFixed(1)).join(' ')} (${perCpu.toFixed(1)})`
   }
-  const rows = Object.keys(programs).map((name) => [name, { '300 dpi scans': shown(name, 300), '200 dpi scans': shown(name, 200) }])
+  const rows = Object.keys(programs).map((name) => [name, { '300 dpi scans': formatted(name, 300), '200 dpi scans': formatted(name, 200) }])
   console.log('\nPages a minute, clean scans, each round (and for each minute of one core, median)')
   console.table(Object.fromEntries(rows))
   reportRates(rates)
@@ -112,8 +112,8 @@ function reportRates(rates: Rates): void {
 
 /** Returns the medians of the ratios in each round. */
 function showRatios(rates: Rates): void {
-  const rows: [title: string, cells: { 'by the clock': number; 'by processor time': number; wanted: number }][] = []
-  const compare = (title: string, wanted: number, one: string, other: string) => {
+  const rows: [title: string, cells: { 'by the clock': number; 'by processor time': number; expected: number }][] = []
+  const compare = (title: string, expected: number, one: string, other: string) => {
     const [ones, others] = [rates.get(one), rates.get(other)]
     if (!ones || !others) return
     const ratio = (rate: (reading: Reading) => number) =>
@@ -122,7 +122,7 @@ function showRatios(rates: Rates): void {
       'by the clock': ratio((reading) => reading.pagesPerMinute),
       'by processor time': ratio((reading) => reading.pagesPerCpuMinute),
     }
-    rows.push([title, { ...cells, wanted }])
+    rows.push([title, { ...cells, expected }])
   }
   compare('native : plain tesseract, both at 200 dpi, fast', 0.95, 'native, fast, 200', 'plain, fast, 200')
   compare('native : plain tesseract, both at 200 dpi, best_int', 0.95, 'native, best_int, 200', 'plain, best_int, 200')

@@ -21,7 +21,7 @@ import { seeded } from './search-corpus.ts'
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { worst: { type: 'string', default: '10' } } })
 const run = promisify(execFile)
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
 const temporary = await mkdtemp(join(tmpdir(), 'bench-pdf-'))
 const limits = {
   maxPages: 10_000,
@@ -48,7 +48,7 @@ interface Reading {
 
 async function compare(files: readonly string[]): Promise<void> {
   const hasPdftotext = (await answers('pdftotext', '-v')) !== null
-  if (!hasPdftotext) say('pdftotext: not installed, left out')
+  if (!hasPdftotext) print('pdftotext: not installed, left out')
   await ours(files[0]!).catch(() => {})
   const rows: { path: string; found: number; written: number }[] = []
   const totals = { ours: 0, pdftotext: 0, pages: 0, ocrPages: 0 }
@@ -56,7 +56,7 @@ async function compare(files: readonly string[]): Promise<void> {
     const [own, ownMs] = await timed(() => ours(path))
     const [text, pdftotextMs] = hasPdftotext ? await timed(() => pdftotext(path)) : ['', 0]
     if (own instanceof Error || text instanceof Error) {
-      say(
+      print(
         `left out: ${path} (ours: ${own instanceof Error ? own.message : 'read'}; pdftotext: ${text instanceof Error ? 'refused' : 'read'})`,
       )
       continue
@@ -67,26 +67,26 @@ async function compare(files: readonly string[]): Promise<void> {
     totals.ocrPages += own.ocrPages
     if (hasPdftotext) rows.push({ path, ...recall(text, own.text) })
   }
-  say(`${files.length} files, ${totals.pages} pages, ${totals.ocrPages} for OCR; processor time ${(totals.ours / 1000).toFixed(2)} s`)
+  print(`${files.length} files, ${totals.pages} pages, ${totals.ocrPages} for OCR; processor time ${(totals.ours / 1000).toFixed(2)} s`)
   const msOfPage = totals.ours / totals.pages
   const peers: Record<string, number> = hasPdftotext ? { pdftotext: totals.pdftotext / totals.pages } : {}
   report({ measure: 'page', unit: 'ms of CPU', value: msOfPage, peers, better: 'lower' })
   if (!hasPdftotext) return
   const [found, written] = [sum(rows.map((row) => row.found)), sum(rows.map((row) => row.written))]
   report({ measure: 'words read', unit: 'words', value: found, peers: { pdftotext: written }, better: 'higher' })
-  say(`words of pdftotext that are read: ${(found / written).toFixed(4)} of ${written}`)
-  say(
+  print(`words of pdftotext that are read: ${(found / written).toFixed(4)} of ${written}`)
+  print(
     `processor time of pdftotext: ${(totals.pdftotext / 1000).toFixed(2)} s; ours is ${(totals.ours / totals.pdftotext).toFixed(2)} of it`,
   )
   const worst = rows.filter((row) => row.found < row.written).sort((a, b) => b.written - b.found - (a.written - a.found))
-  for (const row of worst.slice(0, Number(values.worst))) say(`  ${row.written - row.found} of ${row.written} words missing: ${row.path}`)
+  for (const row of worst.slice(0, Number(values.worst))) print(`  ${row.written - row.found} of ${row.written} words missing: ${row.path}`)
 }
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, number) => total + number, 0)
 }
 
-/** Returns the result or the error, and the milliseconds of processor time of all processes that this one started. */
+/** Returns the result or the error, and the milliseconds of processor time of all child processes. */
 async function timed<T>(work: () => Promise<T>): Promise<[T | Error, number]> {
   const before = await cpuTime()
   const result = await work().catch((problem: Error) => problem)

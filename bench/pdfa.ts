@@ -18,7 +18,7 @@ import { makeScans } from './scans.ts'
 
 const { values } = parseArgs({ options: { pages: { type: 'string', default: '8' }, rounds: { type: 'string', default: '3' } } })
 const peer = 'ocrmypdf --jobs 2'
-const wanted = 3
+const targetRatio = 3
 const folder = await mkdtemp(join(tmpdir(), 'bench-pdfa-'))
 try {
   await bench()
@@ -42,7 +42,7 @@ async function bench(): Promise<void> {
     }
   }
   const rows = [...readings].map(([name, all]) => [name, rowOf(name, all, readings.get(peer), (sizes.get(name) ?? Number.NaN) / size)])
-  console.log(`\nScans to PDF/A, pages a minute; times ocrmypdf (wanted: ${wanted}) as the median of the rounds`)
+  console.log(`\nScans to PDF/A, pages a minute; times ocrmypdf (wanted: ${targetRatio}) as the median of the rounds`)
   console.table(Object.fromEntries(rows))
 }
 

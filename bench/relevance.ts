@@ -29,11 +29,11 @@ try {
   const names = await fill(app)
   const table = new Table({ head: ['query', 'nDCG@10', 'found'] })
   let sum = 0
-  for (const { q, fuzzy = false, wanted } of queries) {
-    const asked = { q, fuzzy, filters: {}, highlight: false, page: 1, per_page: 10 }
-    const { results } = await search(app, { id: null, role: 'admin', username: 'bench' } as Parameters<typeof search>[1], asked)
+  for (const { q, fuzzy = false, expected } of queries) {
+    const query = { q, fuzzy, filters: {}, highlight: false, page: 1, per_page: 10 }
+    const { results } = await search(app, { id: null, role: 'admin', username: 'bench' } as Parameters<typeof search>[1], query)
     const found = results.map(({ document_id }) => names.get(document_id) ?? '')
-    const score = ndcg(found, wanted)
+    const score = ndcg(found, expected)
     sum += score
     table.push([q, score.toFixed(2), found.join(' ')])
   }

@@ -32,7 +32,7 @@ const { values } = parseArgs({
     render: { type: 'boolean', default: false },
   },
 })
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
 
 const resultsFile = join(values.to, 'benchmarks.json')
 const results: Results = JSON.parse(await readFile(resultsFile, 'utf8').catch(() => '{}'))
@@ -40,7 +40,7 @@ const failed: string[] = []
 if (!values.render) for (const program of chosenPrograms()) await runProgram(program)
 await writeReport()
 if (failed.length > 0) {
-  say(`failed: ${failed.join(', ')}`)
+  print(`failed: ${failed.join(', ')}`)
   process.exitCode = 1
 }
 
@@ -54,9 +54,9 @@ function chosenPrograms(): readonly Program[] {
 async function runProgram(program: Program): Promise<void> {
   const { name, requires = [], packages = [] } = program
   const missing = requires.filter((command) => !findProgram(command))
-  if (missing.length > 0) return say(`${name}: left out, ${missing.join(', ')} is missing: apt-get install ${packages.join(' ')}`)
+  if (missing.length > 0) return print(`${name}: left out, ${missing.join(', ')} is missing: apt-get install ${packages.join(' ')}`)
   const options = values.short ? program.short : program.whole
-  say(`\n${name} ${options.join(' ')}`)
+  print(`\n${name} ${options.join(' ')}`)
   const load = loadavg()[0] ?? 0
   const start = performance.now()
   const figures = await figuresOf(name, options)

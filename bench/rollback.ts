@@ -122,7 +122,7 @@ function cleanBytes(name: string, file: number): Buffer {
   return Buffer.from(`${name} ${file} ${'lorem ipsum dolor sit amet '.repeat(20 + (file % 280))}`)
 }
 
-/** Encrypts files as ransomware does: random bytes, and a random name unless in place. */
+/** Encrypts files like ransomware: random bytes, and a random name unless in place. */
 async function encrypt(folder: string, { isInPlace }: Attack): Promise<void> {
   const key = randomBytes(32)
   for (let file = 0; file < files; file++) {

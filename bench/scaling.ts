@@ -53,7 +53,7 @@ const cost = (measure: string, unit: string): number => {
   return figure.value
 }
 
-/** Mean over the mix. */
+/** Returns the mean over the mix of documents. */
 const mean = (of: (kind: string) => number): number => mix.reduce((sum, { kind, share }) => sum + share * of(kind), 0)
 const cpu = (measure: string) => mean((kind) => cost(`${kind}: ${measure}`, 'ms of CPU') / 1000)
 const kilobytes = (measure: string) => mean((kind) => cost(`${kind}: ${measure}`, 'kB'))
@@ -182,7 +182,7 @@ function simulateDay(arrivals: number, cores: number): { documents: number; busy
   const idleFrom = new Float64Array(cores)
   const waits: number[] = []
   let worked = 0
-  // One of the eight hours is busier than the others.
+  // One of the eight hours has more arrivals than the others.
   const quiet = arrivals / workingSeconds / ((7 + peakHourFactor) / 8)
   for (let now = 0; ; ) {
     const isPeak = now >= 2 * 3600 && now < 3 * 3600
@@ -214,7 +214,7 @@ function duration(seconds: number): string {
   return seconds < 7200 ? `${digits(seconds / 60)} min` : `${digits(seconds / 3600)} h`
 }
 
-/** Two significant digits. */
+/** Rounds to two significant digits. */
 function digits(value: number): string {
   return Number(value.toPrecision(2)).toLocaleString('en', { maximumFractionDigits: 3 })
 }

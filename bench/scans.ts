@@ -60,8 +60,8 @@ function lineOf(random: () => number): string {
   while (line.length < 82) {
     const kind = random()
     const word = words[Math.floor(random() * words.length)]!
-    const shown = kind < 0.06 ? amount(random) : kind < 0.16 ? word[0]!.toUpperCase() + word.slice(1) : word
-    line += `${line ? ' ' : ''}${shown}${random() < 0.08 ? ',' : ''}`
+    const formatted = kind < 0.06 ? amount(random) : kind < 0.16 ? word[0]!.toUpperCase() + word.slice(1) : word
+    line += `${line ? ' ' : ''}${formatted}${random() < 0.08 ? ',' : ''}`
   }
   return `${line}.`
 }
@@ -75,11 +75,11 @@ const each = ({ gray, width }: PageImage, change: (value: number, x: number, y: 
 
 const cleanScan = (page: PageImage, random: () => number) => each(page, (value) => noisy(20 + value * 0.9, 6, random))
 
-/** A worn copy: gray paper, pale ink, grain and specks. */
+/** Draws a worn copy: gray paper, pale ink, grain and specks. */
 const noisyScan = (page: PageImage, random: () => number) =>
   each(page, (value) => (random() < 0.0015 ? 40 : noisy(60 + value * 0.68, 70, random)))
 
-/** A photo in lamp light: bright in one corner, a third of that in the opposite one, with the shadow of a hand. */
+/** Draws a photo in lamp light: bright in one corner, a third as bright in the opposite one, with the shadow of a hand. */
 const uneven = (page: PageImage, random: () => number) =>
   each(page, (value, x, y) => {
     const [right, down] = [x / page.width, y / page.height]

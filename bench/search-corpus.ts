@@ -60,11 +60,11 @@ function zipf(count: number, exponent: number, shift: number, random: () => numb
     sums[rank] = sum
   }
   return () => {
-    const wanted = random() * sum
+    const target = random() * sum
     let [low, high] = [0, count - 1]
     while (low < high) {
       const middle = (low + high) >> 1
-      if ((sums[middle] ?? 0) < wanted) low = middle + 1
+      if ((sums[middle] ?? 0) < target) low = middle + 1
       else high = middle
     }
     return low

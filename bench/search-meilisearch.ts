@@ -71,11 +71,11 @@ async function load(app: App): Promise<void> {
 interface Time {
   readonly ours: number
   /** the recorded requests to Meilisearch, repeated without dms: whole round trips */
-  readonly bare: number
+  readonly baseline: number
   /** milliseconds of that as reported by Meilisearch, whole numbers */
   readonly own: number
   /** requests: two if there are more matches than have pages */
-  readonly asked: number
+  readonly requests: number
 }
 
 async function compare<R>(url: string, kinds: Kinds<R>, ask: (request: R) => Promise<unknown>): Promise<void> {
@@ -98,7 +98,7 @@ async function compare<R>(url: string, kinds: Kinds<R>, ask: (request: R) => Pro
     const times: Time[] = []
     for (const request of requests) {
       const questions = await listened(url, () => ask(request))
-      // What is answered by PostgreSQL's index is measured there.
+      // bench/search.ts measures the requests that PostgreSQL's index answers.
       if (questions.length === 0) continue
       for (const question of questions) await question()
       const start = performance.now()
@@ -106,7 +106,7 @@ async function compare<R>(url: string, kinds: Kinds<R>, ask: (request: R) => Pro
       const between = performance.now()
       let own = 0
       for (const question of questions) own += (await question()).processingTimeMs
-      times.push({ ours: between - start, bare: performance.now() - between, own, asked: questions.length })
+      times.push({ ours: between - start, baseline: performance.now() - between, own, requests: questions.length })
     }
     if (times.length === 0) continue
     const column = (of: (time: Time) => number) => {
@@ -115,11 +115,11 @@ async function compare<R>(url: string, kinds: Kinds<R>, ask: (request: R) => Pro
     }
     table.push([
       name,
-      (times.reduce((sum, { asked }) => sum + asked, 0) / times.length).toFixed(1),
+      (times.reduce((sum, { requests }) => sum + requests, 0) / times.length).toFixed(1),
       ...column(({ ours }) => ours),
       ...column(({ own }) => own),
-      ...column(({ bare }) => bare),
-      ...column(({ ours, bare }) => ours - bare),
+      ...column(({ baseline }) => baseline),
+      ...column(({ ours, baseline }) => ours - baseline),
     ])
   }
   console.log(table.toString())

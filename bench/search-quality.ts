@@ -28,7 +28,7 @@ export async function judge(app: App, kinds: readonly Judged[]): Promise<void> {
     for (const { text, fuzzy, filter } of queries) {
       const first = (limit: number, maxResults: number) =>
         app.search.search({ text, fuzzy, highlight: false, filter: { ...noFilter, ...filter }, offset: 0, limit, maxResults })
-      const [all, shown] = [await first(everything, everything * 4), await first(10, app.config.limits.search_max_results)]
+      const [all, limited] = [await first(everything, everything * 4), await first(10, app.config.limits.search_max_results)]
       const scores = all.hits
         .map(({ score }) => score)
         .sort((one, other) => other - one)
@@ -36,8 +36,8 @@ export async function judge(app: App, kinds: readonly Judged[]): Promise<void> {
       if (scores.length === 0) continue
       const least = scores.at(-1) ?? 0
       // What scores as the last of the best is as good as that.
-      overlaps.push(shown.hits.filter(({ score }) => score >= least).length / scores.length)
-      gains.push(discounted(shown.hits.map(({ score }) => score)) / discounted(scores) || 0)
+      overlaps.push(limited.hits.filter(({ score }) => score >= least).length / scores.length)
+      gains.push(discounted(limited.hits.map(({ score }) => score)) / discounted(scores) || 0)
       matches.push(all.total)
     }
     table.push([

@@ -115,16 +115,16 @@ async function run(app: App): Promise<void> {
   if (known === 0 || values.reindex) await index(app)
   if (values.fill) return
   await warm(app)
-  const people = await app.db.selectFrom('users').select(['id', 'username', 'role']).orderBy('username').execute()
+  const users = await app.db.selectFrom('users').select(['id', 'username', 'role']).orderBy('username').execute()
   const server = await listen(buildServer(app), app.config)
   try {
     const tokens = {
-      admin: await token(app, people.find(({ role }) => role === 'admin')?.id ?? ''),
-      big: await token(app, people.find(({ username }) => username === 'user000')?.id ?? ''),
-      small: await token(app, people.find(({ username }) => username === 'user150')?.id ?? ''),
+      admin: await token(app, users.find(({ role }) => role === 'admin')?.id ?? ''),
+      big: await token(app, users.find(({ username }) => username === 'user000')?.id ?? ''),
+      small: await token(app, users.find(({ username }) => username === 'user150')?.id ?? ''),
     }
     const ask = async (url: string, { as = 'admin', body, filters, ...query }: Request) => {
-      const asked = new URLSearchParams(
+      const parameters = new URLSearchParams(
         Object.entries({ ...query, ...(filters ? { filters: JSON.stringify(filters) } : {}) }).map(([name, value]) => [
           name,
           String(value),
@@ -133,7 +133,7 @@ async function run(app: App): Promise<void> {
       const headers = { authorization: `Bearer ${tokens[as]}`, 'content-type': 'application/json' }
       const response = body
         ? await fetch(`${url}/api/search/advanced`, { method: 'POST', headers, body: JSON.stringify(body) })
-        : await fetch(`${url}/api/search?${asked}`, { headers })
+        : await fetch(`${url}/api/search?${parameters}`, { headers })
       const answer = (await response.json()) as SearchResults
       if (!response.ok) throw new Error(`${response.status} ${JSON.stringify(query)} ${JSON.stringify(answer)}`)
       return answer
@@ -173,10 +173,10 @@ async function token(app: App, sub: string): Promise<string> {
 async function index(app: App): Promise<void> {
   const start = performance.now()
   const before = processorTime()
-  let most = 0
+  let peakBytes = 0
   const { documents } = await reindex(app, {
     onProgress: () => {
-      most = Math.max(most, process.memoryUsage.rss())
+      peakBytes = Math.max(peakBytes, process.memoryUsage.rss())
     },
   })
   const took = (performance.now() - start) / 1000
@@ -188,7 +188,7 @@ async function index(app: App): Promise<void> {
   report({ measure: 'reindex', unit: 'documents/s', value: documents / took, better: 'higher' })
   report({ measure: 'index of a document', unit: 'kB', value: bytes / 1e3 / documents, better: 'lower' })
   console.log(
-    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(most / 1e6).toFixed(0)} MB of memory, ${(processorTime() - before).toFixed(0)} s of processors; the index has ${(bytes / 1e6).toFixed(0)} MB`,
+    `${documents} documents indexed in ${took.toFixed(0)} s: ${(documents / took).toFixed(0)} a second, ${(peakBytes / 1e6).toFixed(0)} MB of memory, ${(processorTime() - before).toFixed(0)} s of processors; the index has ${(bytes / 1e6).toFixed(0)} MB`,
   )
 }
 

@@ -44,9 +44,9 @@ async function measure(): Promise<void> {
     for (const [label, size] of Object.entries(sizes)) {
       const count = Math.max(concurrency, Math.round((Number(values.files) * 100_000) / size))
       const bodies = Array.from({ length: count }, () => randomBytes(size))
-      const rates: { store: number; bare: number }[] = []
+      const rates: { store: number; baseline: number }[] = []
       for (let round = 0; round < Number(values.rounds); round++) {
-        const bare = await rateOf(bodies, (bytes, index) =>
+        const baseline = await rateOf(bodies, (bytes, index) =>
           bucket.put(`bare/${round}-${index}`, { chunks: [bytes], size, sha256: 'UNSIGNED-PAYLOAD' }),
         )
         const stored = await rateOf(bodies, async (bytes) => {
@@ -54,12 +54,12 @@ async function measure(): Promise<void> {
           await staged.commit()
           await staged.confirm()
         })
-        rates.push({ store: stored, bare })
+        rates.push({ store: stored, baseline })
       }
-      const [own, bare] = [median(rates.map(({ store }) => store)), median(rates.map(({ bare }) => bare))]
-      const ratio = median(rates.map(({ store, bare }) => store / bare))
-      table.push([label, own.toFixed(0), bare.toFixed(0), ratio.toFixed(2)])
-      report({ measure: `files of ${label} to S3`, unit: 'files/s', value: own, peers: { 'bare PUT': bare }, better: 'higher' })
+      const [own, baseline] = [median(rates.map(({ store }) => store)), median(rates.map(({ baseline }) => baseline))]
+      const ratio = median(rates.map(({ store, baseline }) => store / baseline))
+      table.push([label, own.toFixed(0), baseline.toFixed(0), ratio.toFixed(2)])
+      report({ measure: `files of ${label} to S3`, unit: 'files/s', value: own, peers: { 'bare PUT': baseline }, better: 'higher' })
     }
     console.log(table.toString())
     console.log('wanted: at least 0.8 of bare PUTs')

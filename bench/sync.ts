@@ -85,20 +85,20 @@ try {
     `${files} files of ${(bytes / files / 1000).toFixed(1)} kB in folders of ${perFolder}, ${levels} deep, ${values.server}, ${concurrency} at once, ${rounds} rounds; ${cpus()[0]?.model}, ${availableParallelism()} cores, Node ${process.versions.node}`,
   )
   console.log(rclone ? await rcloneSettings(rclone) : 'no rclone on this machine')
-  const ways: Record<string, () => Promise<Figures>> = {
-    bare,
+  const methods: Record<string, () => Promise<Figures>> = {
+    bare: syncByFetch,
     ...(rclone ? { rclone: () => rcloneSync(rclone) } : {}),
     dms: () => dms('files/'),
   }
-  const chosen = values.ways.split(',')
-  const wanted = Object.entries(ways).filter(([name]) => chosen.includes(name))
+  const selectedNames = values.ways.split(',')
+  const selected = Object.entries(methods).filter(([name]) => selectedNames.includes(name))
   const empty = await dms('empty/')
   const figures = new Map<string, Figures[]>()
-  if (chosen.includes('warm')) served = await startServed({ env: { ...settings, DMS_WORKER_QUEUES: 'sync' } })
+  if (selectedNames.includes('warm')) served = await startServed({ env: { ...settings, DMS_WORKER_QUEUES: 'sync' } })
   const source = served && (await warmSource(served))
   for (let round = 0; round < rounds; round++)
-    for (const [name, way] of wanted) {
-      const figure = await way()
+    for (const [name, method] of selected) {
+      const figure = await method()
       if (served && source && name === 'dms') figure.warm = await dmsWarm(served, source)
       if (served && name === 'bare') figure.warm = await bareWarm()
       figures.set(name, [...(figures.get(name) ?? []), figure])
@@ -127,7 +127,7 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
   for (const name of figures.keys()) {
     const cells = Object.values(columns).flatMap((value) => {
       const own = of(name, value)
-      return [shown(own, 3), shown(own / of('bare', value), 2)]
+      return [formatted(own, 3), formatted(own / of('bare', value), 2)]
     })
     if (name === 'dms')
       for (const [measure, value] of Object.entries(columns)) {
@@ -139,7 +139,7 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
         )
         report({ measure: `${files} files, ${measure}`, unit: 's', value: of('dms', value), peers, better: 'lower' })
       }
-    table.push([name, ...cells, shown(of(name, ({ again }) => again) / of('rclone', ({ again }) => again), 2)])
+    table.push([name, ...cells, formatted(of(name, ({ again }) => again) / of('rclone', ({ again }) => again), 2)])
   }
   console.log(table.toString())
   const grown = [0, 1].map((index) => (of('dms', ({ peak }) => (peak?.[index] ?? 0) - (empty.peak?.[index] ?? 0)) / 1e6).toFixed(0))
@@ -148,7 +148,7 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
   )
   console.log(
     `dms, warm: CPU of its database ${
-      shown(
+      formatted(
         of('dms', ({ warm }) => warm?.database),
         3,
       ) || '?'
@@ -161,7 +161,7 @@ function show(figures: ReadonlyMap<string, readonly Figures[]>, empty: Figures):
 }
 
 /** undefined if it was not measured */
-function shown(value: number, digits: number): string {
+function formatted(value: number, digits: number): string {
   return Number.isNaN(value) ? '' : value.toFixed(digits)
 }
 
@@ -182,7 +182,7 @@ async function makeFiles(): Promise<number> {
   return bytes
 }
 
-async function bare(): Promise<Figures> {
+async function syncByFetch(): Promise<Figures> {
   const folder = join(home, 'bare')
   const url = new URL('files/', server.url).href
   const [first] = await listings('first', url, folder)
@@ -256,10 +256,10 @@ async function dms(folder: string): Promise<Figures> {
     '--owner',
     'bench',
   )
-  const sync = async (wanted: string) => {
+  const sync = async (expected: string) => {
     const { stdout, peak, took } = await call('sources', 'sync', 'bench', '-o', 'json')
     const [item] = [JSON.parse(stdout)].flatMap((answer) => answer.items ?? answer.results ?? answer)
-    if (folder !== 'empty/' && item[wanted] !== files) throw new Error(`of ${files} files ${item[wanted]} are ${wanted}: ${stdout}`)
+    if (folder !== 'empty/' && item[expected] !== files) throw new Error(`of ${files} files ${item[expected]} are ${expected}: ${stdout}`)
     return { run: Number(item.duration_seconds), whole: took, peak }
   }
   const [first, again] = [await sync('new'), await sync('unchanged')]
@@ -290,7 +290,7 @@ async function dmsWarm(served: Served, source: string): Promise<Warm> {
 }
 
 /** Returns the seconds from the request to the end that the server reports. */
-async function syncByApi({ client }: Served, source: string, wanted?: 'unchanged'): Promise<number> {
+async function syncByApi({ client }: Served, source: string, expected?: 'unchanged'): Promise<number> {
   // The run before it may have told its end just now, and still hold the source.
   await sleep(100)
   const began = Date.now()
@@ -301,7 +301,7 @@ async function syncByApi({ client }: Served, source: string, wanted?: 'unchanged
     const status = await client.sources.syncStatus(source)
     if (status.job_id === job_id && status.state === 'failed') throw new Error(`the sync failed: ${JSON.stringify(status)}`)
     if (status.job_id !== job_id || status.state !== 'completed' || (await client.sources.get(source)).status === 'syncing') continue
-    if (wanted && status[wanted] !== files) throw new Error(`of ${files} files ${status[wanted]} are ${wanted}`)
+    if (expected && status[expected] !== files) throw new Error(`of ${files} files ${status[expected]} are ${expected}`)
     return (Date.parse(status.finished_at ?? '') - began) / 1000
   }
 }

@@ -14,7 +14,7 @@ import { promisify } from 'node:util'
 import type { Page } from '../src/client/client.ts'
 import { startServed } from '../test/support/servers/served.ts'
 
-export interface Way {
+export interface UploadMethod {
   /** null if it is no server */
   readonly pid: number | null
   /** Writes `bytes` to the disk and flushes them. */
@@ -31,7 +31,7 @@ const pool = randomBytes(16 << 20)
 const agent = new Agent({ keepAlive: true, maxSockets: 64 })
 
 /** `dms serve` with its defaults. */
-export async function dms(folder: string): Promise<Way> {
+export async function dms(folder: string): Promise<UploadMethod> {
   const { url, pid, token, client, stop, remove } = await startServed({ below: folder })
   return {
     pid,
@@ -54,7 +54,7 @@ export async function dms(folder: string): Promise<Way> {
 }
 
 /** A bare node:http handler in another process. */
-export async function rawServer(below: string): Promise<Way> {
+export async function rawServer(below: string): Promise<UploadMethod> {
   const folder = await mkdtemp(join(below, 'raw-'))
   const child = spawn(process.execPath, [fileURLToPath(new URL('./raw-upload-server.ts', import.meta.url)), folder], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -72,7 +72,7 @@ export async function rawServer(below: string): Promise<Way> {
 }
 
 /** The program dd, which flushes at its end. */
-export async function dd(below: string): Promise<Way> {
+export async function dd(below: string): Promise<UploadMethod> {
   const folder = await mkdtemp(join(below, 'dd-'))
   return {
     pid: null,

@@ -13,7 +13,7 @@ import Table from 'cli-table3'
 import { processTree } from '../test/support/processes/process-tree.ts'
 import { median } from './quantile.ts'
 import { report } from './report/figure.ts'
-import { dd, dms, rawServer, type Way } from './upload-ways.ts'
+import { dd, dms, rawServer, type UploadMethod } from './upload-ways.ts'
 
 const { values } = parseArgs({
   options: {
@@ -34,7 +34,7 @@ interface Put {
 }
 
 console.log(await machine())
-const ways: Record<string, Way> = {
+const methods: Record<string, UploadMethod> = {
   dms: await dms(values.folder),
   dd: await dd(values.folder),
   'bare node:http': await rawServer(values.folder),
@@ -43,16 +43,16 @@ try {
   await showLarge()
   await showMany()
 } finally {
-  for (const way of Object.values(ways)) await way.close()
+  for (const method of Object.values(methods)) await method.close()
 }
 
 async function showLarge(): Promise<void> {
   const puts = new Map<string, Put[]>()
   for (let round = 0; round < rounds; round++) {
-    for (const [name, way] of Object.entries(ways)) {
-      const put = await measured(way, () => way.put(size))
+    for (const [name, method] of Object.entries(methods)) {
+      const put = await measured(method, () => method.put(size))
       puts.set(name, [...(puts.get(name) ?? []), put])
-      await way.settle()
+      await method.settle()
       await sleep(500)
     }
   }
@@ -75,24 +75,24 @@ async function showLarge(): Promise<void> {
 async function showMany(): Promise<void> {
   const table = new Table({ head: ['', '10 × 50 MB, MB/s', '400 × 10 kB, 16 at once, files/s'] })
   const rates = new Map<string, { medium: number; small: number }>()
-  for (const [name, way] of Object.entries(ways)) {
-    const medium = await measured(way, async () => {
-      for (let file = 0; file < 10; file++) await way.put(50e6)
+  for (const [name, method] of Object.entries(methods)) {
+    const medium = await measured(method, async () => {
+      for (let file = 0; file < 10; file++) await method.put(50e6)
     })
-    await way.settle()
-    if (way.pid === null) {
+    await method.settle()
+    if (method.pid === null) {
       table.push([name, (500 / medium.seconds).toFixed(0), ''])
       continue
     }
-    const small = await measured(way, () => Promise.all(Array.from({ length: 16 }, () => inARow(25, () => way.put(10_000)))))
-    await way.settle()
+    const small = await measured(method, () => Promise.all(Array.from({ length: 16 }, () => inARow(25, () => method.put(10_000)))))
+    await method.settle()
     rates.set(name, { medium: 500 / medium.seconds, small: 400 / small.seconds })
     table.push([name, (500 / medium.seconds).toFixed(0), (400 / small.seconds).toFixed(0)])
   }
-  const [ours, bare] = [rates.get('dms')!, rates.get('bare node:http')!]
-  report({ measure: '10 files of 50 MB', unit: 'MB/s', value: ours.medium, peers: { 'bare handler': bare.medium }, better: 'higher' })
+  const [ours, baseline] = [rates.get('dms')!, rates.get('bare node:http')!]
+  report({ measure: '10 files of 50 MB', unit: 'MB/s', value: ours.medium, peers: { 'bare handler': baseline.medium }, better: 'higher' })
   const small = '400 files of 10 kB, 16 at once'
-  report({ measure: small, unit: 'files/s', value: ours.small, peers: { 'bare handler': bare.small }, better: 'higher' })
+  report({ measure: small, unit: 'files/s', value: ours.small, peers: { 'bare handler': baseline.small }, better: 'higher' })
   console.log(table.toString())
 }
 
@@ -100,7 +100,7 @@ async function inARow(times: number, work: () => Promise<void>): Promise<void> {
   for (let time = 0; time < times; time++) await work()
 }
 
-async function measured({ pid }: Way, work: () => Promise<unknown>): Promise<Put> {
+async function measured({ pid }: UploadMethod, work: () => Promise<unknown>): Promise<Put> {
   const resident = () => (pid === null ? 0 : (processTree(pid)[0]?.resident ?? 0))
   const before = resident()
   let peak = before

@@ -63,12 +63,12 @@ let delays: number[] = []
 try {
   console.log(machine())
   const before = resident()
-  const people = await makeUsers()
-  for (const { token } of people) await Promise.all(Array.from({ length: perUser }, () => openSocket(token)))
+  const users = await makeUsers()
+  for (const { token } of users) await Promise.all(Array.from({ length: perUser }, () => openSocket(token)))
   await sleep(1000)
   const open = resident()
-  const users = people.slice(1)
-  const phases = [await phase('all read', users), await stoppedReader(users)]
+  const receivers = users.slice(1)
+  const phases = [await phase('all read', receivers), await stoppedReader(users)]
   show(before, open, phases)
 } finally {
   for (const socket of sockets) socket.close()

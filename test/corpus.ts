@@ -1,10 +1,8 @@
 /**
- * Reads collections of real documents with the real server, from upload to search.
- *
- *   npm run test:corpus -- FOLDER [--only NAME]… [--short] [--engine tesseract-js|tesseract-native] [--patience SECONDS]
- *
- * FOLDER holds the collections that test/corpus/folders.ts names; without it only those that are made here are read. Ends with 1 when a document has no end or fails without a code, when less
- * is read than there, when a word that was read is not found, or when processes, files or memory remain.
+ * Reads collections of real documents with the real server, from upload to search. npm run test:corpus -- FOLDER [--only NAME]… [--short] [--engine
+ * tesseract-js|tesseract-native] [--patience SECONDS] FOLDER holds the collections that test/corpus/folders.ts names; without it, reads only the
+ * generated collections. Exits with 1 when a document has no end or fails without a code, when less is read than there, when a word that was read is
+ * not found, or when processes, files or memory remain.
  */
 import { access, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -29,21 +27,21 @@ const { values, positionals } = parseArgs({
   },
 })
 const root = resolve(positionals[0] ?? 'corpus')
-/** of a short run, which ends within three minutes */
+/** sizes of a short run, which ends within three minutes */
 const filesOfShort = 40
-/** bytes; maximum memory of the server, and of a reader process, whose own limit is checked twice a second */
-const most = { server: 500e6, reader: 1600e6 }
+/** Maximum memory in bytes of the server and of a reader process. The limit of a reader process is checked twice a second. */
+const maxMemoryBytes = { server: 500e6, reader: 1600e6 }
 /** milliseconds after which an idle reader process has ended */
 const idleTimeout = 75_000
 
-const say = (line: string) => process.stdout.write(`${line}\n`)
+const print = (line: string) => process.stdout.write(`${line}\n`)
 const problems: string[] = []
 
 const isThere = await access(root).then(
   () => true,
   () => false,
 )
-if (!isThere) say(`there is no folder ${root}: only the collections that are made here`)
+if (!isThere) print(`there is no folder ${root}: only the collections that are made here`)
 const madeRoot = await mkdtemp(join(tmpdir(), 'dms-corpus-'))
 try {
   await run()
@@ -52,7 +50,7 @@ try {
 }
 
 async function run(): Promise<void> {
-  const chosen = folders.filter(({ name }) => !values.only || values.only.includes(name))
+  const selected = folders.filter(({ name }) => !values.only || values.only.includes(name))
   const served = await startServed({ env: { DMS_OCR_ENGINE: values.engine } })
   try {
     const watching = watch(served)
@@ -71,19 +69,19 @@ async function run(): Promise<void> {
       ],
       style: { head: [], border: [] },
     })
-    for (const folder of chosen) {
-      const row = await readAndCheck(served, folder, Math.floor(filesOfShort / chosen.length))
+    for (const folder of selected) {
+      const row = await readAndCheck(served, folder, Math.floor(filesOfShort / selected.length))
       if (row) table.push(row)
     }
-    say(table.toString())
+    print(table.toString())
     await checkRest(served, watching)
   } finally {
     await served.stop()
     await served.remove()
   }
   problems.push(...served.errors.map((line) => `the server logged ${line}`))
-  for (const problem of problems) say(`✗ ${problem}`)
-  say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
+  for (const problem of problems) print(`✗ ${problem}`)
+  print(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
   process.exitCode = problems.length === 0 ? 0 : 1
 }
 
@@ -98,18 +96,18 @@ async function readAndCheck(served: Served, folder: Folder, sample: number): Pro
   }
   const all = await documentsOf(rootOf(folder), folder)
   if (all.length === 0) {
-    say(`${folder.name}: not there, skipped`)
+    print(`${folder.name}: not there, skipped`)
     return null
   }
   const truths = await truthsOf(folder, all)
   const paths = values.short ? sampleOf(all, sample, (path) => truths.has(path)) : all
-  say(`${folder.name}: reading ${paths.length} files`)
+  print(`${folder.name}: reading ${paths.length} files`)
   const result = await readFolder(served.client, rootOf(folder), folder, paths, Number(values.patience) * 1000)
   for (const [path, answer] of result.refused) problems.push(`${folder.name}/${path}: refused with ${answer}`)
   for (const path of result.unfinished) problems.push(`${folder.name}/${path}: no end within ${values.patience} s`)
   for (const { path, document } of result.read) {
     if (document.status !== 'failed') continue
-    say(`  ${path}: ${document.error?.code}: ${document.error?.message}`)
+    print(`  ${path}: ${document.error?.code}: ${document.error?.message}`)
     if (!document.error?.code) problems.push(`${folder.name}/${path}: failed without a code`)
   }
   return [
@@ -176,7 +174,7 @@ function checkRecall(
     total.found += found
     total.written += written
   }
-  // A sample may happen to hold the hard ones.
+  // A sample may contain mostly difficult files.
   if (!values.short && total.found < total.written * floor.all)
     problems.push(`${name}: ${share(total.found, total.written)} of all words read, wanted ${floor.all}`)
   const worst = least.path === '' ? '' : `\nleast ${least.share.toFixed(3)}: ${basename(least.path)}`
@@ -206,7 +204,7 @@ async function checkSearch(
   return `${count - missed.length} of ${count}`
 }
 
-/** Returns files with expected words only: a file that was not read lowers the recall too. */
+/** Returns the files with expected words. A file that was not read lowers the recall too. */
 async function checkRareWords(
   { client }: Served,
   { name, rareWords: floor, hard, withoutModel }: Folder,
@@ -222,7 +220,7 @@ async function checkRareWords(
   }))
   const missed = await notFoundFirst(client, expected)
   for (const { documentId, word } of missed)
-    say(`  ${known.find(({ document }) => document.id === documentId)?.path}: not among the first for ${word}`)
+    print(`  ${known.find(({ document }) => document.id === documentId)?.path}: not among the first for ${word}`)
   const found = known.length - missed.length
   if (!values.short && found < floor * known.length)
     problems.push(`${name}: ${share(found, known.length)} of ${known.length} files found by three rare words, wanted ${floor}`)
@@ -244,10 +242,12 @@ async function checkRest(served: Served, watching: Watch): Promise<void> {
   const leftovers = await watching.leftovers()
   problems.push(...leftovers.map((leftover) => `left behind: ${leftover}`))
   for (const [who, bytes] of Object.entries(peaks)) {
-    if (bytes > most[who as keyof typeof peaks]) problems.push(`the ${who} held ${megabytes(bytes)} at its peak`)
+    if (bytes > maxMemoryBytes[who as keyof typeof peaks]) problems.push(`the ${who} held ${megabytes(bytes)} at its peak`)
   }
-  say(`reading processes: ${busy} after the last document, ${idle} when idle; ${leftovers.length} processes and files left after the stop`)
-  say(`memory at the peak: server ${megabytes(peaks.server)}, one reading process ${megabytes(peaks.reader)}`)
+  print(
+    `reading processes: ${busy} after the last document, ${idle} when idle; ${leftovers.length} processes and files left after the stop`,
+  )
+  print(`memory at the peak: server ${megabytes(peaks.server)}, one reading process ${megabytes(peaks.reader)}`)
 }
 
 function megabytes(bytes: number): string {

@@ -17,7 +17,7 @@ import { environment } from '../src/config/environment.ts'
 import { installOpenSearch } from './support/servers/opensearch-program.ts'
 import { openSearchNodes } from './support/servers/opensearch-server.ts'
 
-const say = (line: string) => process.stdout.write(`${line}\n`)
+const print = (line: string) => process.stdout.write(`${line}\n`)
 
 const args = process.argv.slice(2)
 const at = args.indexOf('--version')
@@ -26,7 +26,7 @@ const [, version = ''] = at < 0 ? ['', '2.19.1'] : args.splice(at, 2)
 const given = environment().OPENSEARCH_HOME
 const place = given ?? (await mkdtemp(join(tmpdir(), 'dms-opensearch-program-')))
 try {
-  const program = given ?? (await installOpenSearch(place, version, say))
+  const program = given ?? (await installOpenSearch(place, version, print))
   if (program !== null) process.exitCode = await test(program)
 } finally {
   if (!given) await rm(place, { recursive: true, force: true })

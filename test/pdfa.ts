@@ -28,13 +28,13 @@ const types: Record<string, string> = {
 }
 /** Valid reasons to refuse a PDF; a picture is never refused. */
 const refusals = new Set(['NOT_CONVERTIBLE', 'FILE_ENCRYPTED', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX'])
-/** Files above this size, for which the results are compared with the size of their pictures: the fixed part of a PDF/A is 3 kB. */
+/** Minimum size of files whose results are compared with the size of their pictures. The fixed part of a PDF/A is 3 kB. */
 const minComparedBytes = 100_000
 const maxSizeRatio = 1.05
 
 const { values, positionals } = parseArgs({ allowPositionals: true, options: { pages: { type: 'string', default: '20' } } })
 const run = promisify(execFile)
-const say = (line: string) => process.stdout.write(`${line}\n`)
+const print = (line: string) => process.stdout.write(`${line}\n`)
 const problems: string[] = []
 const folder = await mkdtemp(join(tmpdir(), 'dms-pdfa-'))
 const ocr = await findOcr({ engine: 'auto', dataPath: '' })
@@ -65,7 +65,7 @@ try {
   await reader.close()
   await rm(folder, { recursive: true, force: true })
 }
-for (const problem of problems) say(problem)
+for (const problem of problems) print(problem)
 process.exitCode = problems.length > 0 ? 1 : 0
 
 async function inputs(): Promise<string[]> {
@@ -151,7 +151,7 @@ function report(): void {
     share,
     bytes === 0 ? '' : (pdfBytes / bytes).toFixed(3),
   ])
-  say(table.toString())
+  print(table.toString())
   if (bytes > 0 && pdfBytes > bytes * maxSizeRatio)
     problems.push(`the results have ${(pdfBytes / bytes).toFixed(3)} times the size of their files`)
 }
@@ -159,7 +159,7 @@ function report(): void {
 async function validate(): Promise<void> {
   const jar = await fetchVeraPdf()
   if (jar === null) {
-    say('not validated: Java and Maven are needed for veraPDF')
+    print('not validated: Java and Maven are needed for veraPDF')
     return
   }
   const paths = (await readdir(join(folder, 'out'))).map((name) => join(folder, 'out', name))
@@ -168,7 +168,7 @@ async function validate(): Promise<void> {
   const { stdout } = await run('java', options, { maxBuffer: 1 << 28 }).catch((error: { stdout: string }) => error)
   const lines = stdout.split('\n')
   const valid = lines.filter((line) => line.startsWith('PASS ')).length
-  say(`veraPDF ${veraPdf.version}: ${valid} of ${paths.length} are valid PDF/A-2u`)
+  print(`veraPDF ${veraPdf.version}: ${valid} of ${paths.length} are valid PDF/A-2u`)
   problems.push(...lines.filter((line) => /^\s*FAIL /.test(line)))
   if (valid !== paths.length) problems.push(`${paths.length - valid} results are not valid`)
 }

@@ -1,11 +1,9 @@
 /**
- * Sends collections of hostile input that others have gathered to a real server: nothing fails, nothing is told of its insides, and it goes on.
- *
- *   npm run test:security -- FOLDER [--short] [--only bodies|signatures|strings]…
- *
- * FOLDER holds `json-parsing` (JSONTestSuite: every file as a body), `jws-vectors` (Wycheproof: every signed text as a token) and
- * `naughty-strings` (every string in every place of every route that takes text; --short: some). What is not there is skipped. Ends with 1
- * when an answer is 500 or more, tells of the server's insides, or is another than the collection says.
+ * Sends collections of hostile input that others have gathered to a real server: no request fails, no internal detail leaks, and the server
+ * continues. npm run test:security -- FOLDER [--short] [--only bodies|signatures|strings]… FOLDER holds `json-parsing` (JSONTestSuite: every file as
+ * a body), `jws-vectors` (Wycheproof: every signed text as a token) and `naughty-strings` (every string in every place of every route that takes
+ * text; --short: some). What is not there is skipped. Ends with 1 when an answer is 500 or more, tells of the server's insides, or is another than
+ * the collection says.
  */
 import { createHmac, randomBytes, randomUUID } from 'node:crypto'
 import { access, readdir, readFile } from 'node:fs/promises'
@@ -24,13 +22,13 @@ const { values, positionals } = parseArgs({
   options: { only: { type: 'string', multiple: true }, short: { type: 'boolean', default: false } },
 })
 const root = resolve(positionals[0] ?? 'corpus')
-/** of a short run, at each place */
+/** numbers of a short run, for each field */
 const stringsOfShort = 4
-const lanes = 16
+const concurrency = 16
 const jwtSecret = randomBytes(32).toString('hex')
 
-const say = (line: string): void => void process.stdout.write(`${line}\n`)
-const skip = (path: string): void => say(`${path}: not there, skipped`)
+const print = (line: string): void => void process.stdout.write(`${line}\n`)
+const skip = (path: string): void => print(`${path}: not there, skipped`)
 const problems: string[] = []
 const table = new Table({ head: ['what', 'sent', 'answers', 'seconds', 'slowest'], style: { head: [], border: [] } })
 
@@ -42,7 +40,7 @@ const isThere = (path: string) =>
 const batteries = { bodies: sendBodies, signatures: sendSignatures, strings: sendStrings }
 
 if (await isThere(root)) await run()
-else say(`skipped: there is no folder ${root}`)
+else print(`skipped: there is no folder ${root}`)
 
 async function run(): Promise<void> {
   const served = await startServed({
@@ -52,7 +50,7 @@ async function run(): Promise<void> {
       DMS_SHARED_LINKS_PER_HOUR: '1000000',
       DMS_WORKER_SCHEDULE_SOURCES: 'false',
       DMS_SOURCES_TIMEOUT: '100ms',
-      // Each request is then of another client, as far as limits go.
+      // Each request counts as another client for the limits.
       DMS_TRUSTED_PROXIES: '127.0.0.1/32',
     },
   })
@@ -66,13 +64,13 @@ async function run(): Promise<void> {
     await served.remove()
   }
   problems.push(...served.errors.map((line) => `the server logged ${line}`))
-  say(table.toString())
-  for (const problem of problems.slice(0, 100)) say(`✗ ${problem}`)
-  say(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
+  print(table.toString())
+  for (const problem of problems.slice(0, 100)) print(`✗ ${problem}`)
+  print(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
   process.exitCode = problems.length === 0 ? 0 : 1
 }
 
-interface Seen {
+interface CheckedAnswer {
   status: number
   text: string
 }
@@ -84,18 +82,18 @@ function watch(what: string) {
   let slowest = { seconds: 0, about: '' }
   let sent = 0
   return {
-    async send(about: string, url: URL, init: RequestInit): Promise<Seen> {
-      const begun = performance.now()
+    async send(about: string, url: URL, init: RequestInit): Promise<CheckedAnswer> {
+      const startedAt = performance.now()
       const response = await fetch(url, { redirect: 'manual', ...init })
       const text = await response.text()
-      const seconds = (performance.now() - begun) / 1000
+      const seconds = (performance.now() - startedAt) / 1000
       if (seconds > slowest.seconds) slowest = { seconds, about }
       const { status } = response
       sent++
       statuses.set(status, (statuses.get(status) ?? 0) + 1)
       if (status >= 500) problems.push(`${about}: ${status} ${text.slice(0, 200)}`)
-      const told = status >= 400 ? insides.exec(text)?.[0] : undefined
-      if (told) problems.push(`${about}: tells ${JSON.stringify(told)}`)
+      const leaked = status >= 400 ? insides.exec(text)?.[0] : undefined
+      if (leaked) problems.push(`${about}: tells ${JSON.stringify(leaked)}`)
       if (status >= 400 && !text.startsWith('{"error":{"code":"')) problems.push(`${about}: ${status} without the error body`)
       return { status, text }
     },
@@ -112,7 +110,10 @@ function watch(what: string) {
   }
 }
 
-/** A body is accepted exactly if the collection says that it is JSON (`i_`: either); stored values are returned as JSON.parse reads them. */
+/**
+ * Checks that a body is accepted if and only if the collection says that it is JSON (`i_`: either). Stored values must be returned as JSON.parse
+ * reads them.
+ */
 async function sendBodies({ url, token, client }: Served): Promise<void> {
   const folder = join(root, 'json-parsing', 'test_parsing')
   if (!(await isThere(folder))) return skip(folder)
@@ -124,7 +125,7 @@ async function sendBodies({ url, token, client }: Served): Promise<void> {
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
       body: body as BodyInit,
     })
-  const isNoJson = ({ status, text }: Seen) => status === 400 && /not valid (JSON|UTF-8)/.test(text)
+  const isNoJson = ({ status, text }: CheckedAnswer) => status === 400 && /not valid (JSON|UTF-8)/.test(text)
   for (const name of (await readdir(folder)).sort()) {
     const bytes = await readFile(join(folder, name))
     const answer = await put(name, bytes)
@@ -136,10 +137,10 @@ async function sendBodies({ url, token, client }: Served): Promise<void> {
     if (name.startsWith('n_') && !isEmpty && inside.status !== 400 && !isJson(`[${bytes}]`))
       problems.push(`${name} inside: ${inside.status}`)
     if (name.startsWith('y_') && inside.status === 200) {
-      const kept = JSON.parse(inside.text).metadata.v
+      const stored = JSON.parse(inside.text).metadata.v
       // JSON writes -0 as 0.
       const sent = JSON.parse(JSON.stringify(JSON.parse(`[${bytes}]`)))
-      if (!isDeepStrictEqual(kept, sent)) problems.push(`${name}: came back as ${JSON.stringify(kept).slice(0, 80)}`)
+      if (!isDeepStrictEqual(stored, sent)) problems.push(`${name}: came back as ${JSON.stringify(stored).slice(0, 80)}`)
     }
   }
   done()
@@ -153,14 +154,14 @@ interface Vectors {
   }[]
 }
 
-/** No token is valid: not with its own key, not with the key of the server, and not with its header, our claims and our signature. */
+/** Checks that no token is valid: with its own key, with the key of the server, and with its header, our claims and our signature. */
 async function sendSignatures({ url, token: own }: Served): Promise<void> {
   const path = join(root, 'jws-vectors', 'testvectors_v1', 'json_web_signature_test.json')
   if (!(await isThere(path))) return skip(path)
   const { testGroups } = JSON.parse(await readFile(path, 'utf8')) as Vectors
   const { send, done } = watch('Wycheproof signatures, as they are and with our claims')
   const [ownHeader, claims] = own.split('.')
-  const ask = async (about: string, token: string) => {
+  const sendToken = async (about: string, token: string) => {
     const { status } = await send(about, new URL('/api/auth/me', url), { headers: { authorization: `Bearer ${token}` } })
     if (status !== 401) problems.push(`${about}: ${status}`)
   }
@@ -171,27 +172,27 @@ async function sendSignatures({ url, token: own }: Served): Promise<void> {
       const about = `${tcId} ${comment}`
       count++
       if ((await theirs.read(jws)) !== null) problems.push(`${about}: read`)
-      await ask(about, jws.replaceAll(/[^\x21-\x7e]/g, ''))
+      await sendToken(about, jws.replaceAll(/[^\x21-\x7e]/g, ''))
       const header = jws.split('.')[0]?.replaceAll(/[^\x21-\x7e]/g, '') ?? ''
       const text = `${header}.${claims}`
       const signed = `${text}.${createHmac('sha256', jwtSecret).update(text).digest('base64url')}`
-      if (header !== ownHeader) await ask(`${about}, our claims`, signed)
+      if (header !== ownHeader) await sendToken(`${about}, our claims`, signed)
     }
   }
-  say(`${count} signature vectors`)
+  print(`${count} signature vectors`)
   done()
 }
 
-/** Every string is harmless everywhere, and metadata and comments return it unchanged. */
+/** Checks that every string is harmless in every field, and that metadata and comments return it unchanged. */
 async function sendStrings({ url, token, client }: Served): Promise<void> {
   const path = join(root, 'naughty-strings', 'blns.json')
   if (!(await isThere(path))) return skip(path)
   const strings = JSON.parse(await readFile(path, 'utf8')) as string[]
   const { document } = await client.documents.upload({ filename: 'a.txt', size: 1, open: () => [Buffer.from('b')] })
   const metadata = Object.fromEntries(strings.map((text, index) => [`n${index}`, text]))
-  const kept = (await client.documents.update(document.id, { metadata })).metadata as Record<string, string>
-  for (const [key, text] of Object.entries(metadata)) if (kept[key] !== text) problems.push(`metadata: ${JSON.stringify(text)} changed`)
-  say(`${strings.length} strings came back from metadata`)
+  const stored = (await client.documents.update(document.id, { metadata })).metadata as Record<string, string>
+  for (const [key, text] of Object.entries(metadata)) if (stored[key] !== text) problems.push(`metadata: ${JSON.stringify(text)} changed`)
+  print(`${strings.length} strings came back from metadata`)
 
   const comment = await client.comments.create(document.id, { content: 'x' })
   const label = await client.labels.create({ name: 'x', color: '#112233' })
@@ -229,13 +230,13 @@ async function sendStrings({ url, token, client }: Served): Promise<void> {
     `naughty strings, in ${new Set(attempts.map(({ place }) => place)).size} places of ${operations.length} routes`,
   )
   let next = 0
-  const lane = async () => {
+  const runNext = async () => {
     for (let number = next++; number < attempts.length; number = next++) {
       const attempt = attempts[number] as Attempt
       await send(attempt.place, new URL(attempt.address, url), requestOf(attempt, token, number))
     }
   }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await Promise.all(Array.from({ length: concurrency }, runNext))
   done()
 }
 

@@ -1,16 +1,16 @@
-/** Figures that bench programs hand to the report. */
+/** Figures of bench programs for the report. */
 import { appendFileSync } from 'node:fs'
 
 /** A measured figure. */
 export interface Figure {
-  /** What was measured. */
+  /** Name of the measured quantity. */
   readonly measure: string
   readonly unit: string
-  /** Figure of dms; the median of the rounds where there are several. */
+  /** Figure of dms; the median if there are several rounds. */
   readonly value: number
   /** 95th percentile, if `value` is the median of single requests. */
   readonly p95?: number
-  /** Figures of the programs beside it in the same run. */
+  /** Figures of the compared programs in the same run. */
   readonly peers?: Readonly<Record<string, number>>
   /** `higher`: a rate; `lower`: a time or a size. */
   readonly better: 'higher' | 'lower'
@@ -22,7 +22,7 @@ export function report(figure: Figure): void {
   if (BENCH_FIGURES) appendFileSync(BENCH_FIGURES, `${JSON.stringify(figure)}\n`)
 }
 
-/** Returns how many times as good as a peer dms is: above 1, it is faster or smaller. */
+/** Returns the ratio of dms to a peer: above 1, dms is faster or smaller. */
 export function ratio({ value, better }: Figure, peer: number): number {
   return better === 'higher' ? value / peer : peer / value
 }

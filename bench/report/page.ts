@@ -18,7 +18,7 @@ export interface Run {
 /** Results by the name of the program. */
 export type Results = Record<string, Run>
 
-/** Replaces what a program has written between two comments of a page; appends it to a page without them. */
+/** Replaces the text between two comments of a page; appends it to a page without them. */
 export function replaceGenerated(page: string, program: string, content: string): string {
   const [begin, end] = [`<!-- written by ${program} -->`, `<!-- end of ${program} -->`]
   const block = `${begin}\n\n${content}\n${end}\n`
@@ -63,7 +63,7 @@ ${lines.join('\n')}
 `
 }
 
-/** The three measures where dms is worst beside a peer. */
+/** Returns the three measures with the worst ratios to a peer. */
 function worstRatios(results: Results): string {
   const all = Object.entries(results).flatMap(([name, run]) =>
     run.figures.flatMap((figure) =>
@@ -77,7 +77,7 @@ function worstRatios(results: Results): string {
   return `Ratios are of one run on one machine. Above 1, dms is faster or smaller than the peer. The three worst:\n\n${lines.join('\n')}\n`
 }
 
-/** Three significant digits. */
+/** Formats a number with three significant digits. */
 function digits(value: number | undefined): string {
   if (value === undefined || Number.isNaN(value)) return ''
   return value >= 100 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(3)))

@@ -8,7 +8,7 @@ interface Bar {
   readonly label: string
   readonly value: number
   readonly colour: string
-  readonly shown: string
+  readonly formatted: string
 }
 
 /**
@@ -24,7 +24,12 @@ function ratioPlot(title: string, figures: readonly Figure[], peers: readonly st
   const bars = figures.flatMap((figure) =>
     Object.entries(figure.peers ?? {}).map(([peer, value]): Bar => {
       const times = ratio(figure, value)
-      return { label: `${figure.measure}, ${figure.unit}`, value: times, colour: colourOf(peers.indexOf(peer)), shown: times.toFixed(2) }
+      return {
+        label: `${figure.measure}, ${figure.unit}`,
+        value: times,
+        colour: colourOf(peers.indexOf(peer)),
+        formatted: times.toFixed(2),
+      }
     }),
   )
   const reach = Math.max(1, ...bars.map(({ value }) => Math.abs(Math.log10(value))))
@@ -36,7 +41,7 @@ function ratioPlot(title: string, figures: readonly Figure[], peers: readonly st
     const [y, x] = [top + row * rowHeight, at(bar.value)]
     const rect = `<rect x="${n(Math.min(one, x))}" y="${y + 3}" width="${n(Math.max(1, Math.abs(x - one)))}" height="${rowHeight - 7}" fill="${bar.colour}"/>`
     const isRight = bar.value >= 1
-    return `${text(labelWidth - 8, y + 14, bar.label, '#222', 'end', 11)}${rect}${text(isRight ? x + 4 : x - 4, y + 14, bar.shown, '#222', isRight ? 'start' : 'end', 11)}`
+    return `${text(labelWidth - 8, y + 14, bar.label, '#222', 'end', 11)}${rect}${text(isRight ? x + 4 : x - 4, y + 14, bar.formatted, '#222', isRight ? 'start' : 'end', 11)}`
   })
   const axis = `<line x1="${n(one)}" y1="${top - 4}" x2="${n(one)}" y2="${top + bars.length * rowHeight}" stroke="#222"/>`
   return svg(title, bars.length, `${legend}${drawn.join('\n')}${axis}`)
@@ -49,14 +54,14 @@ function valuePlot(title: string, figures: readonly Figure[]): string {
       label: `${label}, ${unit}`,
       value: amount / Math.max(...figures.filter((figure) => figure.unit === unit).map((figure) => figure.p95 ?? figure.value)),
       colour: colourOf(index),
-      shown: amount >= 100 ? amount.toFixed(0) : String(Number(amount.toPrecision(3))),
+      formatted: amount >= 100 ? amount.toFixed(0) : String(Number(amount.toPrecision(3))),
     })
     return [bar(measure, value, units.indexOf(unit)), ...(p95 === undefined ? [] : [bar(`${measure}, p95`, p95, 4)])]
   })
-  const drawn = bars.map(({ label, value, colour, shown }, row) => {
+  const drawn = bars.map(({ label, value, colour, formatted }, row) => {
     const [y, width] = [top + row * rowHeight, Math.max(1, value * (plotWidth - 50))]
     const rect = `<rect x="${labelWidth}" y="${y + 3}" width="${n(width)}" height="${rowHeight - 7}" fill="${colour}"/>`
-    return `${text(labelWidth - 8, y + 14, label, '#222', 'end', 11)}${rect}${text(labelWidth + width + 4, y + 14, shown, '#222', 'start', 11)}`
+    return `${text(labelWidth - 8, y + 14, label, '#222', 'end', 11)}${rect}${text(labelWidth + width + 4, y + 14, formatted, '#222', 'start', 11)}`
   })
   return svg(title, bars.length, drawn.join('\n'))
 }

@@ -8,11 +8,11 @@ export interface Program {
   readonly whole: readonly string[]
   /** Options of `npm run bench -- --short`. */
   readonly short: readonly string[]
-  /** Programs that it compares with, by Debian package. It leaves out what is missing. */
+  /** Debian packages of compared programs. The bench leaves out missing ones. */
   readonly packages?: readonly string[]
-  /** It cannot run without these commands. */
+  /** Commands without which the bench cannot run. */
   readonly requires?: readonly string[]
-  /** What the figures mean. */
+  /** Explanation of the figures. */
   readonly note: string
 }
 

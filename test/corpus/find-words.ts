@@ -1,7 +1,7 @@
 /** Checks whether documents are found by their words. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Client, encode } from '../../src/client/client.ts'
-import { inParallel } from './read-folder.ts'
+import { forEachConcurrently } from './read-folder.ts'
 import { searchable } from './words.ts'
 
 export interface Expected {
@@ -14,12 +14,12 @@ export interface Missed {
   readonly word: string
 }
 
-/** time until the index is up to date: two seconds on an idle machine */
+/** Maximum time until the index is up to date; two seconds on an idle machine. */
 const indexTimeout = 10_000
 const searchesAtOnce = 4
 const wordsOfSample = 12
 
-/** Returns the words that must find a document: all words of its truth that were read, or a sample of its text without a truth. */
+/** Returns the words that must find a document: all words of its ground truth that were read, or a sample of its text if there is no ground truth. */
 export function expectedWords(content: string, truth: string | null): string[] {
   const read = searchable(content)
   if (truth !== null) return [...searchable(truth)].filter((word) => read.has(word))
@@ -34,7 +34,7 @@ export async function missedWords(client: Client, expected: readonly Expected[])
   for (const { documentId, words } of expected)
     for (const word of words) documents.set(word, (documents.get(word) ?? new Set()).add(documentId))
   const missed: Missed[] = []
-  await inParallel(searchesAtOnce, [...documents], async ([word, wanted]) => {
+  await forEachConcurrently(searchesAtOnce, [...documents], async ([word, wanted]) => {
     const end = performance.now() + indexTimeout
     for (;;) {
       const found = await documentsWith(client, word)
@@ -66,13 +66,10 @@ async function documentsWith(client: Client, word: string): Promise<Set<string>>
 
 const wordsOfQuery = 3
 const firstResults = 3
-/** shorter words are articles and the like in some language */
+/** minimum length; shorter words are often articles */
 const leastLetters = 4
 
-/**
- * Returns the words of a page that the fewest other pages have, the longest first among equals. Words that a hyphen divides at a line end are
- * joined.
- */
+/** Returns the rarest words of a page; among equally rare words, the longest first. Joins words that a hyphen divides at a line end. */
 export function rareWords(truth: string, truths: readonly string[]): string[] {
   const sets = truths.map(wholeWords)
   const frequency = (word: string) => sets.filter((set) => set.has(word)).length
@@ -92,7 +89,7 @@ export interface ExpectedFirst extends Expected {
 /** Returns the documents that are not among the first results for their words, nor a document with an equal text. */
 export async function notFoundFirst(client: Client, expected: readonly ExpectedFirst[]): Promise<Missed[]> {
   const missed: Missed[] = []
-  await inParallel(searchesAtOnce, expected, async ({ documentId, words, sameText }) => {
+  await forEachConcurrently(searchesAtOnce, expected, async ({ documentId, words, sameText }) => {
     const query = encode({ q: words.join(' '), per_page: firstResults, highlight: false, relax: true })
     const { results } = await client.call<{ results: { document_id: string }[] }>('GET', `/api/search?${query}`)
     if (!results.some(({ document_id }) => sameText.has(document_id))) missed.push({ documentId, word: words.join(' ') })

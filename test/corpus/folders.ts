@@ -1,4 +1,4 @@
-/** The collections: which of their files are documents, their languages, and how much of them must be read. */
+/** The collections: their documents, languages, and minimum recall. */
 import { readdir } from 'node:fs/promises'
 import { extname, join, relative } from 'node:path'
 import { makeLanguages, withoutModel } from './made-languages.ts'
@@ -9,15 +9,15 @@ export interface Folder {
   readonly language: string
   /** languages of single files by name */
   readonly languages?: Readonly<Record<string, string>>
-  /** files besides licences that describe the documents and are none themselves */
+  /** files that describe the documents and are no documents, besides licences */
   readonly notDocuments?: RegExp
-  /** minimum share of the words of all pages with a truth, and of each page; undefined without truths */
+  /** minimum share of recognized words of all pages with a ground truth, and of each page; undefined without ground truth */
   readonly recall?: { readonly all: number; readonly each: number }
-  /** creates the collection in an empty folder, if it is made here */
+  /** creates a generated collection in an empty folder */
   readonly make?: (folder: string) => Promise<void>
-  /** files that may end with the warning `language_missing` and need not be read then */
+  /** files that may end with the warning `language_missing` instead of a text */
   readonly withoutModel?: readonly string[]
-  /** minimum share of files with a truth that three rare words find among the first three results */
+  /** minimum share of files with a ground truth that a query of three rare words returns among the first three results */
   readonly rareWords?: number
   /** pages that may stay below the minimum, with the reason */
   readonly hard?: Readonly<Record<string, string>>
@@ -70,7 +70,7 @@ export async function documentsOf(root: string, { name, notDocuments }: Folder):
     .sort()
 }
 
-/** Chooses `count` of the paths: some with a truth if there are any, and evenly from each kind. */
+/** Chooses `count` of the paths, evenly from each kind and some with a ground truth. */
 export function sampleOf(paths: readonly string[], count: number, hasTruth: (path: string) => boolean): string[] {
   const groups = [...Map.groupBy(paths, (path) => `${hasTruth(path)} ${extname(path).toLowerCase()}`).values()]
   const rounds = Math.ceil(count / groups.length)

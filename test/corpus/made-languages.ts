@@ -1,4 +1,4 @@
-/** Pages in the bundled languages, alone, mixed and in one file, and in two languages without a model. */
+/** Generates pages in the bundled languages, separately, mixed and in one file, and in two languages without a model. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import sharp from 'sharp'

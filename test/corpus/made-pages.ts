@@ -22,7 +22,7 @@ const each = (page: Gray, change: (value: number, x: number, y: number) => numbe
   ),
 })
 
-/** A hash instead of random numbers, so that the pages are equal in each run. */
+/** Returns a hash instead of a random number: the pages are equal in each run. */
 const grain = (x: number, y: number): number => ((Math.imul(x * 7919 + y * 104729 + 12345, 2654435761) >>> 16) & 255) / 255 - 0.5
 
 const toSharp = ({ gray, width, height }: Gray) => sharp(gray, { raw: { width, height, channels: 1 } })

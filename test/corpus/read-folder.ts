@@ -1,4 +1,4 @@
-/** Sends the files of a folder to the server and waits until each is read or refused. */
+/** Sends the files of a folder to the server and waits until each is processed or rejected. */
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -28,7 +28,7 @@ export interface FolderRead {
 const uploadsAtOnce = 4
 const fields = 'id,status,title,filename,content,error,page_count,mime_type,ocr_confidence,warnings,detected_languages'
 
-/** `patience`: milliseconds within which at least one document must finish. */
+/** `patience`: milliseconds in which at least one document must finish. */
 export async function readFolder(
   client: Client,
   root: string,
@@ -39,7 +39,7 @@ export async function readFolder(
   const start = performance.now()
   const ids = new Map<string, string>()
   const refused = new Map<string, string>()
-  await inParallel(uploadsAtOnce, paths, async (path) => {
+  await forEachConcurrently(uploadsAtOnce, paths, async (path) => {
     const file = join(root, folder.name, path)
     const { size } = await stat(file)
     const language = folder.languages?.[basename(path)] ?? folder.language
@@ -63,13 +63,13 @@ export async function readFolder(
 }
 
 /** Returns the documents that did not finish. */
-async function waitForEnds(client: Client, waiting: Set<string>, patience: number): Promise<ReadonlySet<string>> {
+async function waitForEnds(client: Client, waiting: Set<string>, timeoutMs: number): Promise<ReadonlySet<string>> {
   let lastEnd = performance.now()
-  while (waiting.size > 0 && performance.now() - lastEnd < patience) {
+  while (waiting.size > 0 && performance.now() - lastEnd < timeoutMs) {
     await sleep(250)
     const open = new Set<string>()
     for await (const { id } of client.documents.list({ status: 'pending,processing', fields: 'id' })) open.add(id)
-    // A list is read page by page; what moves between two of them is asked for by itself.
+    // A list is read page by page; documents that move between two pages are requested separately.
     for (const id of waiting) {
       if (open.has(id) || !['completed', 'failed'].includes((await client.documents.get(id)).status)) continue
       waiting.delete(id)
@@ -86,11 +86,11 @@ async function processingTimes(client: Client): Promise<Map<string, number>> {
   return times
 }
 
-/** Runs `work` for every item, `lanes` at a time. */
-export async function inParallel<T>(lanes: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+/** Runs `work` for every item, `concurrency` at a time. */
+export async function forEachConcurrently<T>(concurrency: number, items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   const left = items.values()
-  const lane = async () => {
+  const runNext = async () => {
     for (const item of left) await work(item)
   }
-  await Promise.all(Array.from({ length: lanes }, lane))
+  await Promise.all(Array.from({ length: concurrency }, runNext))
 }

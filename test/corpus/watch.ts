@@ -1,4 +1,4 @@
-/** Watches the processes of a server, their memory, and the files that they leave. */
+/** Watches the processes of a server, their memory, and leftover files. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isStillThere, peakMemory, processTree, type TreeProcess } from '../support/processes/process-tree.ts'

@@ -1,4 +1,4 @@
-/** Counts words independent of the tokenizer under test. */
+/** Counts words independently of the tokenizer under test. */
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
 
@@ -17,7 +17,7 @@ export interface Recall {
   readonly written: number
 }
 
-/** Returns how many of the expected words were read, each at most as often as it occurs. */
+/** Returns the number of expected words that were read, each at most as often as it occurs. */
 export function recall(written: string, read: string): Recall {
   const left = new Map<string, number>()
   for (const word of wordsOf(read)) left.set(word, (left.get(word) ?? 0) + 1)
@@ -32,10 +32,10 @@ export function recall(written: string, read: string): Recall {
   return { found, written: all.length }
 }
 
-/** Returns the truth of a scan from the file beside it; null without one. */
+/** Returns the ground truth of a scan from the file beside it; null without one. */
 export async function truthOf(path: string): Promise<string | null> {
   const stem = basename(path, extname(path))
-  // One text was scanned several times, upright and turned.
+  // One text was scanned several times, upright and rotated.
   const original = stem.replace(/(-rotated-\w+|rot|_2)$/, '')
   for (const name of [`${stem}.gold.txt`, `${stem}.txt`, `${original}.gold.txt`]) {
     const text = await readFile(join(dirname(path), name), 'utf8').catch(() => null)

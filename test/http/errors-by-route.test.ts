@@ -11,11 +11,11 @@ import { describe as describeApi } from '../../src/server/openapi/openapi.ts'
 import { rowOf, table } from '../route-table/all.ts'
 import { startApp } from '../support/app.ts'
 import { conforming } from '../support/conformance.ts'
-import { type Ask, nameOf, noId, type Row, silent, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { type RouteRequest, nameOf, noId, type Row, silent, startWorld, usualOf, type World } from '../support/route-table.ts'
 import { startRelay } from '../support/servers/relay.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
-// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+// Hundreds of requests: seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 })
 
 interface Description {
@@ -23,7 +23,7 @@ interface Description {
 }
 
 /** A request with its expected answer and the reason. */
-type Case = [why: string, code: Code, make: () => Ask | Promise<Ask>]
+type Case = [why: string, code: Code, make: () => RouteRequest | Promise<RouteRequest>]
 
 const big = 'x'.repeat(70_000)
 const bad = { authorization: 'Bearer guess' }
@@ -57,7 +57,7 @@ function implied(route: Route, row: Row, world: World): Case[] {
   const { access: door, path, shape } = route
   const { who } = usualOf(route, world)
   const good = () => row.good(world, who)
-  const but = (change: (ask: Ask) => Ask) => async () => change(await good())
+  const but = (change: (ask: RouteRequest) => RouteRequest) => async () => change(await good())
   const theirs = row.others ?? Object.values(shape.ids ?? {})[0]
   const cases: Case[] = []
   if (door !== 'anyone') cases.push(['without a token', 'UNAUTHORIZED', but((ask) => ({ ...ask, as: null }))])
@@ -201,10 +201,10 @@ test('500 INTERNAL_ERROR on every route with an internal error, without its caus
   await expectOnAll('INTERNAL_ERROR', world, world.app)
 })
 
-const goodOf = async (route: Route, world: World): Promise<Ask> => rowOf(route).good(world, usualOf(route, world).who)
+const goodOf = async (route: Route, world: World): Promise<RouteRequest> => rowOf(route).good(world, usualOf(route, world).who)
 
 /** Checks that the good request succeeds or fails with this code: not every route needs what is missing. */
-async function expectGoodOr(code: Code | null, world: World, route: Route, ask: Ask): Promise<void> {
+async function expectGoodOr(code: Code | null, world: World, route: Route, ask: RouteRequest): Promise<void> {
   const name = nameOf(route)
   const response = await world.send(route, ask, usualOf(route, world).actor)
   const isDeclared = response.status === goodStatus(route) || String(response.status) in (route.shape.otherAnswers ?? {})

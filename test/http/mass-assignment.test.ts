@@ -3,10 +3,10 @@ import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
 import { normal } from '../support/normal.ts'
-import { type Ask, fieldsOf, nameOf, password, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { type RouteRequest, fieldsOf, nameOf, password, startWorld, usualOf, type World } from '../support/route-table.ts'
 import { rowsWritten } from '../support/rows-of.ts'
 
-// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+// Hundreds of requests: seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 })
 
 const long = '2001-01-01T00:00:00.000Z'
@@ -80,7 +80,7 @@ function foreign({ shape: { body, form } }: Route, world: World): Record<string,
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value))
 
-function withFields(ask: Ask, more: Record<string, unknown>): Ask {
+function withFields(ask: RouteRequest, more: Record<string, unknown>): RouteRequest {
   if (!ask.form) return { ...ask, json: { ...(ask.json as object), ...more } }
   const texts = Object.fromEntries(Object.entries(more).map(([name, value]) => [name, textOf(value)]))
   return { ...ask, form: { ...ask.form, fields: { ...ask.form.fields, ...texts } } }

@@ -4,7 +4,7 @@ import type { Route } from '../../src/http/route.ts'
 import { describe as describeApi } from '../../src/server/openapi/openapi.ts'
 import { rowOf } from '../route-table/all.ts'
 import { type Boundary, boundaries, type Schema, sampleOf } from '../support/data/schema-boundaries.ts'
-import { type Ask, localFolder, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { type RouteRequest, localFolder, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 
@@ -36,7 +36,7 @@ const meant: Readonly<Record<string, unknown>> = {
 interface Case extends Boundary {
   /** path in the issues of the server */
   field: string
-  ask: Ask
+  ask: RouteRequest
 }
 
 const describedIn = (paths: Paths, { path, method }: Route): Described =>
@@ -45,7 +45,7 @@ const describedIn = (paths: Paths, { path, method }: Route): Described =>
 type Paths = ReturnType<typeof describeApi>['paths']
 type Described = ReturnType<typeof describeApi>['paths'][string][string]
 
-function* cases(route: Route, { parameters, requestBody }: Described, good: Ask): Generator<Case> {
+function* cases(route: Route, { parameters, requestBody }: Described, good: RouteRequest): Generator<Case> {
   for (const { name, in: place, schema } of parameters as { name: string; in: string; schema: Schema }[])
     if (place === 'query')
       for (const { value, isInside } of adjusted(`${nameOf(route)} ?${name}`, boundaries(schema, true)))
@@ -54,7 +54,7 @@ function* cases(route: Route, { parameters, requestBody }: Described, good: Ask)
   if (body) yield* bodyCases(route, body, good, [])
 }
 
-function* bodyCases(route: Route, schema: Schema, good: Ask, path: readonly string[]): Generator<Case> {
+function* bodyCases(route: Route, schema: Schema, good: RouteRequest, path: readonly string[]): Generator<Case> {
   for (const form of schema.anyOf ?? [schema]) {
     // Of a body with several forms each field is tried in its own.
     const base = schema.anyOf ? { ...good, json: sampleOf(form) } : good
@@ -128,7 +128,7 @@ test('every query parameter and field is refused exactly beyond its described li
 })
 
 /** Inserts the changed part of a case into a new request. */
-function changesOf({ field, value, ask }: Case, fresh: Ask): Partial<Ask> {
+function changesOf({ field, value, ask }: Case, fresh: RouteRequest): Partial<RouteRequest> {
   if (ask.query && field in ask.query && String(value) === ask.query[field]) return { query: { ...fresh.query, [field]: String(value) } }
   const isOfGood = Object.keys(fresh.json ?? {}).every((key) => key in (ask.json as object))
   return { json: isOfGood ? put(fresh.json, field.split('.'), value) : ask.json }

@@ -1,12 +1,12 @@
 import { createToken } from '../../src/users/email-verification.ts'
-import { type Ask, password, type Rows, type World } from '../support/route-table.ts'
+import { type RouteRequest, password, type Rows, type World } from '../support/route-table.ts'
 
 const account = (world: World, more: object = {}) => {
   const username = world.word()
   return { username, email: `${username}@example.org`, password, ...more }
 }
 
-async function wrongPassword(world: World): Promise<Ask> {
+async function wrongPassword(world: World): Promise<RouteRequest> {
   return { json: { username: (await world.person()).username, password: 'wrong' } }
 }
 

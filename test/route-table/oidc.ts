@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { callbackUrl } from '../../src/auth/oidc.ts'
 import { IdentityFailure, type IdentityProvider } from '../../src/ports/identity-provider.ts'
-import { type Ask, type Person, type Rows, someone, type World } from '../support/route-table.ts'
+import { type RouteRequest, type Person, type Rows, someone, type World } from '../support/route-table.ts'
 
 const verifier = 'v'.repeat(43)
 
@@ -17,7 +17,7 @@ const failing = (kind: 'unavailable' | 'refused') => async () => {
 }
 
 /** The callback of the provider, with the cookie of this browser. */
-async function back({ app, word }: World): Promise<Ask> {
+async function back({ app, word }: World): Promise<RouteRequest> {
   const loginState = { verifier, state: word(), nonce: 'nonce' }
   const cookie = await app.encryptedTokens.encrypt('oidc', { loginState, shell: null }, long, app.now())
   return { query: { state: loginState.state, code: word() }, headers: { cookie: `dms_oidc=${cookie}` } }

@@ -17,7 +17,7 @@ const bytes = (...parts: (string | number[])[]) =>
   Buffer.concat(parts.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part))))
 const many = (count: number) => Array.from({ length: count }, (_, index) => `"k${index}":${index}`).join()
 
-/** JSON values for `metadata.v` of a document; `kept` ones must be returned as JSON.parse reads them. */
+/** JSON values for `metadata.v` of a document. Stored values must be returned as JSON.parse reads them. */
 const values: readonly [Fate, string | Buffer][] = [
   ...['0', '-0', '1.5', '1e2', '1E-2', '-1.5e+3', '0e0', '1e-400', '2.2250738585072014e-308', '9007199254740991'].map(
     (text): [Fate, string] => ['kept', text],
@@ -63,7 +63,7 @@ const values: readonly [Fate, string | Buffer][] = [
     '`a`',
     '"\\a"',
   ].map((text): [Fate, string] => ['refused', text]),
-  // PostgreSQL can keep none of these.
+  // PostgreSQL cannot store any of these.
   ...['"\\u0000"', '"a\\u0000b"', '{"a\\u0000":1}', '"\\ud800"', '"\\udc00"', '"\\udc00\\ud800"', '"\\ud800a"', '{"\\udfff":1}'].map(
     (text): [Fate, string] => ['refused', text],
   ),
@@ -143,17 +143,17 @@ test('malformed JSON, and JSON that cannot be stored, is 400 VALIDATION_ERROR; a
   }
   const wrapped = values.map(([fate, value]): [Fate, string | Buffer] => [fate, bytes('{"metadata":{"v":', [...Buffer.from(value)], '}}')])
   for (const [fate, body] of [...wrapped, ...bodies]) {
-    const shown = String(body).slice(0, 60)
-    // Metadata are merged: what was there before goes first.
+    const title = String(body).slice(0, 60)
+    // Metadata are merged: removes the earlier values first.
     if (fate === 'kept') await put('{"metadata":{"v":null}}')
     const { status, text } = await put(body)
     const allowed = { kept: [200], refused: [400], either: [200, 400] }[fate]
     expect
-      .soft([shown, allowed.includes(status), status, status === 400 && !text.includes('"code":"VALIDATION_ERROR"')])
-      .toEqual([shown, true, status, false])
-    expect.soft([shown, insides.exec(text)?.[0]]).toEqual([shown, undefined])
+      .soft([title, allowed.includes(status), status, status === 400 && !text.includes('"code":"VALIDATION_ERROR"')])
+      .toEqual([title, true, status, false])
+    expect.soft([title, insides.exec(text)?.[0]]).toEqual([title, undefined])
     const sent = fate === 'kept' ? JSON.parse(String(body).replace(/^\ufeff/, '')).metadata : undefined
-    if (sent) expect.soft([shown, JSON.parse(text).metadata]).toEqual([shown, JSON.parse(JSON.stringify(sent))])
+    if (sent) expect.soft([title, JSON.parse(text).metadata]).toEqual([title, JSON.parse(JSON.stringify(sent))])
   }
   expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   expect((await fetch('/readyz')).status).toBeLessThan(300)

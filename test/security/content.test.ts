@@ -56,7 +56,7 @@ async function hostileFiles(tell: string): Promise<Record<string, Buffer>> {
   return Object.fromEntries(Object.entries(files).map(([name, content]) => [name, Buffer.from(content as string)]))
 }
 
-/** Another origin that counts its visitors; `/` is a page of its own. */
+/** Another origin that counts its requests; `/` is a page. */
 async function startListener() {
   const hits: string[] = []
   let page = ''
@@ -92,7 +92,7 @@ async function serve() {
 test('every route that serves files: inline only for types that cannot run scripts, nosniff, sandboxed; the bytes decide on all routes', async () => {
   const { fetch, documents } = await serve()
   for (const { name, bytes, document, link } of documents) {
-    const ways: [how: string, method: string, path: string][] = [
+    const requests: [how: string, method: string, path: string][] = [
       ['download', 'GET', `/api/documents/${document.id}/download`],
       ['view', 'GET', `/api/documents/${document.id}/view`],
       ['thumbnail', 'GET', `/api/documents/${document.id}/thumbnail`],
@@ -100,7 +100,7 @@ test('every route that serves files: inline only for types that cannot run scrip
       ['public download', 'POST', `/api/public/shared/${link.token}/download`],
       ['public view', 'POST', `/api/public/shared/${link.token}/view`],
     ]
-    for (const [how, method, path] of ways) {
+    for (const [how, method, path] of requests) {
       const response = await fetch(path, { method })
       const body = Buffer.from(await response.arrayBuffer())
       const headers = Object.fromEntries(response.headers)
@@ -117,7 +117,7 @@ test('every route that serves files: inline only for types that cannot run scrip
       if (isInline) expect.soft([about, inlineTypes.includes(headers['content-type'] ?? '')]).toEqual([about, true])
       if (how.endsWith('download')) expect.soft([about, isInline]).toEqual([about, false])
       if (/download|view/.test(how)) expect.soft([about, body.equals(bytes)]).toEqual([about, true])
-      // Made anew from the pixels: nothing of the file itself is in it.
+      // Encoded from the pixels, without bytes of the file.
       if (how === 'thumbnail')
         expect.soft([about, headers['content-type']?.startsWith('image/'), body.includes('<script')]).toEqual([about, true, false])
       if (how.endsWith('download') && document.mime_type !== 'text/html')
@@ -166,29 +166,29 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
   })
   afterAll(() => browser.close())
 
-  /** Opens a window that is signed in by a header; console messages and pop-ups are recorded as trouble. */
+  /** Opens a window that is signed in by a header. Records console messages and pop-ups as problems. */
   async function openPage(headers: Record<string, string> = {}) {
     const context = await browser.newContext({ extraHTTPHeaders: headers, acceptDownloads: true })
     onTestFinished(() => context.close())
-    const trouble: string[] = []
+    const problems: string[] = []
     context.on('dialog', (dialog) => {
-      trouble.push(dialog.message())
+      problems.push(dialog.message())
       void dialog.dismiss()
     })
     const page = await context.newPage()
-    return { page, trouble }
+    return { page, problems: problems }
   }
 
   /** Opens the URL, which is shown or downloaded. Returns the title of the shown page. */
   async function look(page: Page, address: string): Promise<string> {
-    // A navigation that becomes a download is one that failed.
+    // A navigation that becomes a download fails.
     await page.goto(address).catch(() => null)
     return page.title()
   }
 
   test('no file runs scripts: opened, embedded in a page of another origin, or fetched by a form', async () => {
     const { url, token, listener, documents: all } = await serve()
-    // One of each way to answer: a browser takes its time.
+    // One route for each kind of answer, because a browser is slow.
     const documents = all.filter(({ name }) => /^evil\.[hsx]|-and-(script|html)|^page\.(png|txt|json)|^utf7|javascript/.test(name))
     const signedIn = await openPage({ authorization: `Bearer ${token}` })
     const visitor = await openPage()
@@ -196,7 +196,7 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
       const view = `${url}/api/documents/${document.id}/view`
       expect.soft([name, await look(signedIn.page, view)]).not.toEqual([name, 'owned'])
     }
-    // As a form of a page elsewhere asks for it.
+    // A request by a form of another origin.
     await visitor.page.route('**/view', (route) => route.continue({ method: 'POST' }))
     for (const { name, link } of documents) {
       const title = await look(visitor.page, `${url}/api/public/shared/${link.token}/view`)
@@ -215,7 +215,7 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
     await signedIn.page.goto(listener.url)
     await signedIn.page.waitForLoadState('load')
     expect(await signedIn.page.title()).toBe('elsewhere')
-    expect([signedIn.trouble, visitor.trouble, listener.hits]).toEqual([[], [], []])
+    expect([signedIn.problems, visitor.problems, listener.hits]).toEqual([[], [], []])
   })
 
   test('names are never markup: titles, labels, comments, metadata and snippets are shown as text', async () => {
@@ -242,7 +242,7 @@ describe.skipIf(!hasBrowser())('in a browser', () => {
       `/api/auth/oidc/callback?error=${encodeURIComponent(evil)}&state=${encodeURIComponent(evil)}`,
       '/api/docs',
     ]
-    const { page, trouble } = await openPage({ authorization: `Bearer ${token}` })
+    const { page, problems: trouble } = await openPage({ authorization: `Bearer ${token}` })
     for (const path of paths) {
       const response = await page.goto(url + path)
       const type = response?.headers()['content-type'] ?? ''

@@ -1,18 +1,18 @@
-/** Ids of other users, at every place of every route that takes one, are answered like unknown ids, and nothing changes. */
+/** Ids of other users in every parameter of every route: answered like unknown ids, without any change. */
 import { randomBytes } from 'node:crypto'
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
 import { upload } from '../support/app.ts'
 import { normal } from '../support/normal.ts'
-import { type Ask, fieldsOf, nameOf, noId, type Row, startWorld, type World } from '../support/route-table.ts'
+import { fieldsOf, nameOf, noId, type RouteRequest, type Row, startWorld, type World } from '../support/route-table.ts'
 import { rowsOf } from '../support/rows-of.ts'
 
-// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+// Hundreds of requests: seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 })
 
 type Bag = 'params' | 'query' | 'json' | 'form'
-/** Places of ids in a request. */
+/** A parameter that takes an id. */
 interface Place {
   bag: Bag
   name: string
@@ -22,21 +22,22 @@ interface Place {
 const isIdName = (name: string): boolean => /(?:^|_)(?:ids?|owner|labels|filters|sha256)$|^user$/.test(name)
 
 const bags: readonly Bag[] = ['params', 'query', 'json', 'form']
-const bagOf = (ask: Ask, bag: Bag): Record<string, unknown> =>
+const bagOf = (ask: RouteRequest, bag: Bag): Record<string, unknown> =>
   (bag === 'form' ? ask.form?.fields : (ask[bag] as Record<string, unknown> | undefined)) ?? {}
 
-const placesIn = (ask: Ask): Place[] =>
+const placesIn = (ask: RouteRequest): Place[] =>
   bags.flatMap((bag) => Object.keys(bagOf(ask, bag)).flatMap((name) => (bag === 'params' || isIdName(name) ? [{ bag, name }] : [])))
 
-const shown = ({ bag, name }: Place): string => `${bag}.${name}`
+const formatted = ({ bag, name }: Place): string => `${bag}.${name}`
 
-function filled(ask: Ask, { bag, name }: Place, value: unknown): Ask {
+function filled(ask: RouteRequest, { bag, name }: Place, value: unknown): RouteRequest {
   const values = { ...bagOf(ask, bag), [name]: value }
-  if (bag === 'form') return { ...ask, form: { ...(ask.form as NonNullable<Ask['form']>), fields: values as Record<string, string> } }
+  if (bag === 'form')
+    return { ...ask, form: { ...(ask.form as NonNullable<RouteRequest['form']>), fields: values as Record<string, string> } }
   return { ...ask, [bag]: values }
 }
 
-/** The request with ids and checksums that do not exist. */
+/** Returns the request with ids and checksums that do not exist. */
 const ofNothing = <T>(value: T): T =>
   JSON.parse(
     JSON.stringify(value)
@@ -44,7 +45,7 @@ const ofNothing = <T>(value: T): T =>
       .replaceAll(/[0-9a-f]{64}/g, () => randomBytes(32).toString('hex')),
   )
 
-/** Returns the places in the description of a route, whether or not a request has them. */
+/** Returns the parameters in the description of a route, including optional ones. */
 function describedPlaces({ path, shape }: Route): string[] {
   const params = [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({ bag: 'params' as const, name: name as string }))
   const inputs = [
@@ -57,14 +58,14 @@ function describedPlaces({ path, shape }: Route): string[] {
       .filter(isIdName)
       .map((name) => ({ bag, name })),
   )
-  return [...new Set([...params, ...named].map(shown))]
+  return [...new Set([...params, ...named].map(formatted))]
 }
 
-/** Two requests of Bob that must have equal answers: one with an id of Ada, one with an unknown id. */
+/** Returns two requests of Bob that must have equal answers: one with an id of Ada, one with an unknown id. */
 interface Pair {
   about: string
-  theirs: Ask
-  nothing: Ask
+  theirs: RouteRequest
+  nothing: RouteRequest
   /** its object is visible to everybody: only rows of Ada count */
   isOpen: boolean
 }
@@ -76,20 +77,20 @@ async function pairsOf(row: Row, world: World): Promise<Pair[]> {
   for (const make of [row.good, ...(row.withIds ?? [])]) {
     const whole = await make(world, ada)
     const places = placesIn(whole)
-    const closed = places.filter((place) => !open.includes(shown(place)))
+    const closed = places.filter((place) => !open.includes(formatted(place)))
     const nothing = closed.reduce((ask, place) => filled(ask, place, ofNothing(bagOf(whole, place.bag)[place.name])), whole)
     if (places.length > 0) pairs.push({ about: 'all of it', theirs: whole, nothing, isOpen: closed.length === 0 })
     for (const place of places) {
       const value = bagOf(whole, place.bag)[place.name]
-      const isOpen = open.includes(shown(place))
+      const isOpen = open.includes(formatted(place))
       const pair = async (about: string, of: (own: unknown, given: unknown) => unknown) => {
         const [first, second] = [await make(world, bob), await make(world, bob)]
-        const own = (ask: Ask) => bagOf(ask, place.bag)[place.name]
+        const own = (ask: RouteRequest) => bagOf(ask, place.bag)[place.name]
         const theirs = filled(first, place, of(own(first), value))
         pairs.push({ about, theirs, nothing: filled(second, place, of(own(second), ofNothing(value))), isOpen })
       }
-      await pair(shown(place), (_, given) => given)
-      if (Array.isArray(value)) await pair(`${shown(place)} beside Bob's`, (own, given) => [...(own as []), ...(given as [])])
+      await pair(formatted(place), (_, given) => given)
+      if (Array.isArray(value)) await pair(`${formatted(place)} beside Bob's`, (own, given) => [...(own as []), ...(given as [])])
     }
   }
   return pairs
@@ -97,7 +98,7 @@ async function pairsOf(row: Row, world: World): Promise<Pair[]> {
 
 test('ids of other users are answered like unknown ids on every route, and nothing of theirs changes', async () => {
   const world = await startWorld()
-  const asked: string[] = []
+  const requests: string[] = []
   for (const route of world.routes.filter(({ access: door }) => door !== 'anyone')) {
     const row = rowOf(route)
     const pairs = await pairsOf(row, world)
@@ -110,13 +111,13 @@ test('ids of other users are answered like unknown ids on every route, and nothi
         answers.push([name, response.status, normal(await response.text())])
       }
       if (!isOpen) expect.soft(answers[0]).toEqual(answers[1])
-      asked.push(name)
+      requests.push(name)
     }
     expect.soft(await rowsOf(world.app, world.ada.id), nameOf(route)).toEqual(before)
     const given = await Promise.all([row.good, ...(row.withIds ?? [])].map((make) => make(world, world.ada)))
-    expect.soft([nameOf(route), ...new Set(given.flatMap(placesIn).map(shown))]).toEqual(expect.arrayContaining(describedPlaces(route)))
+    expect.soft([nameOf(route), ...new Set(given.flatMap(placesIn).map(formatted))]).toEqual(expect.arrayContaining(describedPlaces(route)))
   }
-  expect(asked.length).toBeGreaterThan(50)
+  expect(requests.length).toBeGreaterThan(50)
 })
 
 test('lists, counts, facets and totals of one user are equal before and after another user created one of everything', async () => {
@@ -125,7 +126,7 @@ test('lists, counts, facets and totals of one user are equal before and after an
   const label = await world.label(ada)
   await upload(asBob, 'bytes of bob.txt', 'bob')
   await runJobs()
-  // How busy the host is changes by itself.
+  // The load of the host changes by itself.
   const routes = world.routes.filter(
     ({ method, path, access: door }) => method === 'GET' && door === 'user' && !path.includes(':') && path !== '/api/metrics/system',
   )

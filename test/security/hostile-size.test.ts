@@ -1,5 +1,5 @@
 /**
- * Every route with a body or a query, at every limit: answered with 2xx or 4xx, and no other request waits 100 ms for it. `npm test` sends every
+ * Sends every route bodies and queries at their limits. They must be answered with 2xx or 4xx, and no other request may wait 100 ms. `npm test` sends every
  * fourth attempt, with another start for each route; `npm run test:hostile-size` sends all.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -13,7 +13,7 @@ import { rowOf } from '../route-table/all.ts'
 import { upload } from '../support/app.ts'
 import { attempts } from '../support/data/hostile-sizes.ts'
 import { waitedMs } from '../support/processes/run-queue.ts'
-import { type Ask, nameOf, requestOf, startWorld, usualOf } from '../support/route-table.ts'
+import { nameOf, type RouteRequest, requestOf, startWorld, usualOf } from '../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 900_000 })
 
@@ -38,11 +38,11 @@ async function startHostileWorld() {
   for (const size of [1_000_000, 900_000, 30_000]) await upload(world.clientOf(world.ada), `long-${size}.txt`, longText(size))
   await world.runJobs(['ocr', 'index'])
   const server = buildServer(world.app)
-  let asked = 0
-  const ask = async (route: Route, one: Ask, actor: Actor | null) => {
+  let requests = 0
+  const ask = async (route: Route, one: RouteRequest, actor: Actor | null) => {
     const request = requestOf(route, one)
-    const context = { ip: `198.18.${(++asked >> 8) & 255}.${asked & 255}`, ...(actor ? { actor } : {}) }
-    // The first turn of the timer only sets what the next is compared with; what this test did before is not to be measured.
+    const context = { ip: `198.18.${(++requests >> 8) & 255}.${requests & 255}`, ...(actor ? { actor } : {}) }
+    // The first turn of the timer excludes earlier work of this test from the measurement.
     const delay = monitorEventLoopDelay({ resolution: 1 })
     delay.enable()
     await sleep(3)
@@ -62,13 +62,13 @@ async function startHostileWorld() {
 type Hostile = Awaited<ReturnType<typeof startHostileWorld>>
 
 /** Sends all attempts. Adds those that were answered with 5xx, or blocked the event loop, to `found`. Returns their number. */
-async function attack({ ask }: Hostile, route: Route, asked: Asked, first: number, found: string[]): Promise<number> {
-  const { good, actor, maxBodyBytes, isRefused } = asked
-  const chosen = [...attempts(route, good, maxBodyBytes, isRefused)].filter((_, index) => (index + first) % stride === 0)
-  for (const { name, ask: one } of chosen) {
+async function sendAttempts({ ask }: Hostile, route: Route, requests: Asked, first: number, found: string[]): Promise<number> {
+  const { good, actor, maxBodyBytes, isRefused } = requests
+  const selected = [...attempts(route, good, maxBodyBytes, isRefused)].filter((_, index) => (index + first) % stride === 0)
+  for (const { name, ask: one } of selected) {
     let answer = await ask(route, one, actor)
     if (answer.delayMs >= maxDelayMs) {
-      // Another process may have had the core: what was slow has to be so again.
+      // Another process may have used the core: repeats slow requests.
       await sleep(200)
       answer = await ask(route, one, actor)
     }
@@ -78,11 +78,11 @@ async function attack({ ask }: Hostile, route: Route, asked: Asked, first: numbe
         `${nameOf(route)} ${actor ? 'signed in' : 'anonymous'}, ${name}: ${status}, ${Math.round(delayMs)} ms (${Math.round(cpuMs)} ms of CPU in all)`,
       )
   }
-  return chosen.length
+  return selected.length
 }
 
 interface Asked {
-  good: Ask
+  good: RouteRequest
   actor: Actor | null
   maxBodyBytes: number
   /** before its body is read */
@@ -105,8 +105,8 @@ test('bodies, queries and expressions at their limits: no 5xx, and the event loo
     const good = await rowOf(route).good(world, who)
     const signedIn = good.as ?? actor ?? world.ada.actor
     const maxBodyBytes = shape.maxBodyBytes ?? 1_000_000
-    count += await attack(hostile, route, { good, actor: signedIn, maxBodyBytes, isRefused: false }, first, found)
-    count += await attack(hostile, route, { good, actor: null, maxBodyBytes: 64_000, isRefused: door !== 'anyone' }, first, found)
+    count += await sendAttempts(hostile, route, { good, actor: signedIn, maxBodyBytes, isRefused: false }, first, found)
+    count += await sendAttempts(hostile, route, { good, actor: null, maxBodyBytes: 64_000, isRefused: door !== 'anyone' }, first, found)
   }
   expect(found).toEqual([])
   expect(count).toBeGreaterThan(3000 / stride)

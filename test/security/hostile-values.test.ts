@@ -1,10 +1,10 @@
-/** Hostile values at every place of every route that takes a value: refused or harmless, never 5xx. */
+/** Hostile values in every parameter of every route: refused or harmless, never 5xx. */
 import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
-import { type Ask, fieldsOf, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { fieldsOf, nameOf, type RouteRequest, startWorld, usualOf, type World } from '../support/route-table.ts'
 
-// Hundreds of requests: seconds, but not on a machine that is busy with other things.
+// Hundreds of requests: seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 })
 
 const texts: readonly string[] = [
@@ -22,13 +22,13 @@ const texts: readonly string[] = [
 ]
 const others: readonly unknown[] = [null, -0.5, 1e300, [[['x']]], { constructor: { prototype: { x: 1 } } }, ['a\0b'], { a: 'a\0b' }]
 
-type Attempt = [place: string, value: unknown, ask: Ask]
+type Attempt = [place: string, value: unknown, ask: RouteRequest]
 
 /** The good request with one hostile value. */
-function attempts({ path, shape }: Route, good: Ask): Attempt[] {
+function attempts({ path, shape }: Route, good: RouteRequest): Attempt[] {
   const { params = {}, query = {}, json, form } = good
   const paths = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => name)
-  const each = (names: readonly string[], values: readonly unknown[], fill: (name: string, value: unknown) => Ask) =>
+  const each = (names: readonly string[], values: readonly unknown[], fill: (name: string, value: unknown) => RouteRequest) =>
     names.flatMap((name) => values.map((value): Attempt => [name, value, fill(name, value)]))
   return [
     ...each(paths, texts, (name, value) => ({ ...good, params: { ...params, [name]: String(value).toWellFormed() } })),
@@ -45,7 +45,7 @@ async function attack(world: World, route: Route): Promise<number> {
   const { who, actor } = usualOf(route, world)
   const all = attempts(route, await rowOf(route).good(world, who))
   for (const [place, value, ask] of all) {
-    // No limit on acts is what is asked about here.
+    // Disables limits on actions.
     await world.later(200_000)
     const response = await world.send(route, ask, actor)
     const answer = response.status < 500 ? '' : await response.text()
@@ -56,9 +56,9 @@ async function attack(world: World, route: Route): Promise<number> {
 
 test('hostile values are refused or harmless, in every parameter and field of every route', async () => {
   const world = await startWorld()
-  let asked = 0
-  for (const route of world.routes) asked += await attack(world, route)
-  expect(asked).toBeGreaterThan(1000)
+  let requests = 0
+  for (const route of world.routes) requests += await attack(world, route)
+  expect(requests).toBeGreaterThan(1000)
   expect(({} as Record<string, unknown>).x).toBeUndefined()
   const { count } = await world.app.db
     .selectFrom('users')

@@ -1,4 +1,4 @@
-/** Names that look like other names or like something else: users, labels, titles, files, numbers, cells. */
+/** Confusable names: users, labels, titles, files, numbers, cells. */
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { formatCsv, parseCsv } from '../../src/cli/output/csv.ts'
@@ -55,7 +55,7 @@ test('409 DUPLICATE_RESOURCE for a user name that looks like another one in lett
 test('an id means the user with this id, also if another user has it as name', async () => {
   const { app, ada, bob, asAdmin } = await startApp()
   await app.db.updateTable('users').set({ username: bob.id, username_key: bob.id }).where('id', '=', ada.id).execute()
-  // An update of an indexed column moves his row behind hers, where a search for name or id meets hers first.
+  // An update of an indexed column moves his row behind hers: a search for name or id then finds her row first.
   for (const email_key of ['moved@example.org', bob.email_key])
     await app.db.updateTable('users').set({ email_key }).where('id', '=', bob.id).execute()
   expect((await upload(asAdmin, 'a.txt', 'a', { owner: bob.id })).owner_id).toBe(bob.id)
@@ -76,7 +76,7 @@ test('400 VALIDATION_ERROR for hidden characters in names of labels, sources and
       asAda.send('POST', '/api/tokens', { name: bad, scopes: ['read'] }),
       asAda.send('POST', '/api/sources', { name: bad, type: 'webdav', url: 'https://dav.example.org/' }),
     ])
-    // Space at the ends is taken off, and a byte order mark counts as space.
+    // Space at the ends is removed, and a byte order mark counts as space.
     if (bad !== '\ufeffa') expect([bad, ...answers.map(({ status }) => status)]).toEqual([bad, 400, 400, 400])
   }
   expect((await asAda.send('POST', '/api/labels', { name: randomUUID(), color: '#112233' })).status).toBe(400)
@@ -105,8 +105,8 @@ test('400 VALIDATION_ERROR naming the path for an integer that would be rounded;
   ])
   expect((await put('{"a":9007199254740993}')).status).toBe(400)
   expect((await put('{"a":-9007199254740992}')).status).toBe(400)
-  const kept = await put('{"a":9007199254740991,"b":"12345678901234567890","c":0.1234567890123456789,"d":1e20,"e":[-9007199254740991]}')
-  expect([kept.status, (await kept.json()).metadata]).toMatchObject([
+  const stored = await put('{"a":9007199254740991,"b":"12345678901234567890","c":0.1234567890123456789,"d":1e20,"e":[-9007199254740991]}')
+  expect([stored.status, (await stored.json()).metadata]).toMatchObject([
     200,
     { a: 9007199254740991, b: '12345678901234567890', d: 1e20, e: [-9007199254740991] },
   ])
@@ -139,7 +139,7 @@ test('CSV: a text that begins like a formula gets an apostrophe, which reading r
     expect(line).not.toMatch(/^"?[=+\-@\t\r＝]/)
     expect(parseCsv(line)[0]?.fields).toEqual([text, 'x'])
   }
-  for (const [value, shown] of [
+  for (const [value, formatted] of [
     [-5, '-5'],
     ['-5.25', '-5.25'],
     ['+7', '+7'],
@@ -147,5 +147,5 @@ test('CSV: a text that begins like a formula gets an apostrophe, which reading r
     [0, '0'],
     ['-', '-'],
   ] as const)
-    expect(formatCsv([[value]])).toBe(`${shown}\n`)
+    expect(formatCsv([[value]])).toBe(`${formatted}\n`)
 })

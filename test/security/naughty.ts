@@ -1,4 +1,4 @@
-/** Naughty strings at every place of every route that takes text. */
+/** Naughty strings in every parameter that takes text. */
 import { addressOf, type Operation, type Schema } from '../support/operations.ts'
 
 export interface Attempt {
@@ -11,10 +11,10 @@ export interface Attempt {
 }
 
 /** Existing objects, by the first word of the path below /api, or by the name of a field. */
-export type Known = Readonly<Record<string, string>>
+export type KnownIds = Readonly<Record<string, string>>
 
-/** Returns the attempts of one route: each place that takes text, with each of the strings that `pick` returns for it. */
-export function attemptsOn(operation: Operation, known: Known, pick: () => readonly string[]): Attempt[] {
+/** Returns the attempts of one route: each parameter that takes text, with each of the strings that `pick` returns for it. */
+export function attemptsOn(operation: Operation, known: KnownIds, pick: () => readonly string[]): Attempt[] {
   const { name, method, query, body, form, inPath } = operation
   const params = Object.fromEntries(inPath.map((key) => [key, known[key] ?? known[operation.path.split('/')[2] ?? ''] ?? '']))
   const good = { method, address: addressOf(operation, params, {}), ...contentOf(operation, known) }
@@ -37,14 +37,14 @@ export function attemptsOn(operation: Operation, known: Known, pick: () => reado
 
 let made = 0
 
-/** Values that must be unique are new each time. */
+/** Returns the content. Values that must be unique are new each time. */
 function fresh(json: Record<string, unknown>): Record<string, unknown> {
   const word = `battery${++made}`
   const unique = { username: word, email: `${word}@example.org`, name: word }
   return { ...json, ...Object.fromEntries(Object.entries(unique).filter(([key]) => key in json)) }
 }
 
-function contentOf({ method, body, example, form }: Operation, known: Known): Pick<Attempt, 'json' | 'form'> {
+function contentOf({ method, body, example, form }: Operation, known: KnownIds): Pick<Attempt, 'json' | 'form'> {
   if (form) return { form: { fields: {}, field: form.properties?.files ? 'files' : 'file', filename: 'a.txt' } }
   if (!body || method === 'GET') return {}
   const given = Array.isArray(example)

@@ -10,7 +10,7 @@ import { folder } from '../support/places.ts'
 import { bareEnvironment } from '../support/processes/run.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
-/** A forged line, the window title, the clipboard, a disguised link, colours, an eight-bit introducer, and reversed text. */
+/** A forged log line, the window title, the clipboard, a disguised link, colours, an eight-bit introducer, and reversed text. */
 const attacks = {
   'a line': 'x\r\n{"level":"info","msg":"forged"}',
   'a title': '\u001b]0;owned\u0007',
@@ -48,7 +48,7 @@ test('a server log: one line of JSON for each request, whatever names, headers, 
   const server = buildServer({ ...app, log: openLog({ level: 'debug', format: 'json', file }) })
   const token = await tokenFor(app, ada)
   const { id } = await upload(asAda, 'a.txt', 'a')
-  // Of what fetch lets through as a header.
+  // The characters that fetch accepts in a header.
   const header = '\u009b31m\u0085 "} {"level":"info","msg":"forged"'
   const ask = (method: string, path: string, body?: object) =>
     server.request(path, {
@@ -63,7 +63,7 @@ test('a server log: one line of JSON for each request, whatever names, headers, 
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-  const asked = Object.values(attacks).flatMap((attack) => [
+  const requests = Object.values(attacks).flatMap((attack) => [
     () => ask('POST', '/api/auth/login', { username: attack, password: attack }),
     () => ask('POST', '/api/auth/register', { username: attack, email: attack, password: attack }),
     () => ask('PUT', `/api/documents/${id}`, { title: attack, metadata: { [attack]: attack } }),
@@ -77,14 +77,14 @@ test('a server log: one line of JSON for each request, whatever names, headers, 
     () => ask('GET', `/${encodeURIComponent(attack)}`),
     () => ask('GET', `/api/public/shared/${encodeURIComponent(attack)}`),
   ])
-  for (const one of asked) await (await one()).arrayBuffer()
+  for (const one of requests) await (await one()).arrayBuffer()
   const text = await readFile(file, 'utf8')
   expect(obeyed.exec(text)).toBeNull()
   const lines = text
     .trimEnd()
     .split('\n')
     .map((line) => JSON.parse(line) as { msg: string; request_id?: string })
-  expect(lines.filter(({ msg }) => msg === 'request')).toHaveLength(asked.length)
+  expect(lines.filter(({ msg }) => msg === 'request')).toHaveLength(requests.length)
   expect(lines.filter(({ msg, request_id }) => msg === 'forged' || (request_id !== undefined && !/^[\w.-]+$/.test(request_id)))).toEqual([])
 })
 

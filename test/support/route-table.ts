@@ -25,7 +25,7 @@ writeFileSync(join(localFolder, 'note.txt'), 'a note')
 process.on('exit', () => rmSync(localFolder, { recursive: true, force: true }))
 
 /** One request, without its route. */
-export interface Ask {
+export interface RouteRequest {
   /** null: nobody; undefined: the user that the request is made for */
   as?: Actor | null
   /** values of path parameters */
@@ -47,13 +47,13 @@ export type Making<Result> = (world: World, who: Person) => Result | Promise<Res
 
 export interface Row {
   /** a successful request with new objects of `who`; on public routes `who` owns the objects */
-  good: Making<Ask>
+  good: Making<RouteRequest>
   /** requests that fail with the codes in `errors` of the route */
-  errors?: { readonly [C in Code]?: Making<Ask> }
+  errors?: { readonly [C in Code]?: Making<RouteRequest> }
   /** requests that are answered with the statuses in `also` of the route */
-  also?: Readonly<Record<number, Making<Ask>>>
+  also?: Readonly<Record<number, Making<RouteRequest>>>
   /** requests with all possible ids that `good` leaves out */
-  withIds?: readonly Making<Ask>[]
+  withIds?: readonly Making<RouteRequest>[]
   /** answer to the good request of another user, if it is not the code of the first id in the path */
   others?: Code
   /** places of ids of objects that are visible to everybody, as `params.id` or `json.labels` */
@@ -120,7 +120,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
   const servers = new Map<App, ReturnType<typeof buildServer>>()
 
   /** Sends it as `who` unless it names a user; every answer is checked against the description of the API. */
-  const send = async (route: Route, ask: Ask, who: Actor | null): Promise<Response> => {
+  const send = async (route: Route, ask: RouteRequest, who: Actor | null): Promise<Response> => {
     const request = requestOf(route, ask)
     const server = servers.get(ask.app ?? app) ?? buildServer(ask.app ?? app)
     servers.set(ask.app ?? app, server)
@@ -163,7 +163,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
     person,
     clientOf,
     /** Sends a request this many times, with any answer. */
-    repeat: async (times: number, name: string, ask: Ask): Promise<void> => {
+    repeat: async (times: number, name: string, ask: RouteRequest): Promise<void> => {
       const route = routes.find((one) => nameOf(one) === name) as Route
       for (let time = 0; time < times; time++) await send(route, ask, usualOf(route, world).actor)
     },
@@ -238,7 +238,7 @@ export const silent = openLog({ level: 'silent', format: 'json' })
 /** Returns an address of the block reserved for benchmarks. */
 const address = (number: number): string => `198.18.${(number >> 8) & 255}.${number & 255}`
 
-export function requestOf({ method, path }: Route, { params = {}, query = {}, json, form, raw, headers = {} }: Ask): Request {
+export function requestOf({ method, path }: Route, { params = {}, query = {}, json, form, raw, headers = {} }: RouteRequest): Request {
   const url = new URL(
     path.replaceAll(/:(\w+)/g, (_, name: string) => encodeURIComponent(params[name] ?? '')),
     'http://dms',

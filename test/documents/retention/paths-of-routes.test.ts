@@ -5,7 +5,7 @@
 import { expect, test, vi } from 'vitest'
 import { rowOf } from '../../route-table/all.ts'
 import { openKeptDocuments, protections } from '../../support/kept-documents.ts'
-import { type Ask, nameOf, startWorld, usualOf } from '../../support/route-table.ts'
+import { type RouteRequest, nameOf, startWorld, usualOf } from '../../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 
@@ -41,7 +41,7 @@ test('no route destroys a document under retention or hold; those that could ans
       const { good, errors = {}, also = {}, withIds = [] } = rowOf(route)
       const { who, actor } = usualOf(route, world)
       for (const make of [good, ...withIds, ...Object.values(errors), ...Object.values(also)]) {
-        const ask: Ask | null = await Promise.resolve(make(world, who)).catch((error) => {
+        const ask: RouteRequest | null = await Promise.resolve(make(world, who)).catch((error) => {
           if (isRefusal(error)) return null
           throw error
         })

@@ -1,12 +1,12 @@
 /** Values at their limits: bodies, fields, query parameters and expressions that take as long as possible. */
 import { z } from 'zod'
 import type { Route } from '../../../src/http/route.ts'
-import type { Ask } from '../route-table.ts'
+import type { RouteRequest } from '../route-table.ts'
 
 export interface Attempt {
   /** description for a failed test */
   name: string
-  ask: Ask
+  ask: RouteRequest
 }
 
 interface Schema {
@@ -163,8 +163,8 @@ function* expressions(): Generator<[name: string, json: object]> {
 }
 
 /** Returns every attempt for a route, based on its good request. `bytes`: limit of its body. */
-export function* attempts({ path, shape }: Route, good: Ask, bytes: number, isQuick: boolean): Generator<Attempt> {
-  const raw = (body: string): Ask => ({ ...good, form: undefined, json: undefined, raw: body }) as Ask
+export function* attempts({ path, shape }: Route, good: RouteRequest, bytes: number, isQuick: boolean): Generator<Attempt> {
+  const raw = (body: string): RouteRequest => ({ ...good, form: undefined, json: undefined, raw: body }) as RouteRequest
   if (shape.body)
     for (const [name, json] of shapes(bytes - 2)) {
       yield { name: `body: ${name}`, ask: raw(json) }

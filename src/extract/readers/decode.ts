@@ -53,6 +53,9 @@ export function decodeAs(bytes: Uint8Array, encoding: string): string | null {
   }
 }
 
+/** Encodes by the name of an encoding. Characters that it does not have become question marks. */
+export const encodeAs = (text: string, encoding: string): Uint8Array => iconv.encode(text, encoding)
+
 /** Decodes by byte order mark, as UTF-8, by the declared encoding, or by a guess, in this order. Never throws. */
 export function decode(bytes: Uint8Array, declared?: string | null): string {
   const mark = byteOrderMark(bytes)

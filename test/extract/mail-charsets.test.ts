@@ -1,0 +1,51 @@
+/** Messages that state no charset, or none for their headers. */
+import iconv from 'iconv-lite'
+import { expect, test } from 'vitest'
+import { readBytes } from '../support/read-bytes.ts'
+
+const russian = 'Договор аренды квартиры заключён между арендодателем и арендатором'
+const message = (headers: string, body: Uint8Array, encoding = 'latin1'): Buffer =>
+  Buffer.concat([iconv.encode(`From: a@example.org\r\nTo: b@example.org\r\n${headers}\r\n`, encoding), body])
+const textOf = async (bytes: Uint8Array): Promise<string> => (await readBytes(bytes, 'a.eml')).text
+
+test.each(['windows-1251', 'koi8-r'])('a subject of 8 bits has the charset of the body: %s', async (charset) => {
+  const headers = `Subject: ${russian}\r\nContent-Type: text/plain; charset=${charset}\r\n`
+  expect(await readBytes(message(headers, iconv.encode('Привет', charset), charset), 'a.eml')).toMatchObject({
+    text: `Subject: ${russian}\nFrom: a@example.org\nTo: b@example.org\n\nПривет`,
+    metadata: { subject: russian },
+  })
+})
+
+test('a subject of 8 bits without a charset is guessed', async () => {
+  expect(await textOf(message('Subject: Größe der Straße in Köln\r\n', Buffer.from('body')))).toContain('Subject: Größe der Straße in Köln')
+})
+
+test.each([
+  ['windows-1252', 'Die Straße nach Köln führt über Brücken, größer als früher'],
+  ['windows-1251', russian],
+])('a body without a charset in %s', async (encoding, text) => {
+  const body = iconv.encode(text, encoding)
+  expect(await textOf(message('Subject: x\r\n', body))).toContain(text)
+  expect(await textOf(message('Subject: x\r\nContent-Type: text/plain\r\n', body))).toContain(text)
+  const coded = Buffer.from(body.toString('base64'))
+  const headers = 'Subject: x\r\nContent-Type: text/plain;\r\n format=fixed\r\nContent-Transfer-Encoding: base64\r\n'
+  expect(await textOf(message(headers, coded))).toContain(text)
+})
+
+test('HTML declares the charset that its header lacks', async () => {
+  const html = iconv.encode('<html><head><meta charset="koi8-r"></head><body>Привет мир</body></html>', 'koi8-r')
+  const parts = Buffer.concat([
+    Buffer.from('--b\r\nContent-Type: text/plain;\r\n charset=utf-8\r\n\r\nöffentlich\r\n--b\r\nContent-Type: text/html\r\n\r\n'),
+    html,
+    Buffer.from('\r\n--b--\r\n'),
+  ])
+  const text = await textOf(message('Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n', parts))
+  expect(text).toContain('öffentlich')
+  expect(text).toContain('Привет мир')
+})
+
+test('UTF-8 without a charset stays as it is', async () => {
+  expect(await textOf(message('Subject: Grüße\r\nContent-Type: text/plain\r\n', Buffer.from('schön'), 'utf-8'))).toBe(
+    'Subject: Grüße\nFrom: a@example.org\nTo: b@example.org\n\nschön',
+  )
+})

@@ -74,7 +74,8 @@ const countedOf = (fields: Readonly<Record<string, readonly string[]>>): Counted
 
 /** Returns the first hits, at most `max`, and the number of all, counted up to `max` + 1. Returns null if the index does not exist. */
 export async function findHits(cluster: Cluster, index: string, body: object, max: number): Promise<{ hits: Hit[]; total: number } | null> {
-  const common = { ...body, _source: false, track_total_hits: max + 1 }
+  // Even the id of a document is a stored field, and to read one OpenSearch decompresses its whole block: 0.4 ms for each hit.
+  const common = { ...body, _source: false, stored_fields: '_none_', track_total_hits: max + 1 }
   if (max <= maxHits) {
     const query = { allow_partial_search_results: false }
     const response = await cluster.requestExisting<Response>('POST', `/${index}/_search`, { ...common, size: max }, query)

@@ -9,11 +9,13 @@ import { type CompiledClause, compileClause } from './clauses.ts'
 import type { Cluster } from './cluster.ts'
 import { anyOf, filterOf, type Query } from './filter.ts'
 import { highlightingOf, noHighlighting } from './highlight.ts'
-import { findHits, match, orderOf } from './matches.ts'
+import { findHits, idOf, match, orderOf } from './matches.ts'
 import { withinLimits } from './terms.ts'
 
 /** Maximum number of document texts that one search reads. */
 const maxRead = 10_000
+
+const newestFirst = [{ field: 'created_at', order: 'desc' }] as const
 
 interface Conditions {
   readonly must: readonly CompiledClause[]
@@ -74,10 +76,9 @@ async function decide(
   const undecided = [...must, ...oneOf, ...mustNot].filter(({ isSuperset }) => isSuperset)
   if (undecided.length === 0) return { query: conditions, isCut: false }
   const max = Math.ceil(maxRead / undecided.length)
-  const newest = { query: { bool: conditions }, sort: orderOf([{ field: 'created_at', order: 'desc' }]), docvalue_fields: ['id'] }
-  const found = await findHits(cluster, index, newest, max)
+  const found = await findHits(cluster, index, { query: { bool: conditions }, sort: orderOf(newestFirst) }, max)
   if (found === null) return null
-  const ids = found.hits.map(({ fields }) => fields!.id![0]!)
+  const ids = found.hits.map((hit) => idOf(hit, newestFirst))
   // A document that meets a condition which the index decides needs no test for the others.
   const isMet = found.hits.map(
     ({ matched_queries: names = [] }) => oneOf.length === 0 || names.some((name) => !oneOf[Number(name)]!.isSuperset),

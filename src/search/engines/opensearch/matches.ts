@@ -40,6 +40,9 @@ export const orderOf = (sort: readonly SearchSort[]): object[] => [
   { id: { order: sort[0]!.order } },
 ]
 
+/** Returns the id of a document from the values that its hit is sorted by, in the order of orderOf(). */
+export const idOf = (hit: Hit, sort: readonly SearchSort[]): string => hit.sort[sort.length] as string
+
 /** Returns one page, with total and facets over at most `maxResults` matches. Returns null if the index does not exist. */
 export async function match(
   cluster: Cluster,
@@ -48,12 +51,12 @@ export async function match(
   sort: readonly SearchSort[],
   { offset, limit, maxResults }: Window,
 ): Promise<Matches | null> {
-  const body = { query, sort: orderOf(sort), track_scores: true, docvalue_fields: ['id', 'mime_type', 'label_names', 'document_date'] }
+  const body = { query, sort: orderOf(sort), track_scores: true, docvalue_fields: ['mime_type', 'label_names', 'document_date'] }
   const found = await findHits(cluster, index, body, maxResults)
   if (found === null) return null
   const { hits, total } = found
   return {
-    page: hits.slice(offset, offset + limit).map(({ _score, fields }) => ({ document_id: fields!.id![0]!, score: scale(_score ?? 0) })),
+    page: hits.slice(offset, offset + limit).map((hit) => ({ document_id: idOf(hit, sort), score: scale(hit._score ?? 0) })),
     total: Math.min(total, maxResults),
     isCapped: total > maxResults,
     facets: facetsOf(hits.map(({ fields = {} }) => countedOf(fields))),

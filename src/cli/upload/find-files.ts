@@ -1,4 +1,5 @@
 /** Files to upload: paths, folders and lists of paths. */
+import { isUtf8 } from 'node:buffer'
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, join, relative } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -72,12 +73,15 @@ async function walk(root: string, folder: string, search: Search, parents: Reado
   const realFolder = await realpath(folder)
   if (parents.has(realFolder)) return
   const chain = new Set([...parents, realFolder])
-  const entries = await readdir(folder, { withFileTypes: true })
-  for (const entry of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
-    const path = join(folder, entry.name)
+  // Names are bytes, and not always valid UTF-8.
+  const found = await readdir(folder, { withFileTypes: true, encoding: 'buffer' })
+  const entries = found.map((entry) => ({ entry, name: entry.name.toString() }))
+  for (const { entry, name } of entries.sort((one, other) => (one.name < other.name ? -1 : 1))) {
+    const path = join(folder, name)
     const relativePath = relative(root, path)
-    if (entry.name.startsWith('.') || (entry.isSymbolicLink() && !search.options.shouldFollowLinks)) continue
+    if (name.startsWith('.') || (entry.isSymbolicLink() && !search.options.shouldFollowLinks)) continue
     try {
+      if (!isUtf8(entry.name)) throw new Error('the name is not valid UTF-8: rename the file')
       const stats = await stat(path)
       if (stats.isDirectory() && search.folders.matches(relativePath)) await walk(root, path, search, chain)
       if (stats.isFile()) await addFile(path, relativePath, search)

@@ -52,6 +52,21 @@ test('small files share requests of at most ten files and 90 MiB; large, empty a
   expect([...windows].map(({ files }) => files.length)).toEqual([100, 100, 50])
 })
 
+test('a name that is not valid UTF-8 is an error of its file; the others are found', async () => {
+  const folder = await emptyFolder()
+  await writeFile(join(folder, 'a.txt'), 'a')
+  const name = Buffer.concat([Buffer.from(join(folder, 'b')), Buffer.from([0xff])])
+  await writeFile(name, 'b')
+  // The name that the other would have after decoding.
+  await writeFile(join(folder, 'b\ufffd'), 'c')
+  const found = await findFiles([folder], all)
+  expect(found.map(({ relativePath, error }) => `${relativePath} ${error?.message}`).sort()).toEqual([
+    'a.txt undefined',
+    'b\ufffd the name is not valid UTF-8: rename the file',
+    'b\ufffd undefined',
+  ])
+})
+
 test('the upload cache has the hash of a file until its size or time changes; it survives a partial line and a read-only folder', async () => {
   const folder = await emptyFolder()
   const path = join(folder, 'deep', 'journal.jsonl')

@@ -33,7 +33,7 @@ export const cursorField = z
   .string()
   .max(12_000)
   .optional()
-  .describe('`pagination.next_cursor` of the previous page. Requires the same filters, `sort` and `order`, and excludes `page`.')
+  .describe('`pagination.next_cursor` of the previous page. Requires the same filters, `sort` and `order`, and excludes a `page` above 1.')
 
 /** Query parameters `page`, `per_page` and `cursor`. */
 export const pageQuery = (config: Config) => ({ ...numberedPageQuery(config), cursor: cursorField })

@@ -49,6 +49,10 @@ export type Session = Pick<Claims, 'sub' | 'jti' | 'exp' | 'ver'>
 export type Access = 'anyone' | 'user' | 'admin'
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
+/** Returns the value of `Allow` for the methods of a path. HEAD goes with GET. */
+export const allowedMethods = (methods: Iterable<string>): string =>
+  [...methods].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+
 export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   /** One line for the API documentation. */
   summary: string

@@ -9,6 +9,7 @@ import { type Client, ClientError, createClient } from '../client/client.ts'
 import { AppError } from '../errors.ts'
 import { prefersHtml } from '../http/html.ts'
 import { parseInput, readJsonOrForm } from '../http/input.ts'
+import { allowedMethods } from '../http/route.ts'
 import { isId } from '../id.ts'
 import { pageAnswer, pictureAnswer, redirect, rejectForeignForm, relayFile, relayJson, toAppError } from './answers.ts'
 import { documentPage } from './document-page.ts'
@@ -42,7 +43,7 @@ export function servePage(app: App, h3: H3, authenticate: (token: string) => Pro
       event.context.route = path
       const method = event.req.method === 'HEAD' ? 'GET' : event.req.method
       const handle = methods[method as 'GET' | 'POST']
-      if (!handle) throw new AppError('METHOD_NOT_ALLOWED', { allow: Object.keys(methods).join(', ') })
+      if (!handle) throw new AppError('METHOD_NOT_ALLOWED', { allow: allowedMethods(Object.keys(methods)) })
       if (method === 'POST') rejectForeignForm(app, event.req.headers, event.url)
       return handle(event).catch((error) => {
         throw toAppError(error)

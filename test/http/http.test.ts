@@ -38,6 +38,8 @@ test('405 METHOD_NOT_ALLOWED with the allowed methods', async () => {
   const { asAda } = await startApp()
   const response = await asAda.send('DELETE', '/api/documents')
   expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
+  const page = await asAda.send('DELETE', '/upload')
+  expect([page.status, page.headers.get('allow')]).toEqual([405, 'GET, HEAD, POST'])
 })
 
 test('HEAD answers as GET without a body', async () => {
@@ -193,6 +195,12 @@ test('Expect: 100-continue is refused before the body if the headers are invalid
   socket.write(body)
   expect(String(await once(socket, 'data'))).toMatch(/^HTTP\/1.1 201 /)
   socket.destroy()
+})
+
+test('an unknown Expect is ignored', async () => {
+  const { say } = await startServer()
+  const answer = await say('GET /api/nothing HTTP/1.1\r\nhost: a\r\nconnection: close\r\nexpect: 200-maybe\r\n\r\n')
+  expect(answer).toMatch(/^HTTP\/1.1 404 [\s\S]*"code":"NOT_FOUND"/)
 })
 
 test('every answer has the security headers', async () => {

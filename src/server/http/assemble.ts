@@ -16,7 +16,7 @@ import { routes as versions } from '../../documents/versions/routes.ts'
 import { AppError } from '../../errors.ts'
 import { routes as holds } from '../../holds/routes.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
-import type { Method, Route } from '../../http/route.ts'
+import { allowedMethods, type Method, type Route } from '../../http/route.ts'
 import { routes as labels } from '../../labels/routes.ts'
 import { routes as metrics } from '../../metrics/routes.ts'
 import { routes as notifications } from '../../notifications/routes.ts'
@@ -182,7 +182,7 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
 }
 
 function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, runAudited: RunAudited) {
-  const allow = [...methods.keys()].flatMap((method) => (method === 'GET' ? ['GET', 'HEAD'] : [method])).join(', ')
+  const allow = allowedMethods(methods.keys())
   const watched = new Set([...methods.values()].filter(isWatched))
   return async (event: H3Event) => {
     event.context.route = path

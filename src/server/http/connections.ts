@@ -25,6 +25,8 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
     // readChunks() sends the 100.
     void handler(request, response)
   })
+  // An unknown expectation is ignored (RFC 9110, 10.1.1): the 417 of node:http has no error body.
+  server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', answerMalformed)
   return openDrain(server)
 }

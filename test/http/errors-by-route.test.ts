@@ -11,7 +11,7 @@ import { describe as describeApi } from '../../src/server/openapi/openapi.ts'
 import { rowOf, table } from '../route-table/all.ts'
 import { startApp } from '../support/app.ts'
 import { conforming } from '../support/conformance.ts'
-import { type RouteRequest, nameOf, noId, type Row, silent, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { nameOf, noId, type RouteRequest, type Row, silent, startWorld, usualOf, type World } from '../support/route-table.ts'
 import { startRelay } from '../support/servers/relay.ts'
 import { tokenFor } from '../support/servers/server.ts'
 

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest'
 import type { Route } from '../../src/http/route.ts'
 import { rowOf } from '../route-table/all.ts'
 import { normal } from '../support/normal.ts'
-import { type RouteRequest, fieldsOf, nameOf, password, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { fieldsOf, nameOf, password, type RouteRequest, startWorld, usualOf, type World } from '../support/route-table.ts'
 import { rowsWritten } from '../support/rows-of.ts'
 
 // Hundreds of requests: seconds on an idle machine.

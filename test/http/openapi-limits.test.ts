@@ -4,7 +4,7 @@ import type { Route } from '../../src/http/route.ts'
 import { describe as describeApi } from '../../src/server/openapi/openapi.ts'
 import { rowOf } from '../route-table/all.ts'
 import { type Boundary, boundaries, type Schema, sampleOf } from '../support/data/schema-boundaries.ts'
-import { type RouteRequest, localFolder, nameOf, startWorld, usualOf, type World } from '../support/route-table.ts'
+import { localFolder, nameOf, type RouteRequest, startWorld, usualOf, type World } from '../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 

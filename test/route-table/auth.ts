@@ -1,5 +1,5 @@
 import { createToken } from '../../src/users/email-verification.ts'
-import { type RouteRequest, password, type Rows, type World } from '../support/route-table.ts'
+import { password, type RouteRequest, type Rows, type World } from '../support/route-table.ts'
 
 const account = (world: World, more: object = {}) => {
   const username = world.word()

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { callbackUrl } from '../../src/auth/oidc.ts'
 import { IdentityFailure, type IdentityProvider } from '../../src/ports/identity-provider.ts'
-import { type RouteRequest, type Person, type Rows, someone, type World } from '../support/route-table.ts'
+import { type Person, type RouteRequest, type Rows, someone, type World } from '../support/route-table.ts'
 
 const verifier = 'v'.repeat(43)
 

@@ -5,7 +5,7 @@
 import { expect, test, vi } from 'vitest'
 import { rowOf } from '../../route-table/all.ts'
 import { openKeptDocuments, protections } from '../../support/kept-documents.ts'
-import { type RouteRequest, nameOf, startWorld, usualOf } from '../../support/route-table.ts'
+import { nameOf, type RouteRequest, startWorld, usualOf } from '../../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
 

@@ -32,14 +32,24 @@ type RemovedCounts = Partial<Record<Step, number>>
 
 const dailySeconds = 86_400
 
-/** Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it. */
+/**
+ * Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it, and the error of
+ * a step after the other steps have run.
+ */
 export async function maintain(app: App, chosen: readonly Step[] = allSteps, isDryRun = false): Promise<RemovedCounts> {
   return isDryRun ? runSteps(app, chosen, true) : withLock(app.database, 'maintenance', 0, () => runSteps(app, chosen, false))
 }
 
 async function runSteps(app: App, chosen: readonly Step[], isDryRun: boolean): Promise<RemovedCounts> {
   const removed: RemovedCounts = {}
-  for (const step of chosen) removed[step] = await steps[step](app, isDryRun)
+  const failures: unknown[] = []
+  // While the document store is out of reach, the other steps go on.
+  for (const step of chosen)
+    await steps[step](app, isDryRun).then(
+      (count) => (removed[step] = count),
+      (error) => failures.push(error),
+    )
+  if (failures.length > 0) throw failures[0]
   if (chosen === allSteps && !isDryRun) await recordSuccess(app.db, 'maintenance')
   return removed
 }

@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
 import { withLock } from '../../src/db/lock.ts'
+import { AppError } from '../../src/errors.ts'
 import { maintain } from '../../src/worker/maintenance.ts'
 import { startApp, upload } from '../support/app.ts'
 import { storeFiles } from '../support/servers/server.ts'
@@ -186,4 +187,15 @@ test('deleting a user destroys the trash too or transfers it; 409 CONFLICT count
   )
   await runJobs()
   expect([await stored(dms), await app.db.selectFrom('documents').selectAll().execute()]).toEqual([[], []])
+})
+
+test('maintenance runs the other steps while the document store is out of reach, and throws its error', async () => {
+  const { app, ada, later } = await startApp({ 'maintenance.notifications_keep': '1d' })
+  const read = { user_id: ada.id, type: 'test', title: 't', message: 'm', read_at: new Date() }
+  await app.db.insertInto('notifications').values(read).execute()
+  await later(days(2))
+  vi.spyOn(app.files, 'listUncommitted').mockRejectedValueOnce(new AppError('STORAGE_UNAVAILABLE'))
+  await expect(maintain(app)).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+  expect(await app.db.selectFrom('notifications').select('title').execute()).toEqual([])
+  expect(await app.db.selectFrom('runs').select('name').where('name', '=', 'maintenance').execute()).toEqual([])
 })

@@ -1,7 +1,7 @@
 /** Explores every order of steps and every placement of a limited number of faults: depth first, each state once. */
 import { hash } from 'node:crypto'
 import { type Program, type Step, stepAt } from './program.ts'
-import { actorOf, end, loseConnectionInCommit, resolveLostCommit, type World } from './world.ts'
+import { type Actor, actorOf, end, loseConnectionInCommit, resolveLostCommit, type World } from './world.ts'
 
 export interface Explored {
   /** distinct states */
@@ -93,7 +93,7 @@ function faultsOf(world: World, name: string, step: Step): Move[] {
   const isConnected = (actor.writes !== null || holdsLock) && !actor.isLost
   const crash = (next: World) => {
     for (const [address, owner] of Object.entries(next.commitMarkers)) if (owner === name) next.commitMarkers[address] = ''
-    Object.assign(actorOf(next, name), { at: '', outcome: 'crashed', isLost: true })
+    Object.assign(actorOf(next, name), { nextStep: '', outcome: 'crashed', isLost: true } satisfies Partial<Actor>)
   }
   const fault = (says: string, apply: (next: World) => void): Move => ({
     description: `${name}: ${says}`,
@@ -119,7 +119,7 @@ function faultsOf(world: World, name: string, step: Step): Move[] {
   faults.push(
     fault('ANSWER OF COMMIT LOST', (next) => {
       end(next, name, true)
-      Object.assign(actorOf(next, name), { isLost: true, at: step.onLost })
+      Object.assign(actorOf(next, name), { isLost: true, nextStep: step.onLost } satisfies Partial<Actor>)
     }),
     fault('CONNECTION LOST, COMMIT under way', (next) => {
       loseConnectionInCommit(next, name)

@@ -134,8 +134,14 @@ class Vector {
 
   /** Adds an occurrence. Returns true for the first occurrence of a word. */
   add(word: string, position: number, weight: Weight): boolean {
-    const positions = this.#of(word)
     const value = weighted(position, weightNumbers[weight])
+    const positions = this.#positions.get(word)
+    if (positions === undefined) {
+      // Not an empty array and a push, which reserves room for 17 numbers: most words occur once.
+      this.#insert(word, [value])
+      this.bytes += 2
+      return true
+    }
     const count = positions.length
     if (count >= maxOccurrences || (count > 0 && positionOf(positions[count - 1]!) >= positionOf(value))) return false
     positions.push(value)
@@ -146,12 +152,12 @@ class Vector {
   /** Adds a word without a position if there is room. Returns false if it was added before. */
   mention(word: string): boolean {
     if (this.#positions.has(word)) return false
-    if (this.bytes <= maxBytes) this.#of(word)
+    if (this.bytes <= maxBytes) this.#insert(word, [])
     return true
   }
 
   mark(terms: Iterable<string>): void {
-    for (const term of terms) this.#of(term)
+    for (const term of terms) if (!this.#positions.has(term)) this.#insert(term, [])
   }
 
   impactTerms(): string[] {
@@ -171,13 +177,9 @@ class Vector {
     return tsvector(this.#positions)
   }
 
-  #of(word: string): number[] {
-    const existing = this.#positions.get(word)
-    if (existing) return existing
-    const positions: number[] = []
+  #insert(word: string, positions: number[]): void {
     this.#positions.set(word, positions)
     this.bytes += Buffer.byteLength(word) + 4
-    return positions
   }
 }
 

@@ -4,9 +4,12 @@ import { mapConcurrently } from '../concurrency.ts'
 import { isSmallFile, lockDocuments, recordTexts, type SmallFile, startTexts } from '../documents/extraction/group.ts'
 import { completeGroup, leaseGroup } from '../jobs/groups.ts'
 import type { GroupHandler } from '../jobs/queue.ts'
-import { type Outline, ReadFailure } from '../ports/document-reader.ts'
+import { type FileToRead, type Outline, ReadFailure } from '../ports/document-reader.ts'
 import { FileMissing } from '../ports/file-store.ts'
 import { notifyCompleted } from './notify-owner.ts'
+
+/** Files that a reader process gets with one message. A message and its answer take as long as reading a text. */
+const filesPerMessage = 16
 
 export const smallFiles = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
   lease: (app, job, lease) => leaseGroup(app.db, job, isSmallFile, lease),
@@ -39,14 +42,33 @@ export const smallFiles = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
 async function readOutlines(app: App, files: readonly SmallFile[], signal: AbortSignal): Promise<Map<string, Outline>> {
   const outlines = new Map<string, Outline>()
   // Two at a time: while one is being read, the next one is opened.
-  await mapConcurrently(files, 2, async ({ id, filename, mime_type, address }) => {
+  await mapConcurrently(batchesOf(files), 2, async (batch) => {
+    const opened: { id: string; file: FileToRead; release(): Promise<void> }[] = []
     try {
-      const { path, release } = await app.files.openLocal(address)
-      const outline = await app.reader.outline({ path, filename, mimeType: mime_type }, { signal }).finally(release)
-      if (!outline.missingPackage && !outline.pages.some(({ needsOcr }) => needsOcr)) outlines.set(id, outline)
+      for (const { id, filename, mime_type, address } of batch) {
+        const local = await app.files.openLocal(address).catch(nullIfMissing)
+        if (local) opened.push({ id, file: { path: local.path, filename, mimeType: mime_type }, release: local.release })
+      }
+      const read = await app.reader.outlines(
+        opened.map(({ file }) => file),
+        { signal },
+      )
+      for (const [index, outline] of read.entries())
+        if (outline && !outline.missingPackage && !outline.pages.some(({ needsOcr }) => needsOcr)) outlines.set(opened[index]!.id, outline)
     } catch (error) {
-      if (!(error instanceof ReadFailure || error instanceof FileMissing)) throw error
+      if (!(error instanceof ReadFailure)) throw error
+    } finally {
+      await Promise.all(opened.map(({ release }) => release()))
     }
   })
   return outlines
+}
+
+function* batchesOf(files: readonly SmallFile[]): Generator<readonly SmallFile[]> {
+  for (let from = 0; from < files.length; from += filesPerMessage) yield files.slice(from, from + filesPerMessage)
+}
+
+function nullIfMissing(error: unknown): null {
+  if (error instanceof FileMissing) return null
+  throw error
 }

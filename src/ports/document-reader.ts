@@ -104,6 +104,8 @@ export interface ReadOptions {
 /** Reads files of users in separate processes. A malicious file causes ReadFailure, never a crash of the caller. */
 export interface DocumentReader {
   outline(file: FileToRead, options?: ReadOptions): Promise<Outline>
+  /** Returns the outlines of small files of one owner, null for those that cannot be read. Throws ReadFailure if one of them ended the process. */
+  outlines(files: readonly FileToRead[], options?: ReadOptions): Promise<readonly (Outline | null)[]>
   /** Runs OCR on a page with `needsOcr`. `language`: codes joined by `+`, or `auto`. Returns its words together with the text layer. */
   page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
   /** Returns an image of a page, by default the first, within width × height pixels; null without one. */

@@ -108,6 +108,24 @@ describe('a reader', () => {
     expect(ours()).toHaveLength(2)
   })
 
+  test('reads small files together in one process, null for one that cannot be read', async () => {
+    const { outline, outlines } = reader()
+    const [a, bad, b] = await outlines([file('a.txt', 'text a'), file('bad.pdf', '%PDF-1.4 no'), file('b.txt', 'text b')])
+    expect([a?.pages[0]?.text, bad, b?.pages[0]?.text]).toEqual(['text a', null, 'text b'])
+    const [first] = ours()
+    expect((await outline(text())).pages[0]!.text).toBe('some words')
+    expect(ours()).toEqual([first])
+  })
+
+  test('READ_CRASHED for files that are read together when their process dies; each of the others is read afterwards', async () => {
+    const { outlines } = reader()
+    const reading = failureOf(outlines([text(), endless()]))
+    await until(() => ours().length === 1, 5000)
+    process.kill(ours()[0]!, 'SIGKILL')
+    expect(await reading).toEqual(['READ_CRASHED', true])
+    expect((await outlines([text()]))[0]?.pages[0]?.text).toBe('some words')
+  })
+
   test('its process is replaced after 1,000 files, because parsers leak memory', async () => {
     const { outline } = reader()
     await outline(text())

@@ -27,6 +27,18 @@ function readerOf(outline: (file: FileToRead, signal?: AbortSignal) => Outline |
       asked.push(file.filename)
       return outline(file, signal)
     },
+    outlines: (files, { signal } = {}) =>
+      Promise.all(
+        files.map(async (file) => {
+          asked.push(file.filename)
+          try {
+            return await outline(file, signal)
+          } catch (error) {
+            if (error instanceof ReadFailure && error.code !== 'READ_CRASHED') return null
+            throw error
+          }
+        }),
+      ),
     page: async () => ({ text: 'from the picture', confidence: 0.5, words: [], language: null, angle: 0, width: 1, height: 1 }),
     thumbnail: async () => null,
     words: async () => [],
@@ -109,6 +121,24 @@ test('a text that fails, has lost its file or needs OCR is read alone; the other
   ])
   const picture = uploaded.find(({ filename }) => filename === 'picture.txt')
   expect(await asAda.documents.get(picture?.id ?? '')).toMatchObject({ content: 'from the picture', ocr_confidence: 0.5 })
+})
+
+test('texts whose reader process dies while they are read together are read alone, each once', async () => {
+  const { app, asAda } = await startApp()
+  for (let at = 0; at < 10; at++) await upload(asAda, `${100 + at}.txt`, `text ${at}`)
+  let hasCrashed = false
+  const { reader, asked } = readerOf(({ filename }) => {
+    if (filename === '103.txt' && !hasCrashed) {
+      hasCrashed = true
+      throw new ReadFailure('READ_CRASHED', undefined, true)
+    }
+    return outlineOf(filename)
+  })
+  await work(app, reader)
+  const jobs = await jobsOf(app)
+  expect(jobs.map(({ status, attempts }) => `${status} ${attempts}`)).toEqual(Array(10).fill('completed 1'))
+  expect(asked.filter((name) => name === '103.txt').length).toBe(2)
+  expect(new Set(jobs.map(({ finished_at }) => finished_at?.getTime())).size).toBe(10)
 })
 
 test('files of unknown type are stored together without a text; one that needs a missing program is read alone, with its warning', async () => {

@@ -23,6 +23,7 @@ export function fakeReader(
       const all = Array.from({ length: pages }, (_, index) => ({ page: index + 1, text: '', needsOcr: true, ...size }))
       return { mimeType: 'application/pdf', hasReader: true, metadata: { author: 'Fake' }, pages: all }
     },
+    outlines: async (files) => files.map(() => null),
     async page(_file, page, _language, options = {}) {
       calls.push(page)
       return {

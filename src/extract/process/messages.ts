@@ -13,6 +13,7 @@ export interface Setup {
 
 export type Work =
   | { readonly kind: 'outline'; readonly file: FileToRead }
+  | { readonly kind: 'outlines'; readonly files: readonly FileToRead[] }
   | { readonly kind: 'page'; readonly file: FileToRead; readonly page: number; readonly language: string }
   // A work with `output` makes a file: the process writes it to `outputName` in its own folder, and the server moves it to `output`.
   /** `texts`: file of JSON lines, a PageText each */
@@ -43,6 +44,7 @@ export const timeoutNotice = 'reader process: the work took too long\n'
 
 export type Answer =
   | { readonly outline: Outline }
+  | { readonly outlines: readonly (Outline | null)[] }
   | { readonly page: ReadPage }
   | { readonly pdfa: true }
   | { readonly thumbnail: Uint8Array | null }

@@ -90,7 +90,7 @@ export function openReader({
   /** Returns an idle process, preferably one that has the file open, else a new one. */
   function takeProcess(path: string): ReaderProcess {
     const candidates = [...idle.keys()]
-    const chosen = candidates.find((process) => process.lastPath === path) ?? candidates[0]
+    const chosen = candidates.find((process) => process.hasLastRead(path)) ?? candidates[0]
     if (!chosen) return startNewProcess()
     clearTimeout(idle.get(chosen))
     idle.delete(chosen)
@@ -127,8 +127,9 @@ export function openReader({
     await acquireSlot(signal)
     try {
       if (isClosed) throw closedFailure()
-      const process = takeProcess(work.file.path)
-      const isShared = process.hasReadOtherThan(work.file.path)
+      const { path = '' } = ('files' in work ? work.files[0] : work.file) ?? {}
+      const process = takeProcess(path)
+      const isShared = process.hasReadOtherThan(path)
       return await runIn(process, work, timeoutMs, signal).catch((problem) => {
         if (!isShared || !isFailureOfProcess(problem)) throw problem
         log.debug({ code: problem.code }, 'read again in a new process')
@@ -192,6 +193,7 @@ export function openReader({
       const { size } = await stat(file.path)
       return request('outline', { file }, Math.min(outlineTimeoutMs, outlineBaseMs + size * outlineMsPerByte), signal)
     },
+    outlines: (files, { signal } = {}) => request('outlines', { files }, Math.min(outlineTimeoutMs, outlineBaseMs), signal),
     async page(file, page, language, { signal } = {}) {
       if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR on this machine.')
       await ocr.refresh()

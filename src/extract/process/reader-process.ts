@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 import { dirname, extname, join, resolve as toAbsolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../../log/log.ts'
-import { ReadFailure } from '../../ports/document-reader.ts'
+import { type FileToRead, ReadFailure } from '../../ports/document-reader.ts'
 import type { InstalledOcr } from '../../ports/ocr-engine.ts'
 import { type Answer, outputName, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
@@ -39,8 +39,8 @@ export interface ProcessSettings {
 }
 
 export interface ReaderProcess {
-  /** File of the last work. The process keeps it open. */
-  readonly lastPath: string | null
+  /** Whether the file is one of the last work. The process keeps the last of them open. */
+  hasLastRead(path: string): boolean
   /** Returns whether the process has worked on any other file, which may have damaged it or filled its memory. */
   hasReadOtherThan(path: string): boolean
   /** Whether the process has ended or must be replaced. */
@@ -75,8 +75,8 @@ export function startProcess({
   // Twice the working time: garbage collection and compilation run in other threads.
   const cpuSeconds = (2 * (maxWorkMs + maxTimeoutMs)) / 1000
   const child = forkSandboxed({ program, rights: rightsFor(setup, folder, dirname(program)), memoryBytes, cpuSeconds, isolation })
-  let lastPath: string | null = null
-  let link = ''
+  /** links to the files of the last work, by their paths */
+  const links = new Map<string, string>()
   let works = 0
   let files = 0
   let workedMs = 0
@@ -106,19 +106,26 @@ export function startProcess({
     return ended
   }
 
-  /** Links the file into the folder of the process, and removes the previous link. Returns the path of the link. */
+  /** Links files into the folder of the process, and removes the other links. Returns the files with the paths of their links. */
+  function linkFiles<T extends FileToRead>(files: readonly T[]): T[] {
+    const paths = new Set(files.map(({ path }) => path))
+    for (const [path, link] of links) {
+      if (paths.has(path)) continue
+      rmSync(link, { force: true })
+      links.delete(path)
+    }
+    return files.map((file) => ({ ...file, path: links.get(file.path) ?? linkFile(file.path) }))
+  }
+
   function linkFile(path: string): string {
-    if (path === lastPath) return link
-    if (link !== '') rmSync(link, { force: true })
-    link = join(folder, `file-${works}`)
+    const link = join(folder, `file-${files++}`)
     try {
       linkSync(path, link)
     } catch {
       // The file is on another file system, or hard links are not supported. A symbolic link takes an inode, whose reuse ext4 delays.
       symlinkSync(toAbsolute(path), link)
     }
-    lastPath = path
-    files++
+    links.set(path, link)
     return link
   }
 
@@ -128,6 +135,13 @@ export function startProcess({
     rmSync(place, { force: true })
     linkSync(path, place)
     return place
+  }
+
+  /** Returns the work with paths in the folder of the process. */
+  function linkWork(work: Work): Work {
+    if (work.kind === 'outlines') return { ...work, files: linkFiles(work.files) }
+    const [file = work.file] = linkFiles([work.file])
+    return work.kind === 'pdfa' ? { ...work, file, texts: linkTexts(work.texts) } : { ...work, file }
   }
 
   async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer> {
@@ -153,9 +167,7 @@ export function startProcess({
     setReferenced(child, true)
     try {
       if (isEnded || !child.connected) throw exitFailure(stderr)
-      const linked = { ...work, file: { ...work.file, path: linkFile(work.file.path) } }
-      if (linked.kind === 'pdfa') linked.texts = linkTexts(linked.texts)
-      const message: WorkMessage = { work: linked, timeoutMs }
+      const message: WorkMessage = { work: linkWork(work), timeoutMs }
       child.send(message, (problem) => problem && kill(exitFailure(stderr)))
       const answer = await promise
       if ('output' in work && !('failure' in answer)) renameSync(join(folder, 'own', outputName), work.output)
@@ -177,10 +189,8 @@ export function startProcess({
   }
 
   return {
-    get lastPath() {
-      return lastPath
-    },
-    hasReadOtherThan: (path) => files > (path === lastPath ? 1 : 0),
+    hasLastRead: (path) => links.has(path),
+    hasReadOtherThan: (path) => files > (links.has(path) ? 1 : 0),
     get isWorn() {
       const hasOldModels = ocr?.languages !== installed?.languages
       return isEnded || !child.connected || hasOldModels || works >= maxWorks || workedMs >= maxWorkMs || isTooLarge

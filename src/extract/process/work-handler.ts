@@ -5,7 +5,7 @@ import type { LanguageChooser } from '../../ocr/auto-language/choose.ts'
 import { withLanguages } from '../../ocr/auto-language/text-layers.ts'
 import { engines } from '../../ocr/engines/registry.ts'
 import { type PreparedPage, prepareImage, type RecognizeOptions, recognizePage } from '../../ocr/recognize.ts'
-import { type FileToRead, type PageMark, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
+import { type FileToRead, type Outline, type PageMark, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
 import { autoLanguage, type OcrEngine } from '../../ports/ocr-engine.ts'
 import { type OpenedFile, openFile, toReadFailure } from '../extract.ts'
 import { fileSource } from '../opened-document.ts'
@@ -86,7 +86,19 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
     return { mimeType, hasReader, ...(missingPackage && { missingPackage }), ...rest, pages: await withLanguages(pages, languages) }
   }
 
+  async function readOutlines(files: readonly FileToRead[]): Promise<(Outline | null)[]> {
+    const outlines: (Outline | null)[] = []
+    for (const file of files)
+      outlines.push(
+        await open(file)
+          .then(readOutline)
+          .catch(() => null),
+      )
+    return outlines
+  }
+
   async function handle(work: Work, timeoutMs: number): Promise<Answer> {
+    if (work.kind === 'outlines') return { outlines: await readOutlines(work.files) }
     const deadline = performance.now() + timeoutMs
     const opened = await open(work.file)
     switch (work.kind) {

@@ -1,4 +1,4 @@
-// Prints docstrings drawn at random, to be read aloud: whoever has to read one twice rewrites it.
+// Prints docstrings drawn at random, to be read aloud. Rewrite each one that needs a second reading.
 //   node .ci/docs-sample.js [COUNT] [SEED]     100 docstrings of src/, commands/ and bin/ unless told otherwise
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -18,7 +18,7 @@ process.stdout.write(`${Math.min(count, docstrings.length)} of ${docstrings.leng
 
 function docstringsOf(path) {
   const code = readFileSync(root + path, 'utf8')
-  return [...code.matchAll(/\/\*\*([\s\S]*?)\*\//g)].map(({ 1: body, index }) => ({
+  return [...code.matchAll(/(?<=^|\s)\/\*\*([\s\S]*?)\*\//g)].map(({ 1: body, index }) => ({
     place: `${path}:${code.slice(0, index).split('\n').length}`,
     text: body
       .replace(/^\s*\* ?/gm, '')

@@ -107,7 +107,7 @@ function quotedWith(text: string, variables: ReadonlyMap<string, string>): strin
   return parts.join(`"\${${variable}:?}"`)
 }
 
-/** Quotes a file name within -F, where commas and semicolons are separators. */
+/** Quotes a file name within -F. Commas and semicolons are separators there. */
 const formName = (name: string): string => (/[;,"\\]/.test(name) ? `"${name.replace(/["\\]/g, '\\$&')}"` : name)
 
 const isSecret = /password|secret|token/i

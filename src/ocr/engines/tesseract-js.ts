@@ -59,8 +59,8 @@ interface TesseractWorker {
 }
 
 /**
- * Starts a thread of tesseract.js on the models in `folder`. Calls throw ReadFailure OCR_FAILED when the thread fails or ends.
- * The library itself leaves promises pending when a model is damaged or the thread dies, and throws in its own message handler.
+ * Starts a thread of tesseract.js on the models in `folder`. Calls throw ReadFailure OCR_FAILED if the thread fails or ends. The library alone would
+ * leave promises pending if a model is damaged or the thread dies, and throw in its message handler.
  */
 async function startWorker(language: string, folder: string, mode = OEM.LSTM_ONLY): Promise<TesseractWorker> {
   const failure = Promise.withResolvers<never>()

@@ -1,4 +1,4 @@
-/** Properties of the paragraphs of Word 97 documents: list and row end, from their own and from their style's modifiers. */
+/** Properties of the paragraphs of Word 97 documents: list and row end. They are set by modifiers of the paragraph and of its style. */
 
 export interface ParagraphProperties {
   /** number of the list override (sprmPIlfo), 0 without a list */

@@ -33,7 +33,7 @@ export function parseSize(value: unknown): number {
 }
 
 /** Returns the shortest exact text of a duration in milliseconds. */
-export function formatDuration(ms: number): string {
+function formatDuration(ms: number): string {
   const [unit, size] = Object.entries(durationUnits).find(([, size]) => ms % size === 0) ?? ['ms', 1]
   return ms === 0 ? '0s' : `${ms / size}${unit}`
 }

@@ -232,5 +232,5 @@ export function toStoreError(error: unknown): unknown {
 }
 
 /** Returns SERVICE_UNAVAILABLE with a cause. */
-export const storeUnavailable = (cause: unknown): AppError =>
+const storeUnavailable = (cause: unknown): AppError =>
   Object.assign(new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 300 }, 'The document store cannot take the file now.'), { cause })

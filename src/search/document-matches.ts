@@ -122,7 +122,7 @@ async function readTextLayer(app: App, { sha256, filename, mime_type }: Document
 }
 
 /** Returns the words in which a match of their text lies. */
-export function matchingWords(words: readonly WordRow[], matcher: Matcher): WordRow[] {
+function matchingWords(words: readonly WordRow[], matcher: Matcher): WordRow[] {
   let text = ''
   const starts: number[] = []
   for (const [word] of words) {

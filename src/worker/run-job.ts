@@ -106,7 +106,7 @@ export const releaseJob =
   }
 
 /** Returns a function that records a failed attempt. */
-export const recordFailure =
+const recordFailure =
   (app: App, job: jobs.Job, problem: jobs.JobProblem): FinishJob =>
   async (trx) => {
     const isFinal = await leases.failJob(trx, job, problem)

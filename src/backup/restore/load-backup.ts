@@ -113,7 +113,7 @@ class RollbackWithResult extends Error {
 }
 
 /** Returns a Kysely on one connection, so that statements and COPY share a transaction. */
-export function createSingleConnectionDb(client: PoolClient): Kysely<Schema> {
+function createSingleConnectionDb(client: PoolClient): Kysely<Schema> {
   const pool = { connect: async () => Object.assign(client, { release() {} }), end: async () => {} }
   return new Kysely<Schema>({ dialect: new PostgresDialect({ pool: pool as never }) })
 }

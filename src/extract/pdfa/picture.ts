@@ -107,7 +107,7 @@ interface JpegFrame {
 }
 
 /** Returns the frame header of a JPEG that PDF allows: baseline, extended or progressive Huffman, 8 bits; null for any other. */
-export function readJpegFrame(bytes: Uint8Array): JpegFrame | null {
+function readJpegFrame(bytes: Uint8Array): JpegFrame | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   if (bytes.length < 4 || view.getUint16(0) !== 0xffd8) return null
   for (let at = 2; at + 10 < bytes.length; ) {
@@ -166,7 +166,7 @@ interface Png {
 }
 
 /** Reads a PNG whose data can be copied into a PDF. Returns null for interlaced, transparent or damaged images. */
-export function readPng(bytes: Uint8Array): Png | null {
+function readPng(bytes: Uint8Array): Png | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   let header: Omit<Png, 'palette' | 'data'> | null = null
   let palette: Uint8Array | null = null

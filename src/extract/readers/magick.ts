@@ -15,7 +15,7 @@ import {
 import { ReadFailure } from '../../ports/document-reader.ts'
 
 /** Formats by MIME type. ImageMagick never chooses by content: some of its formats are scripts. */
-export const magickFormats: Readonly<Record<string, string>> = {
+const magickFormats: Readonly<Record<string, string>> = {
   'image/heic': MagickFormat.Heic,
   'image/heic-sequence': MagickFormat.Heic,
   'image/heif': MagickFormat.Heic,

@@ -198,7 +198,7 @@ export async function failRun(
 }
 
 /** SQL: one interval from now by the database clock; null for manual sources. */
-export const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${clock} + sync_interval * interval '1 s' end`
+const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${clock} + sync_interval * interval '1 s' end`
 
 /** SQL: the interval, doubled with each failure, at most six hours (or the interval, if longer). */
 const backoffTime = sql<Date>`case when sync_interval = 0 then null else

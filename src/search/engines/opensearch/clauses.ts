@@ -18,7 +18,7 @@ export interface CompiledClause {
   readonly substrings: readonly string[]
 }
 
-export const isWordField = (field: SearchClause['field']): field is WordField =>
+const isWordField = (field: SearchClause['field']): field is WordField =>
   field === 'any' || (textFields as readonly string[]).includes(field)
 
 export function compileClause(clause: SearchClause, options: MatchOptions): CompiledClause {

@@ -9,7 +9,7 @@ import { countEntries } from './matches.ts'
 const copyTimeout = '10m'
 
 /** Returns the alias of the old index, if it is kept. */
-export const keptAlias = (alias: string): string => `${alias}-old`
+const keptAlias = (alias: string): string => `${alias}-old`
 
 /** Returns the alias through which a new index is filled. A write through an alias never creates an index. */
 const fillingAlias = (index: string): string => `${index}-filling`

@@ -71,7 +71,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
 const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
 
 /** Whether a term is a prefix of one or two letters. Its number of occurrences is no sign of relevance. */
-export const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
+const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
 
 /** Returns the shingle tags that every match has: the tags of phrases without alternatives. */
 const shingles = (groups: readonly Group[]): number[] =>

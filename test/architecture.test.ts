@@ -18,6 +18,7 @@ const floors: readonly (readonly string[])[] = [
     'src/is-alive.ts',
     'src/version.ts',
     'src/concurrency.ts',
+    'src/slices.ts',
     'src/edit-distance.ts',
     'src/calendar.ts',
     'src/id.ts',

@@ -7,6 +7,7 @@ import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
+import { slicesOf } from '../slices.ts'
 
 export type Entry = Row<'audit_entries'>
 
@@ -56,11 +57,7 @@ export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promis
     head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
     return { ...entry, hash: head.hash }
   })
-  for (let from = 0; from < rows.length; from += batchSize)
-    await trx
-      .insertInto('audit_entries')
-      .values(rows.slice(from, from + batchSize))
-      .execute()
+  for (const batch of slicesOf(rows, batchSize)) await trx.insertInto('audit_entries').values(batch).execute()
 }
 
 export interface Filter {

@@ -109,8 +109,8 @@ async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): Asyn
 }
 
 /**
- * Moves a file into quarantine unless it is used. Takes the lock that uploads of the same bytes take, so a concurrent upload has either recorded
- * the address or never will. The file is moved after the commit.
+ * Moves a file into quarantine unless it is used. Takes the lock that uploads of the same bytes take, so a concurrent upload has either recorded the
+ * address or never will. Moves the file after the commit.
  */
 async function quarantineUnused(app: App, address: string): Promise<string> {
   const sha256 = sha256Of(address)

@@ -7,6 +7,7 @@ import { listOf } from '../http/input.ts'
 import { StreamedAnswer } from '../http/streamed-json.ts'
 import { tarEnd, tarHeader, tarPadding } from '../http/tar-writer.ts'
 import { FileMissing } from '../ports/file-store.ts'
+import { slicesOf } from '../slices.ts'
 import { truncateFilename } from './file-names.ts'
 import { openStoredFile } from './stored-files.ts'
 
@@ -38,8 +39,7 @@ export const batchGet = (app: App, actor: Actor, { ids, with_text }: z.infer<typ
   new StreamedAnswer(streamTar(app, actor, [...new Set(ids)], with_text), { 'content-type': 'application/x-tar' })
 
 async function* streamTar(app: App, actor: Actor, ids: readonly string[], withText: boolean): AsyncGenerator<Uint8Array> {
-  for (let from = 0; from < ids.length; from += batchSize) {
-    const batch = ids.slice(from, from + batchSize)
+  for (const batch of slicesOf(ids, batchSize)) {
     const rows = await loadRows(app, actor, batch, withText)
     const byId = new Map(rows.map((row) => [row.id, row]))
     for (const id of batch) {

@@ -5,6 +5,7 @@ import type { Trx } from '../db/pool.ts'
 import type { Schema } from '../db/schema.ts'
 import { publishMany } from '../events.ts'
 import * as jobs from '../jobs/queue.ts'
+import { slicesOf } from '../slices.ts'
 
 /** Jobs inserted by one statement. */
 const batchSize = 500
@@ -24,8 +25,7 @@ export const indexJob = (id: string) => ({ kind: 'index', payload: { document_id
 
 /** Queues the indexing of documents. Sorts by id, because two transactions that lock the same jobs in different orders would deadlock. */
 export async function enqueueIndex(trx: Trx, ids: readonly string[]): Promise<void> {
-  const sorted = ids.toSorted()
-  for (let from = 0; from < sorted.length; from += batchSize) await jobs.enqueueAll(trx, sorted.slice(from, from + batchSize).map(indexJob))
+  for (const batch of slicesOf(ids.toSorted(), batchSize)) await jobs.enqueueAll(trx, batch.map(indexJob))
 }
 
 /** Queues the indexing of changed documents and publishes the changes to their owners. */

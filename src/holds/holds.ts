@@ -11,6 +11,7 @@ import { AppError } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { isId } from '../id.ts'
+import { slicesOf } from '../slices.ts'
 
 export interface Hold extends Omit<Row<'holds'>, 'name_key'> {
   document_count: number
@@ -93,35 +94,28 @@ export async function release(app: App, id: string): Promise<Hold> {
  */
 export async function addDocuments(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
-    const documents = await lockDocuments(trx, documentIds)
+    const ids = await lockDocuments(trx, documentIds)
     await lockInForce(trx, id)
-    const ids = documents.map((document) => document.id)
-    const { rows } = await sql<{ document_id: string }>`
-      insert into hold_documents (hold_id, document_id, added_at, added_by) select ${id}, unnest(${ids}::uuid[]), ${app.now()}, ${actor.id}
-      on conflict do nothing returning document_id`.execute(trx)
-    const added = new Set(rows.map(({ document_id }) => document_id))
-    await publishChanges(
-      trx,
-      documents.filter((document) => added.has(document.id)),
-    )
-    return added.size
+    const { rows } = await sql<Owned>`
+      with added as (
+        insert into hold_documents (hold_id, document_id, added_at, added_by) select ${id}, unnest(${ids}::uuid[]), ${app.now()}, ${actor.id}
+        on conflict do nothing returning document_id)
+      select documents.id, owner_id from added join documents on documents.id = document_id`.execute(trx)
+    await publishChanges(trx, rows)
+    return rows.length
   })
 }
 
 /** Removes all of the documents from a hold or none. Returns the number of removals. Throws HOLD_NOT_FOUND, DOCUMENT_NOT_FOUND, CONFLICT. */
 export async function removeDocuments(app: App, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
-    const documents = await lockDocuments(trx, documentIds)
+    const ids = await lockDocuments(trx, documentIds)
     await lockInForce(trx, id)
-    const ids = documents.map((document) => document.id)
-    const { rows } = await sql<{ document_id: string }>`
-      delete from hold_documents where hold_id = ${id} and document_id = any(${ids}::uuid[]) returning document_id`.execute(trx)
-    const removed = new Set(rows.map(({ document_id }) => document_id))
-    await publishChanges(
-      trx,
-      documents.filter((document) => removed.has(document.id)),
-    )
-    return removed.size
+    const { rows } = await sql<Owned>`
+      with removed as (delete from hold_documents where hold_id = ${id} and document_id = any(${ids}::uuid[]) returning document_id)
+      select documents.id, owner_id from removed join documents on documents.id = document_id`.execute(trx)
+    await publishChanges(trx, rows)
+    return rows.length
   })
 }
 
@@ -147,22 +141,20 @@ async function lockInForce(trx: Trx, id: string) {
 
 type Owned = { id: string; owner_id: string }
 
-/** Locks documents against their deletion and that of their versions until the transaction ends. Throws DOCUMENT_NOT_FOUND. */
-async function lockDocuments(trx: Trx, documentIds: readonly string[]): Promise<Owned[]> {
+/** Locks documents and their versions against deletion until the transaction ends. Returns the ids in lower case. Throws DOCUMENT_NOT_FOUND. */
+async function lockDocuments(trx: Trx, documentIds: readonly string[]): Promise<string[]> {
   const ids = [...new Set(documentIds.map((id) => id.toLowerCase()))]
   if (!ids.every(isId)) throw new AppError('DOCUMENT_NOT_FOUND')
-  const { rows } = await sql<Owned>`
-    select id, owner_id from documents where id = any(${ids}::uuid[]) order by id for share`.execute(trx)
+  const { rows } = await sql`select from documents where id = any(${ids}::uuid[]) order by id for share`.execute(trx)
   if (rows.length !== ids.length) throw new AppError('DOCUMENT_NOT_FOUND')
-  return rows
+  return ids
 }
 
 /** Events published by one statement. */
 const batchSize = 1000
 
 async function publishChanges(trx: Trx, documents: readonly Owned[]): Promise<void> {
-  for (let from = 0; from < documents.length; from += batchSize) {
-    const batch = documents.slice(from, from + batchSize)
+  for (const batch of slicesOf(documents, batchSize)) {
     const events = batch.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id, changes: ['holds'] } }))
     await publishMany(trx, 'document_updated', events)
   }

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { type EntryFault, type IndexContents, noFilter, type SearchFilter } from '../ports/search-engine.ts'
+import { slicesOf } from '../slices.ts'
 import type { IndexedDocument } from './indexed-documents.ts'
 
 export interface VerifyOptions {
@@ -42,15 +43,15 @@ export async function* verify(app: App, { sample, signal, onProgress }: VerifyOp
   const indexes = app.search.contents()
   for (const index of indexes) {
     const suspects = await loadUnmatched(app, index, signal)
-    for (let start = 0; start < suspects.length; start += batchSize) {
+    for (const batch of slicesOf(suspects, batchSize)) {
       signal?.throwIfAborted()
-      yield* confirmedFaults(app, index, suspects.slice(start, start + batchSize))
+      yield* confirmedFaults(app, index, batch)
     }
   }
   const { rows: sampled } = await sql<{ id: string }>`select id from live_documents order by random() limit ${sample}`.execute(app.db)
   let done = 0
-  for (let start = 0; start < sampled.length; start += batchSize) {
-    const ids = sampled.slice(start, start + batchSize).map(({ id }) => id)
+  for (const batch of slicesOf(sampled, batchSize)) {
+    const ids = batch.map(({ id }) => id)
     for (const index of indexes) for await (const fault of confirmedFaults(app, index, ids)) if (fault.problem === 'stale') yield fault
     for (const document of await loadDocuments(app, ids)) {
       signal?.throwIfAborted()

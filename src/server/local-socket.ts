@@ -1,4 +1,5 @@
 /** WebSockets for one process without a server, on a socket in a private folder. */
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -17,10 +18,7 @@ export async function openLocalSocket(app: App): Promise<{ readonly path: string
     await rm(folder, { recursive: true, force: true })
   }
   try {
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(path, resolve)
-    })
+    await once(server.listen(path), 'listening')
     const live = await openWebSockets(app, server)
     return { path, close: () => live.close().then(close) }
   } catch (error) {

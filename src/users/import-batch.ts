@@ -6,6 +6,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { booleanText } from '../http/input.ts'
 import { emailKey, usernameKey } from '../http/user-identifier.ts'
+import { slicesOf } from '../slices.ts'
 import { confusableKeys } from './confusables.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
 import { newPassword, PasswordHash } from './passwords.ts'
@@ -123,12 +124,10 @@ async function createAbsent(app: App, db: Db, rows: readonly NewUser[]): Promise
 
 async function hashesOf(app: App, fresh: readonly IndexedRow[], isDryRun: boolean): Promise<ReadonlyMap<number, string>> {
   const hashes = new Map<number, string>()
-  for (let start = 0; start < fresh.length; start += maxHashes) {
-    const hashOne = async ({ index, row: { password, password_hash } }: IndexedRow) => {
-      const hash = password === undefined || isDryRun ? password_hash : await app.passwords.hash(password)
-      if (hash !== undefined) hashes.set(index, hash)
-    }
-    await Promise.all(fresh.slice(start, start + maxHashes).map(hashOne))
+  const hashOne = async ({ index, row: { password, password_hash } }: IndexedRow) => {
+    const hash = password === undefined || isDryRun ? password_hash : await app.passwords.hash(password)
+    if (hash !== undefined) hashes.set(index, hash)
   }
+  for (const rows of slicesOf(fresh, maxHashes)) await Promise.all(rows.map(hashOne))
   return hashes
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { readTar } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
+import { slicesOf } from '../../slices.ts'
 import { bodyChunks } from '../remote/download-target.ts'
 import type { ExportFile } from './manifest.ts'
 
@@ -22,9 +23,7 @@ export function splitIntoBatches(files: readonly ExportFile[]): ExportFile[][] {
   const { small = [], single = [] } = Object.groupBy(files, ({ size, version }) =>
     size < smallFileBytes && version === null ? 'small' : 'single',
   )
-  const batches: ExportFile[][] = []
-  for (let from = 0; from < small.length; from += maxPerBatch) batches.push(small.slice(from, from + maxPerBatch))
-  return [...batches, ...single.map((file) => [file])]
+  return [...slicesOf(small, maxPerBatch), ...single.map((file) => [file])]
 }
 
 /** Calls `save` with each file: first the files that one request fetched, then the other files with null. Stops when `save` returns false. */

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
+import { slicesOf } from '../../slices.ts'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
 
@@ -150,10 +151,8 @@ async function listUnfinished(client: Client): Promise<Set<string>> {
 
 async function findPending(client: Client, ids: readonly string[]): Promise<Set<string>> {
   const pending = new Set<string>()
-  for (let from = 0; from < ids.length; from += maxPendingLookups) {
-    const batch = ids.slice(from, from + maxPendingLookups)
+  for (const batch of slicesOf(ids, maxPendingLookups))
     for (const id of (await nullIfMissing(client.search.pending(batch))) ?? []) pending.add(id)
-  }
   return pending
 }
 

@@ -7,6 +7,7 @@ import type { Row, Schema } from '../../db/schema.ts'
 import type { TextSource } from '../../db/schema-documents.ts'
 import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
+import { slicesOf } from '../../slices.ts'
 import { fileDate, unlessOfUser } from '../dates.ts'
 import * as renditions from '../renditions/renditions.ts'
 import { writeRevision } from '../revisions.ts'
@@ -80,10 +81,7 @@ export async function hasOutline(db: Db, id: string): Promise<boolean> {
 export async function recordOutline(app: App, trx: Trx, id: string, outline: Outline, ocr: boolean): Promise<void> {
   await deletePages(trx, id)
   const rows = pageRows(id, outline, ocr)
-  for (let from = 0; from < rows.length; from += batchSize) {
-    const batch = rows.slice(from, from + batchSize)
-    await trx.insertInto('document_pages').values(batch).execute()
-  }
+  for (const batch of slicesOf(rows, batchSize)) await trx.insertInto('document_pages').values(batch).execute()
   const date = fileDate(outline.date ?? outline.metadata.created, app.now())
   // Metadata of the user takes precedence over metadata of the file.
   const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb || metadata`

@@ -6,6 +6,7 @@ import { appendWith, type NewEntry } from '../../audit/audit.ts'
 import type { Trx } from '../../db/pool.ts'
 import { publishMany } from '../../events.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { slicesOf } from '../../slices.ts'
 import { enqueuePurge, renditionSums } from '../purge.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
@@ -40,10 +41,8 @@ export async function deleteDocuments(
   reason: Reason,
 ): Promise<{ destroyed: string[]; entries: NewEntry[] }> {
   if (ids.length > 0 && reason !== 'trash_expired' && reason !== 'version_limit') assertNotWorm(app)
-  const sorted = ids.toSorted()
   const entries: NewEntry[] = []
-  for (let from = 0; from < sorted.length; from += batchSize)
-    entries.push(...(await deleteBatch(app, trx, actor, sorted.slice(from, from + batchSize), reason)))
+  for (const batch of slicesOf(ids.toSorted(), batchSize)) entries.push(...(await deleteBatch(app, trx, actor, batch, reason)))
   return { destroyed: entries.map(({ target }) => target.slice('id='.length)), entries }
 }
 

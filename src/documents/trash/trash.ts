@@ -10,6 +10,7 @@ import { publishMany } from '../../events.ts'
 import { countRows, type FetchedPage, fetchPage, type PageRequest, type Slice } from '../../http/pages.ts'
 import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { slicesOf } from '../../slices.ts'
 import { requireDocument, requireDocumentName } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
 import { cancelPending } from '../renditions/renditions.ts'
@@ -26,7 +27,7 @@ const batchSize = 500
  */
 export async function moveToTrash(app: App, trx: Trx, actorId: string | null, ids: readonly string[]): Promise<string[]> {
   const moved: string[] = []
-  for (const batch of batchesOf(ids)) {
+  for (const batch of slicesOf(ids.toSorted(), batchSize)) {
     const { rows } = await sql<{ id: string; owner_id: string }>`
       with locked as materialized (select id from live_documents where id = any(${batch}::uuid[]) order by id for update)
       update documents set deleted_at = ${clock}, deleted_by = ${actorId}, revision = revision + 1, updated_at = ${app.now()}
@@ -44,7 +45,7 @@ export async function moveToTrash(app: App, trx: Trx, actorId: string | null, id
 /** Moves documents out of the trash and queues the ones with unfinished text. Returns the ids of the moved documents. */
 export async function undelete(app: App, trx: Trx, ids: readonly string[]): Promise<string[]> {
   const moved: string[] = []
-  for (const batch of batchesOf(ids)) {
+  for (const batch of slicesOf(ids.toSorted(), batchSize)) {
     const { rows } = await sql<{ id: string; owner_id: string }>`
       with locked as materialized (select id from documents where id = any(${batch}::uuid[]) and deleted_at is not null order by id for update)
       update documents set deleted_at = null, deleted_by = null, revision = revision + 1, updated_at = ${app.now()}
@@ -57,12 +58,6 @@ export async function undelete(app: App, trx: Trx, ids: readonly string[]): Prom
     )
   }
   return moved
-}
-
-/** Sorted, because every transaction locks documents in the order of their ids. */
-function* batchesOf(ids: readonly string[]): Generator<string[]> {
-  const sorted = ids.toSorted()
-  for (let from = 0; from < sorted.length; from += batchSize) yield sorted.slice(from, from + batchSize)
 }
 
 async function finish(

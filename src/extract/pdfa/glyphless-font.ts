@@ -3,6 +3,7 @@
  * glyph. A ToUnicode map assigns the characters. PDF 32000-1, 9.7.4 (CIDFonts) and 9.10.3 (ToUnicode).
  */
 import { type PDFRawStream, type PDFRef, PDFString } from '@cantoo/pdf-lib'
+import { slicesOf } from '../../slices.ts'
 import { deflated, type PdfContext } from './streams.ts'
 
 /** Units of an em, and the advance of the glyph in them. */
@@ -82,11 +83,7 @@ function unicodeMap(codes: ReadonlyMap<string, number>): string {
     const utf16 = Buffer.from(character, 'utf16le').swap16().toString('hex')
     return `<${code.toString(16).padStart(4, '0')}> <${utf16}>`
   })
-  const sections: string[] = []
-  for (let from = 0; from < entries.length; from += maxSection) {
-    const section = entries.slice(from, from + maxSection)
-    sections.push(`${section.length} beginbfchar\n${section.join('\n')}\nendbfchar`)
-  }
+  const sections = [...slicesOf(entries, maxSection)].map((section) => `${section.length} beginbfchar\n${section.join('\n')}\nendbfchar`)
   return `/CIDInit /ProcSet findresource begin
 12 dict begin
 begincmap

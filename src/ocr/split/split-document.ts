@@ -3,6 +3,7 @@ import type { Trx } from '../../db/pool.ts'
 import { recordParts, recordUnsplit } from '../../documents/splits.ts'
 import { type Outline, type PageMark, ReadFailure } from '../../ports/document-reader.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
+import { slicesOf } from '../../slices.ts'
 import type { DocumentToRead } from '../ocr-pages-job.ts'
 import { type PlannedPart, planParts } from './plan-parts.ts'
 
@@ -59,8 +60,7 @@ async function readMarks({ app, file, signal }: DocumentToRead, { pages, metadat
   const max = app.config.ocr.max_pages
   if (numbers.length > max) throw new ReadFailure('FILE_TOO_COMPLEX', `It has ${numbers.length} pages; ocr.max_pages is ${max}.`)
   const marks: PageMark[] = []
-  for (let from = 0; from < numbers.length; from += pagesPerRequest)
-    marks.push(...(await app.reader.marks(file, numbers.slice(from, from + pagesPerRequest), withBarcodes, { signal })))
+  for (const some of slicesOf(numbers, pagesPerRequest)) marks.push(...(await app.reader.marks(file, some, withBarcodes, { signal })))
   return marks
 }
 

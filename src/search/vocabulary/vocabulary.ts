@@ -1,6 +1,7 @@
 /** Vocabulary: all indexed words, for typos, stems and substrings. */
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
+import { slicesOf } from '../../slices.ts'
 import type { Token } from '../query/tokenizer.ts'
 import { maxListedLength } from './substrings.ts'
 
@@ -66,7 +67,7 @@ export async function storeVocabulary(db: Db, stored: StoredWords, { words, code
   const add = async (list: string, all: Iterable<string>, insert: (words: readonly string[]) => Promise<unknown>) => {
     // Sorted: transactions that add the same words wait for each other and cannot deadlock.
     const missing = stored.missing(list, all).sort()
-    for (let start = 0; start < missing.length; start += batchSize) await insert(missing.slice(start, start + batchSize))
+    for (const batch of slicesOf(missing, batchSize)) await insert(batch)
     stored.add(list, missing)
   }
   await add('languages', languages, (some) =>

@@ -75,7 +75,7 @@ describe('RTF', () => {
   })
 
   test('page headers, footers and text boxes have lines of their own', async () => {
-    expect(await read(String.raw`{\header above}first{\*\shpinst{\shptxt box}}second{\footerf below}`)).toBe(
+    expect(await read(String.raw`{\header above}first{\*\shpinst{\sp{\sn fFlipV}{\sv 0}}{\shptxt box}}second{\footerf below}`)).toBe(
       'above\nfirst\nbox\nsecond\nbelow',
     )
   })

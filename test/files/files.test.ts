@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -319,4 +320,24 @@ test('concurrent commits share a marker: it names those that were never confirme
   expect(uncommitted.map(({ address }) => address)).toContain(failed?.address)
   for (const { remove } of uncommitted) await remove()
   expect(await readdir(staging)).toEqual([])
+})
+
+test('a file is removed whose volume is mounted between the attempt and its check', async () => {
+  const { folder, open: reopen } = await openStore()
+  const [marker, away] = [join(folder, '.dms-store'), `${folder}-away`]
+  await writeFile(marker, 'one\n')
+  const store = await reopen()
+  const address = await keep(store, 'hello')
+  await rename(folder, away)
+  await mkdir(folder)
+  execFileSync('mkfifo', [marker])
+  const removing = store.remove(address)
+  // Opens when the marker is read, after the first attempt.
+  const pipe = await open(marker, 'w')
+  await rm(folder, { recursive: true })
+  await rename(away, folder)
+  await pipe.writeFile('one\n')
+  await pipe.close()
+  await removing
+  expect(await store.size(address)).toBeNull()
 })

@@ -77,7 +77,9 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       }
     },
     async remove(address) {
-      await unlink(named(address)).catch(undefinedIfMissing)
+      const attempt = () => unlink(named(address)).then(() => true, undefinedIfMissing)
+      // Twice: the volume may have been mounted between the first attempt and its check.
+      if (!(await attempt())) await attempt()
     },
     async *list(onUnreadable) {
       yield* listFiles(root, onUnreadable)

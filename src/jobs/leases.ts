@@ -45,13 +45,18 @@ export const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${m
 /** Extends the lease. Throws LeaseLost. */
 export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })
 
-/** Extends the leases of jobs. Returns the ids of the jobs that still have their lease. */
+/** Extends the leases of jobs. Locks them by id, as moveFinished() does, which prevents deadlocks. Returns the ids of the jobs that still have their lease. */
 export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number): Promise<Set<string>> {
   if (jobs.length === 0) return new Set()
   const { rows } = await sql<{ id: string }>`
-    update jobs set lease_until = ${msFromNow(leaseMs)}
-    from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ fence }) => fence)}::bigint[]) as leased (id, fence)
-    where jobs.id = leased.id and jobs.fence = leased.fence and jobs.status = 'processing' returning jobs.id`.execute(db)
+    with leased as (
+      select jobs.id from jobs
+      join unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ fence }) => fence)}::bigint[]) as lease (id, fence) using (id, fence)
+      where status = 'processing' order by id for no key update of jobs
+    )
+    update jobs set lease_until = ${msFromNow(leaseMs)} from leased where jobs.id = leased.id and status = 'processing' returning jobs.id`.execute(
+    db,
+  )
   return new Set(rows.map(({ id }) => id))
 }
 

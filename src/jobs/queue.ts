@@ -160,10 +160,11 @@ export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJ
 
 /**
  * Moves unfinished jobs that satisfy `which` to the finished jobs, with `changes` to the row `job`. Deletes and inserts them, because an update that
- * moves a row to another partition makes concurrent updates fail.
+ * moves a row to another partition makes concurrent updates fail. Locks them by id, which prevents deadlocks.
  */
 export const moveFinished = (which: RawBuilder<unknown>, changes: RawBuilder<unknown>): RawBuilder<unknown> => sql`
-  with moved as (delete from jobs_live as job where ${which} returning job)
+  with unfinished as (select id from jobs_live as job where ${which} order by id for update),
+    moved as (delete from jobs_live as job using unfinished where job.id = unfinished.id returning job)
   insert into jobs select finished.* from moved
   cross join jsonb_populate_record(job, jsonb_build_object('lease_until', null, 'finished_at', now()) || ${changes}) finished`
 

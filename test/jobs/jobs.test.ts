@@ -3,9 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
+import type { Trx } from '../../src/db/pool.ts'
 import * as reading from '../../src/documents/extraction/result.ts'
 import { purgeUncommitted } from '../../src/documents/purge.ts'
 import { addressOf } from '../../src/documents/stored-files.ts'
+import { completeGroup } from '../../src/jobs/groups.ts'
 import * as claims from '../../src/jobs/leases.ts'
 import * as jobs from '../../src/jobs/queue.ts'
 import { type DocumentReader, ReadFailure } from '../../src/ports/document-reader.ts'
@@ -322,6 +324,56 @@ test('a missing stored file fails its document alone, after all attempts', async
   await work(app, fakeReader(1))
   expect(await asAda.documents.get(lost.id)).toMatchObject({ status: 'failed', error: { code: 'FILE_MISSING' } })
   expect(await asAda.documents.get(kept.id)).toMatchObject({ status: 'completed' })
+})
+
+test('jobs are locked in the order of their ids, whatever the order of a renewal, a completion or a cancellation', async () => {
+  const { app, asAda } = await startApp()
+  for (let index = 0; index < 8; index++) await upload(asAda, `${index}.txt`, `text ${index}`)
+  const leased: jobs.Job[] = []
+  for (
+    let job = await claims.leaseNext(app.db, 'ocr', 'here/1', minute);
+    job;
+    job = await claims.leaseNext(app.db, 'ocr', 'here/1', minute)
+  )
+    leased.push(job)
+  const [first, ...others] = leased.toSorted((a, b) => (a.id < b.id ? -1 : 1))
+  const descending = [...others.toReversed(), first!]
+  const ids = descending.map(({ id }) => id)
+  const rollback = new Error('rolled back')
+  const undo = (work: (trx: Trx) => Promise<unknown>) =>
+    app.db
+      .transaction()
+      .execute(async (trx) => {
+        await work(trx)
+        throw rollback
+      })
+      .catch((error) => expect(error).toBe(rollback))
+  const writers = [
+    (trx: Trx) => claims.renewLeases(trx, descending, minute),
+    (trx: Trx) =>
+      completeGroup(
+        trx,
+        descending.map((job) => ({ job, pages: 1 })),
+      ),
+    (trx: Trx) => jobs.cancel(trx, ids),
+  ]
+  for (const write of writers) {
+    let writing: Promise<unknown> = Promise.resolve()
+    await app.db.transaction().execute(async (trx) => {
+      await sql`select from jobs where id = ${first!.id} for update`.execute(trx)
+      writing = undo(write)
+      await expect
+        .poll(async () => {
+          const { rows } = await sql`
+            select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
+          return rows.length
+        })
+        .toBe(1)
+      const { rows } = await sql`select from jobs where id = any(${ids.slice(0, -1)}::uuid[]) for update nowait`.execute(trx)
+      expect(rows).toHaveLength(others.length)
+    })
+    await writing
+  }
 })
 
 test('an enqueue with an equal key joins a waiting job, never a running one', async () => {

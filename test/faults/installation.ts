@@ -63,7 +63,7 @@ export async function openInstallation() {
     before = [],
     ready = /^listening on/,
   }: StartOptions = {}) => {
-    if (isRemoved) throw new Error('the place is being removed')
+    if (isRemoved) throw new Error('the installation is being removed')
     const [name = '', ...rest] = command
     const [program = '', ...words] = [...before, process.execPath, executable, name, '--data-dir', dataDir, ...rest]
     const startedAt = performance.now()

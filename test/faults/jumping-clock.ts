@@ -17,14 +17,14 @@ export const jumpingClock: Fault = {
   run,
 }
 
-async function run({ installation: place }: FaultContext): Promise<FaultResult> {
-  const file = join(place.folder, 'clock')
+async function run({ installation }: FaultContext): Promise<FaultResult> {
+  const file = join(installation.folder, 'clock')
   const setClock = async (offset: string) => {
     await writeFile(`${file}.new`, `${offset}\n`)
     await rename(`${file}.new`, file)
   }
   await setClock('+0')
-  const server = await place.start({
+  const server = await installation.start({
     env: {
       LD_PRELOAD: library ?? '',
       FAKETIME_TIMESTAMP_FILE: file,
@@ -33,7 +33,7 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
       DMS_WORKER_LEASE: '5s',
     },
   })
-  const faultRun = await openFaultRun(place)
+  const faultRun = await openFaultRun(installation)
   const { caller, expect } = faultRun
   for (const jump of jumps) {
     await caller.uploadText()
@@ -46,7 +46,7 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
     expect(id !== null, `${jump}: an upload with a new token is answered with ${uploadStatus} ${body}`)
     if (id === null) continue
     const isRead = async () =>
-      (await place.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status === 'completed'
+      (await installation.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status === 'completed'
     const end = performance.now() + 30_000
     while (!(await isRead()) && performance.now() < end) await sleep(100)
     expect(await isRead(), `${jump}: a document is not read within 30 s`)

@@ -12,21 +12,21 @@ const growth = 150e6
 
 export const frozenDatabase: Fault = { id: 'F13', name: 'PostgreSQL frozen (SIGSTOP)', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 14 : 30
-  const server = await place.start({
+  const server = await installation.start({
     env: {
       DMS_DATABASE_STATEMENT_TIMEOUT: `${timeouts.statement}s`,
       DMS_DATABASE_CONNECT_TIMEOUT: `${timeouts.connect}s`,
       DMS_WORKER_LEASE: '5s',
     },
   })
-  const faultRun = await openFaultRun(place, 60_000)
+  const faultRun = await openFaultRun(installation, 60_000)
   const { caller, ledger, expect, notes } = faultRun
   for (let count = 0; count < 5; count++) await caller.uploadText()
   const resident = () => processTree(server.pid)[0]?.resident ?? 0
   const before = resident()
-  const frozen = processTree(await place.postmaster()).map(({ pid }) => pid)
+  const frozen = processTree(await installation.postmaster()).map(({ pid }) => pid)
   const requests: Promise<{ status: number; seconds: number }>[] = []
   let peak = before
   try {
@@ -43,7 +43,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
       peak = Math.max(peak, resident())
       await sleep(300)
     }
-    const { status } = await fetch(new URL('/readyz', place.url))
+    const { status } = await fetch(new URL('/readyz', installation.url))
     expect(status === 503, `/readyz says ${status}`)
   } finally {
     for (const pid of frozen) signal(pid, 'SIGCONT')

@@ -11,13 +11,13 @@ import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '.
 
 export const lostAnswers: Fault = { id: 'F14', name: 'acknowledgement of COMMIT lost', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 10 : 100
   // Starts the database for the relay: it survives a killed server.
-  await (await place.start()).kill()
-  const relay = await openRelay(join(place.folder, 'relay'), (await place.connection()).host ?? '')
-  const server = await place.start({ env: { DATABASE_URL: `postgres://dms@localhost/dms?host=${relay.folder}&port=5432` } })
-  const faultRun = await openFaultRun(place)
+  await (await installation.start()).kill()
+  const relay = await openRelay(join(installation.folder, 'relay'), (await installation.connection()).host ?? '')
+  const server = await installation.start({ env: { DATABASE_URL: `postgres://dms@localhost/dms?host=${relay.folder}&port=5432` } })
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
   let stored = 0
   for (let round = 0; round < rounds; round++) {
@@ -28,7 +28,9 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     expect(first.status === 503, `round ${round}: answered with ${first.status}`)
     expect(cut(), `round ${round}: no COMMIT came by`)
     await sleep(50)
-    const [row] = await place.query<{ count: number }>(`select count(*)::int as count from documents where sha256 = '${sha256Of(bytes)}'`)
+    const [row] = await installation.query<{ count: number }>(
+      `select count(*)::int as count from documents where sha256 = '${sha256Of(bytes)}'`,
+    )
     stored += row?.count ?? 0
     const again = await caller.upload(bytes, 'ambiguous.bin', { key })
     expect(again.status === 201, `round ${round}: the second try is answered with ${again.status}`)

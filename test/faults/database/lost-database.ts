@@ -30,16 +30,16 @@ export const cutConnections: Fault = {
 }
 
 async function underLoad(
-  { installation: place }: FaultContext,
+  { installation }: FaultContext,
   times: number,
   unit: string,
   strike: (installation: Installation, faultRun: FaultRun) => Promise<void>,
 ): Promise<FaultResult> {
-  const server = await place.start({ env })
-  const faultRun = await openFaultRun(place, 30_000)
+  const server = await installation.start({ env })
+  const faultRun = await openFaultRun(installation, 30_000)
   const stop = new AbortController()
   const load = mixedLoad(faultRun.caller, faultRun.ledger, { signal: stop.signal })
-  for (let time = 0; time < times; time++) await strike(place, faultRun)
+  for (let time = 0; time < times; time++) await strike(installation, faultRun)
   await sleep(1000)
   stop.abort()
   await load

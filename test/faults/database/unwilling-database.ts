@@ -7,15 +7,15 @@ import type { Installation } from '../installation.ts'
 
 export const unwillingDatabase: Fault = { id: 'F15', name: 'PostgreSQL without free connections; read-only', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 4 : 30
-  const server = await place.start({ env: { DMS_DATABASE_CONNECT_TIMEOUT: '2s', DMS_WORKER_LEASE: '5s' } })
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env: { DMS_DATABASE_CONNECT_TIMEOUT: '2s', DMS_WORKER_LEASE: '5s' } })
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
   await caller.uploadText()
   const [id = ''] = ledger.uploads.keys()
 
-  const release = await takeAllConnections(place)
+  const release = await takeAllConnections(installation)
   const stop = new AbortController()
   const load = mixedLoad(caller, ledger, { signal: stop.signal, concurrency: 4 })
   await sleep(seconds * 1000)
@@ -25,8 +25,8 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   await release()
   await comesBack('connections were free again')
 
-  await place.query('alter database dms set default_transaction_read_only = on')
-  await cutAll(place)
+  await installation.query('alter database dms set default_transaction_read_only = on')
+  await cutAll(installation)
   await sleep(500)
   const answers = { list: caller.list, download: () => caller.download(id), search: caller.search }
   for (const [what, call] of Object.entries(answers)) {
@@ -37,8 +37,8 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   }
   const { status, body } = await caller.uploadText()
   expect(status === 503, `read-only: an upload is answered with ${status} ${body}`)
-  await place.query('begin read write; alter database dms reset default_transaction_read_only; commit')
-  await cutAll(place)
+  await installation.query('begin read write; alter database dms reset default_transaction_read_only; commit')
+  await cutAll(installation)
   await comesBack('it took writes again')
 
   expect(server.isRunning(), `the server ended: ${server.output.at(-1)}`)

@@ -8,13 +8,13 @@ import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '.
 
 export const abortedClients: Fault = { id: 'F29', name: 'uploads and downloads broken off by their clients', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const times = isShort ? 40 : 2000
-  const server = await place.start()
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { caller, expect } = faultRun
   const { id } = await caller.uploadBytes(5_000_000)
-  const count = async () => (await place.query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count
+  const count = async () => (await installation.query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count
   const descriptors = () => readdirSync(`/proc/${server.pid}/fd`).length
   for (let round = 0; round < 3; round++) await caller.list()
   const [documents, atRest] = [await count(), descriptors()]
@@ -29,7 +29,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   ])
   const head = `host: x\r\nauthorization: Bearer ${caller.token()}\r\n`
   const one = async (number: number) => {
-    const socket = connect(place.port, '127.0.0.1').on('error', () => {})
+    const socket = connect(installation.port, '127.0.0.1').on('error', () => {})
     await once(socket, 'connect')
     if (number % 4 === 3) {
       socket.write(`GET /api/documents/${id}/download HTTP/1.1\r\n${head}\r\n`)

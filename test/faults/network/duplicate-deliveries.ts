@@ -8,12 +8,12 @@ const together = 10
 
 export const duplicateDeliveries: Fault = { id: 'F23', name: 'the same request ten times at once', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  const server = await place.start({ env: { DMS_OCR_ENABLED: 'false' } })
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  const server = await installation.start({ env: { DMS_OCR_ENABLED: 'false' } })
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, ledger } = faultRun
   const share = await openShare()
-  place.atEnd(() => share.close())
+  installation.atEnd(() => share.close())
   const rounds = isShort ? 2 : 10
   const all = <T>(work: () => Promise<T>): Promise<T[]> => Promise.all(Array.from({ length: together }, work))
   const counts = (answers: readonly { status: number }[]) => answers.map(({ status }) => status).sort()
@@ -51,11 +51,11 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     expect(deletes.filter((status) => status === 204).length === 1, `delete: answered with ${deletes}`)
     ledger.deleted.add(documentId)
     // The share has other contents in the next round.
-    const isSynced = async () => (await place.query(`select from documents where source_id = '${id}'`)).length === 20
+    const isSynced = async () => (await installation.query(`select from documents where source_id = '${id}'`)).length === 20
     for (const end = performance.now() + 60_000; !(await isSynced()) && performance.now() < end; ) await sleep(100)
   }
   const twice = () =>
-    place.query<{ source_path: string }>(
+    installation.query<{ source_path: string }>(
       'select source_path from documents where source_id is not null group by source_id, source_path having count(*) > 1',
     )
   const result = await faultRun.finish(`${rounds} × 5 requests, each ${together} times at once`)

@@ -25,15 +25,15 @@ interface Attack {
 
 export const hostileJson: Fault = { id: 'F27', name: 'large and deep JSON, long lists, an import of 10,000 users', isExclusive: true, run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   // The heap limit of deploy/dms.service and the launcher.
   const NODE_OPTIONS = '--max-semi-space-size=16'
-  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_LOG_LEVEL: 'warn', NODE_OPTIONS } })
-  const faultRun = await openFaultRun(place, 60_000)
+  const server = await installation.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_LOG_LEVEL: 'warn', NODE_OPTIONS } })
+  const faultRun = await openFaultRun(installation, 60_000)
   const { caller, ledger, expect, notes } = faultRun
   const label = await caller.call('POST', '/api/labels', { what: 'label', ...caller.json({ name: 'crowded', color: '#112233' }) })
   const { id: labelId } = JSON.parse(label.body.toString()) as { id: string }
-  const probe = openProbe(`${place.url}/healthz`)
+  const probe = openProbe(`${installation.url}/healthz`)
   await sleep(1500)
   const before = await probe.measure()
   const memoryBefore = peakMemory(server.pid)
@@ -81,7 +81,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   await server.kill()
 
   // Answers and outages are judged here; the audit judges the remaining data.
-  const last = await place.start()
+  const last = await installation.start()
   ledger.problems.clear()
   const result = await faultRun.finish(`${sent} bodies`)
   await last.kill()

@@ -12,9 +12,9 @@ const crowd = 300
 
 export const slowClients: Fault = { id: 'F28', name: 'slow headers, slow bodies, slow readers, idle connections', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  const server = await place.start()
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
   const { id } = await caller.uploadBytes(20_000_000)
   const p99 = async () => {
@@ -27,7 +27,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   const atRest = descriptors()
 
   const open = async (text: string): Promise<Socket> => {
-    const socket = connect(place.port, '127.0.0.1').on('error', () => {})
+    const socket = connect(installation.port, '127.0.0.1').on('error', () => {})
     await once(socket, 'connect')
     socket.write(text)
     return socket

@@ -13,21 +13,21 @@ const mostLatencyMs = 5000
 
 export const slowListeners: Fault = { id: 'F25', name: 'WebSocket clients that never read', isExclusive: true, run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const events = isShort ? 10_000 : 100_000
-  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_WS_CONNECTIONS_PER_USER: '10' } })
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env: { DMS_WORKER_EMBEDDED: 'false', DMS_WS_CONNECTIONS_PER_USER: '10' } })
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
-  const [user] = await place.query<{ id: string }>(`select id from users where username = 'admin'`)
+  const [user] = await installation.query<{ id: string }>(`select id from users where username = 'admin'`)
   const latencies: number[] = []
   let received = 0
-  const reader = await joinLive(place.port, caller.token(), ['document_updated'], ({ data }) => {
+  const reader = await joinLive(installation.port, caller.token(), ['document_updated'], ({ data }) => {
     const changes = data?.changes
     if (!Array.isArray(changes)) return
     received++
     latencies.push(Date.now() - Number(changes[0]))
   })
-  const slow = await Promise.all(Array.from({ length: slowCount }, () => joinLive(place.port, caller.token(), ['document_updated'])))
+  const slow = await Promise.all(Array.from({ length: slowCount }, () => joinLive(installation.port, caller.token(), ['document_updated'])))
   expect(reader !== null && slow.every((socket) => socket !== null), 'the sockets were refused')
   for (const socket of slow) socket?.tcp.pause()
   const before = resident(server.pid)
@@ -35,7 +35,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
 
   // Publishes events like a worker, each with a kilobyte of text.
   for (let sent = 0; sent < events; sent += 500) {
-    await place.query(`insert into events (type, user_id, data)
+    await installation.query(`insert into events (type, user_id, data)
       select 'document_updated', '${user?.id}', jsonb_build_object('document_id', gen_random_uuid(), 'changes',
         jsonb_build_array((extract(epoch from clock_timestamp()) * 1000)::bigint::text, repeat('x', 1000)))
       from generate_series(1, 500); notify dms_live, 'event'`)
@@ -65,7 +65,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   reader?.tcp.destroy()
   for (const socket of slow) socket?.tcp.destroy()
   await server.kill()
-  const last = await place.start()
+  const last = await installation.start()
   const result = await faultRun.finish(`${slowCount} clients, ${events} events`)
   await last.kill()
   return result

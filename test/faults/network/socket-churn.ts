@@ -11,13 +11,13 @@ const atOnce = 4
 
 export const socketChurn: Fault = { id: 'F26', name: 'WebSockets that come and go, or vanish without a word', isLong: true, run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const churn = isShort ? 120 : 2000
-  const server = await place.start({ env: { DMS_WORKER_EMBEDDED: 'false' } })
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env: { DMS_WORKER_EMBEDDED: 'false' } })
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
-  const join = () => joinLive(place.port, caller.token(), ['queue_status'])
-  const taken = async () => (await place.query<{ count: number }>('select count(*)::int as count from live_places'))[0]?.count ?? -1
+  const join = () => joinLive(installation.port, caller.token(), ['queue_status'])
+  const taken = async () => (await installation.query<{ count: number }>('select count(*)::int as count from live_places'))[0]?.count ?? -1
 
   let refused = 0
   const startedAt = performance.now()
@@ -65,7 +65,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   }
   expect(server.isRunning(), 'the server ended')
   await server.kill()
-  const last = await place.start()
+  const last = await installation.start()
   const result = await faultRun.finish(`${churn} WebSockets${isShort ? '' : `, ${most} vanished`}`)
   await last.kill()
   return result

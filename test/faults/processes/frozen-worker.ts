@@ -7,35 +7,39 @@ import { fakeTesseract, picture } from './tesseract.ts'
 
 export const frozenWorker: Fault = { id: 'F05', name: 'worker frozen until its job was given away', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 1 : 10
-  const tesseract = await fakeTesseract(place.folder)
+  const tesseract = await fakeTesseract(installation.folder)
   const env = { ...tesseract.env, DMS_WORKER_LEASE: '2s' }
-  const server = await place.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
+  const faultRun = await openFaultRun(installation)
   const { expect, caller } = faultRun
-  const worker = () => place.startWorker({ env })
+  const worker = () => installation.startWorker({ env })
   let stale = 0
   for (let round = 0; round < rounds; round++) {
     await tesseract.behave('slow')
     const first = await worker()
     const { id } = await caller.upload(await picture(), 'scan.png')
-    await until(faultRun, 'the first worker has the job', async () => (await jobOf(place, id)).worker?.includes(`/${first.pid}`) ?? false)
+    await until(
+      faultRun,
+      'the first worker has the job',
+      async () => (await jobOf(installation, id)).worker?.includes(`/${first.pid}`) ?? false,
+    )
     await sleep(1000)
     const frozen = processTree(first.pid).map(({ pid }) => pid)
     for (const pid of frozen) signal(pid, 'SIGSTOP')
     await tesseract.behave('good')
     const second = await worker()
-    await until(faultRun, 'the second worker has ended the job', async () => (await jobOf(place, id)).status === 'completed')
-    const before = JSON.stringify(await jobOf(place, id))
+    await until(faultRun, 'the second worker has ended the job', async () => (await jobOf(installation, id)).status === 'completed')
+    const before = JSON.stringify(await jobOf(installation, id))
     for (const pid of frozen) signal(pid, 'SIGCONT')
     await sleep(5000)
-    if (JSON.stringify(await jobOf(place, id)) !== before) stale++
+    if (JSON.stringify(await jobOf(installation, id)) !== before) stale++
     expect(first.isRunning(), 'the worker that was frozen ended')
     await second.kill()
     // The continued worker runs jobs again.
     const { id: next } = await caller.upload(await picture(), 'scan.png')
-    await until(faultRun, 'the first worker works again', async () => (await jobOf(place, next)).status === 'completed')
+    await until(faultRun, 'the first worker works again', async () => (await jobOf(installation, next)).status === 'completed')
     expect((await first.stop()) === 0, 'the worker that was frozen does not stop well')
   }
   expect(stale === 0, `${stale} late writes were taken`)

@@ -10,13 +10,13 @@ const env = { DMS_WORKER_LEASE: '5s', DMS_OCR_MAX_ATTEMPTS: '10' }
 
 export const killedAtRandom: Fault = { id: 'F03', isLong: true, name: 'kill -9 of server and worker at random, 16 clients', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 20 : 600
   const running: Record<'server' | 'worker', RunningProcess> = {
-    server: await place.start({ env }),
-    worker: await place.startWorker({ env }),
+    server: await installation.start({ env }),
+    worker: await installation.startWorker({ env }),
   }
-  const faultRun = await openFaultRun(place, 30_000)
+  const faultRun = await openFaultRun(installation, 30_000)
   const stop = new AbortController()
   const load = mixedLoad(faultRun.caller, faultRun.ledger, { signal: stop.signal, concurrency: 16 })
   let kills = 0
@@ -30,7 +30,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     }
     const whom = Math.random() < 0.7 ? 'server' : 'worker'
     await running[whom].kill()
-    running[whom] = await (whom === 'server' ? place.start({ env }) : place.startWorker({ env }))
+    running[whom] = await (whom === 'server' ? installation.start({ env }) : installation.startWorker({ env }))
   }
   stop.abort()
   await load

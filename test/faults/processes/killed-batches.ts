@@ -22,9 +22,9 @@ export const killedBatches: Fault = {
   run,
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  let server = await place.start({ env })
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  let server = await installation.start({ env })
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
   const partial = { none: 0, some: 0, all: 0 }
 
@@ -53,9 +53,9 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
       return first.status !== 0
     })
     if (!isDead) return false
-    server = await place.start({ env })
+    server = await installation.start({ env })
     const sums = files.map((bytes) => `'${sha256Of(bytes)}'`).join()
-    const [row] = await place.query<{ count: number }>(`select count(*)::int as count from documents where sha256 in (${sums})`)
+    const [row] = await installation.query<{ count: number }>(`select count(*)::int as count from documents where sha256 in (${sums})`)
     const stored = row?.count ?? 0
     partial[stored === 0 ? 'none' : stored === 10 ? 'all' : 'some']++
     if (first?.report)
@@ -74,7 +74,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     notes.push(`after the kill none of the ten was there ${partial.none} times, all ${partial.all} times, some ${partial.some} times`)
     ledger.problems.clear()
     await server.kill()
-    server = await place.start()
+    server = await installation.start()
     return await faultRun.finish(`${points} crash points`)
   } finally {
     await server.kill()

@@ -17,14 +17,14 @@ export const killedMigrations: Fault = {
   run,
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  const server = await place.start()
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { expect, notes } = faultRun
   const known = (await readdir(migrations)).map((name) => name.replace(/\.ts$/, '')).sort()
   const databases: SecondDatabase[] = []
   const open = async () => {
-    const database = await openSecondDatabase(place)
+    const database = await openSecondDatabase(installation)
     databases.push(database)
     return database
   }
@@ -72,13 +72,13 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   return result
 
   function dms(url: string, args: readonly string[]): Promise<Ended> {
-    return runDms([...args, '--data-dir', `${place.folder}/second`], { env: environmentOf(url), timeout: 120_000 })
+    return runDms([...args, '--data-dir', `${installation.folder}/second`], { env: environmentOf(url), timeout: 120_000 })
   }
 
   /** Returns whether the migrator was killed. */
   async function killAtWrite(url: string, at: number): Promise<boolean> {
     const inject = ['trace=write,writev', `inject=write,writev:signal=SIGKILL:when=${at}`].flatMap((expression) => ['-e', expression])
-    const command = [process.execPath, executable, 'migrate', '--data-dir', `${place.folder}/second`]
+    const command = [process.execPath, executable, 'migrate', '--data-dir', `${installation.folder}/second`]
     const child = spawn('strace', ['-f', '-qq', '-o', '/dev/null', ...inject, ...command], {
       env: bareEnvironment(environmentOf(url)),
       stdio: 'ignore',

@@ -26,9 +26,9 @@ export const killedUpgrades: Fault = {
   run,
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const problems: string[] = []
-  const original = join(place.folder, 'original')
+  const original = join(installation.folder, 'original')
   const documents = isShort ? 20 : 300
   const list = (await createOldArchive(original, { documents })).documents
   const checksum = checksumOf(join(original, 'postgres'))
@@ -37,7 +37,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   const points = isShort ? [atPhase('rows', 0), atRename(1, 'after'), atRename(2, 'before'), atRename(2, 'after')] : allPoints()
   let [lost, half] = [0, 0]
   for (const [number, { name, kill }] of points.entries()) {
-    const dataDir = join(place.folder, `killed-${number}`)
+    const dataDir = join(installation.folder, `killed-${number}`)
     execFileSync('cp', ['-a', original, dataDir])
     const args = ['--data-dir', dataDir, 'database', 'upgrade', '--old-binaries', oldBinaries]
     await kill(dataDir, args)

@@ -30,11 +30,11 @@ export const killedUploads: Fault = {
   run,
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  let server = await place.start({ env })
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  let server = await installation.start({ env })
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger } = faultRun
-  await checkOrder(faultRun, server, join(place.folder, 'order.trace'))
+  await checkOrder(faultRun, server, join(installation.folder, 'order.trace'))
   const restarts: number[] = []
 
   /** Returns whether the server was killed. */
@@ -51,9 +51,9 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
       if (first?.status !== 201) faultRun.problems.push(`${name}: ${first?.status} though nothing happened`)
       return false
     }
-    server = await place.start({ env })
+    server = await installation.start({ env })
     restarts.push(server.startSeconds)
-    const remaining = (await readdir(join(place.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
+    const remaining = (await readdir(join(installation.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
     faultRun.expect(remaining.length === 0, `${name}: ${remaining.length} temporary files are left after the restart`)
     const again = await caller.upload(bytes, name, { key })
     faultRun.expect(again.status === 201, `${name}: the second try was answered with ${again.status}`)
@@ -70,7 +70,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     faultRun.notes.push(`again ready in ${middle(restarts)} s, at most ${Math.max(...restarts).toFixed(1)} s`)
     ledger.problems.clear()
     await server.kill()
-    server = await place.start()
+    server = await installation.start()
     return await faultRun.finish(`${points} crash points`)
   } finally {
     await server.kill()
@@ -96,8 +96,8 @@ async function checkOrder({ caller, expect, notes }: FaultRun, server: RunningPr
   const fileFlushed = endOf(lines, began(/ fsync\(\d+<[^>]*\.part>/))
   const folderFlushed = endOf(lines, began(new RegExp(` fsync\\(\\d+<${folder.replaceAll(/[.*+?^$()[\]{}|\\]/g, '\\$&')}>`), renamed))
   const order = { fileFlushed, renamed, folderFlushed, committed, answered }
-  const places = Object.values(order)
-  const isRight = places.every((installation, index) => installation >= 0 && (index === 0 || installation > (places[index - 1] ?? 0)))
+  const positions = Object.values(order)
+  const isRight = positions.every((position, index) => position >= 0 && (index === 0 || position > (positions[index - 1] ?? 0)))
   expect(isRight, `the order of an upload is ${JSON.stringify(order)}`)
   notes.push('fsync(file) < rename < fsync(folder) < COMMIT < 201')
 }

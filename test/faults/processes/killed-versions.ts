@@ -58,14 +58,14 @@ const rowSample: readonly CrashPoint[] = [
   { call: 'write', at: 8, moment: 'after' },
 ]
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  let server = await place.start()
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  let server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
-  const pool = await fillPool(place, faultRun, isShort ? 24 : 600)
-  const root = await realpath(await makeFolder(place))
+  const pool = await fillPool(installation, faultRun, isShort ? 24 : 600)
+  const root = await realpath(await makeFolder(installation))
   await server.kill()
-  const start = () => place.start({ env: { ...env, DMS_SOURCES_LOCAL_ROOTS: root } })
+  const start = () => installation.start({ env: { ...env, DMS_SOURCES_LOCAL_ROOTS: root } })
   server = await start()
 
   const send = async (method: string, path: string, init = {}) =>
@@ -159,7 +159,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
         { call: 'write', at: 6, moment: 'before' },
       ],
       async prepare() {
-        const { id, documents, before, added } = await makeEncryptedSource(place, faultRun, root)
+        const { id, documents, before, added } = await makeEncryptedSource(installation, faultRun, root)
         const act = () => send('POST', `/api/sources/${id}/rollback`, caller.json({ before }))
         const isDone = (id: string, earlier: State, after: State) =>
           added.includes(id)
@@ -208,12 +208,12 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
           for (const moment of bothMoments) for (let at = 1; at <= most && (await killAt(operation, { call, at, moment })); at++) points++
       notes.push(`${operation.name}: ${points - first}`)
     }
-    const purged = await killPurges(place, faultRun, take, isShort)
+    const purged = await killPurges(installation, faultRun, take, isShort)
     notes.push(`purge by the worker: ${purged}`)
     ledger.problems.clear()
     await server.kill()
-    server = await place.start({ env: { DMS_SOURCES_LOCAL_ROOTS: root } })
-    await expectConsistent(place, faultRun)
+    server = await installation.start({ env: { DMS_SOURCES_LOCAL_ROOTS: root } })
+    await expectConsistent(installation, faultRun)
     return await faultRun.finish(`${points + purged} crash points`, { timeoutMs: 180_000 })
   } finally {
     await server.kill()

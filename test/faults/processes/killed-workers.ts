@@ -22,13 +22,13 @@ export const killedWorkers: Fault = {
   run,
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  const tesseract = await fakeTesseract(place.folder)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  const tesseract = await fakeTesseract(installation.folder)
   const env = { ...tesseract.env, DMS_WORKER_LEASE: `${leaseMs}ms`, DMS_OCR_MAX_ATTEMPTS: '10' }
-  const server = await place.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'false' } })
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
-  const startWorker = () => place.startWorker({ env: { ...env, ...oneFileThread, DMS_WORKER_CONCURRENCY: '1' } })
+  const startWorker = () => installation.startWorker({ env: { ...env, ...oneFileThread, DMS_WORKER_CONCURRENCY: '1' } })
   let worker = await startWorker()
   const untilNext: number[] = []
   let kills = 0
@@ -38,7 +38,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     worker = await startWorker()
     kills++
     const hasIt = await until(mostUntilNextMs, async () => {
-      const { status, worker: owner } = await jobOf(place, id)
+      const { status, worker: owner } = await jobOf(installation, id)
       return status === 'completed' || (owner?.includes(`/${worker.pid}`) ?? false)
     })
     expect(hasIt, `${name}: no worker has the job of the dead one after ${mostUntilNextMs / 1000} s`)
@@ -66,7 +66,10 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
           kills++
           const pid = all.find(({ command }) => (whom === 'tesseract' ? isTesseract(command) : /node|dms/.test(command)))?.pid
           if (pid) signal(pid, 'SIGKILL')
-          expect(await until(30_000, async () => ['completed', 'failed'].includes((await jobOf(place, id)).status)), `${whom}: no end`)
+          expect(
+            await until(30_000, async () => ['completed', 'failed'].includes((await jobOf(installation, id)).status)),
+            `${whom}: no end`,
+          )
           expect(worker.isRunning(), `${whom} killed: the worker ended`)
         }
       }
@@ -76,7 +79,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
       const below = processTree(worker.pid).slice(1)
       const isDead = await crashAt(worker, point, async () => {
         id = (await caller.upload(await picture(), 'scan.png')).id
-        return until(10_000, async () => !worker.isRunning() || (await jobOf(place, id)).status === 'completed')
+        return until(10_000, async () => !worker.isRunning() || (await jobOf(installation, id)).status === 'completed')
       })
       if (isDead) await takeOver(id, performance.now(), below, nameOf(point))
     }
@@ -86,7 +89,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
       `another worker has the job after ${displayed(sorted[sorted.length >> 1])} s, at most ${displayed(sorted.at(-1))} s (lease ${displayed(leaseMs)} s)`,
     )
     const result = await faultRun.finish(`${kills} kills`, { timeoutMs: 30_000 })
-    const remaining = (await readdir(place.tempDir)).filter((name) => name.startsWith('dms-'))
+    const remaining = (await readdir(installation.tempDir)).filter((name) => name.startsWith('dms-'))
     expect(remaining.length <= 1, `temporary folders remain: ${remaining.join(' ')}`)
     return { ...result, problems: [...new Set([...result.problems, ...faultRun.problems])] }
   } finally {

@@ -19,21 +19,21 @@ export const littleMemory: Fault = {
   run,
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const megabytes = isShort ? 20 : 100
   const group = join(groups, `dms-faults-${process.pid}`)
   mkdirSync(group)
-  place.atEnd(() => existsSync(group) && rmdirSync(group))
+  installation.atEnd(() => existsSync(group) && rmdirSync(group))
   writeFileSync(join(group, 'memory.limit_in_bytes'), String(limit))
   // Starts the database outside of the memory limit: it survives a killed server.
-  await (await place.start()).kill()
-  const server = await place.start({
+  await (await installation.start()).kill()
+  const server = await installation.start({
     env: { DMS_WORKER_EMBEDDED: 'false' },
     before: ['sh', '-c', 'echo $$ > "$0" && exec "$@"', join(group, 'cgroup.procs')],
   })
   try {
-    const worker = await place.startWorker()
-    const faultRun = await openFaultRun(place)
+    const worker = await installation.startWorker()
+    const faultRun = await openFaultRun(installation)
     const { ledger, expect, notes, caller } = faultRun
     await Promise.all(Array.from({ length: atOnce }, uploadOne))
     const ids = [...ledger.uploads]
@@ -52,7 +52,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     async function uploadOne(): Promise<void> {
       const hash = createHash('sha256')
       const boundary = 'much'
-      const sending = request(new URL('/api/documents/upload', place.url), {
+      const sending = request(new URL('/api/documents/upload', installation.url), {
         method: 'POST',
         headers: { authorization: `Bearer ${caller.token()}`, 'content-type': `multipart/form-data; boundary=${boundary}` },
       })
@@ -79,7 +79,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     }
 
     async function sumOf(path: string): Promise<string> {
-      const response = await fetch(new URL(path, place.url), { headers: { authorization: `Bearer ${caller.token()}` } })
+      const response = await fetch(new URL(path, installation.url), { headers: { authorization: `Bearer ${caller.token()}` } })
       const hash = createHash('sha256')
       for await (const piece of response.body ?? []) hash.update(piece)
       return hash.digest('hex')

@@ -8,14 +8,14 @@ const bad = (Object.keys(behaviours) as Behaviour[]).filter((name) => !['good', 
 
 export const misbehavingTesseract: Fault = { id: 'F33', name: 'tesseract crashes, hangs, prints nonsense, nothing or without end', run }
 
-async function run({ installation: place }: FaultContext): Promise<FaultResult> {
-  const tesseract = await fakeTesseract(place.folder)
-  const server = await place.start({ env: { ...tesseract.env, DMS_OCR_PAGE_TIMEOUT: '3s', DMS_OCR_MAX_ATTEMPTS: '1' } })
-  const faultRun = await openFaultRun(place)
+async function run({ installation }: FaultContext): Promise<FaultResult> {
+  const tesseract = await fakeTesseract(installation.folder)
+  const server = await installation.start({ env: { ...tesseract.env, DMS_OCR_PAGE_TIMEOUT: '3s', DMS_OCR_MAX_ATTEMPTS: '1' } })
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
   const endOf = async (id: string | null) => {
     for (const end = performance.now() + 60_000; performance.now() < end; await sleep(100)) {
-      const [row] = await place.query<{ status: string; error_code: string | null }>(
+      const [row] = await installation.query<{ status: string; error_code: string | null }>(
         `select status, error_code from documents where id = '${id}'`,
       )
       if (row && ['completed', 'failed'].includes(row.status)) return row

@@ -9,9 +9,9 @@ const later = '9999_of_a_later_version'
 
 export const mixedVersions: Fault = { id: 'F35', name: 'worker and server of different versions', run }
 
-async function run({ openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+async function run({ openInstallation }: FaultContext): Promise<FaultResult> {
   // A separate installation, because its schema is changed.
-  const installation = await openPlace()
+  const installation = await openInstallation()
   const env = { DMS_WORKER_EMBEDDED: 'false' }
   const server = await installation.start({ env })
   const faultRun = await openFaultRun(installation)

@@ -28,24 +28,24 @@ interface Proxy {
   close(): Promise<void>
 }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  const ports = [place.port, await freePort()] as const
-  const serve = (port: number) => place.start({ env, command: ['serve', '--port', String(port)] })
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  const ports = [installation.port, await freePort()] as const
+  const serve = (port: number) => installation.start({ env, command: ['serve', '--port', String(port)] })
   const servers: RunningProcess[] = []
   for (const port of ports) servers.push(await serve(port))
-  const startWorker = () => place.startWorker({ env: { ...env, DMS_WORKER_CONCURRENCY: '1' } })
+  const startWorker = () => installation.startWorker({ env: { ...env, DMS_WORKER_CONCURRENCY: '1' } })
   const workers: RunningProcess[] = []
   for (let count = 0; count < 3; count++) workers.push(await startWorker())
   // The audit requests its data from the first server directly.
-  const faultRun = await openFaultRun(place, 60_000)
+  const faultRun = await openFaultRun(installation, 60_000)
   const { ledger, expect, notes } = faultRun
   const targets = ports.map((port) => new URL(`http://127.0.0.1:${port}`))
-  const proxies: (() => Promise<Proxy>)[] = [() => openOwn(targets), ...(hasProgram('nginx') ? [() => openNginx(place, ports)] : [])]
+  const proxies: (() => Promise<Proxy>)[] = [() => openOwn(targets), ...(hasProgram('nginx') ? [() => openNginx(installation, ports)] : [])]
   if (proxies.length === 1) notes.push('there is no nginx: the proxy is a small one')
   let restarts = 0
   for (const open of proxies) {
     const proxy = await open()
-    const through = await openFaultRun({ ...place, url: proxy.url }, 60_000)
+    const through = await openFaultRun({ ...installation, url: proxy.url }, 60_000)
     const stop = new AbortController()
     // Events before the first subscription are not sent, so it precedes the load.
     const events = await followEvents(proxy.url, through.caller.token())

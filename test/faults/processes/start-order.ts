@@ -9,10 +9,10 @@ import { password } from '../installation.ts'
 
 export const startOrder: Fault = { id: 'F32', name: 'started without what it needs', run }
 
-async function run({ installation: place }: FaultContext): Promise<FaultResult> {
+async function run({ installation }: FaultContext): Promise<FaultResult> {
   const problems: string[] = []
   const nowhere = 'postgres://nobody@127.0.0.1:1/none'
-  const config = join(place.folder, 'bad.toml')
+  const config = join(installation.folder, 'bad.toml')
   await writeFile(config, '[server]\nporrt = 1\n')
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
@@ -20,7 +20,7 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
   const port = typeof address === 'object' && address ? String(address.port) : ''
 
   const begin = (args: readonly string[], env: Record<string, string> = {}) =>
-    runDms([...args, '--data-dir', place.dataDir], {
+    runDms([...args, '--data-dir', installation.dataDir], {
       env: { DMS_ADMIN_PASSWORD: password, DMS_LOG_FORMAT: 'json', DMS_STORAGE_MIN_FREE: '0', ...env },
       timeout: 60_000,
     })
@@ -37,8 +37,8 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
   taken.close()
 
   // The installation is unchanged after all of these.
-  const server = await place.start()
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   faultRun.expect((await faultRun.caller.uploadText()).status === 201, 'an upload after all that is refused')
   const result = await faultRun.finish(`${cases.length + 1} bad starts`)
   await server.kill()

@@ -8,10 +8,10 @@ const most = 10
 
 export const stoppedUnderLoad: Fault = { id: 'F31', name: 'SIGTERM under load, once and twice', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 1 : 10
-  let server = await place.start()
-  const faultRun = await openFaultRun(place, 60_000)
+  let server = await installation.start()
+  const faultRun = await openFaultRun(installation, 60_000)
   const { caller, ledger, expect, notes } = faultRun
   for (let round = 0; round < rounds; round++) {
     for (const times of [1, 2]) {
@@ -35,7 +35,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
         expect(seconds <= most, `after two it took ${seconds.toFixed(1)} s`)
       }
       notes.push(`${times} SIGTERM: ended with ${code} after ${seconds.toFixed(1)} s`)
-      server = await place.start()
+      server = await installation.start()
     }
   }
   const result = await faultRun.finish(`${rounds * 2} stops`)

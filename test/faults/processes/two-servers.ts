@@ -15,13 +15,13 @@ const mostMs = 5000
 
 export const twoServers: Fault = { id: 'F07', name: 'two servers on one database: limits, endings and events', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const env = { DMS_WORKER_EMBEDDED: 'false', DMS_SOURCES_TIMEOUT: '60s' }
-  const ports = [place.port, await freePort()] as const
-  const serve = (port: number) => place.start({ env, command: ['serve', '--port', String(port)] })
+  const ports = [installation.port, await freePort()] as const
+  const serve = (port: number) => installation.start({ env, command: ['serve', '--port', String(port)] })
   const first = await serve(ports[0])
   let second = await serve(ports[1])
-  const faultRun = await openFaultRun(place)
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
   const at = (server: number, path: string) => `http://127.0.0.1:${ports[server % 2]}${path}`
   const bodyOf = <T>({ body }: Answer) => JSON.parse(body.toString()) as T
@@ -82,7 +82,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
 
   // A job that is cancelled at one is not begun by a worker.
   const scan = await caller.upload(await picture(), 'scan.png')
-  const [job] = await place.query<{ id: string }>(`select id from jobs where document_id = '${scan.id}'`)
+  const [job] = await installation.query<{ id: string }>(`select id from jobs where document_id = '${scan.id}'`)
   await caller.call('DELETE', at(1, `/api/ocr/queue/${job?.id}`), { what: 'cancel' })
   const seen = await caller.call('GET', `/api/ocr/queue/${job?.id}`, { what: 'job' })
   expect(
@@ -96,12 +96,12 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
     what: 'source',
     ...caller.json({ name: 'slow', type: 'webdav', url: share.url, sync_interval: 86_400 }),
   })
-  const worker = await place.startWorker({ env })
+  const worker = await installation.startWorker({ env })
   const sourceId = bodyOf<{ id: string }>(source).id
   await caller.call('POST', `/api/sources/${sourceId}/sync`, { what: 'sync' })
   const sync = async () =>
     (
-      await place.query<{ status: string; attempts: number; fence: number }>(
+      await installation.query<{ status: string; attempts: number; fence: number }>(
         `select status, attempts, fence from jobs where kind = 'sync' order by created_at desc limit 1`,
       )
     )[0]
@@ -109,7 +109,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   const running = JSON.stringify(await sync())
   expect(running?.includes('processing'), `the sync is ${running}`)
   await second.kill()
-  second = await place.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'true' }, command: ['serve', '--port', String(ports[1])] })
+  second = await installation.start({ env: { ...env, DMS_WORKER_EMBEDDED: 'true' }, command: ['serve', '--port', String(ports[1])] })
   await sleep(1500)
   expect(
     JSON.stringify(await sync()) === running,
@@ -120,7 +120,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   for (const end = performance.now() + 20_000; (await stateOf()).status === 'syncing' && performance.now() < end; ) await sleep(100)
   const { status } = await stateOf()
   expect(status === 'active', `after its sync the source is ${status}`)
-  const runs = await place.query(`select id from source_syncs where source_id = '${sourceId}'`)
+  const runs = await installation.query(`select id from source_syncs where source_id = '${sourceId}'`)
   expect(runs.length === 1, `one sync was asked for, and ${runs.length} ran`)
   await share.close()
 

@@ -55,11 +55,11 @@ const sample = ['connections are cut', '503', '401', 'an empty list']
 
 export const failingSource: Fault = { id: 'F21', name: 'the server of a source fails in the middle of a sync', isLong: true, run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
-  const server = await place.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_TIMEOUT: `${timeoutMs}ms` } })
-  const faultRun = await openFaultRun(place)
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+  const server = await installation.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_TIMEOUT: `${timeoutMs}ms` } })
+  const faultRun = await openFaultRun(installation)
   const share = await openShare()
-  place.atEnd(() => share.close())
+  installation.atEnd(() => share.close())
   const names = isShort ? sample : Object.keys(failures)
   const requested: number[] = []
   for (const name of names) requested.push(await failOnce(faultRun, share, name))

@@ -17,9 +17,9 @@ const timeoutMs = 900_000
 
 export const hugeShare: Fault = { id: 'F22', name: 'a share of very many files, levels and bytes', isLong: true, run }
 
-async function run({ installation: shared, isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+async function run({ installation: shared, isShort, openInstallation }: FaultContext): Promise<FaultResult> {
   // A separate installation: so many documents would slow every later audit.
-  const installation = isShort ? shared : await openPlace()
+  const installation = isShort ? shared : await openInstallation()
   const size = isShort ? short : whole
   const maxBytes = isShort ? maxFileBytes.short : maxFileBytes.whole
   const server = await installation.start({ env: { DMS_OCR_ENABLED: 'false', DMS_SOURCES_MAX_FILE_SIZE: `${maxBytes}` } })

@@ -14,15 +14,15 @@ const concurrency = 4
 
 export const misbehavingWebdav: Fault = { id: 'F20', name: 'a WebDAV server that does not keep to its protocol', isLong: true, run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const env = {
     DMS_OCR_ENABLED: 'false',
     DMS_SOURCES_TIMEOUT: `${timeoutMs}ms`,
     DMS_SOURCES_MAX_FILE_SIZE: '100kB',
     DMS_SOURCES_MAX_SYNCS_PER_USER: String(concurrency),
   }
-  const server = await place.start({ env })
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env })
+  const faultRun = await openFaultRun(installation)
   const chosen = isShort ? lies.filter(({ name }) => sampleOfLies.includes(name)) : [...lies]
   const waiting = [...chosen]
   let passed = 0

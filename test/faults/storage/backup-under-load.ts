@@ -15,10 +15,10 @@ const mostMs = 180_000
 
 export const backupUnderLoad: Fault = { id: 'F34', name: 'backup under load, restored on a new place', run }
 
-async function run({ installation: place, isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort, openInstallation }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 2 : 10
-  const server = await place.start()
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger } = faultRun
   for (let at = 0; at < 40; at++) await (at % 4 === 0 ? caller.uploadBytes(200_000) : caller.uploadText())
   const half: FaultResult[] = []
@@ -27,17 +27,17 @@ async function run({ installation: place, isShort, openInstallation: openPlace }
     const load = new AbortController()
     const ended = Promise.all([
       mixedLoad(caller, ledger, { signal: load.signal, concurrency: 6, size: 300_000 }),
-      deletions(place, load.signal),
+      deletions(installation, load.signal),
     ])
     await sleep(1000)
     const before = new Map(ledger.uploads)
     // Folders carry files of earlier rounds forward, archives do not.
-    const to = round % 2 === 0 ? join(place.folder, `${round}.tar`) : join(place.folder, 'mirror')
-    const made = await dms(place, ['backup', 'create', '--to', to, ...(round % 2 === 0 ? [] : ['--format', 'dir'])])
+    const to = round % 2 === 0 ? join(installation.folder, `${round}.tar`) : join(installation.folder, 'mirror')
+    const made = await dms(installation, ['backup', 'create', '--to', to, ...(round % 2 === 0 ? [] : ['--format', 'dir'])])
     load.abort()
     await ended
     faultRun.expect(made.code === 0, `round ${round}: backup create ended with ${made.code}: ${made.stderr.slice(-300)}`)
-    const other = await openPlace()
+    const other = await openInstallation()
     half.push(await restoreTo(other, to, round, before, faultRun))
     restored += before.size
     await other.remove()

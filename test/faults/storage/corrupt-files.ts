@@ -8,14 +8,14 @@ import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '.
 
 export const corruptFiles: Fault = { id: 'F30', name: 'stored bytes flipped, cut, removed, swapped', run }
 
-async function run({ installation: place, isShort }: FaultContext): Promise<FaultResult> {
+async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const times = isShort ? 2 : 20
-  const server = await place.start()
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
   const pathOf = async (sum: string) => {
-    const [row] = await place.query<{ address: string }>(`select address from stored_files where sha256 = '${sum}'`)
-    return join(place.dataDir, 'files', sum.slice(0, 2), sum.slice(2, 4), row?.address ?? '')
+    const [row] = await installation.query<{ address: string }>(`select address from stored_files where sha256 = '${sum}'`)
+    return join(installation.dataDir, 'files', sum.slice(0, 2), sum.slice(2, 4), row?.address ?? '')
   }
   const good = new Map<string, Buffer>()
   const damaged = new Map<string, string>()
@@ -47,7 +47,7 @@ async function run({ installation: place, isShort }: FaultContext): Promise<Faul
   }
 
   const { code, stdout } = await runDms(
-    ['check', '--data-dir', place.dataDir, '--checks', 'files,checksums', '--sample', '100%', '-o', 'jsonl'],
+    ['check', '--data-dir', installation.dataDir, '--checks', 'files,checksums', '--sample', '100%', '-o', 'jsonl'],
     {
       env: { DMS_STORAGE_MIN_FREE: '0' },
       timeout: 120_000,

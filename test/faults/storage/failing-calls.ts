@@ -23,11 +23,11 @@ export const failingCalls: Fault = {
   run,
 }
 
-async function run({ installation: place }: FaultContext): Promise<FaultResult> {
+async function run({ installation }: FaultContext): Promise<FaultResult> {
   // One thread for files, so that the count of a call is the same each time; no worker, whose calls are not meant.
-  const server = await place.start({ env: { UV_THREADPOOL_SIZE: '1', DMS_WORKER_EMBEDDED: 'false' } })
-  const worker = await place.startWorker()
-  const faultRun = await openFaultRun(place)
+  const server = await installation.start({ env: { UV_THREADPOOL_SIZE: '1', DMS_WORKER_EMBEDDED: 'false' } })
+  const worker = await installation.startWorker()
+  const faultRun = await openFaultRun(installation)
   const { caller, expect } = faultRun
   await caller.uploadText()
   for (const [call, error, at] of failures) {
@@ -38,7 +38,7 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
     const name = `${error} at ${call} ${at}`
     expect(status === 503 || (call === 'writev' && status === 0), `${name}: the upload is answered with ${status} ${body}`)
     expect(server.isRunning(), `${name}: the server ended`)
-    const parts = (await readdir(join(place.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
+    const parts = (await readdir(join(installation.dataDir, 'files', '.tmp'))).filter((file) => file.endsWith('.part'))
     expect(parts.length === 0, `${name}: ${parts.length} files are left on their way`)
     const after = await caller.uploadBytes(1_000_000)
     expect(after.status === 201, `${name}: the next upload is answered with ${after.status}`)

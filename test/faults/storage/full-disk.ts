@@ -12,8 +12,8 @@ export const fullDisk: Fault = {
   run,
 }
 
-async function run({ openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
-  const installation = await openPlace()
+async function run({ openInstallation }: FaultContext): Promise<FaultResult> {
+  const installation = await openInstallation()
   const files = join(installation.dataDir, 'files')
   const mount = (options: string) => execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'dms-faults', files])
   const remount = (options: string) => execFileSync('mount', ['-o', `remount,${options}`, files])

@@ -29,9 +29,9 @@ const answerTimeoutMs = 90_000
 const migrationTimeoutMs = 300_000
 const address = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 
-async function run({ isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+async function run({ isShort, openInstallation }: FaultContext): Promise<FaultResult> {
   const { uploads, lanes, rounds, kills, hangs, outages, checks } = isShort ? amounts.short : amounts.whole
-  const installation = await openPlace()
+  const installation = await openInstallation()
   const store = await openS3Store(installation)
   let kind: 'disk' | 's3' = 'disk'
   let server = await installation.start({ env: store.env(kind) })

@@ -8,13 +8,13 @@ import { password } from '../installation.ts'
 
 export const missingVolume: Fault = { id: 'F19', name: 'volume of the files not mounted, another one mounted', run }
 
-async function run({ installation: place }: FaultContext): Promise<FaultResult> {
-  let server = await place.start()
-  const faultRun = await openFaultRun(place)
+async function run({ installation }: FaultContext): Promise<FaultResult> {
+  let server = await installation.start()
+  const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
   const ids: string[] = []
   for (let at = 0; at < 5; at++) ids.push((await caller.uploadText()).id ?? '')
-  const files = join(place.dataDir, 'files')
+  const files = join(installation.dataDir, 'files')
   const away = `${files}.away`
   const unmount = async () => {
     await rename(files, away)
@@ -28,9 +28,10 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
     await rmdir(files)
     await rename(away, files)
   }
-  const documents = async () => (await place.query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count
+  const documents = async () => (await installation.query<{ count: number }>('select count(*)::int as count from documents'))[0]?.count
   const purged = (await caller.uploadText()).id ?? ''
-  const removals = async () => (await place.query<{ count: number }>('select count(*)::int as count from file_removals'))[0]?.count ?? 0
+  const removals = async () =>
+    (await installation.query<{ count: number }>('select count(*)::int as count from file_removals'))[0]?.count ?? 0
   const before = (await documents()) ?? 0
 
   // While the server runs.
@@ -61,7 +62,7 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
   await writeFile(join(files, '.dms-store'), 'the marker of another installation\n')
   await refusesToStart('the folder of another installation')
   await mount()
-  server = await place.start()
+  server = await installation.start()
   expect((await documents()) === before, 'mounted again: documents are gone')
   faultRun.ledger.problems.clear()
   const result = await faultRun.finish('2 times not mounted, 1 other volume')
@@ -69,7 +70,7 @@ async function run({ installation: place }: FaultContext): Promise<FaultResult> 
   return result
 
   function dms(args: readonly string[]) {
-    return runDms([...args, '--data-dir', place.dataDir], {
+    return runDms([...args, '--data-dir', installation.dataDir], {
       env: { DMS_STORAGE_MIN_FREE: '0', DMS_ADMIN_PASSWORD: password },
       timeout: 60_000,
     })

@@ -28,9 +28,9 @@ const answerTimeoutMs = 90_000
 /** Exit statuses of `check`: no problem, and S3 out of reach. */
 const expectedExits = [0, 69]
 
-async function run({ isShort, openInstallation: openPlace }: FaultContext): Promise<FaultResult> {
+async function run({ isShort, openInstallation }: FaultContext): Promise<FaultResult> {
   const { rounds, lanes, roundMs, hangs } = isShort ? amounts.short : amounts.whole
-  const installation = await openPlace()
+  const installation = await openInstallation()
   const store = await openS3Store(installation)
   const env = store.env('s3')
   let server = await installation.start({ env })

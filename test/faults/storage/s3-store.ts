@@ -1,4 +1,4 @@
-/** A bucket of OpenStack Swift as document store of a place, behind a proxy that misbehaves. */
+/** A bucket of OpenStack Swift as document store of an installation, behind a proxy that misbehaves. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

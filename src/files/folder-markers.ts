@@ -10,7 +10,7 @@ export const folderMarkers = (folder: string): Markers => ({
   read: async (name) =>
     (
       await readFile(join(folder, name), 'utf8').catch((error: NodeJS.ErrnoException) => {
-        if (error.code !== 'ENOENT') throw error
+        if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
         return ''
       })
     ).trim(),

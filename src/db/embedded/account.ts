@@ -1,5 +1,6 @@
 /** The data folder, and the account that PostgreSQL runs as. */
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { chmod, mkdir, readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -17,16 +18,41 @@ const isRoot = (): boolean => process.getuid?.() === 0
 
 /**
  * Creates the data folder if it is missing. Returns its real path. Its mode is 0700; as root 0711, which lets the account of the database enter but
- * not list it.
+ * not list it. Throws ConfigError if it cannot be created.
  */
 export async function openDataDir(dataDir: string): Promise<string> {
   const mode = isRoot() ? 0o711 : 0o700
-  const topCreated = await mkdir(dataDir, { recursive: true, mode })
+  const topCreated = await createFolder(dataDir, mode).catch((error: Error) => {
+    throw new ConfigError([`the data folder ${dataDir} cannot be created: ${error.message}`])
+  })
   const folder = await realpath(dataDir)
   // With a umask of 077 the account could not enter the new folders.
   if (topCreated)
     for (let path = folder, top = dirname(await realpath(topCreated)); path !== top; path = dirname(path)) await chmod(path, mode)
   return folder
+}
+
+/**
+ * Creates a folder and its missing parents. Returns the topmost folder that it created; undefined if the folder exists. mkdir() with `recursive` never
+ * returns if a file system takes no folders, such as /proc.
+ */
+async function createFolder(path: string, mode: number): Promise<string | undefined> {
+  const create = () =>
+    mkdir(path, mode).then(
+      () => path,
+      async (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error
+        return undefined
+      },
+    )
+  try {
+    return await create()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || existsSync(dirname(path))) throw error
+  }
+  const top = await createFolder(dirname(path), mode)
+  await create()
+  return top ?? path
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Commands on a data folder without an archive, on a schema that is behind, and on a database that is down. */
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, readdir, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { run as runHere } from '../../../commands/program.ts'
@@ -121,6 +121,17 @@ test('78 if the database has documents and the folder of files is missing; neith
   for (const words of ['documents list', 'serve --port 0'])
     expect(await dms(words, unmounted)).toMatchObject({ code: 78, stderr: expect.stringContaining('unmounted') })
   expect(await readdir(top)).toEqual([])
+})
+
+test('78 if the data folder cannot be created: a link to a missing folder, a file, and a file system without new folders', async () => {
+  const top = await folder()
+  await symlink(join(top, 'missing'), join(top, 'link'))
+  await writeFile(join(top, 'file'), '')
+  for (const dataDir of [join(top, 'link'), join(top, 'file', 'data'), '/proc/missing/data'])
+    expect(await dms('serve --port 0', { DMS_DATA_DIR: dataDir })).toMatchObject({
+      code: 78,
+      stderr: expect.stringContaining(`the data folder ${dataDir} cannot be created: `),
+    })
 })
 
 test('69 while the database is down, before anything is created', async () => {

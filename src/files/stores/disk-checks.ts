@@ -1,4 +1,4 @@
-/** Checks of the folder of a document store: is its volume mounted, and has it space left? */
+/** Checks whether the volume of a document store is mounted and has free space. */
 import { readFile, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../errors.ts'
@@ -10,7 +10,7 @@ export interface DiskChecks {
   check(): Promise<void>
   /** Throws STORAGE_UNAVAILABLE if the store is not mounted. */
   requireMounted(): Promise<void>
-  /** Passes on ENOENT of a mounted store as undefined. Throws STORAGE_UNAVAILABLE if it is not mounted: its files still exist. Rethrows other errors. */
+  /** Returns undefined for ENOENT. Throws STORAGE_UNAVAILABLE if the store is not mounted, because its files still exist. Rethrows other errors. */
   undefinedIfMissing(error: NodeJS.ErrnoException): Promise<undefined>
 }
 

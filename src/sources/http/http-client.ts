@@ -22,7 +22,7 @@ export interface SourceRequest {
 export interface SourceResponse {
   /** always 2xx */
   readonly status: number
-  /** Returns a header; the first value of several. */
+  /** Returns the first value of a header. */
   header(name: string): string | undefined
   readonly body: AsyncIterable<Buffer>
   /** after redirects */

@@ -7,7 +7,7 @@ export type RawResponse = Dispatcher.ResponseData
 /** Response without its body. */
 type ResponseHead = Pick<RawResponse, 'statusCode' | 'headers'>
 
-/** Returns a header; the first value of several. */
+/** Returns the first value of a header. */
 export function getHeader({ headers }: ResponseHead, name: string): string | undefined {
   const value = headers[name]
   return Array.isArray(value) ? value[0] : value

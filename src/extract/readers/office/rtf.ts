@@ -12,7 +12,7 @@ const skippedDestinations = new Set(
   ),
 )
 const textDestinations = new Set(['shptxt', 'shpinst', 'annotation', 'footnote', 'atnauthor'])
-/** Destinations in the middle of a sentence, whose text follows that of the document. */
+/** Destinations of notes. They stand in the middle of a sentence, so their text is appended to that of the document. */
 const noteDestinations = new Set(['annotation', 'footnote', 'atnauthor'])
 /** Destinations with lines of their own. */
 const blockDestinations = /^(header|footer)[lrf]?$|^shptxt$/

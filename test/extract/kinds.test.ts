@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { openFile } from '../../src/extract/extract.ts'
 import { bytesSource } from '../../src/extract/opened-document.ts'
 import { bmp, claimedPng, eml, image, ole, scan, tiff } from '../support/data/files.ts'
-import { docx, epub, openDocument, packedSpaces, paragraph, pptx, xlsx } from '../support/data/office-files.ts'
+import { docx, epub, openDocument, packedSpaces, paragraph, powerPointRecord, pptx, xlsx } from '../support/data/office-files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 import { failureOf, readBytes as read, readTools as tools } from '../support/read-bytes.ts'
 
@@ -168,18 +168,10 @@ describe('office documents', () => {
 })
 
 describe('old office documents', () => {
-  const record = (kind: number, data: Uint8Array, version = 0): Buffer => {
-    const head = Buffer.alloc(8)
-    head.writeUInt16LE(version, 0)
-    head.writeUInt16LE(kind, 2)
-    head.writeUInt32LE(data.length, 4)
-    return Buffer.concat([head, data])
-  }
-
   test('ppt: text atoms inside containers', async () => {
-    const slide = record(
+    const slide = powerPointRecord(
       1000,
-      Buffer.concat([record(4000, Buffer.from('Grüße', 'utf16le')), record(4008, Buffer.from('latin', 'latin1'))]),
+      Buffer.concat([powerPointRecord(4000, Buffer.from('Grüße', 'utf16le')), powerPointRecord(4008, Buffer.from('latin', 'latin1'))]),
       0xf,
     )
     expect(await read(ole({ 'PowerPoint Document': slide }), 'a.bin')).toMatchObject({

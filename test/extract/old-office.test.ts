@@ -2,33 +2,30 @@
 import iconv from 'iconv-lite'
 import { describe, expect, test } from 'vitest'
 import { ole } from '../support/data/files.ts'
-import { zip } from '../support/data/office-files.ts'
+import { powerPointRecord, zip } from '../support/data/office-files.ts'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
 
 describe('PowerPoint', () => {
-  const record = (kind: number, data: Uint8Array, version = 0): Buffer => {
-    const head = Buffer.alloc(8)
-    head.writeUInt16LE(version, 0)
-    head.writeUInt16LE(kind, 2)
-    head.writeUInt32LE(data.length, 4)
-    return Buffer.concat([head, data])
-  }
   const container = 0xf
-  const text = (words: string) => record(4008, Buffer.from(words, 'latin1'))
+  const text = (words: string) => powerPointRecord(4008, Buffer.from(words, 'latin1'))
 
   test('2007 and later: the slides behind a ZIP file in a record that has the version of containers', async () => {
-    const styles = record(1064, zip({ 'ppt/tableStyles.xml': '<a:tblStyleLst/>' }), container)
+    const styles = powerPointRecord(1064, zip({ 'ppt/tableStyles.xml': '<a:tblStyleLst/>' }), container)
     const slides = Buffer.concat([
-      record(1000, Buffer.concat([text('before'), styles]), container),
-      record(1006, text('behind'), container),
+      powerPointRecord(1000, Buffer.concat([text('before'), styles]), container),
+      powerPointRecord(1006, text('behind'), container),
     ])
     expect((await readBytes(ole({ 'PowerPoint Document': slides }), 'a.ppt')).text).toBe('before\nbehind')
   })
 
   test('comments in the tags of slides', async () => {
-    const comment = record(12000, Buffer.concat([record(4026, Buffer.from('a remark', 'utf16le'), 0x10)]), container)
-    const tag = record(5002, Buffer.concat([record(4026, Buffer.from('___PPT10', 'utf16le')), record(5003, comment)]), container)
-    const slide = record(1006, Buffer.concat([text('slide'), record(5000, tag, container), text('end')]), container)
+    const comment = powerPointRecord(12000, Buffer.concat([powerPointRecord(4026, Buffer.from('a remark', 'utf16le'), 0x10)]), container)
+    const tag = powerPointRecord(
+      5002,
+      Buffer.concat([powerPointRecord(4026, Buffer.from('___PPT10', 'utf16le')), powerPointRecord(5003, comment)]),
+      container,
+    )
+    const slide = powerPointRecord(1006, Buffer.concat([text('slide'), powerPointRecord(5000, tag, container), text('end')]), container)
     expect((await readBytes(ole({ 'PowerPoint Document': slide }), 'a.ppt')).text).toBe('slide\na remark\nend')
   })
 

@@ -131,3 +131,12 @@ export const epub = (): Buffer =>
     'OEBPS/a.xhtml': '<html><body><p>zweites Kapitel</p></body></html>',
     'OEBPS/b.xhtml': '<html><body><p>erstes Kapitel</p></body></html>',
   })
+
+/** Returns a record of a `.ppt` file. `version`: 0xf for a container. */
+export function powerPointRecord(kind: number, data: Uint8Array, version = 0): Buffer {
+  const head = Buffer.alloc(8)
+  head.writeUInt16LE(version, 0)
+  head.writeUInt16LE(kind, 2)
+  head.writeUInt32LE(data.length, 4)
+  return Buffer.concat([head, data])
+}

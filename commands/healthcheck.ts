@@ -1,7 +1,7 @@
 import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { exitOf } from '../src/cli/runtime/exit.ts'
+import { exitOf, Failure } from '../src/cli/runtime/exit.ts'
 
 const timeoutMs = 3000
 
@@ -36,9 +36,9 @@ export const healthcheck = (cli: Cli) =>
         // Docker and load balancers know only 0 and 1.
         cli.exit = 'FAILED'
         if (cli.options.isQuiet) return
-        cli.warn(`error: ${causeOf(error)}`)
-        if (exitOf(error) === 'UNAVAILABLE' && cli.target.url === null)
-          cli.warn('         fix: dms healthcheck --url http://127.0.0.1:PORT, if the server was started with --port')
+        const isElsewhere = exitOf(error) === 'UNAVAILABLE' && cli.target.url === null
+        const fix = isElsewhere ? 'dms healthcheck --url http://127.0.0.1:PORT, if the server was started with --port' : undefined
+        throw new Failure('FAILED', causeOf(error), { fix })
       }
     })
 

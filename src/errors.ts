@@ -93,3 +93,9 @@ export class NoData extends ConfigError {
     this.folder = folder
   }
 }
+
+/** Rewrites file errors of Node as other programs print them: "notes.txt: no such file or directory". */
+export const formatFileError = (message: string): string =>
+  message.replace(/^(.*: )?E[A-Z0-9]+: ([^,]+), \w+ '([^']+)'$/s, (_, place: string | undefined, reason: string, path: string) =>
+    place?.endsWith(`${path}: `) ? `${place}${reason}` : `${place ?? ''}${path}: ${reason}`,
+  )

@@ -3,6 +3,7 @@ import { readFileSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { editDistance } from '../edit-distance.ts'
+import { formatFileError } from '../errors.ts'
 import { settings } from './schema.ts'
 
 const sections = new Set([...settings.keys()].filter((key) => key.includes('.')).map((key) => key.split('.', 1)[0] ?? ''))
@@ -23,7 +24,7 @@ export function readConfigFile(candidates: readonly { path: string; required: bo
       if (error instanceof TomlError) problems.push(`${resolve(path)}:${error.line}:${error.column}  ${firstLine(error)}`)
       else if (code === undefined) throw error
       else if (!required && (code === 'ENOENT' || code === 'ENOTDIR')) continue
-      else problems.push(`${resolve(path)}: ${(error as Error).message}`)
+      else problems.push(formatFileError(`${resolve(path)}: ${(error as Error).message}`))
       return null
     }
   }

@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
-import { ConfigError } from '../errors.ts'
+import { ConfigError, formatFileError } from '../errors.ts'
 import { applyAwsVariables } from './aws-variables.ts'
 import { defaultPublicUrl } from './exposure.ts'
 import { type FileValues, readConfigFile, suggest } from './file.ts'
@@ -125,7 +125,7 @@ function readSecret(path: string, source: string, problems: string[]): string {
     if (secret === '') problems.push(`${source}: the file is empty`)
     return secret
   } catch (error) {
-    problems.push(`${source}: ${(error as Error).message}`)
+    problems.push(formatFileError(`${source}: ${(error as Error).message}`))
     return ''
   }
 }

@@ -2,6 +2,7 @@
 import { accessSync, constants } from 'node:fs'
 import { relative, sep } from 'node:path'
 import { readCertificates } from '../certificates.ts'
+import { formatFileError } from '../errors.ts'
 import type { Config } from './schema.ts'
 
 /** Matches secrets copied from manuals and secrets that repeat one part. */
@@ -63,7 +64,7 @@ export function findFileProblems({ server, database, storage, search, sources, b
       else accessSync(path, constants.R_OK)
       return []
     } catch (error) {
-      return [`${name(key)}: ${(error as Error).message}`]
+      return [formatFileError(`${name(key)}: ${(error as Error).message}`)]
     }
   })
 }

@@ -8,7 +8,7 @@ import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { saveFile } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
-import { Failure, usage } from '../runtime/exit.ts'
+import { Failure, unusablePath, usage } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
 import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
 import { type ExportFile, type ManifestEntry, manifestFileName, manifestKey, textFileName } from './manifest.ts'
@@ -33,7 +33,7 @@ export async function exportToFolder(
   options: ExportOptions,
 ): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: Error) => {
-    throw usage(`--to ${folder}: ${error.message}`)
+    throw unusablePath('--to', folder, error)
   })
   const manifest = await readManifest(folder)
   if (options.shouldDeleteExtra && !options.canDeleteAll && files.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
@@ -157,7 +157,7 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
 async function readManifest(folder: string): Promise<Map<string, ManifestEntry>> {
   const text = await readFile(join(folder, manifestFileName), 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return ''
-    throw usage(`--to ${folder}: ${error.message}`)
+    throw unusablePath('--to', folder, error)
   })
   try {
     const lines = text.split('\n').filter((line) => line !== '')

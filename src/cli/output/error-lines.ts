@@ -1,5 +1,5 @@
 /** Formatting of errors for standard error. */
-import { AppError, ConfigError } from '../../errors.ts'
+import { AppError, ConfigError, formatFileError } from '../../errors.ts'
 import { escapeControls, escapeControlsInJson } from '../../log/escape.ts'
 import { type Exit, exitOf, exits, Failure } from '../runtime/exit.ts'
 
@@ -30,10 +30,16 @@ export function addLockTimeoutHint(error: unknown, canWait: boolean): unknown {
 
 /** Explains why root may not read or write a file: it acts as the owner of the data folder. */
 export function addOwnerHint(error: unknown, { dataOwner }: { readonly dataOwner: string | null }): unknown {
-  const { code, fix } = error as { code?: unknown; fix?: unknown }
-  if (dataOwner === null || (code !== 'EACCES' && code !== 'EPERM') || fix !== undefined) return error
-  const hint = `root acts as "${dataOwner}", the owner of the data folder: use a path that this user may access, or - for standard input or output`
-  return Object.assign(error as Error, { fix: hint })
+  const { fix } = error as { fix?: unknown }
+  const hint = ownerHint(error, dataOwner)
+  return hint === null || fix !== undefined ? error : Object.assign(error as Error, { fix: hint })
+}
+
+/** Returns the explanation for a file that root, acting as `dataOwner`, may not read or write; null for other errors. */
+export function ownerHint(error: unknown, dataOwner: string | null): string | null {
+  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
+  if (dataOwner === null || !['EACCES', 'EPERM'].includes(String(code ?? cause?.code))) return null
+  return `root acts as "${dataOwner}", the owner of the data folder: use a path that this user may access, or - for standard input or output`
 }
 
 /** Formats an error for people: one line per problem, then the fix. `verbose` adds the stack of unexpected errors. */
@@ -76,12 +82,6 @@ function errorMessage(error: unknown): string {
   // The cause has the part that an administrator can correct, such as a wrong key.
   return (error as { code?: unknown }).code === 'STORAGE_UNAVAILABLE' ? `${message} (${errorMessage(error.cause)})` : message || error.name
 }
-
-/** Rewrites file errors of Node as other programs print them: "notes.txt: no such file or directory". */
-export const formatFileError = (message: string): string =>
-  message.replace(/^(.*: )?E[A-Z0-9]+: ([^,]+), \w+ '([^']+)'$/s, (_, place: string | undefined, reason: string, path: string) =>
-    place?.endsWith(`${path}: `) ? `${place}${reason}` : `${place ?? ''}${path}: ${reason}`,
-  )
 
 /** Returns why the connection failed. Both addresses of a dual-stack host may have failed for different reasons. */
 export function connectErrorMessage(error: unknown): string {

@@ -1,7 +1,7 @@
 /** Downloads: file name, checksum and target path. */
 import { mkdir, stat } from 'node:fs/promises'
 import type { Cli } from '../runtime/context.ts'
-import { usage } from '../runtime/exit.ts'
+import { unusablePath, usage } from '../runtime/exit.ts'
 import { copyChunks, type ExpectedContent, type SavedContent, verifyContent } from './save-file.ts'
 
 /** Target of a download: a folder or one file. */
@@ -12,7 +12,7 @@ export async function resolveDownloadTarget(to: string, count: number): Promise<
   const stats = await stat(to).catch(() => null)
   if (!stats?.isDirectory() && !to.endsWith('/') && count === 1) return { file: to }
   await mkdir(to, { recursive: true }).catch((error: Error) => {
-    throw usage(`--to ${to}: ${error.message}`)
+    throw unusablePath('--to', to, error)
   })
   return { folder: to }
 }

@@ -29,8 +29,12 @@ export class Failure extends Error {
   /** code in JSON errors; default: the name of the exit */
   readonly code: string | undefined
 
-  constructor(exit: Exit, message: string, { fix, details = {}, code }: { fix?: string; details?: object; code?: string } = {}) {
-    super(message)
+  constructor(
+    exit: Exit,
+    message: string,
+    { fix, details = {}, code, cause }: { fix?: string; details?: object; code?: string; cause?: unknown } = {},
+  ) {
+    super(message, { cause })
     this.name = 'Failure'
     this.exit = exit
     this.fix = fix
@@ -41,6 +45,10 @@ export class Failure extends Error {
 
 /** Creates an error for wrong use of the command line. */
 export const usage = (message: string, fix?: string): Failure => new Failure('USAGE', message, { fix })
+
+/** Creates an error for a path of the command line that cannot be used. `error` is the error of the file system. */
+export const unusablePath = (flag: string, path: string, error: Error): Failure =>
+  new Failure('USAGE', `${flag} ${path}: ${error.message}`, { cause: error })
 
 const byStatus: Readonly<Record<number, Exit>> = {
   400: 'USAGE',

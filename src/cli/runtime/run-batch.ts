@@ -1,10 +1,11 @@
 /** Runs one operation on many items, with an outcome for each. */
 import type { Client } from '../../client/client.ts'
 import { mapConcurrently } from '../../concurrency.ts'
+import { formatFileError } from '../../errors.ts'
 import { parseId } from '../arguments/ids.ts'
 import { describeMissingLabel } from '../arguments/labels.ts'
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
-import { formatFileError } from '../output/error-lines.ts'
+import { ownerHint } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure, isExpectedExit } from './exit.ts'
 
@@ -79,7 +80,9 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
       else if (isFatal(error)) fatal ??= { error: describeMissingLabel(error) }
       else {
         failures.add(exitOf(error))
-        add({ action: 'failed', key, error: toItemError(error) })
+        const hint = ownerHint(error, cli.dataOwner)
+        const itemError = toItemError(error)
+        add({ action: 'failed', key, error: hint === null ? itemError : { ...itemError, message: `${itemError.message}; fix: ${hint}` } })
       }
     }
     done++

@@ -40,4 +40,6 @@ test('healthcheck exits 1 for every failure', async () => {
   const elsewhere = await run(['healthcheck'], { env: { DMS_SERVER_PORT: String(await freePort()) } })
   expect(elsewhere).toMatchObject({ code: 1, stderr: expect.stringMatching(/ECONNREFUSED.*\n +fix: dms healthcheck --url .* --port/) })
   expect(all[2]?.stderr).not.toContain('--port')
+  const asJson = await run(['healthcheck', '--json', '--url', 'http://127.0.0.1:1'])
+  expect({ code: asJson.code, ...JSON.parse(asJson.stderr) }).toMatchObject({ code: 1, exit_code: 1, error: { code: 'FAILED' } })
 })

@@ -75,6 +75,17 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     expect(await dms('documents upload - --stdin-name private.txt', { input })).toMatchObject({ code: 0 })
   })
 
+  test('exports and downloads into a folder that only root can write: the error says that root acts as the owner', async () => {
+    const folder = join(top, 'root-exports')
+    mkdirSync(folder, { mode: 0o700 })
+    await upload('two.txt', 'Pier fees')
+    const [{ id }] = JSON.parse((await dms('documents list --limit 1')).stdout)
+    const exported = await dms(`documents export --to ${folder}/all`)
+    expect([exported.code, exported.stderr]).toEqual([2, expect.stringContaining('root acts as')])
+    const downloaded = await dms(`documents download ${id} --to ${folder}/two.txt`)
+    expect([downloaded.code, downloaded.stdout]).toEqual([1, expect.stringContaining('permission denied; fix: root acts as')])
+  })
+
   test('backup.path that only root can write: doctor warns with the command for root; without it, backups are in the data folder', async () => {
     const folder = join(top, 'root-backups')
     mkdirSync(folder, { mode: 0o755 })

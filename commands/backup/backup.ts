@@ -1,9 +1,12 @@
+import { existsSync } from 'node:fs'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
+import type { Config } from '../../src/config/schema.ts'
+import { NoData } from '../../src/errors.ts'
 import { create } from './create.ts'
 import { rehearse } from './rehearse.ts'
 import { verify } from './verify.ts'
@@ -17,6 +20,16 @@ const columns: PlainColumn[] = [
   ...columnsOf(['schema', 'version', 'complete']),
 ]
 
+/** Returns the configuration. Throws NoData if there is neither a folder of backups nor an archive, as after a mistyped --data-dir. */
+async function loadConfig(cli: Cli, command: string): Promise<Config> {
+  cli.rejectRemote(command)
+  const { config } = await cli.config()
+  if (existsSync(config.backup.path)) return config
+  const { hasData } = await import('../../src/open-app.ts')
+  if (!(await hasData(config))) throw new NoData(config.data_dir)
+  return config
+}
+
 const list = (cli: Cli) =>
   manual('list', {
     summary: 'List the backups in backup.path, newest first',
@@ -24,13 +37,15 @@ const list = (cli: Cli) =>
       ['backup list', ''],
       ['backup list -o json | jq -r .[0].created_at', 'time of the last backup'],
     ],
-    exits: '0 listed · 2 remote server given · 78 configuration invalid',
+    exits: '0 listed · 2 remote server given · 78 configuration invalid, or neither backups nor an archive',
   })
     .alias('ls')
     .action(async () => {
-      cli.rejectRemote('backup list')
-      const [{ config }, { listBackups }] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
-      cli.print(await listBackups(config.backup.path), { columns, id: 'name' })
+      const [{ backup }, { listBackups }] = await Promise.all([
+        loadConfig(cli, 'backup list'),
+        import('../../src/backup/backup-repository.ts'),
+      ])
+      cli.print(await listBackups(backup.path), { columns, id: 'name' })
     })
 
 const prune = (cli: Cli) =>
@@ -40,15 +55,15 @@ const prune = (cli: Cli) =>
       ['backup prune -n', 'dry run'],
       ['backup prune --keep 14 --yes', 'from cron'],
     ],
-    exits: '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted',
+    exits:
+      '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 78 neither backups nor an archive',
     notes: ['Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.'],
   })
     .option('--keep <number>', 'newest archives to keep, each with files and tables only (default: backup.keep)')
     .option('-y, --yes', 'delete without asking')
     .option('-n, --dry-run', 'list what would be deleted')
     .action(async ({ keep, yes, dryRun }: { keep?: string; yes?: boolean; dryRun?: boolean }) => {
-      cli.rejectRemote('backup prune')
-      const [{ config }, repository] = await Promise.all([cli.config(), import('../../src/backup/backup-repository.ts')])
+      const [config, repository] = await Promise.all([loadConfig(cli, 'backup prune'), import('../../src/backup/backup-repository.ts')])
       const count = keep === undefined ? config.backup.keep : parseCount('--keep', keep)
       const backups = await repository.listPrunable(config.backup.path, count)
       if (backups.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${backups.length} backups?`)

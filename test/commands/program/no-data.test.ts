@@ -35,6 +35,9 @@ const reading = [
   'backup rehearse',
 ]
 
+/** These also work without an archive, in a folder of backups. */
+const backups = ['backup list', 'backup prune --keep 1 -y']
+
 const migrating = ['migrate status', 'migrate check', 'migrate up -n', 'migrate verify', 'migrate down -n']
 
 async function dms(words: string, env: Record<string, string>) {
@@ -54,11 +57,13 @@ const each = (commands: readonly string[], code: number) => Object.fromEntries(c
 test('78 in a data folder without an archive, which is not created; doctor and version report it', async () => {
   const dataDir = join(await folder(), 'mistyped')
   const env = { DMS_DATA_DIR: dataDir, DMS_SERVER_PORT: '1' }
-  const commands = [...reading, ...migrating]
+  const commands = [...reading, ...migrating, ...backups]
   expect(await codesOf(commands, env)).toEqual(each(commands, 78))
   expect(await dms('doctor --only database', env)).toMatchObject({ code: 3, stdout: expect.stringContaining(`no dms data in ${dataDir}`) })
   expect((await dms('version', env)).code).toBe(0)
   expect(existsSync(dataDir)).toBe(false)
+  const atBackups = { ...env, DMS_BACKUP_PATH: await folder() }
+  expect(await codesOf(backups, atBackups)).toEqual(each(backups, 0))
 })
 
 test('78 names contexts, other data folders and a running server', async () => {

@@ -35,6 +35,13 @@ test('dms --help shows the summary of each command', () => {
   expect(shown).toEqual(program.commands.map((command) => [command.name(), command.summary(), command.aliases()]))
 })
 
+test('docs/cli.md names each command', async () => {
+  const manual = await readFile(new URL('../../../docs/cli.md', import.meta.url), 'utf8')
+  const table = manual.slice(manual.indexOf('## Commands'), manual.indexOf('## Global options'))
+  const visible = Object.entries(firstWords).flatMap(([name, { isHidden = false }]) => (isHidden ? [] : [name]))
+  expect(visible.filter((name) => !table.includes(`\`${name}`))).toEqual([])
+})
+
 test('the pages are reproducible', async () => {
   const again = join(folder, 'again')
   await run(['docs', 'man', '--dir', again])

@@ -70,6 +70,21 @@ export async function lockOfSource(trx: Trx, sourceId: string): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
+/** Removes the source of its documents, including the trash. Lock them first (lockOfSource). */
+export async function detachFromSource(trx: Trx, sourceId: string): Promise<void> {
+  const detached = await trx
+    .updateTable('documents')
+    .set((eb) => ({ source_id: null, revision: eb('revision', '+', 1) }))
+    .where('source_id', '=', sourceId)
+    .returning(['id', 'owner_id', 'deleted_at'])
+    .execute()
+  await publishUpdates(
+    trx,
+    detached.filter(({ deleted_at }) => deleted_at === null),
+    ['source_id'],
+  )
+}
+
 /** Transfers all documents of a user to another user, including the trash. */
 export async function transferAll(trx: Trx, from: string, to: string): Promise<void> {
   // A label of `from` retains no document of `to`, and its job may not have been run.

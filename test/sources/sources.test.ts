@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { verify } from '../../src/search/verify.ts'
 import { rotateKey } from '../../src/sources/credentials.ts'
 import { startApp } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
@@ -174,6 +175,27 @@ test('the key of credentials is a separate file; a new one also opens old secret
   await expect(decryptCredentials(app, '01a1fe62-9fd3-722c-9957-6c4d275084d9', credentials)).rejects.toMatchObject({
     code: 'SOURCE_UNAUTHORIZED',
   })
+})
+
+test('documents whose source is removed have a new ETag, and no search finds them by the source', async () => {
+  const { asAdmin, root, put, runJobs, app } = await startFolder()
+  await put('a.txt', 'alpha')
+  const source = await asAdmin.sources.create({ name: 'Folder', type: 'local_folder', url: root })
+  await asAdmin.sources.sync(source.id)
+  await runJobs(['sync', 'ocr', 'index'])
+  const [{ id } = { id: '' }] = (await asAdmin.documents.page()).data
+  const etag = async () => (await asAdmin.send('GET', `/api/documents/${id}`)).headers.get('etag')
+  const before = await etag()
+  const { seq } = await app.db
+    .selectFrom('events')
+    .select(({ fn }) => fn.max('seq').as('seq'))
+    .executeTakeFirstOrThrow()
+  await asAdmin.sources.delete(source.id)
+  expect(await etag()).not.toBe(before)
+  const events = await app.db.selectFrom('events').select(['type', 'data']).where('seq', '>', seq).execute()
+  expect(events).toContainEqual({ type: 'document_updated', data: { document_id: id, changes: ['source_id'] } })
+  await runJobs(['index'])
+  expect(await Array.fromAsync(verify(app, { sample: 100 }))).toEqual([])
 })
 
 test('documents stay when their source is removed, unless they are to be deleted with it', async () => {

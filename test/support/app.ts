@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import pg from 'pg'
 import { inject, onTestFinished } from 'vitest'
 import type { Actor } from '../../src/actor.ts'
 import { type Client, createClient, type Transport } from '../../src/client/client.ts'
@@ -13,6 +12,7 @@ import { loadConfig } from '../../src/config/load.ts'
 import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
 import { startWorker } from '../../src/worker/worker.ts'
+import { administer } from './administer.ts'
 import { conforming } from './conformance.ts'
 import { template } from './database.ts'
 import { searchPath, setDatabaseClock } from './database-clock.ts'
@@ -136,17 +136,10 @@ export async function upload(
 
 async function cloneDatabase(): Promise<string> {
   const name = `dms_test_${randomUUID().replaceAll('-', '')}`
-  const urlOf = (database: string) => inject('databaseUrl').replace('NAME', database)
-  const administer = async (...statements: string[]) => {
-    const client = new pg.Client({ connectionString: urlOf('postgres') })
-    await client.connect()
-    for (const statement of statements) await client.query(statement)
-    await client.end()
-  }
   await administer(
-    `create database ${name} template ${template} strategy ${inject('copyStrategy')}`,
+    `create database ${name} template ${template} strategy file_copy`,
     `alter database ${name} set search_path = ${searchPath}`,
   )
   onTestFinished(() => administer(`drop database ${name} with (force)`))
-  return urlOf(name)
+  return inject('databaseUrl').replace('NAME', name)
 }

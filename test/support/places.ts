@@ -13,6 +13,7 @@ import { localClient } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
+import { administer } from './administer.ts'
 import { bareEnvironment, type Ended, executable, type RunOptions, run } from './processes/run.ts'
 import { runHere } from './processes/run-here.ts'
 
@@ -31,19 +32,12 @@ export async function folder(): Promise<string> {
 /** Creates an empty database, owned by a role that is no superuser, and a folder; both are removed with the test. */
 export async function emptyPlace(): Promise<Place> {
   const name = `dms_test_${randomUUID().replaceAll('-', '')}`
-  await administer(`create role ${name} login`, `create database ${name} owner ${name} strategy ${inject('copyStrategy')}`)
+  await administer(`create role ${name} login`, `create database ${name} owner ${name} strategy file_copy`)
   onTestFinished(() => administer(`drop database ${name} with (force)`, `drop role ${name}`))
   const databaseUrl = inject('databaseUrl')
     .replace('NAME', name)
     .replace(/\/\/[^@]*@/, `//${name}@`)
   return { databaseUrl, dataDir: await folder() }
-}
-
-async function administer(...statements: string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: inject('databaseUrl').replace('NAME', 'postgres') })
-  await client.connect()
-  for (const statement of statements) await client.query(statement)
-  await client.end()
 }
 
 /** Returns the variables of a command on a place. */

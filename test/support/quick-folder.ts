@@ -13,9 +13,6 @@ export function quickFolder(): string {
   return isQuick() ? inMemory : tmpdir()
 }
 
-/** How PostgreSQL copies a template there: copying files flushes the whole server, which is free in memory only. */
-export const copyStrategy = (): 'file_copy' | 'wal_log' => (isQuick() ? 'file_copy' : 'wal_log')
-
 /** Whether temporary files of tests are in memory too: flushing them took a third of the time of tests that start databases and servers. */
 export const hasRoomForFiles = (): boolean => isQuick(room.files)
 

@@ -7,6 +7,7 @@ import { append } from '../../src/audit/audit.ts'
 import { sortable } from '../../src/documents/list.ts'
 import { notify } from '../../src/notifications/notifications.ts'
 import { upload } from '../support/app.ts'
+import { copyUnindexed } from '../support/places.ts'
 import { fieldsOf, nameOf, startWorld, type World } from '../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -67,8 +68,10 @@ async function listsOf(world: World): Promise<Record<string, List>> {
     (id: string) =>
       db.deleteFrom(table).where('id', '=', id).execute()
   const document = async (at: number): Promise<string> => {
-    const { id } = await upload(world.asAda, `${at % 3}.txt`, `bytes ${randomUUID()}`, { title: `title ${at % 4}` })
-    await sql`update documents set created_at = ${moment(at)}, updated_at = ${moment(at + 1)}, size = ${at % 2},
+    // A list needs rows, not uploads.
+    const id = await copyUnindexed(world.app, documentId)
+    await sql`update documents set filename = ${`${at % 3}.txt`}, title = ${`title ${at % 4}`},
+    created_at = ${moment(at)}, updated_at = ${moment(at + 1)}, size = ${at % 2},
     ocr_confidence = ${at % 3 === 0 ? null : (at % 4) / 10}, status = ${at % 2 ? 'completed' : 'failed'} where id = ${id}`.execute(db)
     return id
   }

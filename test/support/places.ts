@@ -91,13 +91,14 @@ export async function opened({ databaseUrl, dataDir }: Place) {
   return { app, asOperator: localClient(app, operator), asStranger: localClient(app, null) }
 }
 
-/** Adds a copy of this document without indexing it. */
-export async function unindexed({ db }: App, id: string): Promise<void> {
-  await sql`
+/** Adds a copy of this document without indexing it. Returns its id. */
+export async function copyUnindexed({ db }: App, id: string): Promise<string> {
+  const { rows } = await sql<{ document_id: string }>`
     with copy as (
       insert into documents (owner_id, title, filename, status, mime_type, size, sha256, language)
       select owner_id, title, filename, status, mime_type, size, sha256, language from documents where id = ${id} returning *
     )
     insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at)
-    select id, 1, sha256, size, mime_type, filename, 'upload', created_at from copy`.execute(db)
+    select id, 1, sha256, size, mime_type, filename, 'upload', created_at from copy returning document_id`.execute(db)
+  return rows[0]?.document_id ?? ''
 }

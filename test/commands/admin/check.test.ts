@@ -6,7 +6,7 @@ import { type CheckName, check, checks, type Finding } from '../../../src/check/
 import { withLock } from '../../../src/db/lock.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { dms, folder, here, unindexed } from '../../support/places.ts'
+import { copyUnindexed, dms, folder, here } from '../../support/places.ts'
 import { storeFiles } from '../../support/servers/server.ts'
 import { storedPath } from '../../support/stored-path.ts'
 
@@ -128,7 +128,7 @@ test('--repair queues an abandoned job again', async () => {
 test('--repair rebuilds an index without an entry; waiting index jobs are no finding', async () => {
   const started = await startApp()
   const { id } = await readDocument(started)
-  await unindexed(started.app, id)
+  await copyUnindexed(started.app, id)
   expect(await findings(started)).toMatchObject([{ check: 'index', expected: 2, actual: 1, repaired: null }])
   expect(await findings(started, { repair: true })).toMatchObject([{ repaired: 'rebuilt' }])
   expect(await findings(started)).toEqual([])

@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { withLock } from '../../../src/db/lock.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { dms, emptyPlace, folder, here, type Place, unindexed } from '../../support/places.ts'
+import { copyUnindexed, dms, emptyPlace, folder, here, type Place } from '../../support/places.ts'
 import { startServer } from '../../support/servers/server.ts'
 
 interface Said {
@@ -43,7 +43,7 @@ test('doctor reports problems of index, marker, secrets, jobs and configuration 
   const place = { databaseUrl, dataDir }
   const { id } = await upload(asAda, 'a.txt', 'a')
   await runJobs()
-  await unindexed(app, id)
+  await copyUnindexed(app, id)
   await app.db
     .updateTable('jobs')
     .set({ status: 'processing', worker: 'gone/1', lease_until: new Date(0) })

@@ -65,7 +65,8 @@ type Hostile = Awaited<ReturnType<typeof startHostileWorld>>
 async function sendAttempts({ ask }: Hostile, route: Route, requests: Asked, first: number, found: string[]): Promise<number> {
   const { good, actor, maxBodyBytes, isRefused } = requests
   const selected = [...attempts(route, good, maxBodyBytes, isRefused)].filter((_, index) => (index + first) % stride === 0)
-  for (const { name, ask: one } of selected) {
+  for (const { name, ask: build } of selected) {
+    const one = build()
     let answer = await ask(route, one, actor)
     if (answer.delayMs >= maxDelayMs) {
       // Another process may have used the core: repeats slow requests.

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
-import { startWay, ways } from '../support/both-ways.ts'
+import { cliTransports, startCli } from '../support/cli-transports.ts'
 
-test.each(ways)('%s: holds by name (any case) or id, with ids from a pipe; released after confirmation', async (way) => {
-  const { dms, envOf, admin, asAda } = await startWay(way)
+test.each(cliTransports)('%s: holds by name (any case) or id, with ids from a pipe; released after confirmation', async (transport) => {
+  const { dms, envOf, admin, asAda } = await startCli(transport)
   const env = await envOf(admin)
   const as = (args: string[], input?: string) => dms(args, input === undefined ? { env } : { env, input })
   const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
@@ -27,8 +27,8 @@ test.each(ways)('%s: holds by name (any case) or id, with ids from a pipe; relea
   expect((await dms(['holds', 'list'])).code).toBe(5)
 })
 
-test.each(ways)('%s: retention is set until a date or for a time, and reported; 7 for an earlier date', async (way) => {
-  const { dms, asAda } = await startWay(way)
+test.each(cliTransports)('%s: retention is set until a date or for a time, and reported; 7 for an earlier date', async (transport) => {
+  const { dms, asAda } = await startCli(transport)
   const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '22')]
   expect((await dms(['retention', 'set', '-', '--until', '2090-12-31'], { input: `${one.id}\n${two.id}\n` })).code).toBe(0)
   expect((await dms(['retention', 'set', one.id, '--until', '2091-01-01'])).code).toBe(0)
@@ -46,7 +46,7 @@ test.each(ways)('%s: retention is set until a date or for a time, and reported; 
 })
 
 test('labels retain documents: --retention-days of create and update; none, and 2 for what is no number of days', async () => {
-  const { dms, asAda } = await startWay('over HTTP')
+  const { dms, asAda } = await startCli('HTTP')
   expect(
     (await dms(['labels', 'create', 'contracts', '--retention-days', '30', '--fields', 'retention_days,retention_scope'])).stdout,
   ).toBe('retention_days\t30\nretention_scope\tcreator\n')

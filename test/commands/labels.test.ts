@@ -2,10 +2,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
-import { startWay, ways } from '../support/both-ways.ts'
+import { cliTransports, startCli } from '../support/cli-transports.ts'
 
 test('labels by name (any case) or id: create, assign and unassign ids from a pipe, delete after confirmation', async () => {
-  const { dms, asAda } = await startWay('over HTTP')
+  const { dms, asAda } = await startCli('HTTP')
   const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
   const made = await dms(['labels', 'create', 'Invoices', '--colour', '#aabbcc', '--json'])
   const { id } = JSON.parse(made.stdout)
@@ -26,8 +26,8 @@ test('labels by name (any case) or id: create, assign and unassign ids from a pi
   expect((await asAda.documents.get(two.id)).labels).toEqual([])
 })
 
-test.each(ways)('%s: 6 with the command that creates it for a missing label, which --create-labels creates', async (way) => {
-  const { dms, asAda, folder } = await startWay(way)
+test.each(cliTransports)('%s: 6 with the command that creates it for a missing label, which --create-labels creates', async (transport) => {
+  const { dms, asAda, folder } = await startCli(transport)
   const { id } = await upload(asAda, '1.txt', '1')
   const file = join(folder, '2.txt')
   await writeFile(file, '2')

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { formatAge } from '../../src/cli/arguments/flag-values.ts'
 import { upload } from '../support/app.ts'
-import { readBatch, startWay, ways } from '../support/both-ways.ts'
+import { cliTransports, readBatch, startCli } from '../support/cli-transports.ts'
 import { runHere } from '../support/processes/run-here.ts'
 
 const nowhere = '01900000-0000-7000-8000-000000000000'
 
 /** Starts a dms with two pending documents of ada. OCR of the second one fails. */
-async function start(way: (typeof ways)[number]) {
-  const started = await startWay(way)
+async function start(transport: (typeof cliTransports)[number]) {
+  const started = await startCli(transport)
   const { app, asAda } = started
   const good = await upload(asAda, 'good.txt', 'fine')
   const bad = await upload(asAda, 'bad.pdf', '%PDF-1.7\nnot one')
@@ -31,9 +31,9 @@ async function start(way: (typeof ways)[number]) {
   }
 }
 
-describe.each(ways)('%s:', (way) => {
+describe.each(cliTransports)('%s:', (transport) => {
   test('status: the default subcommand, as a line and as JSON; 3 above a limit', async () => {
-    const { dms } = await start(way)
+    const { dms } = await start(transport)
     expect(await dms(['ocr', 'queue'])).toMatchObject({
       code: 0,
       stderr: '',
@@ -46,7 +46,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('list: in the order of execution; filters by status, priority and age', async () => {
-    const { dms, jobs, good } = await start(way)
+    const { dms, jobs, good } = await start(transport)
     const { code, stdout } = await dms(['ocr', 'queue', 'list', '-o', 'csv', '--limit', '1'])
     expect(code).toBe(0)
     const [head, row] = stdout.split('\n')
@@ -63,7 +63,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('prioritise: changes pending jobs; 6 for an unknown job, 7 for one that is not pending', async () => {
-    const { dms, jobs, jobOf, bad, runJobs } = await start(way)
+    const { dms, jobs, jobOf, bad, runJobs } = await start(transport)
     const moved = await dms(['ocr', 'queue', 'prioritise', jobs.bad.id, '--priority', 'high', '-o', 'jsonl'])
     expect(moved.code).toBe(0)
     expect(readBatch(moved.stdout).items).toMatchObject([{ action: 'updated', id: jobs.bad.id, document_id: bad.id, priority: 'high' }])
@@ -74,7 +74,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('cancel: given jobs without a question, all pending ones after one; retry --failed queues them again', async () => {
-    const { dms, jobs, asAda, good, bad } = await start(way)
+    const { dms, jobs, asAda, good, bad } = await start(transport)
     expect((await dms(['ocr', 'queue', 'cancel', jobs.good.id])).code).toBe(0)
     expect(await asAda.documents.get(good.id)).toMatchObject({ status: 'failed', error: { code: 'OCR_CANCELLED' } })
     expect((await dms(['ocr', 'queue', 'cancel', jobs.good.id])).code).toBe(7)
@@ -90,7 +90,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('retry: by job or document, with another language; 6 for unknown ids, 2 without any', async () => {
-    const { dms, jobs, asAda, good, bad, runJobs } = await start(way)
+    const { dms, jobs, asAda, good, bad, runJobs } = await start(transport)
     await runJobs()
     const args = ['ocr', 'queue', 'retry', jobs.good.id, '--document', bad.id, '--language', 'deu', '--priority', 'high', '-o', 'jsonl']
     const { code, stdout } = await dms(args)
@@ -106,7 +106,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('wait: 8 after --timeout, 3 if a job failed meanwhile, 0 for an empty queue', async () => {
-    const { dms, env, app, pretendWorker, runJobs } = await start(way)
+    const { dms, env, app, pretendWorker, runJobs } = await start(transport)
     await pretendWorker()
     const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
     expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('2 OCR jobs are unfinished') })
@@ -120,7 +120,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('pause, resume and recover need an admin; wait warns about a paused queue', async () => {
-    const { dms, app, admin, envOf, good, pretendWorker } = await start(way)
+    const { dms, app, admin, envOf, good, pretendWorker } = await start(transport)
     expect(await dms(['ocr', 'queue', 'pause'])).toMatchObject({ code: 5, stdout: '' })
     const env = await envOf(admin)
     expect(JSON.parse((await dms(['ocr', 'queue', 'pause', '--json'], { env })).stdout)).toMatchObject({ paused: true, pending: 2 })

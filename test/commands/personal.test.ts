@@ -1,11 +1,11 @@
 /** Comments, notifications and settings. */
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
-import { startWay } from '../support/both-ways.ts'
+import { startCli } from '../support/cli-transports.ts'
 import { runHere } from '../support/processes/run-here.ts'
 
 test('comments: add, reply, edit, delete; list prints replies after their comment', async () => {
-  const { dms, asAda, asBob, asAdmin } = await startWay('over HTTP')
+  const { dms, asAda, asBob, asAdmin } = await startCli('HTTP')
   const { id } = await upload(asAda, 'a.txt', 'a')
   const add = async (...args: string[]) => (await dms(['comments', 'add', id, ...args, '-o', 'id'])).stdout.trim()
   const first = await add('Pay', 'until Friday.')
@@ -28,7 +28,7 @@ test('comments: add, reply, edit, delete; list prints replies after their commen
 })
 
 test('notifications and settings of a user; 2 for the operator', async () => {
-  const { dms, asAda, runJobs, env } = await startWay('here')
+  const { dms, asAda, runJobs, env } = await startCli('local')
   await upload(asAda, 'a.txt', 'a')
   await runJobs()
   const [news] = JSON.parse((await dms(['notifications', 'list', '--unread', '--json'])).stdout)

@@ -2,11 +2,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../support/app.ts'
-import { startWay } from '../support/both-ways.ts'
+import { startCli } from '../support/cli-transports.ts'
 import { runHere } from '../support/processes/run-here.ts'
 
 test('create prints only the URL in a pipe; info and download work without an account, with the password, until revoked', async () => {
-  const { dms, asAda, folder, url } = await startWay('over HTTP')
+  const { dms, asAda, folder, url } = await startCli('HTTP')
   const { id } = await upload(asAda, 'a file.txt', 'shared')
   const made = await dms(['links', 'create', id, '--expires', '2h', '--max-views', '3', '--generate-password'])
   const [address = '', password = ''] = made.stdout.trimEnd().split('\t')

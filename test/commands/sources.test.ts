@@ -6,14 +6,14 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { startConfigured } from '../../src/worker/run.ts'
-import { readBatch, type Way, ways } from '../support/both-ways.ts'
+import { type CliTransport, cliTransports, readBatch } from '../support/cli-transports.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
 import { bareEnvironment, executable, type RunOptions } from '../support/processes/run.ts'
 import { runHere } from '../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
 /** Starts a dms with a source folder. Over HTTP its worker syncs. `dms` runs as the admin. */
-async function start(way: Way) {
+async function start(transport: CliTransport) {
   const folder = await makeFolder()
   const server = await startServer({
     'sources.local_roots': folder.root,
@@ -21,7 +21,7 @@ async function start(way: Way) {
     'worker.queues': 'sync',
     'worker.poll_interval': '100ms',
   })
-  if (way === 'over HTTP') {
+  if (transport === 'HTTP') {
     const worker = await startConfigured(server.app)
     onTestFinished(() => worker.stop(5000))
   }
@@ -34,7 +34,7 @@ async function start(way: Way) {
     DMS_AS: 'root',
   }
   const env: Record<string, string> =
-    way === 'here' ? here : { DMS_URL: server.url, DMS_INSECURE_HTTP: '1', DMS_TOKEN: await tokenFor(server.app, server.admin) }
+    transport === 'local' ? here : { DMS_URL: server.url, DMS_INSECURE_HTTP: '1', DMS_TOKEN: await tokenFor(server.app, server.admin) }
   return {
     ...server,
     ...folder,
@@ -47,9 +47,9 @@ async function start(way: Way) {
   }
 }
 
-describe.each(ways)('%s:', (way) => {
+describe.each(cliTransports)('%s:', (transport) => {
   test('sync: result per source; 3 if a source or file failed; 0 if nothing is due', async () => {
-    const { dms, make, put, root, asAdmin } = await start(way)
+    const { dms, make, put, root, asAdmin } = await start(transport)
     await put('a.txt', 'alpha')
     await put('sub/b.txt', 'beta')
     await make('one', { sync_interval: 0 })
@@ -84,9 +84,9 @@ describe.each(ways)('%s:', (way) => {
   })
 })
 
-describe.each(ways)('%s:', (way) => {
+describe.each(cliTransports)('%s:', (transport) => {
   test('rollback: returns the documents; -n changes nothing; 2 without a terminal or for a later time; 0 if there is nothing to do', async () => {
-    const { dms, make, put, app, asAdmin } = await start(way)
+    const { dms, make, put, app, asAdmin } = await start(transport)
     for (let file = 0; file < 20; file++) await put(`${file}.txt`, `clean ${file}`)
     await make('share', { sync_interval: 0 })
     expect((await dms(['sources', 'sync', 'share'])).code).toBe(0)
@@ -121,7 +121,7 @@ describe.each(ways)('%s:', (way) => {
 })
 
 test('add, list, get, update, test, remove by name or id; 2, 3 and 6 for failures', async () => {
-  const { dms, add, root, put, asAdmin } = await start('here')
+  const { dms, add, root, put, asAdmin } = await start('local')
   await put('a.pdf', 'alpha')
   expect(await add('Scans', ['--pattern', '*.pdf', '--interval', '15m', '-o', 'id'])).toMatchObject({ code: 0, stderr: '' })
   const [made] = await asAdmin.sources.list()
@@ -144,7 +144,7 @@ test('add, list, get, update, test, remove by name or id; 2, 3 and 6 for failure
 })
 
 test('the password comes from a file or a pipe and never appears in output', async () => {
-  const { dms, root, app } = await start('here')
+  const { dms, root, app } = await start('local')
   const file = join(root, 'password')
   await writeFile(file, 'Zebra-77-crossing\n')
   const dav = ['--name', 'dav', '--address', 'http://127.0.0.1:9/dav/', '--username', 'ana']
@@ -165,7 +165,7 @@ test('the password comes from a file or a pipe and never appears in output', asy
 }, 60_000)
 
 test('local: --dry-run only lists, --max-files limits a run, --no-wait queues a job', async () => {
-  const { dms, make, put, root, asAdmin, runJobs } = await start('here')
+  const { dms, make, put, root, asAdmin, runJobs } = await start('local')
   for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
   await make('one')
   const dry = await dms(['sources', 'sync', '--all', '-n', '-o', 'jsonl'])
@@ -187,7 +187,7 @@ test('local: --dry-run only lists, --max-files limits a run, --no-wait queues a 
 })
 
 test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async () => {
-  const { make, put, env, asAdmin } = await start('here')
+  const { make, put, env, asAdmin } = await start('local')
   for (let file = 0; file < 400; file++) await put(`${file}.txt`, `file ${file}`)
   await make('one')
   const args = [executable, 'sources', 'sync', 'one', '-o', 'jsonl']
@@ -204,7 +204,7 @@ test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async ()
 })
 
 test('over HTTP: --dry-run lists what the server would fetch; 3 for a source that fails', async () => {
-  const { dms, make, put, root, asAdmin } = await start('over HTTP')
+  const { dms, make, put, root, asAdmin } = await start('HTTP')
   for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
   await make('one')
   await make('two', { url: join(root, 'none') })
@@ -219,7 +219,7 @@ test('over HTTP: --dry-run lists what the server would fetch; 3 for a source tha
 })
 
 test('over HTTP: 2 for server-only options', async () => {
-  const { dms, make } = await start('over HTTP')
+  const { dms, make } = await start('HTTP')
   await make('one')
   for (const flags of [
     ['--max-files', '1'],

@@ -3,13 +3,13 @@ import { expect, test } from 'vitest'
 import { ReadFailure } from '../../src/ports/document-reader.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { upload } from '../support/app.ts'
-import { startWay } from '../support/both-ways.ts'
+import { startCli } from '../support/cli-transports.ts'
 import { always, fakeReader } from '../support/fake-reader.ts'
 
 const binary = Buffer.from('00010203fffe9988', 'hex')
 
 test('text_source of each kind; --no-text and ?text_source= list documents without text; failed ones keep theirs', async () => {
-  const started = await startWay('over HTTP')
+  const started = await startCli('HTTP')
   const { app, asAda, dms } = started
   const readWith = async (reader: ReturnType<typeof fakeReader> | typeof app.reader): Promise<void> => {
     const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })

@@ -2,11 +2,11 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../../support/app.ts'
-import { startWay, ways } from '../../support/both-ways.ts'
+import { cliTransports, startCli } from '../../support/cli-transports.ts'
 
-for (const way of ways)
-  test(`${way}: upload, update, list, get, export and search by the document date; 2 for what is no date`, async () => {
-    const { dms, folder } = await startWay(way)
+for (const transport of cliTransports)
+  test(`${transport}: upload, update, list, get, export and search by the document date; 2 for what is no date`, async () => {
+    const { dms, folder } = await startCli(transport)
     const file = join(folder, 'a.txt')
     await writeFile(file, 'harbour fees')
     const uploaded = await dms(['documents', 'upload', file, '--no-ocr', '--date', '2024-02-29', '-o', 'id'])
@@ -37,7 +37,7 @@ for (const way of ways)
   })
 
 test('--date takes yesterday, today and durations; 2 for other words and numbers', async () => {
-  const { dms, asAda } = await startWay('here')
+  const { dms, asAda } = await startCli('local')
   const { id } = await upload(asAda, 'a.txt', 'harbour fees')
   expect((await dms(['documents', 'update', id, '--date', 'yesterday'])).code).toBe(0)
   const periods = ['Yesterday', '2d..today', '7d', '..7d', 'someday..', '12']

@@ -3,14 +3,14 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { upload } from '../../support/app.ts'
-import { readBatch, startWay, ways } from '../../support/both-ways.ts'
+import { cliTransports, readBatch, startCli } from '../../support/cli-transports.ts'
 
 const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
 const nowhere = '01900000-0000-7000-8000-000000000000'
 
-describe.each(ways)('%s:', (way) => {
+describe.each(cliTransports)('%s:', (transport) => {
   test('list: formats, filters, order and limit; text only with --fields content', async () => {
-    const { dms, asAda, asBob, asAdmin } = await startWay(way)
+    const { dms, asAda, asBob, asAdmin } = await startCli(transport)
     await asAdmin.call('POST', '/api/labels', { name: 'Tax', color: '#336699' })
     const a = await upload(asAda, 'a.txt', 'aaa', { labels: 'Tax' })
     const b = await upload(asAda, 'b.txt', 'b')
@@ -31,7 +31,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('get and text: 6 for a missing or foreign document, 8 before OCR has finished', async () => {
-    const { dms, asAda, asBob, runJobs } = await startWay(way)
+    const { dms, asAda, asBob, runJobs } = await startCli(transport)
     const { id } = await upload(asAda, 'a.txt', 'line one\nline two')
     const other = await upload(asBob, 'b.txt', 'secret')
     expect(await dms(['documents', 'text', id])).toMatchObject({ code: 8, stdout: '' })
@@ -48,7 +48,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('download: to a folder, a file or a pipe; existing files stay without --clobber', async () => {
-    const { dms, asAda, folder } = await startWay(way)
+    const { dms, asAda, folder } = await startCli(transport)
     const bytes = Buffer.alloc(3_000_000, 'dms ')
     const { id } = await upload(asAda, 'scan 1.bin', bytes, { title: 'Über/uns' })
     const target = join(folder, 'out', 'deep')
@@ -75,7 +75,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('download: two documents with one file name do not overwrite each other', async () => {
-    const { dms, asAda, folder } = await startWay(way)
+    const { dms, asAda, folder } = await startCli(transport)
     const [one, two] = [await upload(asAda, 'same.txt', 'one'), await upload(asAda, 'same.txt', 'two')]
     const { code, stderr } = await dms(['documents', 'download', '-', '--to', folder, '--clobber', '-o', 'id'], {
       input: `${one.id}\n${two.id}\n`,
@@ -85,7 +85,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('delete: to the trash and back; asks for --permanent without --yes; ids from a pipe; 6 for an unknown id', async () => {
-    const { dms, asAda } = await startWay(way)
+    const { dms, asAda } = await startCli(transport)
     const [one, two] = [await upload(asAda, '1.txt', '1'), await upload(asAda, '2.txt', '2')]
     expect(await dms(['documents', 'delete', one.id, '-q'])).toMatchObject({ code: 0 })
     expect((await dms(['trash', 'list', '-o', 'id'])).stdout).toBe(`${one.id}\n`)
@@ -118,7 +118,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('wait: 0 if all are completed and search finds them, 3 if one failed, 6 for an unknown id, 8 after --timeout', async () => {
-    const { dms, app, asAda, asBob, runJobs } = await startWay(way)
+    const { dms, app, asAda, asBob, runJobs } = await startCli(transport)
     const [good, bad] = [await upload(asAda, 'a.txt', 'fine'), await upload(asAda, 'b.pdf', '%PDF-1.7\nnot one')]
     // Another worker is registered, so this process runs no jobs.
     await app.db
@@ -153,7 +153,7 @@ describe.each(ways)('%s:', (way) => {
 })
 
 test('upload --wait: 8 with the command for the server if no worker runs OCR or indexing; it says so before', async () => {
-  const { dms, app, folder } = await startWay('over HTTP')
+  const { dms, app, folder } = await startCli('HTTP')
   await writeFile(join(folder, 'a.txt'), 'fine')
   await app.db
     .insertInto('workers')
@@ -175,7 +175,7 @@ test('upload --wait: 8 with the command for the server if no worker runs OCR or 
 }, 60_000)
 
 test('update: title, labels and metadata of one document, labels of many; concurrently added labels stay', async () => {
-  const { dms, asAda, asAdmin } = await startWay('over HTTP')
+  const { dms, asAda, asAdmin } = await startCli('HTTP')
   await asAdmin.labels.create({ name: 'Paid', color: '#111111' })
   const inbox = await asAdmin.labels.create({ name: 'Inbox', color: '#222222' })
   const [one, two] = [
@@ -199,7 +199,7 @@ test('update: title, labels and metadata of one document, labels of many; concur
 })
 
 test('thumbnail: writes a WebP file and replaces it with --clobber only; 2 for an invalid size', async () => {
-  const { dms, asAda, folder } = await startWay('here')
+  const { dms, asAda, folder } = await startCli('local')
   const { id } = await upload(asAda, 'a.txt', 'text on a page')
   const to = ['--to', join(folder, 'a.webp')]
   expect((await dms(['documents', 'thumbnail', id, ...to])).code).toBe(0)

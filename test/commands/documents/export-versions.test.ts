@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
 import { exportFileName } from '../../../src/cli/export/manifest.ts'
 import { upload } from '../../support/app.ts'
-import { startWay } from '../../support/both-ways.ts'
+import { startCli } from '../../support/cli-transports.ts'
 import { replace } from '../../support/data/versions.ts'
 
 const parseLines = (text: string): Record<string, unknown>[] =>
@@ -21,10 +21,10 @@ test('names of old versions have their number and fit a ustar header', () => {
   expect(Buffer.byteLength(exportFileName({ id, filename: `${'é'.repeat(100)}.pdf` }, 123_456_789))).toBeLessThanOrEqual(96)
 })
 
-test.each(['over HTTP', 'here'] as const)(
+test.each(['HTTP', 'local'] as const)(
   '%s: a folder with all versions is resumed, and --delete-extra without them deletes them',
-  async (way) => {
-    const { dms, folder, asAda, runJobs } = await startWay(way)
+  async (transport) => {
+    const { dms, folder, asAda, runJobs } = await startCli(transport)
     const { id } = await upload(asAda, 'plan.txt', 'first plan')
     await upload(asAda, 'note.txt', 'a note')
     await runJobs()
@@ -60,7 +60,7 @@ test.each(['over HTTP', 'here'] as const)(
 )
 
 test('a tar with all versions; without the option old versions are left out', async () => {
-  const { dms, folder, asAda } = await startWay('over HTTP')
+  const { dms, folder, asAda } = await startCli('HTTP')
   const { id } = await upload(asAda, 'plan.txt', 'first plan')
   await replace(asAda, id, 'plan.txt', 'second plan')
   const entries = async (name: string, ...more: string[]) => {

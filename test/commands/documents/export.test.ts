@@ -9,7 +9,7 @@ import { readTar } from '../../../src/backup/tar.ts'
 import { exportFileName } from '../../../src/cli/export/manifest.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { upload } from '../../support/app.ts'
-import { startWay } from '../../support/both-ways.ts'
+import { startCli } from '../../support/cli-transports.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
 const linesIn = (text: string): Record<string, unknown>[] =>
@@ -28,7 +28,7 @@ test('names contain the end of the id, keep the extension, and fit a ustar heade
 })
 
 test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {
-  const { dms, folder, asAda, runJobs } = await startWay('over HTTP')
+  const { dms, folder, asAda, runJobs } = await startCli('HTTP')
   const one = await upload(asAda, 'same.txt', 'one')
   const two = await upload(asAda, 'same.txt', 'two')
   await runJobs()
@@ -62,7 +62,7 @@ test('export to a folder: files, texts and manifest; a second run writes changes
 })
 
 test('--delete-extra deletes the file and the text of the earlier name of a document', async () => {
-  const { dms, folder, app, asAda, runJobs } = await startWay('over HTTP')
+  const { dms, folder, app, asAda, runJobs } = await startCli('HTTP')
   const { id } = await upload(asAda, 'draft.txt', 'one')
   await runJobs()
   const to = join(folder, 'mirror')
@@ -75,7 +75,7 @@ test('--delete-extra deletes the file and the text of the earlier name of a docu
 })
 
 test('--delete-extra keeps the copy of every existing document, also if another is deleted between two pages', async () => {
-  const { dms, folder, asAda, url } = await startWay('over HTTP')
+  const { dms, folder, asAda, url } = await startCli('HTTP')
   // One page and a few more.
   const ids: string[] = []
   for (let made = 0; made < 103; made++) ids.push((await upload(asAda, `${made}.txt`, `bytes ${made}`)).id)
@@ -104,7 +104,7 @@ test('--delete-extra keeps the copy of every existing document, also if another 
 })
 
 test('3 for one damaged file among many; the others are exported with few requests, also as tar', async () => {
-  const { dms, folder, asAda, app, url } = await startWay('over HTTP')
+  const { dms, folder, asAda, app, url } = await startCli('HTTP')
   const ids: string[] = []
   for (let made = 0; made < 30; made++) ids.push((await upload(asAda, `${made}.txt`, `bytes ${made}`)).id)
   const { sha256 } = await asAda.documents.get(ids[7] as string)
@@ -130,7 +130,7 @@ test('3 for one damaged file among many; the others are exported with few reques
 })
 
 test('6 for an unknown owner, source or label, 5 for another owner; --delete-extra deletes nothing then', async () => {
-  const { dms, folder, asAda, databaseUrl, dataDir } = await startWay('here')
+  const { dms, folder, asAda, databaseUrl, dataDir } = await startCli('local')
   await upload(asAda, 'a.txt', 'one')
   const to = join(folder, 'out')
   expect((await dms(['documents', 'export', '--to', to, '--owner', 'Ada'])).code).toBe(0)
@@ -146,7 +146,7 @@ test('6 for an unknown owner, source or label, 5 for another owner; --delete-ext
 })
 
 test('7 if --delete-extra would empty the mirror, but not with --allow-empty or for a new folder', async () => {
-  const { dms, folder, asAda } = await startWay('here')
+  const { dms, folder, asAda } = await startCli('local')
   const { id } = await upload(asAda, 'a.txt', 'one')
   const to = join(folder, 'out')
   const mirror = ['documents', 'export', '--to', to, '--delete-extra']
@@ -168,7 +168,7 @@ test('7 if --delete-extra would empty the mirror, but not with --allow-empty or 
 })
 
 test('export to tar: atomically to a file, or to standard output; 7 for an existing file', async () => {
-  const { dms, folder, asAda } = await startWay('here')
+  const { dms, folder, asAda } = await startCli('local')
   const { id } = await upload(asAda, 'a.txt', 'x'.repeat(700))
   const name = `a-${id.slice(-12)}.txt`
   const to = join(folder, 'all.tar')

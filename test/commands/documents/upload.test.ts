@@ -4,16 +4,16 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { readBatch, startWay, ways } from '../../support/both-ways.ts'
+import { cliTransports, readBatch, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable, hasProgram, runOnTerminal } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
 const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
 const nowhere = '01900000-0000-7000-8000-000000000000'
 
-describe.each(ways)('%s:', (way) => {
+describe.each(cliTransports)('%s:', (transport) => {
   test('upload: items and summary; equal bytes are unchanged, or a new document with --on-duplicate upload', async () => {
-    const { dms, folder, asAda } = await startWay(way)
+    const { dms, folder, asAda } = await startCli(transport)
     const [one, two] = [join(folder, 'Été 1.txt'), join(folder, 'two.txt')]
     await writeFile(one, 'first')
     await writeFile(two, 'second')
@@ -34,7 +34,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('upload: title, labels, language, --no-ocr, --owner', async () => {
-    const { dms, folder, asAdmin, admin, envOf } = await startWay(way)
+    const { dms, folder, asAdmin, admin, envOf } = await startCli(transport)
     for (const name of ['Contracts', 'Paid']) await asAdmin.call('POST', '/api/labels', { name, color: '#336699' })
     const file = join(folder, 'x.txt')
     await writeFile(file, 'text')
@@ -52,7 +52,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('upload: a bad file fails alone; a bad option fails the command', async () => {
-    const { dms, folder } = await startWay(way)
+    const { dms, folder } = await startCli(transport)
     const [good, empty, gone] = [join(folder, 'good.txt'), join(folder, 'empty.txt'), join(folder, 'gone.txt')]
     await writeFile(good, 'good')
     await writeFile(empty, '')
@@ -69,7 +69,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('upload: from a pipe, and from a list of paths', async () => {
-    const { dms, folder, asAda } = await startWay(way)
+    const { dms, folder, asAda } = await startCli(transport)
     const piped = await dms(['documents', 'upload', '-', '--stdin-name', 'a/b/pipe.txt', '-o', 'id'], { input: 'piped' })
     expect(await asAda.documents.get(piped.stdout.trim())).toMatchObject({ filename: 'pipe.txt', sha256: sha256('piped') })
     const odd = join(folder, 'new\nline.txt')
@@ -79,7 +79,7 @@ describe.each(ways)('%s:', (way) => {
   })
 
   test('upload --wait returns after OCR and indexing; 3 if OCR failed', async () => {
-    const { app, dms, folder, asAda, env, runJobs } = await startWay(way)
+    const { app, dms, folder, asAda, env, runJobs } = await startCli(transport)
     const [text, broken] = [join(folder, 'text.txt'), join(folder, 'broken.pdf')]
     await writeFile(text, 'a needle in here')
     await writeFile(broken, '%PDF-1.7\nnothing of a PDF follows')
@@ -98,14 +98,14 @@ describe.each(ways)('%s:', (way) => {
       error: { code: expect.any(String) },
     })
     expect([code, summary?.exit_code]).toEqual([3, 3])
-    if (way === 'here') {
+    if (transport === 'local') {
       expect(stderr).toContain('this process runs OCR')
       expect(await asAda.call<{ total: number }>('GET', '/api/search?q=needle')).toMatchObject({ total: 1 })
     }
   })
 
   test('upload: SIGINT exits 130 after the current file, with the summary; the next run sends the rest', async () => {
-    const { folder, env, dms } = await startWay(way)
+    const { folder, env, dms } = await startCli(transport)
     const count = 80
     for (let index = 0; index < count; index++) await writeFile(join(folder, `${index}.txt`), `number ${index}`)
     const args = [executable, 'documents', 'upload', '-r', folder, '-o', 'jsonl', '--concurrency', '1']
@@ -126,7 +126,7 @@ describe.each(ways)('%s:', (way) => {
 })
 
 test('upload -r: --include and --exclude; skips hidden files and symbolic links', async () => {
-  const { dms, folder } = await startWay('here')
+  const { dms, folder } = await startCli('local')
   for (const name of ['in/sub', 'in/drafts', 'in/.git']) await mkdir(join(folder, name), { recursive: true })
   for (const name of ['a.pdf', 'b.txt', 'sub/c.PDF', 'sub/d.pdf', 'drafts/e.pdf', '.hidden.pdf', '.git/f.pdf'])
     await writeFile(join(folder, 'in', name), name)
@@ -163,7 +163,7 @@ test.each([
 })
 
 test('69 without further attempts once the server is unreachable', async () => {
-  const { folder } = await startWay('here')
+  const { folder } = await startCli('local')
   await writeFile(join(folder, 'a'), 'a')
   const { code, stdout, stderr } = await runHere(['documents', 'upload', '-r', folder, '--json'], {
     env: { DMS_URL: 'http://127.0.0.1:9' },
@@ -173,7 +173,7 @@ test('69 without further attempts once the server is unreachable', async () => {
 })
 
 test('2 with a fix for an upload by the operator without an admin', async () => {
-  const { folder, databaseUrl, dataDir } = await startWay('here')
+  const { folder, databaseUrl, dataDir } = await startCli('local')
   await writeFile(join(folder, 'a'), 'a')
   const { code, stderr } = await runHere(['documents', 'upload', join(folder, 'a')], {
     env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir },
@@ -184,7 +184,7 @@ test('2 with a fix for an upload by the operator without an admin', async () => 
 test.runIf(hasProgram('script'))(
   'on a terminal: a sentence and progress for an upload, no bytes of a download, a question before a deletion',
   async () => {
-    const { folder, env, asAda } = await startWay('here')
+    const { folder, env, asAda } = await startCli('local')
     await writeFile(join(folder, 'a.txt'), '\u001b[31mred')
     const uploaded = await runOnTerminal(['documents', 'upload', join(folder, 'a.txt'), '--wait'], { env })
     expect(uploaded.code).toBe(0)

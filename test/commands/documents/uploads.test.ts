@@ -9,7 +9,7 @@ import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts
 import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
-import { readBatch, startWay } from '../../support/both-ways.ts'
+import { readBatch, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
@@ -125,7 +125,7 @@ test('--limit-rate limits the total of all uploads; 2 for an invalid rate', asyn
 })
 
 test('upload -r over HTTP: a second run sends missing and deleted files only; small files keep metadata and labels', async () => {
-  const { dms, folder, asAda, asAdmin } = await startWay('over HTTP')
+  const { dms, folder, asAda, asAdmin } = await startCli('HTTP')
   await asAdmin.labels.create({ name: 'Inbox', color: '#112233' })
   await mkdir(join(folder, 'in'))
   for (let index = 0; index < 12; index++) await writeFile(join(folder, 'in', `${index}.txt`), `number ${index}`)
@@ -144,10 +144,10 @@ test('upload -r over HTTP: a second run sends missing and deleted files only; sm
   expect(new Set(second.items.map(({ id }) => id)).size).toBe(13)
 })
 
-test.each(['here', 'over HTTP'] as const)(
+test.each(['local', 'HTTP'] as const)(
   'upload -n %s: unchanged for known and repeated content, created for the rest; uploads nothing',
-  async (way) => {
-    const { dms, folder, asAda } = await startWay(way)
+  async (transport) => {
+    const { dms, folder, asAda } = await startCli(transport)
     for (const [name, text] of Object.entries({ 'known.txt': 'known', 'new.txt': 'new', 'repeated.txt': 'new' }))
       await writeFile(join(folder, name), text)
     await dms(['documents', 'upload', join(folder, 'known.txt')])
@@ -176,7 +176,7 @@ test('413 with the limit for an oversized file; the others are uploaded', async 
 })
 
 test('upload: --min-age skips recent files; --after-upload delete deletes files that the server has', async () => {
-  const { dms, folder } = await startWay('here')
+  const { dms, folder } = await startCli('local')
   await mkdir(join(folder, 'in'))
   for (const name of ['old.txt', 'same.txt', 'young.txt']) await writeFile(join(folder, 'in', name), name.startsWith('y') ? 'young' : 'old')
   const before = new Date(Date.now() - 3_600_000)
@@ -188,7 +188,7 @@ test('upload: --min-age skips recent files; --after-upload delete deletes files 
 })
 
 test('--after-upload delete: sends known content again, which replaces a lost stored file, before the local file is deleted', async () => {
-  const { dms, folder, app, asAda } = await startWay('over HTTP')
+  const { dms, folder, app, asAda } = await startCli('HTTP')
   const path = join(folder, 'scan.bin')
   // Larger than files that are sent without a look-up.
   const bytes = Buffer.alloc(9 << 20, 'page')
@@ -203,7 +203,7 @@ test('--after-upload delete: sends known content again, which replaces a lost st
 })
 
 test('watch: uploads existing and new files, moves them, exits 0 after SIGTERM', async () => {
-  const { folder, env, asAda } = await startWay('over HTTP')
+  const { folder, env, asAda } = await startCli('HTTP')
   await mkdir(join(folder, 'in'))
   await writeFile(join(folder, 'in', 'first.txt'), 'first')
   const args = [

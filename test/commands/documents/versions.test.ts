@@ -2,11 +2,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { upload } from '../../support/app.ts'
-import { startWay, ways } from '../../support/both-ways.ts'
+import { cliTransports, startCli } from '../../support/cli-transports.ts'
 
-for (const way of ways)
-  test(`${way}: replace, versions, download --version and restore; 6 for what does not exist`, async () => {
-    const { dms, folder, asAda } = await startWay(way)
+for (const transport of cliTransports)
+  test(`${transport}: replace, versions, download --version and restore; 6 for what does not exist`, async () => {
+    const { dms, folder, asAda } = await startCli(transport)
     const { id } = await upload(asAda, 'a.txt', 'one', { title: 'Contract' })
     const path = join(folder, 'b.txt')
     await writeFile(path, 'two')

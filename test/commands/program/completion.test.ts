@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startWay } from '../../support/both-ways.ts'
+import { startCli } from '../../support/cli-transports.ts'
 import { completeInZsh } from '../../support/processes/complete-in-zsh.ts'
 import { bareEnvironment, hasProgram } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
@@ -94,7 +94,7 @@ test.each(unquoted)('bash: names and further values of %s', async (line, expecte
 })
 
 test('complete lists names of the server of the typed line; nothing without one, and creates nothing', async () => {
-  const { env, envOf, admin, url, asAdmin } = await startWay('over HTTP')
+  const { env, envOf, admin, url, asAdmin } = await startCli('HTTP')
   await asAdmin.labels.create({ name: 'House 7', color: '#aabbcc' })
   expect(await runHere(['complete', 'label'], { env })).toMatchObject({ code: 0, stdout: 'House 7\n', stderr: '' })
   const { DMS_TOKEN = '' } = await envOf(admin)

@@ -1,14 +1,14 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { startWay, ways } from '../../support/both-ways.ts'
+import { cliTransports, startCli } from '../../support/cli-transports.ts'
 import { hasProgram, runOnTerminal } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
 const nothing = { code: 0, stdout: '', stderr: '' }
 
-test.each(ways)('-q %s: batches and actions print nothing on success, and rows with -o', async (way) => {
-  const { dms, envOf, admin, folder } = await startWay(way)
+test.each(cliTransports)('-q %s: batches and actions print nothing on success, and rows with -o', async (transport) => {
+  const { dms, envOf, admin, folder } = await startCli(transport)
   const operator = await envOf(admin)
   const file = join(folder, 'note.txt')
   await writeFile(file, 'a note about harbours')
@@ -28,8 +28,8 @@ test.each(ways)('-q %s: batches and actions print nothing on success, and rows w
   expect((await dms(['documents', 'list', '-q'], { env: { DMS_OUTPUT: 'id' } })).stdout).toMatch(/^[0-9a-f-]{36}\n/)
 })
 
-test.each(ways)('-q %s: failed items are on standard error only', async (way) => {
-  const { dms, folder } = await startWay(way)
+test.each(cliTransports)('-q %s: failed items are on standard error only', async (transport) => {
+  const { dms, folder } = await startCli(transport)
   const file = join(folder, 'note.txt')
   await writeFile(file, 'a note about harbours')
   const missing = join(folder, 'missing.txt')
@@ -49,7 +49,7 @@ test('config check -q prints nothing, or the problems on standard error', async 
 })
 
 test.skipIf(!hasProgram('script'))('-q prints nothing on a terminal either', async () => {
-  const { env, folder } = await startWay('here')
+  const { env, folder } = await startCli('local')
   const file = join(folder, 'note.txt')
   await writeFile(file, 'a note about harbours')
   expect(await runOnTerminal(['documents', 'upload', file, '-q'], { env })).toMatchObject({ code: 0, stdout: '' })

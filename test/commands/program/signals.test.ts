@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
 import { upload } from '../../support/app.ts'
-import { readBatch, startWay } from '../../support/both-ways.ts'
+import { readBatch, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 
 /** Spawns `dms args…` with piped standard streams. */
@@ -33,7 +33,7 @@ const textOf = async (stream: NodeJS.ReadableStream): Promise<string> => (await 
 
 /** Starts an upload from standard input and sends only part of the file. */
 async function beginUpload() {
-  const started = await startWay('over HTTP')
+  const started = await startCli('HTTP')
   const begun = begin(['documents', 'upload', '-', '--stdin-name', 'a.txt', '--json', '-v'], started.env)
   begun.child.stdin.write('one ')
   await begun.says('as ada')
@@ -62,7 +62,7 @@ test('upload: one SIGINT ends a file that does not get finished, with the summar
 })
 
 test('upload on the server: SIGINT ends a slow file; the next run sends only the rest', async () => {
-  const { dms, env, folder } = await startWay('here')
+  const { dms, env, folder } = await startCli('local')
   await mkdir(join(folder, 'in'))
   // Ten small files share a request; a large one has its own.
   for (let index = 0; index < 10; index++) await writeFile(join(folder, 'in', `a${index}.txt`), `small ${index}`)
@@ -87,7 +87,7 @@ test('upload: a second SIGINT ends it at once, without a partial file on the ser
 })
 
 test('upload: SIGHUP exits 143 after the current files, and the next run sends only the rest', async () => {
-  const { dms, env, folder } = await startWay('here')
+  const { dms, env, folder } = await startCli('local')
   const files = 60
   await mkdir(join(folder, 'in'))
   for (let index = 0; index < files; index++) await writeFile(join(folder, 'in', `${index}.txt`), String(index).padEnd(1000, '.'))
@@ -108,7 +108,7 @@ test('upload: SIGHUP exits 143 after the current files, and the next run sends o
 })
 
 test('worker: 0 after --max-time and --max-jobs; --watch exits 0 after SIGINT, 143 after SIGTERM', async () => {
-  const { env, dms, asAda } = await startWay('here')
+  const { env, dms, asAda } = await startCli('local')
   expect((await dms(['worker', '--queues', 'maintenance', '--max-time', '1s'])).code).toBe(0)
   for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name)
   expect((await dms(['worker', '--queues', 'ocr', '--max-jobs', '2', '--concurrency', '2'])).code).toBe(0)
@@ -132,7 +132,7 @@ test('worker: 0 after --max-time and --max-jobs; --watch exits 0 after SIGINT, 1
 })
 
 test('export: SIGUSR1 prints the progress; SIGTERM exits 143 after the current file', async () => {
-  const { env, asAda } = await startWay('over HTTP')
+  const { env, asAda } = await startCli('HTTP')
   const big = 'x'.repeat(1 << 20)
   for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, name + big)
   const { child, ended, says } = begin(['documents', 'export', '--to', '-'], env)

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { upload } from '../../support/app.ts'
-import { startWay } from '../../support/both-ways.ts'
+import { startCli } from '../../support/cli-transports.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
 test('--color of a label, --url of a source, dates in words, --from and --to', async () => {
-  const { dms, envOf, admin, asAda } = await startWay('over HTTP')
+  const { dms, envOf, admin, asAda } = await startCli('HTTP')
   const { id } = await upload(asAda, 'a.txt', 'a note about harbours')
   const created = await dms(['labels', 'create', 'red', '--color', '#cc0000', '--color=never', '--fields', 'color'])
   expect(created).toMatchObject({ code: 0, stdout: 'color\t#cc0000\n' })
@@ -50,7 +50,7 @@ test('unset secrets are null, and empty in a table', async () => {
 })
 
 test('summaries have error and failed, also of sources', async () => {
-  const { dms, envOf, admin } = await startWay('here')
+  const { dms, envOf, admin } = await startCli('local')
   const env = await envOf(admin)
   const sync = JSON.parse((await dms(['sources', 'sync', '--due', '--json'], { env })).stdout)
   expect(sync).toMatchObject({ type: 'summary', failed: 0, error: null })

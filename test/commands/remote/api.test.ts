@@ -6,13 +6,13 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { findProgram } from '../../../src/config/find-program.ts'
 import { upload } from '../../support/app.ts'
-import { startWay } from '../../support/both-ways.ts'
+import { startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
 
 test('api: equal output and exit code locally and over HTTP; a request id only over HTTP', async () => {
-  const here = await startWay('here')
+  const here = await startCli('local')
   const label = (await here.asAda.labels.create({ name: 'Tax', color: '#123456' })).id
   const remote = { DMS_URL: here.url, DMS_TOKEN: here.token, DMS_AS: '', DATABASE_URL: '', DMS_DATA_DIR: '/nonexistent' }
   const file = join(here.folder, 'label.json')
@@ -51,7 +51,7 @@ test('api: equal output and exit code locally and over HTTP; a request id only o
 })
 
 test('2 for an invalid request, without sending it', async () => {
-  const { dms, url, token } = await startWay('over HTTP')
+  const { dms, url, token } = await startCli('HTTP')
   for (const args of [
     ['GET', '//elsewhere.example/api'],
     ['GET', 'https://elsewhere.example/api'],
@@ -82,7 +82,7 @@ const shellWith = (token: string) => (lines: string) =>
   })
 
 test.skipIf(!curl)('--print-curl sends nothing, prints no token, and its output has the same effect', async () => {
-  const { dms, url, token, asAda, folder } = await startWay('over HTTP')
+  const { dms, url, token, asAda, folder } = await startCli('HTTP')
   const sh = shellWith(token)
   const create = await dms(['--print-curl', 'labels', 'create', "it's $HOME"])
   expect(create).toMatchObject({
@@ -177,7 +177,7 @@ test.skipIf(!curl || !jq)(
 )
 
 test('0 without messages if the reader of an answer closes the pipe', async () => {
-  const { url, token } = await startWay('over HTTP')
+  const { url, token } = await startCli('HTTP')
   const child = spawn(process.execPath, [executable, 'api', 'GET', '/api/openapi.json'], {
     env: bareEnvironment({ DMS_URL: url, DMS_TOKEN: token }),
   })
@@ -190,7 +190,7 @@ test('0 without messages if the reader of an answer closes the pipe', async () =
 })
 
 test('-vv logs each request without secrets', async () => {
-  const { dms } = await startWay('over HTTP')
+  const { dms } = await startCli('HTTP')
   const { stderr } = await dms(['api', 'GET', '/api/public/shared/abcdefghijklmnop', '-f', 'token=geheim', '-vv'])
   expect(stderr).toMatch(/^GET http:\S+\/public\/shared\/…\?token=… {2}404 {2}\d+ ms\n/)
   expect(stderr).not.toMatch(/abcdefg|geheim/)

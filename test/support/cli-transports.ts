@@ -7,20 +7,22 @@ import { type RunOptions, run } from './processes/run.ts'
 import { runHere } from './processes/run-here.ts'
 import { startServer, tokenFor } from './servers/server.ts'
 
-export const ways = ['here', 'over HTTP'] as const
-export type Way = (typeof ways)[number]
+export const cliTransports = ['local', 'HTTP'] as const
+export type CliTransport = (typeof cliTransports)[number]
 
 /** Starts a dms with an empty folder for files; both are removed with the test. */
-export async function startWay(way: Way) {
+export async function startCli(transport: CliTransport) {
   const server = await startServer()
-  const folder = await mkdtemp(join(tmpdir(), 'dms-ways-'))
+  const folder = await mkdtemp(join(tmpdir(), 'dms-cli-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const here = { DATABASE_URL: server.databaseUrl, DMS_DATA_DIR: server.dataDir, DMS_WORKER_CONCURRENCY: '1' }
   const envOf = async (user: typeof server.ada): Promise<Record<string, string>> =>
     // What uploads note of files must not lie where they are looked for.
     ({
       XDG_STATE_HOME: join(server.dataDir, 'state'),
-      ...(way === 'here' ? { ...here, DMS_AS: user.username } : { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, user) }),
+      ...(transport === 'local'
+        ? { ...here, DMS_AS: user.username }
+        : { DMS_URL: server.url, DMS_TOKEN: await tokenFor(server.app, user) }),
     })
   const env = await envOf(server.ada)
   return {

@@ -3,21 +3,21 @@ import { chmod, mkdir, readFile, rename, stat, symlink, writeFile } from 'node:f
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startPerson } from '../../support/person.ts'
 import { bareEnvironment, executable, hasProgram } from '../../support/processes/run.ts'
 import { type Served, startServed } from '../../support/servers/served.ts'
 import { startServer } from '../../support/servers/server.ts'
+import { createShellUser } from '../../support/shell-user.ts'
 
 const password = 'quite a long password'
 
 async function start() {
   const server = await startServer()
   await server.asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password, role: 'admin' })
-  const person = await startPerson()
-  const passwordFile = await person.file('pw', `${password}\n`)
+  const user = await createShellUser()
+  const passwordFile = await user.file('pw', `${password}\n`)
   const login = (name: string, ...more: string[]) =>
-    person.dms(['login', server.url, '--name', name, '--username', 'eve', '--password-file', passwordFile, ...more])
-  return { ...server, ...person, passwordFile, login }
+    user.dms(['login', server.url, '--name', name, '--username', 'eve', '--password-file', passwordFile, ...more])
+  return { ...server, ...user, passwordFile, login }
 }
 
 test('contexts: create, use, show, rename, remove', async () => {
@@ -51,7 +51,7 @@ test('contexts: create, use, show, rename, remove', async () => {
 })
 
 test('target precedence: --local, --context and --url, DMS_CONTEXT and DMS_URL, current context', async () => {
-  const { dms, contextsPath } = await startPerson()
+  const { dms, contextsPath } = await createShellUser()
   await mkdir(dirname(contextsPath), { recursive: true })
   await writeFile(contextsPath, 'current = "two"\n[contexts]\none.url = "https://one.example"\ntwo.url = "https://two.example"\n')
   const target = async (args: string[], env: Record<string, string> = {}) =>
@@ -75,7 +75,7 @@ test.each([
   [['--context', 'one', '--data-dir', '/tmp/x', 'users', 'list'], {}],
   [['--local', 'login'], {}],
 ])('2 for %j with %j', async (args, env) => {
-  const { dms, contextsPath } = await startPerson()
+  const { dms, contextsPath } = await createShellUser()
   await mkdir(dirname(contextsPath), { recursive: true })
   await writeFile(contextsPath, '[contexts.one]\nurl = "http://127.0.0.1:1"\n')
   const { code, stderr } = await dms(args, { env })
@@ -99,7 +99,7 @@ test('server-only commands ignore the current context and exit 2 for an explicit
 })
 
 test('6 for an unknown context, 78 for an invalid contexts.toml; local commands still work', async () => {
-  const { dms, contextsPath } = await startPerson()
+  const { dms, contextsPath } = await createShellUser()
   expect(await dms(['--context', 'prod', 'whoami'])).toMatchObject({ code: 6, stderr: expect.stringContaining('no context "prod"') })
   await mkdir(dirname(contextsPath), { recursive: true })
   for (const [text, problem] of [
@@ -170,7 +170,7 @@ test('the commands of docs/cli.md on remote servers run in order and exit with 0
   const script = [...section.matchAll(/^```sh\n(.*?)^```/gms)].map(([, block]) => block).join('')
   const lines = script.split('\n').filter((line) => line.startsWith('dms ') || line.includes(' dms '))
   expect(lines.length).toBeGreaterThan(8)
-  const { file, env, home } = await startPerson()
+  const { file, env, home } = await createShellUser()
   await file('dms', `#!/bin/sh\nexec '${process.execPath}' '${executable}' "$@"\n`, 0o700)
   await file('svc.pw', served.password)
   await file('token', served.token)

@@ -4,11 +4,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { type Events, publish } from '../../../src/events.ts'
-import { startPerson } from '../../support/person.ts'
 import { startLive } from '../../support/processes/live.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { tokenFor } from '../../support/servers/server.ts'
+import { createShellUser } from '../../support/shell-user.ts'
 
 const other = '0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b'
 
@@ -173,7 +173,7 @@ test('reconnects without missing events, also before the first event, and withou
 test('renews a session that expires while listening', async () => {
   const { app, url, tell, areHeard, asAdmin } = await start()
   const { id } = await asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password: 'quite a long password', role: 'admin' })
-  const { dms, env, file } = await startPerson()
+  const { dms, env, file } = await createShellUser()
   await dms(['login', url, '--username', 'eve', '--password-file', await file('pw', 'quite a long password'), '--save-password-source'])
   const { events, child, ended } = tail([], env)
   await areHeard(1)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { startPerson } from '../../support/person.ts'
 import { publicUrl, startProvider } from '../../support/servers/oidc.ts'
 import { startServer } from '../../support/servers/server.ts'
+import { createShellUser } from '../../support/shell-user.ts'
 
 const alice = { sub: 'alice-1', preferred_username: 'alice', email: 'alice@example.com', email_verified: true }
 
@@ -25,12 +25,12 @@ for (let hops = 0; hops < 20; hops++) {
 async function start(settings: Record<string, string> = {}) {
   const provider = await startProvider([alice])
   const server = await startServer({ ...provider.settings, ...settings })
-  const person = await startPerson({ SERVER: server.url })
-  const path = await person.file('browser.mjs', browser, 0o700)
+  const user = await createShellUser({ SERVER: server.url })
+  const path = await user.file('browser.mjs', browser, 0o700)
   return {
     ...server,
-    ...person,
-    login: () => person.dmsProcess(['login', server.url, '--name', 'prod', '--web'], { env: { BROWSER: path } }),
+    ...user,
+    login: () => user.dmsProcess(['login', server.url, '--name', 'prod', '--web'], { env: { BROWSER: path } }),
   }
 }
 
@@ -49,6 +49,6 @@ test('login --web: 4 after a failed sign-in, 6 for a server without single sign-
   const { login } = await start({ 'oidc.auto_create_users': 'false' })
   expect(await login()).toMatchObject({ code: 4, stdout: '', stderr: expect.stringContaining('FORBIDDEN') })
   const local = await startServer()
-  const person = await startPerson()
-  expect(await person.dms(['login', local.url, '--web'])).toMatchObject({ code: 6, stdout: '' })
+  const user = await createShellUser()
+  expect(await user.dms(['login', local.url, '--web'])).toMatchObject({ code: 6, stdout: '' })
 })

@@ -4,21 +4,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { findProgram } from '../../../src/config/find-program.ts'
-import { startPerson } from '../../support/person.ts'
 import { startServer } from '../../support/servers/server.ts'
+import { createShellUser } from '../../support/shell-user.ts'
 
 const password = 'quite a long password'
 
 async function start(settings: Record<string, string | number> = {}) {
   const server = await startServer(settings)
   await server.asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password })
-  const person = await startPerson()
-  const passwordFile = await person.file('pw', `${password}\n`)
+  const user = await createShellUser()
+  const passwordFile = await user.file('pw', `${password}\n`)
   return {
     ...server,
-    ...person,
+    ...user,
     passwordFile,
-    login: (...more: string[]) => person.dms(['login', server.url, '--name', 'prod', '--username', 'eve', ...more]),
+    login: (...more: string[]) => user.dms(['login', server.url, '--name', 'prod', '--username', 'eve', ...more]),
   }
 }
 

@@ -7,8 +7,8 @@ import type { Credentials } from '../../src/cli/remote/credentials.ts'
 import { type RunOptions, run, runOnTerminal } from './processes/run.ts'
 import { runHere } from './processes/run-here.ts'
 
-/** Creates the home; it is removed with the test. */
-export async function startPerson(env: Record<string, string> = {}) {
+/** Creates the user and the home, which is removed with the test. */
+export async function createShellUser(env: Record<string, string> = {}) {
   const home = await mkdtemp(join(tmpdir(), 'dms-home-'))
   onTestFinished(() => rm(home, { recursive: true, force: true }))
   const all = { HOME: home, ...env }

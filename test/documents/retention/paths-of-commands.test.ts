@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { rows } from '../../support/data/every-row.ts'
 import { makeWorlds, type World } from '../../support/every-world.ts'
-import { openKeptDocuments, protections } from '../../support/kept-documents.ts'
 import { bareEnvironment } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
+import { protections, trackProtectedDocuments } from '../../support/protected-documents.ts'
 import { startServer } from '../../support/servers/server.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
@@ -33,12 +33,12 @@ const elsewhere: Readonly<Record<string, string>> = {
 }
 
 test('no command destroys a document under retention or hold', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'dms-kept-'))
+  const folder = await mkdtemp(join(tmpdir(), 'dms-protected-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const server = await startServer({ 'sources.local_roots': folder })
   const { one: world } = await makeWorlds(server, folder, ['one'])
-  const kept = openKeptDocuments(server.app)
-  for (const [index, { id }] of world.documents.entries()) await kept.protect(id, protections[index % 2]!)
+  const protectedDocuments = trackProtectedDocuments(server.app)
+  for (const [index, { id }] of world.documents.entries()) await protectedDocuments.protect(id, protections[index % 2]!)
   const problems: string[] = []
   const refused = new Set<string>()
   const run = async (name: string, args: readonly string[], who: 'person' | 'admin', input = '') => {
@@ -46,7 +46,7 @@ test('no command destroys a document under retention or hold', async () => {
     const { stdout, stderr } = await runHere([...name.split(' '), ...args, '--json'], { env, input, timeout: 60_000 })
     if (/INTERNAL_ERROR/.test(stdout + stderr)) problems.push(`${name} ${args.join(' ')}: ${stderr}`)
     if (/RETENTION/.test(stdout + stderr)) refused.add(name)
-    for (const id of await kept.listDestroyed()) problems.push(`${name} ${args.join(' ')} destroyed ${id}`)
+    for (const id of await protectedDocuments.listDestroyed()) problems.push(`${name} ${args.join(' ')} destroyed ${id}`)
   }
   for (const [name, row] of Object.entries(rows)) {
     if ('elsewhere' in row || row.only === 'there') continue
@@ -54,7 +54,7 @@ test('no command destroys a document under retention or hold', async () => {
   }
   for (const [name, invocations] of Object.entries(destroying)) for (const args of invocations(world)) await run(name, args, 'admin')
   expect(problems).toEqual([])
-  expect(await kept.listDamaged()).toEqual([])
+  expect(await protectedDocuments.listDamaged()).toEqual([])
   expect([...refused]).toEqual(expect.arrayContaining(['documents delete', 'users delete', 'api']))
   const unknown = Object.entries(rows).filter(
     ([name, row]) => mayDestroy.test(name) && 'elsewhere' in row && !(name in destroying) && !(name in elsewhere),

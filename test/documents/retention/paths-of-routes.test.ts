@@ -4,7 +4,7 @@
  */
 import { expect, test, vi } from 'vitest'
 import { rowOf } from '../../route-table/all.ts'
-import { openKeptDocuments, protections } from '../../support/kept-documents.ts'
+import { protections, trackProtectedDocuments } from '../../support/protected-documents.ts'
 import { nameOf, type RouteRequest, startWorld, usualOf } from '../../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 600_000 })
@@ -26,7 +26,7 @@ const isRefusal = (error: unknown): boolean => ['RETENTION', 'DM001'].includes((
 
 test('no route destroys a document under retention or hold; those that could answer 409 RETENTION', async () => {
   const world = await startWorld()
-  const kept = openKeptDocuments(world.app)
+  const protectedDocuments = trackProtectedDocuments(world.app)
   const makeDocument = world.document
   const refusing = new Set<string>()
   const problems: string[] = []
@@ -34,7 +34,7 @@ test('no route destroys a document under retention or hold; those that could ans
   for (const how of protections) {
     world.document = async (...args: Parameters<typeof makeDocument>) => {
       const id = await makeDocument(...args)
-      await kept.protect(id, how)
+      await protectedDocuments.protect(id, how)
       return id
     }
     for (const route of world.routes.filter(({ method }) => method !== 'GET')) {
@@ -53,16 +53,16 @@ test('no route destroys a document under retention or hold; those that could ans
         sent++
         if (text.includes('"RETENTION"')) refusing.add(nameOf(route))
         if (/INTERNAL_ERROR|does not know/.test(text)) problems.push(`${nameOf(route)}: ${text}`)
-        for (const id of await kept.listDestroyed()) problems.push(`${nameOf(route)} destroyed ${id}`)
+        for (const id of await protectedDocuments.listDestroyed()) problems.push(`${nameOf(route)} destroyed ${id}`)
       }
     }
   }
   expect(problems).toEqual([])
-  expect(await kept.listDamaged()).toEqual([])
+  expect(await protectedDocuments.listDamaged()).toEqual([])
   // Every route that names the code answers with it, and every other DELETE is known.
   const named = world.routes.filter(({ shape }) => shape.errors?.includes('RETENTION')).map(nameOf)
   expect([...refusing].sort()).toEqual(named.sort())
   const others = world.routes.filter(({ method, shape }) => method === 'DELETE' && !shape.errors?.includes('RETENTION')).map(nameOf)
   expect(others.sort()).toEqual(deletesNoDocument)
-  expect([sent, kept.ids().length].every((count) => count > 50)).toBe(true)
+  expect([sent, protectedDocuments.ids().length].every((count) => count > 50)).toBe(true)
 })

@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Db } from '../../../src/db/pool.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { openKeptDocuments } from '../../support/kept-documents.ts'
+import { trackProtectedDocuments } from '../../support/protected-documents.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
@@ -35,12 +35,12 @@ async function statementsOf(db: Db): Promise<string[]> {
 
 test('no statement of the application or of the owner of the tables destroys a document under retention or hold', async () => {
   const { app, asAda, asAdmin } = await startApp()
-  const kept = openKeptDocuments(app)
+  const protectedDocuments = trackProtectedDocuments(app)
   const label = await asAda.labels.create({ name: 'label', color: '#112233' })
   for (const how of ['retention', 'hold'] as const) {
     const { id } = await upload(asAda, `${how}.txt`, how, { labels: label.id })
     await asAda.comments.create(id, { content: 'a comment' })
-    await kept.protect(id, how)
+    await protectedDocuments.protect(id, how)
   }
   await asAdmin.holds.create({ name: 'empty' })
   const role = `dms_test_${randomBytes(6).toString('hex')}`
@@ -60,7 +60,7 @@ test('no statement of the application or of the owner of the tables destroys a d
         if (as) await sql`set local role ${sql.id(as)}`.execute(trx)
         await sql.raw(statement).execute(trx)
         await sql`set constraints all immediate`.execute(trx)
-        for (const id of await kept.listDestroyed(trx)) destroyed.push(`${statement}: ${id}`)
+        for (const id of await protectedDocuments.listDestroyed(trx)) destroyed.push(`${statement}: ${id}`)
       } catch (error) {
         const { code = String(error) } = error as { code?: string }
         refused.set(statement, (refused.get(statement) ?? new Set()).add(code))
@@ -69,7 +69,7 @@ test('no statement of the application or of the owner of the tables destroys a d
       }
     }
   expect(destroyed).toEqual([])
-  expect(await kept.listDamaged()).toEqual([])
+  expect(await protectedDocuments.listDamaged()).toEqual([])
   // As the owner, the triggers alone refuse.
   for (const statement of [
     'delete from documents',

@@ -10,7 +10,7 @@ import * as jobs from '../../../src/jobs/queue.ts'
 import { allSteps, maintain } from '../../../src/worker/maintenance.ts'
 import { startSchedule } from '../../../src/worker/schedule.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { openKeptDocuments, protections } from '../../support/kept-documents.ts'
+import { protections, trackProtectedDocuments } from '../../support/protected-documents.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
@@ -37,7 +37,7 @@ const payloads: { [K in jobs.Kind]: (target: Target) => jobs.Payloads[K] } = {
 }
 
 test('no job, maintenance step or recurring task destroys a document under retention or hold', async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'dms-kept-'))
+  const folder = await mkdtemp(join(tmpdir(), 'dms-protected-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const { app, asAda, asAdmin, ada, later, runJobs } = await startApp({
     'sources.local_roots': folder,
@@ -46,7 +46,7 @@ test('no job, maintenance step or recurring task destroys a document under reten
     'documents.version_days': 1,
   })
   app.log.level = 'silent'
-  const kept = openKeptDocuments(app)
+  const protectedDocuments = trackProtectedDocuments(app)
   for (const name of ['removed', 'changed', 'left']) await writeFile(join(folder, `${name}.txt`), name)
   const source = await asAdmin.sources.create({ name: 'folder', type: 'local_folder', url: folder, sync_interval: 0, owner: ada.id })
   await asAdmin.sources.sync(source.id)
@@ -65,7 +65,7 @@ test('no job, maintenance step or recurring task destroys a document under reten
     app.db,
   )
   expect(targets).toHaveLength(9)
-  for (const [index, { id }] of targets.entries()) await kept.protect(id, protections[index % 2]!)
+  for (const [index, { id }] of targets.entries()) await protectedDocuments.protect(id, protections[index % 2]!)
   await app.db.transaction().execute((trx) => moveToTrash(app, trx, ada.id, replaced.slice(2)))
   await rm(join(folder, 'removed.txt'))
   await writeFile(join(folder, 'changed.txt'), 'other bytes')
@@ -76,15 +76,15 @@ test('no job, maintenance step or recurring task destroys a document under reten
       for (const target of targets) await jobs.enqueue(trx, kind, payloads[kind](target) as never, { documentId: target.id })
     })
     await runJobs()
-    expect(await kept.listDestroyed(), kind).toEqual([])
+    expect(await protectedDocuments.listDestroyed(), kind).toEqual([])
   }
   for (const step of allSteps) {
     await maintain(app, [step])
-    expect(await kept.listDestroyed(), step).toEqual([])
+    expect(await protectedDocuments.listDestroyed(), step).toEqual([])
   }
   await startSchedule(app).stop()
   await runJobs()
-  expect(await kept.listDamaged()).toEqual([])
+  expect(await protectedDocuments.listDamaged()).toEqual([])
   const { rows } = await sql<{ count: number }>`select count(*)::int as count from document_versions`.execute(app.db)
   expect(rows[0]?.count).toBeGreaterThanOrEqual(targets.length + replaced.length)
 })

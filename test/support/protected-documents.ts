@@ -16,8 +16,8 @@ interface Version {
 }
 
 /** Starts without documents. */
-export function openKeptDocuments(app: App) {
-  const kept = new Map<string, { how: Protection; until: Date | null; versions: Version[] }>()
+export function trackProtectedDocuments(app: App) {
+  const tracked = new Map<string, { how: Protection; until: Date | null; versions: Version[] }>()
 
   const versionsOf = async (db: Db, ids: readonly string[]): Promise<Version[]> =>
     (
@@ -30,12 +30,12 @@ export function openKeptDocuments(app: App) {
 
   /** Returns the documents that lost their row, a version, or a part of their retention, with what they had. Reads by `db`, which may be a transaction. */
   const listDestroyed = async (db: Db = app.db): Promise<string[]> => {
-    const ids = [...kept.keys()]
+    const ids = [...tracked.keys()]
     const found = Map.groupBy(await versionsOf(db, ids), ({ document_id }) => document_id)
     const { rows } = await sql<{ id: string; retain_until: Date | null }>`
       select id, retain_until from documents where id = any(${ids}::uuid[])`.execute(db)
     const ends = new Map(rows.map(({ id, retain_until }) => [id, retain_until]))
-    return Array.from(kept, ([id, { how, until, versions }]) => {
+    return Array.from(tracked, ([id, { how, until, versions }]) => {
       const left = new Set(found.get(id)?.map((version) => JSON.stringify(version)))
       const isShortened = until !== null && (ends.get(id) ?? new Date(0)) < until
       return versions.every((version) => left.has(JSON.stringify(version))) && !isShortened ? [] : [`${id} under ${how}`]
@@ -43,7 +43,7 @@ export function openKeptDocuments(app: App) {
   }
 
   return {
-    ids: () => [...kept.keys()],
+    ids: () => [...tracked.keys()],
     /** Puts a document under retention or hold by plain SQL, which other tests than those of the API may use. */
     async protect(id: string, how: Protection): Promise<void> {
       const until = how === 'retention' ? new Date(Date.now() + 3650 * 86_400_000) : null
@@ -54,13 +54,13 @@ export function openKeptDocuments(app: App) {
           with hold as (insert into holds (name, name_key) values (${name}, ${name}) returning id)
           insert into hold_documents (hold_id, document_id) select id, ${id} from hold`.execute(app.db)
       }
-      kept.set(id, { how, until, versions: await versionsOf(app.db, [id]) })
+      tracked.set(id, { how, until, versions: await versionsOf(app.db, [id]) })
     },
     listDestroyed,
     /** Returns what listDestroyed() returns, and the documents whose bytes are missing or differ. */
     async listDamaged(): Promise<string[]> {
       const damaged = await listDestroyed()
-      for (const [id, { how, versions }] of kept)
+      for (const [id, { how, versions }] of tracked)
         for (const { number, sha256 } of versions) {
           const hash = createHash('sha256')
           const read = async () => {
@@ -74,4 +74,4 @@ export function openKeptDocuments(app: App) {
   }
 }
 
-export type KeptDocuments = ReturnType<typeof openKeptDocuments>
+export type ProtectedDocuments = ReturnType<typeof trackProtectedDocuments>

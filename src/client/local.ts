@@ -7,8 +7,7 @@ import { type Client, createClient, type Transport } from './client.ts'
 /** Creates a client. `actor` null means anonymous. */
 export const localClient = (app: App, actor: Actor | null): Client => createClient(localTransport(app, actor))
 
-/** Creates a transport that passes requests to an in-process server on behalf of `actor`. */
-export function localTransport(app: App, actor: Actor | null): Transport {
-  const h3 = buildServer(app)
-  return async (request) => h3.request(request, undefined, { ip: '127.0.0.1', isLocal: true, ...(actor ? { actor } : {}) })
+/** Creates a transport that passes requests to an in-process server on behalf of `actor`. `server` is that of the App, for transports that share one. */
+export function localTransport(app: App, actor: Actor | null, server = buildServer(app)): Transport {
+  return async (request) => server.request(request, undefined, { ip: '127.0.0.1', isLocal: true, ...(actor ? { actor } : {}) })
 }

@@ -11,6 +11,7 @@ import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { openLog } from '../../src/log/log.ts'
 import { openApp } from '../../src/open-app.ts'
+import { buildServer } from '../../src/server/http/assemble.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { administer } from './administer.ts'
 import { conforming } from './conformance.ts'
@@ -78,11 +79,13 @@ export async function startApp(settings: Settings = {}) {
   }
   const [ada, bob, admin] = [await person('ada', 'user'), await person('bob', 'user'), await person('root', 'admin')]
 
-  /** in this process, with every answer checked against the description of the API; created with the first request, since few tests need all four */
+  let server: ReturnType<typeof buildServer> | undefined
+  /** in this process, with every answer checked against the description of the API; all use one server, which is built with the first request */
   const client = (actor: Actor | null): Client => {
     let transport: Transport | undefined
     return createClient((request) => {
-      transport ??= conforming(app, localTransport(app, actor))
+      server ??= buildServer(app)
+      transport ??= conforming(app, localTransport(app, actor, server))
       return transport(request)
     })
   }

@@ -118,12 +118,16 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
   const transports = new Map<Request, (request: Request) => Promise<Response>>()
   const checked = conforming(app, (request) => transports.get(request)!(request))
   const servers = new Map<App, ReturnType<typeof buildServer>>()
+  const serverOf = (one: App) => {
+    const server = servers.get(one) ?? buildServer(one)
+    servers.set(one, server)
+    return server
+  }
 
   /** Sends it as `who` unless it names a user; every answer is checked against the description of the API. */
   const send = async (route: Route, ask: RouteRequest, who: Actor | null): Promise<Response> => {
     const request = requestOf(route, ask)
-    const server = servers.get(ask.app ?? app) ?? buildServer(ask.app ?? app)
-    servers.set(ask.app ?? app, server)
+    const server = serverOf(ask.app ?? app)
     const actor = ask.as === undefined ? who : ask.as
     const context = { ip: ask.ip ?? address(++made), isLocal: true, ...(actor ? { actor } : {}) }
     transports.set(request, async () => server.request(request, undefined, context))
@@ -148,7 +152,7 @@ export async function startWorld(settings: Parameters<typeof startApp>[0] = {}) 
 
   const clients = new Map<string, Client>()
   const clientOf = ({ id, actor }: Person): Client => {
-    const client = clients.get(id) ?? createClient(localTransport(app, actor))
+    const client = clients.get(id) ?? createClient(localTransport(app, actor, serverOf(app)))
     clients.set(id, client)
     return client
   }

@@ -1,6 +1,7 @@
 /** OCR of one page: prepares its image and corrects its orientation. */
 import type { ReadPage } from '../ports/document-reader.ts'
 import type { OcrEngine, OcrQuality, OcrText, PageImage } from '../ports/ocr-engine.ts'
+import { addFurtherPasses } from './further-passes.ts'
 import {
   apply,
   chain,
@@ -19,7 +20,6 @@ import { eraseRuledLines } from './image/ruled-lines.ts'
 import { findSkew } from './image/skew.ts'
 import { transformGray } from './image/transform-gray.ts'
 import { level, type Warped, warp } from './image/warp.ts'
-import { addOpinions } from './opinions.ts'
 import { lineDirection } from './words.ts'
 
 /** Plausible length of the longer side, in inches. For other lengths, the resolution stated in the file is wrong. */
@@ -126,9 +126,9 @@ export async function recognizePage(
     const turned = await engine.recognize(upsideDown, language, { layout: 'auto' })
     const half = chain(rotation(180), translation(straight.width, straight.height))
     if ((turned.confidence ?? 0) > first.confidence)
-      return toResult(await addOpinions(engine, upsideDown, turned, options), page, chain(half, straight.toSource))
+      return toResult(await addFurtherPasses(engine, upsideDown, turned, options), page, chain(half, straight.toSource))
   }
-  return toResult(await addOpinions(engine, cleaned, first, options), page, straight.toSource)
+  return toResult(await addFurtherPasses(engine, cleaned, first, options), page, straight.toSource)
 }
 
 /** Returns a function to call between passes. It returns whether twice the time of the longest pass is left before `deadline`. */

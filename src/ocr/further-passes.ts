@@ -5,7 +5,7 @@ import { transformGray } from './image/transform-gray.ts'
 import { eraseWords, shareOfUncoveredInk } from './image/uncovered-ink.ts'
 import { addMissingWords, mergeWords } from './merge-words.ts'
 
-/** Confidence of a page below which a second opinion pays. */
+/** Confidence of a page below which a second pass pays. */
 const weak = 0.88
 /** Share of uncovered ink above which words are probably missing. */
 const minUncovered = 0.12
@@ -20,7 +20,7 @@ export interface PassOptions {
 }
 
 /** Improves the result of the `first` pass over an upright page by further passes. */
-export async function addOpinions(
+export async function addFurtherPasses(
   engine: OcrEngine,
   page: PageImage,
   first: OcrText,

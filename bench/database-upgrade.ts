@@ -8,6 +8,7 @@
  * The processor time is that of the command and of both servers. It is the better figure on a machine that does other work.
  */
 import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
 import { availableParallelism, loadavg, tmpdir } from 'node:os'
@@ -21,7 +22,7 @@ import { reindex } from '../src/search/reindex.ts'
 import { bareEnvironment, executable, run } from '../test/support/processes/run.ts'
 import { checksumOf, databaseEnvironment, joinOld, oldBinaries } from '../test/support/servers/old-archive.ts'
 import { fillDocuments } from './fill-documents.ts'
-import { cpuOf, database } from './processor.ts'
+import { cpuOfFinished } from './processor.ts'
 import { report } from './report/figure.ts'
 import { makeWords } from './search-corpus.ts'
 
@@ -32,7 +33,6 @@ const { values } = parseArgs({
     archive: { type: 'string' },
   },
 })
-const sampleIntervalMs = 250
 const documents = Number(values.documents)
 const root = await mkdtemp(join(values.folder, 'dms-bench-upgrade-'))
 // Under root the database runs as another user, who must be able to enter the folder.
@@ -93,27 +93,20 @@ async function fillOld(dataDir: string): Promise<void> {
 /** Runs the command. Returns its result, the seconds of its phases, and the processor time of all its processes. */
 async function measureUpgrade(): Promise<{ upgraded: Upgraded; phases: string; processorSeconds: number }> {
   const args = ['--data-dir', dataDir, 'database', 'upgrade', '--old-binaries', oldBinaries, '-o', 'json', '--progress', 'json']
+  const before = await cpuOfFinished()
   const child = spawn(process.execPath, [executable, ...args], { env: bareEnvironment(), stdio: ['ignore', 'pipe', 'pipe'] })
-  // The servers are not children of the command.
-  const processor = new Map<string, number>()
-  const sample = async (name: string, pids: Promise<number[]>) =>
-    processor.set(name, Math.max(processor.get(name) ?? 0, await cpuOf(await pids.catch(() => []))))
-  const timer = setInterval(() => {
-    void sample('command', Promise.resolve([child.pid ?? 0]))
-    for (const name of ['old', 'new']) void sample(name, database(join(dataDir, 'postgres-upgrade', name)))
-  }, sampleIntervalMs)
   const starts = new Map<string, number>()
   child.stderr.setEncoding('utf8').on('data', (lines: string) => {
     for (const [, phase = ''] of lines.matchAll(/"phase":"(\w+)"/g)) if (!starts.has(phase)) starts.set(phase, performance.now())
   })
-  const stdout = await text(child.stdout)
-  clearInterval(timer)
+  const [stdout] = await Promise.all([text(child.stdout), once(child, 'exit')])
   starts.set('', performance.now())
   const times = [...starts]
   const phases = times.slice(0, -1).map(([phase, start], at) => `${phase} ${(((times[at + 1]?.[1] ?? 0) - start) / 1000).toFixed(1)} s`)
   return {
     upgraded: JSON.parse(stdout) as Upgraded,
     phases: phases.join(', '),
-    processorSeconds: [...processor.values()].reduce((sum, used) => sum + used, 0),
+    // The command starts both servers as its children, and waits for their end.
+    processorSeconds: (await cpuOfFinished()) - before,
   }
 }

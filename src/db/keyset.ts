@@ -44,6 +44,8 @@ export interface SortKey {
   readonly order: 'asc' | 'desc'
   /** position of null; omitted for columns that are never null, whose indexes have the default order */
   readonly nulls?: 'first' | 'last'
+  /** length of the prefix that sorts first and has an index; for texts that can be too long for one */
+  readonly prefixLength?: number
 }
 
 /** A row with its sort keys. */
@@ -71,25 +73,30 @@ export function keyset(...keys: readonly SortKey[]): Keyset {
     const { select }: KeyType = types[type]
     return select ? select(columns[index]!) : columns[index]!
   })
+  const withPrefixes = (values: readonly RawBuilder<unknown>[]) =>
+    keys.flatMap(({ prefixLength }, index) => {
+      const value = values[index]!
+      return prefixLength === undefined ? [value] : [sql`left(${value}, ${sql.lit(prefixLength)})`, value]
+    })
   return {
     keys,
     key: sql<string>`json_build_array(${sql.join(parts)})::text`.as('cursor_key') as Keyset['key'],
     orderBy: <Q>(query: Q) =>
-      keys.reduce<AnyQuery>(
-        (ordered, { order, nulls }, index) =>
-          ordered.orderBy(columns[index]!, (by) => {
-            const directed = order === 'asc' ? by.asc() : by.desc()
-            if (nulls === undefined) return directed
-            return nulls === 'first' ? directed.nullsFirst() : directed.nullsLast()
-          }),
-        query as AnyQuery,
-      ) as Q,
+      keys.reduce<AnyQuery>((ordered, { order, nulls, prefixLength }, index) => {
+        const column = columns[index]!
+        const prefixed = prefixLength === undefined ? ordered : ordered.orderBy(sql`left(${column}, ${sql.lit(prefixLength)})`, order)
+        return prefixed.orderBy(column, (by) => {
+          const directed = order === 'asc' ? by.asc() : by.desc()
+          if (nulls === undefined) return directed
+          return nulls === 'first' ? directed.nullsFirst() : directed.nullsLast()
+        })
+      }, query as AnyQuery) as Q,
     isAfter(position) {
       const values = keys.map(({ type }, index) => (position[index] === null ? sql`null` : types[type].parse(position[index])))
       const [first] = keys
       // An index scan can begin at a comparison of rows.
       if (keys.every(({ order, nulls }) => order === first?.order && nulls === undefined))
-        return sql<boolean>`(${sql.join(columns)}) ${sql.raw(first?.order === 'asc' ? '>' : '<')} (${sql.join(values)})`
+        return sql<boolean>`(${sql.join(withPrefixes(columns))}) ${sql.raw(first?.order === 'asc' ? '>' : '<')} (${sql.join(withPrefixes(values))})`
       const steps = keys.map((key, index) => {
         const equal = columns.slice(0, index).map((column, before) => sql`${column} is not distinct from ${values[before]}`)
         return sql`(${sql.join([...equal, isBehind(key, columns[index]!, position[index], values[index])], sql` and `)})`

@@ -24,6 +24,8 @@ const columnTypes = {
 } as const satisfies Record<string, SortKey['type']>
 type Column = keyof typeof columnTypes
 const nullable: ReadonlySet<Column> = new Set(['ocr_confidence', 'document_date'])
+/** Length of the prefix in the index documents_by_title. */
+const titlePrefixLength = 100
 export const sortable = Object.keys(columnTypes) as [Column]
 
 export interface Filter {
@@ -101,7 +103,8 @@ function selectSlice(db: Db, all: FilteredQuery, by: Keyset, { limit, offset, af
 /** Orders by the column, then by id, which makes the order unique. Null comes last when descending. */
 function keysetOf(sort: Column, order: 'asc' | 'desc'): Keyset {
   const nulls = nullable.has(sort) ? { nulls: order === 'asc' ? ('first' as const) : ('last' as const) } : {}
-  return keyset({ by: `documents.${sort}`, order, type: columnTypes[sort], ...nulls }, { by: 'documents.id', type: 'id', order })
+  const prefix = sort === 'title' ? { prefixLength: titlePrefixLength } : {}
+  return keyset({ by: `documents.${sort}`, order, type: columnTypes[sort], ...nulls, ...prefix }, { by: 'documents.id', type: 'id', order })
 }
 const keysetsOf = (order: 'asc' | 'desc') =>
   Object.fromEntries(sortable.map((sort) => [sort, keysetOf(sort, order)])) as Record<Column, Keyset>

@@ -27,6 +27,19 @@ test('an index has the order of lists by arrival, change and document date', asy
   expect(plans.filter((plan) => plan.includes('Index'))).toHaveLength(orders.length)
 })
 
+test('a list by title sorts equal prefixes only', async () => {
+  const { app } = await startApp()
+  const plan = await app.db.transaction().execute(async (trx) => {
+    await sql`set local enable_seqscan = off; set local enable_bitmapscan = off`.execute(trx)
+    const { rows } = await sql<{ 'QUERY PLAN': string }>`
+      explain select id from live_documents where owner_id = '00000000-0000-4000-8000-000000000001'
+      order by left(title, 100), title, id limit 21`.execute(trx)
+    return rows.map((row) => row['QUERY PLAN']).join('\n')
+  })
+  expect(plan).toContain('Incremental Sort')
+  expect(plan).toContain('documents_by_title')
+})
+
 test('a list by warning reads the documents with warnings only', async () => {
   const { app } = await startApp()
   const plan = await app.db.transaction().execute(async (trx) => {

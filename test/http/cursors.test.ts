@@ -70,7 +70,9 @@ async function listsOf(world: World): Promise<Record<string, List>> {
   const document = async (at: number): Promise<string> => {
     // A list needs rows, not uploads.
     const id = await copyUnindexed(world.app, documentId)
-    await sql`update documents set filename = ${`${at % 3}.txt`}, title = ${`title ${at % 4}`},
+    // Longer than the prefix of titles that has an index, or shorter.
+    const title = `title ${'long '.repeat(at % 2 ? 25 : 0)}${at % 4}`
+    await sql`update documents set filename = ${`${at % 3}.txt`}, title = ${title},
     created_at = ${moment(at)}, updated_at = ${moment(at + 1)}, size = ${at % 2},
     ocr_confidence = ${at % 3 === 0 ? null : (at % 4) / 10}, status = ${at % 2 ? 'completed' : 'failed'} where id = ${id}`.execute(db)
     return id

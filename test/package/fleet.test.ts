@@ -30,6 +30,7 @@ interface PodSpec {
   containers: Container[]
   volumes: { name: string }[]
   securityContext: object
+  enableServiceLinks?: boolean
   terminationGracePeriodSeconds?: number
 }
 
@@ -116,6 +117,14 @@ test('the manifests have the fields and types of Kubernetes, and a wrong field i
   expect(found).toContain('livenesProbe')
 })
 
+/** Variables that Kubernetes sets in pods for a service, named after it. */
+const serviceLinks = Object.fromEntries(
+  ofKind('Service').flatMap(({ metadata: { name } }) => [
+    [`${name.toUpperCase()}_SERVICE_HOST`, '10.0.0.1'],
+    [`${name.toUpperCase()}_PORT`, 'tcp://10.0.0.1:80'],
+  ]),
+)
+
 test('pods use existing commands and variables, without root, with probes and limits', async () => {
   const [config] = ofKind('ConfigMap')
   const [secret] = ofKind('Secret')
@@ -125,7 +134,8 @@ test('pods use existing commands and variables, without root, with probes and li
     const { args, env = [], envFrom, ports = [], volumeMounts, resources } = container
     expect(envFrom, name).toEqual([{ configMapRef: { name: config?.metadata.name } }, { secretRef: { name: secret?.metadata.name } }])
     const own = Object.fromEntries(env.map((variable) => [variable.name, variable.value]))
-    expect(await findMistakes(args, { ...config?.data, ...secret?.stringData, ...own }), name).toEqual([])
+    const links = spec.enableServiceLinks === false ? {} : serviceLinks
+    expect(await findMistakes(args, { ...config?.data, ...secret?.stringData, ...own, ...links }), name).toEqual([])
     expect(spec.securityContext, name).toMatchObject({ runAsNonRoot: true, runAsUser: 10_001, seccompProfile: { type: 'RuntimeDefault' } })
     expect(container.securityContext, name).toEqual({
       allowPrivilegeEscalation: false,

@@ -33,8 +33,10 @@ test('a package without links runs in place; the data folder holds only the link
   const dataDir = emptyDataDir('linked')
   const binaries = await prepareBinaries(dataDir, unlinked, undefined)
   expect(binaries).toEqual({ folder: join(unlinked.folder, 'native'), links: join(dataDir, `postgres-${unlinked.version}.links`) })
-  const version = execFileSync(join(binaries.folder, 'bin/postgres'), ['--version'], { env: environmentOf(binaries), encoding: 'utf8' })
-  expect(version).toContain(` ${unlinked.major}.`)
+  for (const program of ['postgres', 'initdb']) {
+    const version = execFileSync(join(binaries.folder, 'bin', program), ['--version'], { env: environmentOf(binaries), encoding: 'utf8' })
+    expect(version).toContain(` ${unlinked.major}.`)
+  }
   expect(readdirSync(dataDir)).toEqual([`postgres-${unlinked.version}.links`])
   expect(await prepareBinaries(dataDir, unlinked, undefined)).toEqual(binaries)
 })

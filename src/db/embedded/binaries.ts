@@ -59,10 +59,14 @@ export async function prepareBinaries(
   return { folder, links: null }
 }
 
+/** Returns the variable with which the programs find their libraries. A library that is loaded by its link does not find the ones it needs. */
+export const libraryPath = ({ folder, links }: Binaries): Record<string, string> =>
+  links === null ? {} : { LD_LIBRARY_PATH: `${links}:${join(folder, 'lib')}` }
+
 /** Returns the version of the server program, such as 18.4; null if the account cannot run it. */
-export const readProgramVersion = ({ folder, links }: Binaries, account: Account | undefined): Promise<string | null> =>
-  promisify(execFile)(join(folder, 'bin', 'postgres'), ['--version'], {
-    ...(links === null ? {} : { env: { LD_LIBRARY_PATH: links } }),
+export const readProgramVersion = (binaries: Binaries, account: Account | undefined): Promise<string | null> =>
+  promisify(execFile)(join(binaries.folder, 'bin', 'postgres'), ['--version'], {
+    ...(binaries.links === null ? {} : { env: libraryPath(binaries) }),
     ...(account ? { uid: account.uid, gid: account.gid } : {}),
     cwd: '/',
   }).then(

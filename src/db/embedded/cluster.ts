@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
 import { type Account, databaseAccount, openDataDir } from './account.ts'
-import { type Binaries, loadPackage, type PostgresPackage, prepareBinaries } from './binaries.ts'
+import { type Binaries, libraryPath, loadPackage, type PostgresPackage, prepareBinaries } from './binaries.ts'
 import { completeExchange, isExchanging } from './exchange.ts'
 import { createFolder } from './make-folder.ts'
 import { superuser } from './roles.ts'
@@ -41,11 +41,11 @@ export const port = 5432
 const maxSocketFolderBytes = 86
 
 /** The environment of PostgreSQL's programs, equal on every machine. */
-export const environmentOf = ({ links }: Binaries): Record<string, string> => ({
+export const environmentOf = (binaries: Binaries): Record<string, string> => ({
   PATH: '/usr/local/bin:/usr/bin:/bin',
   LC_ALL: 'C',
   TZ: 'UTC',
-  ...(links === null ? {} : { LD_LIBRARY_PATH: links }),
+  ...libraryPath(binaries),
 })
 
 /** Returns the folder of the cluster. */

@@ -1,7 +1,6 @@
 /** Program of a reader process: runs the requests of the server one at a time. */
-import { setPriority } from 'node:os'
 import type { Setup, WorkMessage } from './messages.ts'
-import { deadlineCell, killGroup, startWatchdog } from './start-watchdog.ts'
+import { deadlineCell, killGroup, lowerPriority, startWatchdog } from './start-watchdog.ts'
 
 /** Scheduling priority below the server's, so that requests do not wait for extraction. */
 const niceness = 10
@@ -12,7 +11,7 @@ const deadlineNs = deadlineCell()
 // Checked before anything slow: the server may have ended already.
 process.on('disconnect', killGroup)
 if (!process.connected || process.ppid !== parentPid) killGroup()
-setPriority(niceness)
+lowerPriority(niceness)
 startWatchdog({ parentPid, memoryBytes, deadlineNs })
 
 // PDF.js leaves rejected promises that belong to no call. A request whose promise is lost ends at its deadline.

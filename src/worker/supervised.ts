@@ -1,10 +1,12 @@
 /** The worker process of a server. It ends with the server. */
-
 import { NewerSchema } from '../db/migrate.ts'
-import { deadlineCell, killGroup, startWatchdog } from '../extract/process/start-watchdog.ts'
+import { deadlineCell, killGroup, lowerPriority, startWatchdog } from '../extract/process/start-watchdog.ts'
 import { openLog } from '../log/log.ts'
 import { aborted, runningJobs, startConfigured, type Worker, withApp } from './run.ts'
 import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './supervisor.ts'
+
+/** Scheduling priority below the server's and above that of readers: requests do not wait for jobs. */
+const niceness = 5
 
 /**
  * Runs jobs until the server sends `stop` or `release`, or until `signal` aborts. Kills its process group as soon as the server is gone.
@@ -13,6 +15,7 @@ import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './supervisor
 export async function runSupervised(signal: AbortSignal): Promise<void> {
   process.on('disconnect', killGroup)
   if (!process.connected) killGroup()
+  lowerPriority(niceness)
   const { promise: started, resolve: start } = Promise.withResolvers<Extract<ToWorker, { kind: 'start' }>>()
   const stopping = new AbortController()
   let stopTimeoutMs: number | null = null

@@ -1,6 +1,7 @@
 /** The worker process of `dms serve`: started, supervised, restarted, and stopped with its server. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { getPriority } from 'node:os'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
 import { isStillThere, processTree, signal, type TreeProcess } from '../support/processes/process-tree.ts'
@@ -58,6 +59,7 @@ test('jobs run in a process of their own, which ends with its server on SIGTERM'
   const { child, exit, working, isDone, asAda, all, tree, logged } = await serve()
   const worker = await working()
   expect(worker.pid).not.toBe(child.pid)
+  expect(getPriority(worker.pid)).toBe(Math.max(5, getPriority(child.pid)))
   await isDone((await upload(asAda, 'a.txt', 'words')).id)
   tree()
   child.kill('SIGTERM')

@@ -44,13 +44,32 @@ export function multipart(
     }
     yield end
   }
+  // A pipe may be slow: its bytes are sent as they come.
+  const body = files.some(({ size }) => size === null) ? chunks() : joinSmall(chunks())
   const fixed = head.length + end.length + before.reduce((sum, { length }) => sum + length + between.length, 0)
   const contentLength = files.reduce<number | null>((sum, { size }) => (sum === null || size === null ? null : sum + size), fixed)
   return {
-    body: Readable.toWeb(Readable.from(chunks(), { objectMode: false })) as ReadableStream<Uint8Array>,
+    body: Readable.toWeb(Readable.from(body, { objectMode: false })) as ReadableStream<Uint8Array>,
     contentType: `multipart/form-data; boundary=${boundary}`,
     contentLength,
   }
+}
+
+/** Chunks of less than this are sent together: each write costs processor time in the client and in the server. */
+const minChunkBytes = 1 << 16
+
+async function* joinSmall(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let small: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of chunks) {
+    small.push(chunk)
+    bytes += chunk.length
+    if (bytes < minChunkBytes) continue
+    yield small.length === 1 ? chunk : Buffer.concat(small)
+    small = []
+    bytes = 0
+  }
+  if (bytes > 0) yield Buffer.concat(small)
 }
 
 /** Percent-encodes the characters that would end the name, as browsers do (WHATWG). */

@@ -1,6 +1,6 @@
 /** Requests that upload one file or several. */
 import { createHash, randomUUID } from 'node:crypto'
-import { createReadStream, type ReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { addAbortSignal } from 'node:stream'
 import type { Client, Upload, UploadOptions } from '../../client/client.ts'
@@ -77,13 +77,13 @@ export async function sendFiles(
 function openReader({ stdinName, throttle, signal }: SendOptions, { path, size }: FoundFile, onBytes: (bytes: number) => void) {
   let bytes = 0
   let hash = createHash('sha256')
-  async function* open(): AsyncGenerator<Uint8Array> {
+  async function* read(): AsyncGenerator<Uint8Array> {
     // A retry sends all bytes again.
     onBytes(-bytes)
     bytes = 0
     hash = createHash('sha256')
-    const file = path === '-' ? process.stdin : openFile(path, size)
-    for await (const chunk of signal ? addAbortSignal(signal, file) : file) {
+    const input = () => (signal ? addAbortSignal(signal, process.stdin) : process.stdin)
+    for await (const chunk of path === '-' ? input() : openFile(path, size, signal)) {
       await throttle(chunk.length, signal)
       hash.update(chunk)
       yield chunk
@@ -92,15 +92,30 @@ function openReader({ stdinName, throttle, signal }: SendOptions, { path, size }
     }
   }
   const filename = path === '-' ? (stdinName ?? '') : basename(path)
-  const upload: Upload = { filename, size, open, path }
+  const upload: Upload = { filename, size, open: read, path }
   return { upload, bytes: () => bytes, sum: () => hash.copy().digest('hex') }
 }
 
 const chunkBytes = 1 << 18
 
-/** Opens a file for reading. Each read allocates a whole buffer outside of V8's heap: for small files, large ones took half of the processor time. */
-export const openFile = (path: string, size: number | null, signal?: AbortSignal): ReadStream =>
-  createReadStream(path, { highWaterMark: Math.min(chunkBytes, (size ?? chunkBytes) + 1), ...(signal && { signal }) })
+/**
+ * Yields the bytes of a file, in buffers of at most 256 KiB. A stream would take three times the processor time for a small file, as would large
+ * buffers, which lie outside of V8's heap.
+ */
+export async function* openFile(path: string, size: number | null, signal?: AbortSignal): AsyncGenerator<Uint8Array> {
+  const length = Math.min(chunkBytes, (size ?? chunkBytes) + 1)
+  const file = await open(path)
+  try {
+    for (;;) {
+      signal?.throwIfAborted()
+      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(length), 0, length, null)
+      if (bytesRead === 0) return
+      yield buffer.subarray(0, bytesRead)
+    }
+  } finally {
+    await file.close()
+  }
+}
 
 function verifyChecksum(sent: SentFile, sum: string): SentFile {
   if (sent.sha256 !== sum) throw new Failure('FAILED', 'the stored file differs from the local file (SHA-256)')

@@ -26,6 +26,8 @@ export interface SourceLimits {
   readonly localRoots: readonly string[]
   /** PEM file of additional trusted certificate authorities; '' for none. */
   readonly caFile: string
+  /** Maximum number of entries of a WebDAV folder, and of its folders that wait to be listed. Default: 500,000. */
+  readonly maxEntries?: number
 }
 
 /** File in a listing. */

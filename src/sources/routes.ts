@@ -69,6 +69,8 @@ export const TestAnswer = z.object({
 })
 export const SyncAnswer = z.object({ message: z.string(), job_id: z.string() })
 const ids = { id: 'SOURCE_NOT_FOUND' } as const
+/** The server lists the source itself: a folder of 500,000 files takes seconds of processor time. */
+const listingCost = 10
 
 export const routes = (app: App): Route[] => [
   user(
@@ -92,7 +94,13 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/sources/test',
-    { summary: 'Test an address before creating a source', body: AddressFields, answer: TestAnswer, errors: ['FORBIDDEN'] },
+    {
+      summary: 'Test an address before creating a source',
+      cost: listingCost,
+      body: AddressFields,
+      answer: TestAnswer,
+      errors: ['FORBIDDEN'],
+    },
     ({ actor, body }) => testing.testAddress(app, actor, body),
   ),
   user('GET /api/sources/:id', { summary: 'Get a source', ids, answer: SourceAnswer }, async ({ actor, param }) =>
@@ -116,7 +124,12 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/sources/:id/test',
-    { summary: 'Test name resolution, TLS, credentials and listing of a source, and return sample paths', ids, answer: TestAnswer },
+    {
+      summary: 'Test name resolution, TLS, credentials and listing of a source, and return sample paths',
+      cost: listingCost,
+      ids,
+      answer: TestAnswer,
+    },
     ({ actor, param }) => testing.testSource(app, actor, param('id')),
   ),
   user(
@@ -136,7 +149,14 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/sources/:id/sync/plan',
-    { summary: 'List the files that a sync would fetch, without fetching them', ids, body: PlanOptions, answer: PlanAnswer, isLarge: true },
+    {
+      summary: 'List the files that a sync would fetch, without fetching them',
+      cost: listingCost,
+      ids,
+      body: PlanOptions,
+      answer: PlanAnswer,
+      isLarge: true,
+    },
     ({ actor, param, body }) => listPlan(app, actor, param('id'), body),
   ),
   user(

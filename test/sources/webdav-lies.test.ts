@@ -139,6 +139,22 @@ describe('names', () => {
     expect(server.seen).toHaveLength(257)
     expect(problemsOf(entries)).toEqual([{ path: expect.stringContaining('loop/loop'), code: 'SOURCE_PROTOCOL' }])
   })
+
+  test('SOURCE_PROTOCOL beyond the maximum of entries in a folder, and of folders that wait', async () => {
+    const names = Array.from({ length: 60 }, (_, index) => String(index))
+    const serveNames = (entry: (href: string) => string) =>
+      serve((request, response) => response.writeHead(207, xml).end(multistatus(folderAt(request.url ?? ''), ...names.map(entry))))
+    const wide = await serveNames(fileAt)
+    expect(pathsOf(await walked(open(wide.url, { maxEntries: 60 })))).toEqual(names)
+    expect(await failure(walked(open(wide.url, { maxEntries: 59 })))).toMatchObject({
+      code: 'SOURCE_PROTOCOL',
+      message: expect.stringContaining('too many entries'),
+    })
+    const endless = await serveNames((href) => folderAt(href))
+    const failed = await failure(walked(open(endless.url, { maxEntries: 100, concurrency: 1 })))
+    expect(failed).toMatchObject({ code: 'SOURCE_PROTOCOL', message: 'More than 100 folders wait to be listed.' })
+    expect(endless.seen).toHaveLength(2)
+  })
 })
 
 describe('lists', () => {

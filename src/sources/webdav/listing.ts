@@ -15,7 +15,7 @@ export interface Listing {
   readonly problems: readonly Extract<SourceEntry, { kind: 'problem' }>[]
 }
 
-/** Maximum total length of names and etags in one folder: about 500,000 files. */
+/** Maximum total length of names and etags in one folder. */
 const maxTextLength = 50_000_000
 const maxProblems = 1000
 
@@ -31,7 +31,13 @@ const propfindBody = (more: string) =>
  */
 export async function listFolder(
   http: HttpClient,
-  { root, path, signal, maxAttempts = 3 }: { root: URL; path: string; signal: AbortSignal; maxAttempts?: number },
+  {
+    root,
+    path,
+    signal,
+    maxEntries,
+    maxAttempts = 3,
+  }: { root: URL; path: string; signal: AbortSignal; maxEntries: number; maxAttempts?: number },
 ): Promise<Listing> {
   const folderRequestUrl = urlBelow(root, path, true)
   const request: SourceRequest = {
@@ -48,7 +54,7 @@ export async function listFolder(
     if (path !== '' && !isSameFolder(url, folderRequestUrl))
       throw new SourceFailure('SOURCE_PROTOCOL', 'The folder redirects to another place.')
     const from = url.pathname.endsWith('/') ? url : new URL(`${url.origin}${url.pathname}/`)
-    return collectListing((onResource) => readMultistatus(body, header('content-type') ?? '', onResource), from, path)
+    return collectListing((onResource) => readMultistatus(body, header('content-type') ?? '', onResource), from, path, maxEntries)
   })
 }
 
@@ -84,6 +90,7 @@ async function collectListing(
   read: (onResource: (resource: DavResource) => void) => Promise<void>,
   url: URL,
   path: string,
+  maxEntries: number,
 ): Promise<Listing> {
   const resolveHref = createHrefResolver(url, path)
   const [files, folders] = [createColumns(), createColumns()]
@@ -100,7 +107,8 @@ async function collectListing(
     if (target.is === 'wrong') addProblem(joinPath(path, truncateForDisplay(resource.href)), 'SOURCE_PROTOCOL', target.message)
     if (target.is !== 'child' || names.has(target.name)) return
     textLength += target.name.length + (resource.etag?.length ?? 0)
-    if (textLength > maxTextLength) throw new SourceFailure('SOURCE_PROTOCOL', 'The folder has too many entries to be listed.')
+    if (textLength > maxTextLength || names.size === maxEntries)
+      throw new SourceFailure('SOURCE_PROTOCOL', 'The folder has too many entries to be listed.')
     if (resource.status !== 200) return addProblem(joinPath(path, target.name), ...statusFailure(resource.status))
     const columns = resource.isFolder ? folders : files
     columns.add(resource, target.name)

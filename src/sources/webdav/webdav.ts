@@ -1,6 +1,13 @@
 /** Source type for folders of WebDAV servers (RFC 4918): Nextcloud, ownCloud, Apache, nginx, rclone and others. */
 
-import type { SourceAddress, SourceConnection, SourceEntry, SourceFailure, SourceLimits, SourceType } from '../../ports/source-type.ts'
+import {
+  type SourceAddress,
+  type SourceConnection,
+  type SourceEntry,
+  SourceFailure,
+  type SourceLimits,
+  type SourceType,
+} from '../../ports/source-type.ts'
 import { openHttpClient } from '../http/http-client.ts'
 import { passwordAuth } from '../http/password-auth.ts'
 import { readBody } from '../http/read-body.ts'
@@ -12,6 +19,8 @@ import { type Listing, listFolder } from './listing.ts'
 
 /** Consecutive source-wide failures after which the walk is aborted. */
 const maxConsecutiveFailures = 3
+/** Default maximum number of entries of a folder, and of folders that wait to be listed. */
+const defaultMaxEntries = 500_000
 
 export const webdav: SourceType = { open: (address, limits) => openWebdav(address, limits) }
 
@@ -21,14 +30,15 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
   const guard = { allowPrivateNetworks: limits.allowPrivateNetworks, lookup }
   assertHostAllowed(baseUrl.hostname, guard)
   const http = openHttpClient(baseUrl, passwordAuth(baseUrl, address), limits, guard)
+  const { maxEntries = defaultMaxEntries } = limits
   /** after redirects */
   let root = baseUrl
 
   async function* walk({ loadTag, signal }: Parameters<SourceConnection['walk']>[0], maxAttempts?: number): AsyncGenerator<SourceEntry> {
     const stop = new AbortController()
     const both = AbortSignal.any([signal, stop.signal])
-    const list = (path: string) => listFolder(http, { root, path, signal: both, maxAttempts })
-    const first = await listFolder(http, { root: baseUrl, path: '', signal: both, maxAttempts })
+    const list = (path: string) => listFolder(http, { root, path, signal: both, maxEntries, maxAttempts })
+    const first = await listFolder(http, { root: baseUrl, path: '', signal: both, maxEntries, maxAttempts })
     root = first.url
     const waiting: string[] = []
     const running = new Map<string, Promise<ListOutcome>>()
@@ -42,7 +52,8 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
           // Only ownCloud's folder etags cover everything below.
           if (first.isOwnCloud && folder.etag !== null && (await loadTag(folder.path)) === folder.etag)
             yield { kind: 'folder', path: folder.path, etag: folder.etag, isPruned: true }
-          else waiting.push(folder.path)
+          else if (waiting.push(folder.path) > maxEntries)
+            throw new SourceFailure('SOURCE_PROTOCOL', `More than ${maxEntries} folders wait to be listed.`)
         }
       }
       yield { kind: 'folder', path, etag: first.isOwnCloud ? listing.etag : null, isPruned: false }

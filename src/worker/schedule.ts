@@ -20,20 +20,22 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'daily maintenance': maintainDaily,
 }
 
-/** Runs the tasks at once, then every minute. */
+/** Runs the tasks at once, then every minute those that have ended. A long task, such as maintenance, delays no other. */
 export function startSchedule(app: App): { stop(): Promise<void> } {
-  let running = Promise.resolve()
+  const running = new Map<string, Promise<void>>()
+  const runTask = async (task: string, run: (app: App) => Promise<void>) => {
+    await run(app).catch((error: Error) => app.log.warn({ err: error.message, task }, 'a recurring task failed'))
+    running.delete(task)
+  }
   const runAll = () => {
-    for (const [task, run] of Object.entries(tasks)) {
-      running = running.then(() => run(app)).catch((error: Error) => app.log.warn({ err: error.message, task }, 'a recurring task failed'))
-    }
+    for (const [task, run] of Object.entries(tasks)) if (!running.has(task)) running.set(task, runTask(task, run))
   }
   runAll()
   const timer = setInterval(runAll, intervalMs)
   return {
-    stop: () => {
+    async stop() {
       clearInterval(timer)
-      return running
+      await Promise.all(running.values())
     },
   }
 }

@@ -1,5 +1,6 @@
 /** Verification of e-mail addresses by a link that works once. */
 import { hash, randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { clock, secondsAhead } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
@@ -31,7 +32,9 @@ export function requireVerified(app: App, user: Row<'users'>): void {
 
 /** Queues a verification mail if the user needs one, in the caller's transaction. */
 export async function requestVerification(app: App, trx: Trx, user: Row<'users'>): Promise<void> {
-  if (isVerificationPending(app, user)) await enqueue(trx, 'verify_email', { user_id: user.id }, { dedupeKey: `verify_email:${user.id}` })
+  if (!isVerificationPending(app, user)) return
+  // A person waits for it. The removal of files, in the same queue, may take hours after a large deletion.
+  await enqueue(trx, 'verify_email', { user_id: user.id }, { dedupeKey: `verify_email:${user.id}`, priority: 'high' })
 }
 
 /** Sends the mail again on request. The response must not depend on the address. */
@@ -43,13 +46,16 @@ export async function resendVerification(app: App, ip: string, email: string): P
   })
 }
 
-/** Creates the token of a link. The database holds its hash only. */
-export async function createToken(app: App, userId: string): Promise<string> {
+/** Creates the token of a link to an address. The database holds its hash only. Returns null if the user has another address by now. */
+export async function createToken(app: App, { id, email_key }: Pick<Row<'users'>, 'id' | 'email_key'>): Promise<string | null> {
   const token = randomBytes(32).toString('base64url')
   await app.db.deleteFrom('email_verifications').where('expires_at', '<=', clock).execute()
-  const row = { token_hash: hashOf(token), user_id: userId, created_at: clock, expires_at: secondsAhead(linkLifetimeSeconds) }
-  await app.db.insertInto('email_verifications').values(row).execute()
-  return token
+  // Waits for a change of the address, which deletes the tokens of the earlier one.
+  const { rows } = await sql`
+    insert into email_verifications (token_hash, user_id, created_at, expires_at)
+    select ${hashOf(token)}, id, ${clock}, ${secondsAhead(linkLifetimeSeconds)} from users where id = ${id} and email_key = ${email_key} for share
+    returning user_id`.execute(app.db)
+  return rows.length === 1 ? token : null
 }
 
 /** Verifies an address by the token of its link. Throws VALIDATION_ERROR if the token is unknown, used, expired or for a former address. */
@@ -81,8 +87,9 @@ export const verifyEmail: Handler<'verify_email'> = {
     const keys = await countMail(app, user)
     if (!keys) return
     try {
-      const text = mailText(app, user, await createToken(app, user_id))
-      await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text })
+      const token = await createToken(app, user)
+      if (token === null) return
+      await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text: mailText(app, user, token) })
     } catch (error) {
       for (const key of keys) await removeLastHit(app, key)
       throw error

@@ -46,7 +46,10 @@ export const rows: Rows = {
     },
   },
   'GET /api/auth/verify-email': {
-    good: async (world) => ({ query: { token: await createToken(world.app, (await world.person()).id) } }),
+    good: async (world) => {
+      const { id, username } = await world.person()
+      return { query: { token: (await createToken(world.app, { id, email_key: `${username}@example.org` })) ?? '' } }
+    },
   },
   'POST /api/auth/verify-email/resend': { good: async (world) => ({ json: { email: `${(await world.person()).username}@example.org` } }) },
   'POST /api/auth/logout': { good: () => ({}) },

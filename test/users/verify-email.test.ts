@@ -1,4 +1,7 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { leaseNext } from '../../src/jobs/leases.ts'
+import { enqueue } from '../../src/jobs/queue.ts'
 import { startApp } from '../support/app.ts'
 import { startSmtp } from '../support/servers/smtp.ts'
 
@@ -178,4 +181,27 @@ test('the mail has one recipient and its own headers, whatever the name of the u
   expect(mail?.to).toEqual([{ address: odd.email, name: '' }])
   expect(raw.split('\r\n\r\n')[0]).not.toMatch(/bcc|x\.org/i)
   expect((await verify(token)).status).toBe(200)
+})
+
+test('the link to an address verifies no other one that the user sets while its mail is being prepared', async () => {
+  const { app, ada, asAda, deliveries, runJobs } = await start()
+  await asAda.auth.updateProfile({ email: 'own@example.org' })
+  const client = await app.database.connect('lock')
+  await client.query(`begin; select pg_advisory_xact_lock(hashtextextended('verify_email:own@example.org', 0))`)
+  const jobs = runJobs(['maintenance'])
+  const waiting = () => sql`select from pg_locks where not granted and locktype = 'advisory'`.execute(app.db)
+  await expect.poll(async () => (await waiting()).rows.length).toBe(1)
+  await asAda.auth.updateProfile({ email: 'other@example.org' })
+  await client.end()
+  await jobs
+  expect(deliveries.map(({ recipients }) => recipients)).toEqual([['other@example.org']])
+  const tokens = await app.db.selectFrom('email_verifications').select('user_id').execute()
+  expect(tokens).toEqual([{ user_id: ada.id }])
+})
+
+test('the mail is sent before stored files are removed that were queued earlier', async () => {
+  const { app, asStranger } = await start()
+  await app.db.transaction().execute((trx) => enqueue(trx, 'purge', { sha256: '0'.repeat(64) }))
+  await asStranger.auth.register(eve)
+  expect((await leaseNext(app.db, 'maintenance', 'test', 1000))?.kind).toBe('verify_email')
 })

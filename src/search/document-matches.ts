@@ -1,5 +1,4 @@
 /** Finds the words of a query in one document: the pages, the positions in their texts, and the boxes on their pictures. */
-import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
@@ -7,8 +6,9 @@ import { requireDocument } from '../documents/access.ts'
 import { toWord } from '../documents/extraction/page-words.ts'
 import { withAddress } from '../documents/stored-files.ts'
 import type { Document } from '../documents/view.ts'
+import { openYielder } from '../http/time-slices.ts'
 import { ReadFailure, type WordRow } from '../ports/document-reader.ts'
-import { matchPositions, type Span } from './highlight/match-positions.ts'
+import { type Span, searchMatches } from './highlight/match-positions.ts'
 import { compileMatcher, type Matcher } from './highlight/matcher.ts'
 import { parse } from './query/parser.ts'
 import { parseQualifiers } from './query/qualifiers.ts'
@@ -72,7 +72,7 @@ export async function documentMatches(
     for (const { page, text, source } of rows) {
       if (pages.length >= (boxes ? maxPagesWithBoxes : maxPages) || characters > maxTotalCharacters) return { pages, next: page }
       characters += text.length
-      const spans = spansOf(text, matcher)
+      const spans = await spansOf(text, matcher)
       if (spans.length === 0) continue
       const terms = new Set(spans.map(({ term }) => term)).size
       const matches = spans.slice(0, maxMatches).map(({ start, end }) => ({ start, end }))
@@ -80,7 +80,6 @@ export async function documentMatches(
     }
     after = rows.at(-1)?.page ?? last
     if (rows.length < batchSize) return { pages, next: null }
-    await setImmediate()
   }
 }
 
@@ -90,9 +89,13 @@ async function compileQuery({ reads }: App, q: string, fuzzy: boolean): Promise<
   return compileMatcher({ terms, expansions: mergeExpansions(stems, typos) })
 }
 
-/** Returns the matches in a text in order, without matches inside other matches. */
-function spansOf(text: string, matcher: Matcher): Span[] {
-  const spans = matchPositions(text, matcher, (found) => found.length > maxMatches)
+/** Returns the matches in a text in order, without matches inside other matches. Lets other requests run meanwhile. */
+async function spansOf(text: string, matcher: Matcher): Promise<Span[]> {
+  const search = searchMatches(text, matcher, (found) => found.length > maxMatches)
+  const pause = openYielder()
+  let step = search.next()
+  for (; !step.done; step = search.next()) await pause()
+  const spans = step.value
   spans.sort((one, other) => one.start - other.start || other.end - one.end)
   const outer: Span[] = []
   for (const span of spans) if (span.end > (outer.at(-1)?.end ?? -1)) outer.push(span)
@@ -106,7 +109,7 @@ async function boxesOn(app: App, document: Document, page: number, source: strin
     app.database.texts,
   )
   const words = rows[0]?.words ?? (source === 'text_layer' ? await readTextLayer(app, document, page) : [])
-  return matchingWords(words, matcher).map((word) => toWord(word).box)
+  return (await matchingWords(words, matcher)).map((word) => toWord(word).box)
 }
 
 async function readTextLayer(app: App, { sha256, filename, mime_type }: Document, page: number): Promise<readonly WordRow[]> {
@@ -122,7 +125,7 @@ async function readTextLayer(app: App, { sha256, filename, mime_type }: Document
 }
 
 /** Returns the words in which a match of their text lies. */
-function matchingWords(words: readonly WordRow[], matcher: Matcher): WordRow[] {
+async function matchingWords(words: readonly WordRow[], matcher: Matcher): Promise<WordRow[]> {
   let text = ''
   const starts: number[] = []
   for (const [word] of words) {
@@ -131,7 +134,7 @@ function matchingWords(words: readonly WordRow[], matcher: Matcher): WordRow[] {
     text += word
   }
   const matching: WordRow[] = []
-  const spans = spansOf(text, matcher)
+  const spans = await spansOf(text, matcher)
   let nth = 0
   for (const [index, word] of words.entries()) {
     const start = starts[index]!

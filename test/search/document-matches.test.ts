@@ -1,4 +1,5 @@
 /** The words of a query in one document. */
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { ReadPage } from '../../src/ports/document-reader.ts'
 import { startWorker } from '../../src/worker/worker.ts'
@@ -90,4 +91,25 @@ test('a long document: at most 100 pages of an answer, and the page from which t
     Array.from({ length: 19 }, (_, i) => 102 + i),
   )
   expect((await asAda.search.matches(id, { q: 'harbour', from: 4, limit: 1 })).pages).toEqual([])
+})
+
+test('the event loop has turns while a page of a million characters without spaces is searched', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  await runJobs()
+  expect((await asAda.search.matches(id, { q: 'hello' })).pages).toHaveLength(1)
+  await sql`update document_pages set text = repeat('漢字仮名', 250000) where document_id = ${id}`.execute(app.db)
+  let longestMs = 0
+  let before = process.cpuUsage()
+  const measure = () => {
+    const { user, system } = process.cpuUsage(before)
+    longestMs = Math.max(longestMs, (user + system) / 1000)
+    before = process.cpuUsage()
+  }
+  const timer = setInterval(measure, 1)
+  expect(await asAda.search.matches(id, { q: '仮漢仮漢' })).toEqual({ pages: [], next: null })
+  measure()
+  clearInterval(timer)
+  // Without turns, more than a second of processor time.
+  expect(longestMs).toBeLessThan(300)
 })

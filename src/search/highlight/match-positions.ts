@@ -14,26 +14,46 @@ export interface Span {
 /** Returns whether the search can stop. `spans`, in no order, contain all matches that begin before `upTo`. */
 export type IsComplete = (spans: readonly Span[], upTo: number) => boolean
 
-/** Returns the matches in no order; all, or until `isComplete`. Takes linear time. */
+/** Length of text, and number of compared tokens, after which searchMatches() yields: a step takes a few milliseconds. */
+const stepLength = 50_000
+const stepTokens = 500
+
+/** Returns the matches in no order; all, or until `isComplete`. */
 export function matchPositions(text: string, matcher: Matcher, isComplete: IsComplete): Span[] {
+  const search = searchMatches(text, matcher, isComplete)
+  for (let step = search.next(); ; step = search.next()) if (step.done) return step.value
+}
+
+/**
+ * Searches in steps, between which the event loop can have a turn. Returns the matches like matchPositions(). Takes time linear in the text, and for
+ * a phrase that nearly matches everywhere in the product of both lengths.
+ */
+export function* searchMatches(text: string, matcher: Matcher, isComplete: IsComplete): Generator<undefined, Span[]> {
   const spans: Span[] = []
   if (matcher.isEmpty) return spans
   const windows = new TokenWindows(text)
+  let [stepStart, tokens] = [0, 0]
   for (let offset = nextRun(text, 0); offset < text.length; ) {
     const chain = chainAt(text, skipNonMatches(text, offset, matcher), matcher)
     offset = chain.next
+    if (offset - stepStart > stepLength) {
+      yield
+      stepStart = offset
+    }
     if (!chain.canMatch) continue
-    for (const { token, first } of tokenizeChain(text, chain))
+    for (const { token, first } of tokenizeChain(text, chain)) {
       addMatches(spans, matcher, text, token, first, () => windows.from(chain.first.start, token.start))
+      if (++tokens % stepTokens === 0) yield
+    }
     if (isComplete(spans, offset)) break
   }
   return spans
 }
 
-/** Returns the offset of the next run that can match, at or after `from`. Nearly all time is spent here. */
+/** Returns the offset of the next run that can match, at or after `from`, or of one a step further. Nearly all time is spent here. */
 function skipNonMatches(text: string, from: number, { canBegin }: Matcher): number {
   for (let offset = from; ; ) {
-    const next = canBegin(text, offset) ? -1 : skipSingleWord(text, offset)
+    const next = canBegin(text, offset) || offset - from > stepLength ? -1 : skipSingleWord(text, offset)
     if (next < 0) return offset
     offset = next
   }

@@ -17,7 +17,7 @@ export interface OpenedStores {
 
 /** Opens the primary store alone. Throws ConfigError. */
 export async function openPrimary(config: Config): Promise<Omit<OpenedStores, 'stores'>> {
-  const files = await openers[config.storage.kind].open(config)
+  const files = await openers[config.storage.kind].open(config, null)
   return { files, close: () => files.close() }
 }
 
@@ -27,7 +27,7 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
   const isPresent = openPresenceCheck(config, db)
   const opened = new Map<StoreKind, Promise<FileStore>>()
   const openOnce = (kind: StoreKind): Promise<FileStore> => {
-    const store = opened.get(kind) ?? openers[kind].open(config)
+    const store = opened.get(kind) ?? loadStoreId(db).then((storeId) => openers[kind].open(config, storeId ?? null))
     opened.set(kind, store)
     store.catch(() => opened.delete(kind))
     return store

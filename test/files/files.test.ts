@@ -7,6 +7,7 @@ import { Readable } from 'node:stream'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
 import { folderMarkers } from '../../src/files/folder-markers.ts'
+import { openStores } from '../../src/files/open-stores.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
 import { type DerivedKey, FileMissing, type FileStore, InvalidAddress } from '../../src/ports/file-store.ts'
@@ -292,6 +293,25 @@ test('STORAGE_UNAVAILABLE instead of a missing, removed or listed file while the
   expect(await store.size(address)).toBe(1)
   await store.remove(address)
   expect(await store.size(address)).toBeNull()
+})
+
+test('STORAGE_UNAVAILABLE for a removal in a folder that was unmounted while it was opened', async () => {
+  const dms = await startApp()
+  const path = join(dms.dataDir, 'files')
+  const address = await keep(dms.app.files, 'x')
+  await rename(path, `${path}-volume`)
+  await mkdir(path)
+  const config = { ...dms.app.config, storage: { ...dms.app.config.storage, path } }
+  const { files, close } = await openStores(config, dms.app.db)
+  onTestFinished(close)
+  const unmounted = { code: 'STORAGE_UNAVAILABLE', message: 'The document store is not mounted.' }
+  await expect(files.remove(address)).rejects.toMatchObject(unmounted)
+  await expect(keep(files, 'y')).rejects.toMatchObject(unmounted)
+  await rm(path, { recursive: true })
+  await rename(`${path}-volume`, path)
+  expect(await files.size(address)).toBe(1)
+  await files.remove(address)
+  expect(await files.size(address)).toBeNull()
 })
 
 test('opening refuses a folder that belongs to another database or is not mounted', async () => {

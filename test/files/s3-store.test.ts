@@ -108,8 +108,11 @@ describe.runIf(hasS3Server())('a server of S3', () => {
   test('STORAGE_UNAVAILABLE for a wrong key at once, and for a changed marker', async () => {
     const { store } = await openBucket({ 'storage.s3_secret_access_key': 'wrong' })
     await expect(stage(store, 'hello')).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE', status: 503 })
-    const { store: marked, config } = await openMarked()
+    const { store: marked, config, cache } = await openMarked()
     await marked.check()
+    const ofAnother = openS3(config, cache, 'id of another database')
+    onTestFinished(() => ofAnother.close())
+    await expect(ofAnother.check()).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
     await s3Markers(config).remove('.dms-store')
     await expect(marked.check()).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
   })

@@ -22,7 +22,7 @@ export async function openRestoreTarget(config: Config, log: Log): Promise<Resto
     throw error
   })
   // Opening a disk store would create its folder.
-  const store = storage.kind === 'disk' ? null : await stores[storage.kind].open(config)
+  const store = storage.kind === 'disk' ? null : await stores[storage.kind].open(config, null)
   const close = async () => {
     await store?.close()
     await database?.close()

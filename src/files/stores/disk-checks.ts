@@ -16,14 +16,20 @@ export interface DiskChecks {
 
 const retrySecs = 300
 
-/** Opens the checks. A marker that has vanished or changed since it was read first means that its volume is not mounted. */
-export async function openDiskChecks(root: string, minFree: number): Promise<DiskChecks> {
+/**
+ * Opens the checks. A marker that differs from the store id means that the volume is not mounted. Without a store id, the marker that is found first
+ * counts.
+ */
+export async function openDiskChecks(root: string, minFree: number, storeId: string | null): Promise<DiskChecks> {
   const readMarker = () =>
-    readFile(join(root, markerName), 'utf8').catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'ENOENT') throw error
-      return null
-    })
-  let marker = await readMarker()
+    readFile(join(root, markerName), 'utf8').then(
+      (text) => text.trim(),
+      (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error
+        return null
+      },
+    )
+  let marker = storeId ?? (await readMarker())
   const requireMounted = async () => {
     const current = await readMarker()
     if (marker !== null && current !== marker)

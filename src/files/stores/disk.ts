@@ -31,12 +31,12 @@ interface DiskContext {
   pathOfAddress(address: string): string
 }
 
-/** Opens the store and creates its folder. */
-export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOptions): Promise<FileStore> {
+/** Opens the store and creates its folder. `storeId`: text of its marker, null to accept any. */
+export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOptions, storeId: string | null = null): Promise<FileStore> {
   const named = (address: string) => pathOf(root, address)
   await mkdir(root, { recursive: true, mode: 0o700 })
   const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
-  const { check, requireMounted, undefinedIfMissing } = await openDiskChecks(root, min_free)
+  const { check, requireMounted, undefinedIfMissing } = await openDiskChecks(root, min_free, storeId)
   const throwMissing = (address: string) => async (error: NodeJS.ErrnoException) => {
     await undefinedIfMissing(error).catch((cause) => {
       throw toStoreError(cause)

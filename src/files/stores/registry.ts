@@ -6,19 +6,19 @@ import { folderMarkers } from '../folder-markers.ts'
 import { storeFolder } from '../store-marker.ts'
 
 interface StoreType {
-  /** Opens the configured store. Throws ConfigError. */
-  open(config: Config): Promise<FileStore>
+  /** Opens the configured store. `storeId`: text of its marker, null to accept any. Throws ConfigError. */
+  open(config: Config, storeId: string | null): Promise<FileStore>
   /** Returns the markers of the store without opening or creating it. */
   markers(config: Config): Promise<Markers>
 }
 
 export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
   disk: {
-    open: async (config) => (await import('./disk.ts')).openDisk({ ...config.storage, path: storeFolder(config) }),
+    open: async (config, storeId) => (await import('./disk.ts')).openDisk({ ...config.storage, path: storeFolder(config) }, storeId),
     markers: async (config) => folderMarkers(storeFolder(config)),
   },
   s3: {
-    open: async (config) => (await import('./s3/s3.ts')).openS3(config, join(config.data_dir, 'tmp', 's3-cache')),
+    open: async (config, storeId) => (await import('./s3/s3.ts')).openS3(config, join(config.data_dir, 'tmp', 's3-cache'), storeId),
     markers: async (config) => (await import('./s3/s3.ts')).s3Markers(config),
   },
 }

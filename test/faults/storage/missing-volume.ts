@@ -34,6 +34,9 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
     (await installation.query<{ count: number }>('select count(*)::int as count from file_removals'))[0]?.count ?? 0
   const before = (await documents()) ?? 0
 
+  // A worker that finds the folder empty at its start would end, and start again after a minute.
+  await expectSoon('no worker starts', async () => (await installation.query('select from workers')).length > 0)
+
   // While the server runs.
   await unmount()
   const upload = await caller.uploadText()
@@ -50,9 +53,7 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
   expect((await documents()) === before, 'not mounted: documents are gone')
   // Its job runs while the file is out of reach, and must remove it later: the audit looks for the file.
   await caller.purge(purged)
-  const purgeEnd = performance.now() + 20_000
-  while ((await removals()) === 0 && performance.now() < purgeEnd) await sleep(100)
-  notes.push(`${await removals()} removals waiting`)
+  await expectSoon('not mounted: no removal waits after a purge', async () => (await removals()) > 0)
   await mount()
   expect((await caller.uploadText()).status === 201, 'mounted again: an upload is refused')
 
@@ -69,6 +70,12 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
   const result = await faultRun.finish('2 times not mounted, 1 other volume')
   await server.kill()
   return result
+
+  async function expectSoon(otherwise: string, isTrue: () => Promise<boolean>): Promise<void> {
+    const end = performance.now() + 60_000
+    while (!(await isTrue()) && performance.now() < end) await sleep(100)
+    expect(await isTrue(), otherwise)
+  }
 
   function dms(args: readonly string[]) {
     return runDms([...args, '--data-dir', installation.dataDir], {

@@ -17,8 +17,8 @@ import { openReadCache } from './read-cache.ts'
 import { abortUploads, upload } from './upload.ts'
 import { openWriteSessions, type WriteSession } from './write-sessions.ts'
 
-/** Opens the store without a request. `cacheFolder` is for files that programs read by path. */
-export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string): FileStore {
+/** Opens the store without a request. `cacheFolder` is for files that programs read by path. `storeId`: text of its marker, null to accept any. */
+export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string, storeId: string | null = null): FileStore {
   const bucket = openBucket(storage)
   const prefix = prefixOf(storage)
   const objects = openObjects(bucket, prefix)
@@ -26,7 +26,7 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
   const encryption = encryptionHeaders(storage)
   const countBytes = openCollector()
   const derivedKey = (sha256: string, file = '') => `${prefix}derived/${checkAddress(sha256)}/${file}`
-  const check = openCheck(bucket, prefix)
+  const check = openCheck(bucket, prefix, storeId)
   const sessions = openWriteSessions(bucket, `${prefix}uncommitted/`, check)
   /** Throws STORAGE_UNAVAILABLE in place of FileMissing if the bucket is not the one that has the file. */
   const throwMissing = async (error: unknown): Promise<never> => {
@@ -187,12 +187,15 @@ async function hasSum(objects: StoredObjects, address: string, { sha256, size }:
   }
 }
 
-/** Returns a check that throws STORAGE_UNAVAILABLE if the bucket is out of reach, or its marker has vanished or changed. It returns the marker. */
-function openCheck(bucket: Bucket, prefix: string): () => Promise<string | null> {
-  let marker: string | null = null
+/**
+ * Returns a check that throws STORAGE_UNAVAILABLE if the bucket is out of reach, or its marker differs from the store id, or from the marker that was
+ * found first. It returns the marker.
+ */
+function openCheck(bucket: Bucket, prefix: string, storeId: string | null): () => Promise<string | null> {
+  let marker = storeId
   let running: Promise<string | null> | null = null
   const check = async () => {
-    const current = await bucket.readText(prefix + markerName)
+    const current = (await bucket.readText(prefix + markerName))?.trim() ?? null
     if (marker !== null && current !== marker) throw toOutage(new Error(`${bucket.locate(prefix + markerName)} has changed`))
     marker = current
     return current

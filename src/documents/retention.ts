@@ -139,7 +139,7 @@ export async function retainLabelled(app: App, trx: Trx, policy: LabelPolicy): P
     await jobs.enqueue(trx, 'retain', policy, { dedupeKey: `retain:${policy.label_id}:${policy.days}:${policy.owner_id}` })
 }
 
-/** Retains all documents of a label in the caller's transaction, before the label is deleted: its job would find none of them. */
+/** Retains all documents of a label in the caller's transaction, before the label is deleted or its retention shortened: its job would find none of them. */
 export async function retainAllLabelled(app: App, trx: Trx, policy: LabelPolicy): Promise<void> {
   for (let after: string | null = nilId; after !== null; ) after = await retainBatch(app, trx, policy, { after, isWaiting: true })
 }
@@ -156,11 +156,14 @@ export const retainHandler: jobs.Handler<'retain'> = {
   },
 }
 
-/** Selects documents with ids above `after` whose retention ends earlier than the policy requires. */
+/**
+ * Selects documents with ids above `after` whose retention ends earlier than the policy requires. Selects none if the label has another policy: a job
+ * that is left from a longer one must not retain documents that got the label later.
+ */
 const selectDue = ({ label_id, days, owner_id }: LabelPolicy, after: string): RawBuilder<unknown> => sql`
   documents.id, ${daysAfter(sql`documents.created_at`, sql`${days}::int`)} as until
-  from documents join document_labels on document_labels.document_id = documents.id
-  where label_id = ${label_id} and documents.id > ${after} and (${owner_id}::uuid is null or owner_id = ${owner_id})
+  from documents join document_labels on document_labels.document_id = documents.id join labels on labels.id = label_id
+  where labels.retention_days = ${days} and labels.retention_scope = ${owner_id === null ? 'all' : 'creator'} and label_id = ${label_id} and documents.id > ${after} and (${owner_id}::uuid is null or owner_id = ${owner_id})
     and coalesce(retain_until, '-infinity') < ${daysAfter(sql`documents.created_at`, sql`${days}::int`)}
   order by documents.id`
 

@@ -82,7 +82,7 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
 
 /**
  * Updates a label, reindexes its documents if the name changes, and retains them if the retention grows. A shorter retention has no effect on
- * documents. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE.
+ * documents: those that wait for the job of the longer one are retained first. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE.
  */
 export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
@@ -90,6 +90,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
     const { name = before.name, retention_days } = changes
     if (retention_days !== undefined) refusePolicyOfAdmin(actor, before)
     if (name !== before.name && !namePattern.test(name)) throw invalid('name', nameRule)
+    if (retention_days !== undefined && (retention_days ?? 0) < (before.retention_days ?? 0)) await retainBeforeChange(app, trx, before)
     const changed = { ...changes, ...scopeOf(actor, retention_days), name_key: documentLabels.labelKey(name), updated_at: app.now() }
     await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), duplicateMessage)
     if (name !== before.name) await documentLabels.reindexLabel(trx, id)
@@ -103,8 +104,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   await app.db.transaction().execute(async (trx) => {
     const label = await lockChangeable(trx, actor, id)
     refusePolicyOfAdmin(actor, label)
-    const { retention_days: days, retention_scope, created_by } = label
-    if (days) await retainAllLabelled(app, trx, { label_id: id, days, owner_id: retention_scope === 'all' ? null : created_by })
+    await retainBeforeChange(app, trx, label)
     await documentLabels.reindexLabel(trx, id)
     await trx.deleteFrom('labels').where('id', '=', id).execute()
   })
@@ -162,6 +162,15 @@ async function lockLabel(trx: Trx, id: string): Promise<void> {
 /** Returns the scope of a retention that the actor sets: a user retains no document of others. */
 const scopeOf = (actor: Actor, days: number | null | undefined) =>
   days === undefined ? {} : { retention_scope: days === null ? null : isAdmin(actor) ? ('all' as const) : ('creator' as const) }
+
+/** Retains the documents of a label by its present retention, before this is shortened or the label is deleted. */
+async function retainBeforeChange(
+  app: App,
+  trx: Trx,
+  { id, retention_days: days, retention_scope, created_by }: Row<'labels'>,
+): Promise<void> {
+  if (days) await retainAllLabelled(app, trx, { label_id: id, days, owner_id: retention_scope === 'all' ? null : created_by })
+}
 
 /** Throws FORBIDDEN if an admin has set the retention, and the actor is none. */
 function refusePolicyOfAdmin(actor: Actor, { retention_scope }: Pick<Label, 'retention_scope'>): void {

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import type { App } from '../../src/app.ts'
 import type { Client } from '../../src/client/client.ts'
 import { startApp, upload } from '../support/app.ts'
 
@@ -10,6 +11,14 @@ const noOcr = { ocr_enabled: false }
 const daysOf = async (client: Client, id: string): Promise<number | null> => {
   const { created_at, retain_until } = await client.documents.get(id)
   return retain_until === null ? null : (Date.parse(retain_until) - Date.parse(created_at)) / dayMs
+}
+
+/** Sets the days of a label while another transaction has locked its document, which leaves the document to a job. */
+async function retainByJob({ db }: App, client: Client, { label, days, id }: { label: string; days: number; id: string }): Promise<void> {
+  const locking = await db.startTransaction().execute()
+  await sql`select from documents where id = ${id} for update`.execute(locking)
+  await client.labels.update(label, { retention_days: days })
+  await locking.rollback().execute()
 }
 
 test('a label retains documents that have it or receive it in any way; removing it, fewer days and its deletion shorten nothing', async () => {
@@ -106,27 +115,30 @@ test('a job retains more than a thousand documents, and those that another trans
   // Its row is unchanged so far.
   expect(await daysOf(asAda, id)).toBeNull()
   await expect(asAdmin.users.delete(ada.id, { documents: 'delete' })).rejects.toMatchObject({ code: 'RETENTION', details: { count: 500 } })
-  await asAda.labels.update(label.id, { retention_days: null })
   await runJobs(['maintenance'])
   expect(await retained()).toBe(2501)
   expect(await daysOf(asAda, id)).toBe(30)
 })
 
+for (const shorter of [10, null])
+  test(`documents that wait for the job of a label are retained before its days change to ${shorter}; the job retains no later ones`, async () => {
+    const { app, asAda, runJobs } = await startApp()
+    const label = await asAda.labels.create({ name: 'Tax', color: '#112233' })
+    const { id } = await upload(asAda, 'a.txt', 'text', { ...noOcr, labels: 'Tax' })
+    await retainByJob(app, asAda, { label: label.id, days: 30, id })
+    expect(await daysOf(asAda, id)).toBeNull()
+    await asAda.labels.update(label.id, { retention_days: shorter })
+    const { id: later } = await upload(asAda, 'b.txt', 'text 2', { ...noOcr, labels: 'Tax' })
+    await expect(asAda.documents.delete(id, { permanent: true })).rejects.toMatchObject({ code: 'RETENTION' })
+    await runJobs(['maintenance'])
+    expect([await daysOf(asAda, id), await daysOf(asAda, later)]).toEqual([30, shorter])
+  })
+
 test('documents that wait for their retention by a label of their owner are retained before they get another owner', async () => {
   const { app, ada, asAda, asBob, asAdmin } = await startApp()
   const label = await asAda.labels.create({ name: 'Tax', color: '#112233' })
   const { id } = await upload(asAda, 'a.txt', 'text', { ocr_enabled: false, labels: 'Tax' })
-  const [locked, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-  const holding = app.db.transaction().execute(async (trx) => {
-    await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
-    locked.resolve()
-    await released.promise
-  })
-  await locked.promise
-  // Leaves the locked document to a job.
-  await asAda.labels.update(label.id, { retention_days: 10 })
-  released.resolve()
-  await holding
+  await retainByJob(app, asAda, { label: label.id, days: 10, id })
   await asAdmin.users.delete(ada.id, { documents: 'transfer', to: 'bob' })
   await expect(asBob.documents.delete(id, { permanent: true })).rejects.toMatchObject({ code: 'RETENTION' })
   expect((await asBob.documents.get(id)).retain_until).toEqual(expect.any(String))

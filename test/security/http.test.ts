@@ -10,6 +10,17 @@ test('ambiguous requests are refused or read as one request; the next one is not
   const heads: Record<string, string> = {
     'a length and chunks': 'POST /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n',
     'chunks named twice': 'POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ntransfer-encoding: identity\r\n\r\n0\r\n\r\n',
+    'chunks and a length': 'POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n0\r\n\r\n',
+    'two lengths': 'POST /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\nabc',
+    'one length twice': 'POST /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ncontent-length: 3\r\n\r\nabc',
+    'a coding before chunks': 'POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    'chunks in HTTP/1.0': 'POST /healthz HTTP/1.0\r\nhost: a\r\ntransfer-encoding: chunked\r\nconnection: keep-alive\r\n\r\n0\r\n\r\n',
+    'two hosts': 'GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n',
+    'one host twice': 'GET /healthz HTTP/1.1\r\nhost: a\r\nhost: a\r\n\r\n',
+    'hosts in a list': 'GET /healthz HTTP/1.1\r\nhost: a, b\r\n\r\n',
+    'a host with a user': 'GET /healthz HTTP/1.1\r\nhost: a@b\r\n\r\n',
+    'a folded header': 'GET /healthz HTTP/1.1\r\nhost: a\r\nx: y\r\n z\r\n\r\n',
+    'a line feed alone': 'GET /healthz HTTP/1.1\r\nhost: a\r\nx: y\nz: w\r\n\r\n',
     'a folded encoding': 'POST /healthz HTTP/1.1\r\nhost: a\r\ntransfer-encoding:\r\n chunked\r\ncontent-length: 3\r\n\r\n0\r\n\r\n',
     'a space before the colon': 'POST /healthz HTTP/1.1\r\nhost: a\r\ncontent-length : 3\r\n\r\nabc',
     'a length with a sign': 'POST /healthz HTTP/1.1\r\nhost: a\r\ncontent-length: +3\r\n\r\nabc',
@@ -31,6 +42,16 @@ test('ambiguous requests are refused or read as one request; the next one is not
   const many = Array.from({ length: 10_000 }, (_, index) => `x${index}: y`).join('\r\n')
   expect((await say(`GET /healthz HTTP/1.1\r\nhost: a\r\n${many}\r\n\r\n`).catch(() => 'HTTP/1.1 431')).slice(0, 12)).toBe('HTTP/1.1 431')
   expect((await fetch('/healthz')).status).toBe(200)
+})
+
+test('400 VALIDATION_ERROR for two Host headers, also of a WebSocket; 200 for one with a port', async () => {
+  const { say } = await startServer()
+  const handshake =
+    'upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n'
+  for (const head of ['GET /healthz HTTP/1.1\r\n', `GET /ws HTTP/1.1\r\n${handshake}`])
+    expect(await say(`${head}host: a\r\nhost: b\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400 [\s\S]*VALIDATION_ERROR[\s\S]*Host/)
+  for (const host of ['a:8080', '[::1]:8080', ''])
+    expect(await say(`GET /healthz HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`), host).toMatch(/^HTTP\/1\.1 200 /)
 })
 
 test('TRACE, CONNECT and other methods do nothing; a foreign URL is not requested; two pipelined requests have two answers', async () => {

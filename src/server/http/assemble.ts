@@ -1,4 +1,5 @@
 /** Assembles the API: processing of every request, then one line per domain. */
+import type { IncomingMessage } from 'node:http'
 import { H3, type H3Event } from 'h3'
 import { isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
@@ -15,6 +16,7 @@ import { routes as trash } from '../../documents/trash/routes.ts'
 import { routes as versions } from '../../documents/versions/routes.ts'
 import { AppError } from '../../errors.ts'
 import { routes as holds } from '../../holds/routes.ts'
+import { findAmbiguity } from '../../http/ambiguous-request.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
 import { allowedMethods, type Method, type Route } from '../../http/route.ts'
 import { routes as labels } from '../../labels/routes.ts'
@@ -142,6 +144,12 @@ export function buildServer(
     if (isCounted(event)) await limitCalls(actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`, costOf(event))
   }
   h3.use(async (event) => {
+    const { req, res } = event.runtime?.node ?? {}
+    const ambiguity = req ? findAmbiguity(req as IncomingMessage) : null
+    if (ambiguity) {
+      res?.setHeader('connection', 'close')
+      throw ambiguity
+    }
     event.context.ip ??= ipOf(event)
     try {
       await authenticate(app, event, authCache)

@@ -4,6 +4,7 @@ import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Config } from '../../config/schema.ts'
 import { AppError, invalid } from '../../errors.ts'
+import { findAmbiguity } from '../../http/ambiguous-request.ts'
 
 /** Maximum number of sockets of one address without login. */
 const maxAnonymous = 100
@@ -12,7 +13,7 @@ const retryAfterSeconds = 10
 
 /** Returns the reason to refuse a handshake, or null. `anonymousCount` is the number of sockets of its address without login. */
 export function checkUpgrade(request: IncomingMessage, server: Config['server'], anonymousCount: number): AppError | null {
-  const malformed = handshakeError(request)
+  const malformed = findAmbiguity(request) ?? handshakeError(request)
   if (malformed) return malformed
   if (!isOwnOrigin(request, server))
     return new AppError('FORBIDDEN', {}, 'This origin may not connect. Fix: add it to server.cors_origins.')

@@ -12,6 +12,7 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -232,6 +233,35 @@ test('a lock of a crashed process whose pid is reused by another program does no
   expect(serverOf(used)).not.toBe(other.pid)
   await postgres.release()
   expect(other.exitCode).toBeNull()
+})
+
+test('a server of another pid namespace that recovers is awaited: no second one is started on its folder', {
+  timeout: 20_000,
+}, async () => {
+  await (await joinAt(used)).release()
+  const socket = join(used, 'postgres-socket/.s.PGSQL.5432')
+  const answer = Buffer.from('SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0')
+  const head = Buffer.alloc(5, 'E')
+  head.writeInt32BE(answer.length + 4, 1)
+  const recovering = createServer((connection) => {
+    connection.on('error', () => {}).once('data', () => connection.end(Buffer.concat([head, answer])))
+  }).listen(socket)
+  await once(recovering, 'listening')
+  const { uid, gid } = statSync(join(used, 'postgres'))
+  // No process of this namespace has this pid.
+  writeFileSync(
+    join(used, 'postgres/postmaster.pid'),
+    `${2 ** 22 + 1}\n${join(used, 'postgres')}\n1700000000\n5432\n${join(used, 'postgres-socket')}\n\n`,
+  )
+  chownSync(join(used, 'postgres/postmaster.pid'), uid, gid)
+  const joining = joinEmbedded({ dataDir: used, log, startTimeoutMs: 1500 })
+  await expect(joining).rejects.toThrow('did not answer')
+  expect(serverOf(used)).toBe(2 ** 22 + 1)
+  recovering.close()
+  await once(recovering, 'close')
+  const postgres = await joinAt(used)
+  expect(await query(postgres, 'select 1')).toBe(1)
+  await postgres.release()
 })
 
 test('a data folder with too long a path for a socket has its socket in the temporary folder', { timeout: 20_000 }, async () => {

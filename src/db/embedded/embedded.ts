@@ -1,6 +1,6 @@
 /** The embedded PostgreSQL: processes share one server, and the last one stops it. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Client } from 'pg'
+import { Client, DatabaseError } from 'pg'
 import type { Log } from '../../log/log.ts'
 import { removeOtherBinaries } from './binaries.ts'
 import { type Cluster, type ClusterOptions, openCluster, port } from './cluster.ts'
@@ -78,7 +78,7 @@ export async function joinEmbedded(
     try {
       await rejoining
       const last = rejoining ? await connectAsOwner(cluster, startTimeoutMs) : owner
-      if (last) await leaveServer(last.client, cluster, log)
+      if (last && last !== 'answers') await leaveServer(last.client, cluster, log)
     } catch (error) {
       log.debug({ err: error }, 'PostgreSQL was gone before it was left')
     }
@@ -109,13 +109,15 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
   let server: Server | undefined
   for (; elapsedMs() < timeoutMs; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
     const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), server !== undefined)
-    if (owner) {
+    if (owner && owner !== 'answers') {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, await cluster.binaries()).catch(() => undefined)
       return owner
     }
     if (server && (await server.isStarting())) continue
     signal.throwIfAborted()
+    // It recovers or stops. If it is in another container, its pid is unknown here, and PostgreSQL takes its lock file for a stale one.
+    if (owner === 'answers') continue
     server = (await serverPid(cluster)) === undefined ? await startServer(cluster) : undefined
   }
   throw new Error(
@@ -123,8 +125,11 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
   )
 }
 
-/** Connects and takes the ownership lock; null if no server accepts connections now. `isStarter`: prepares the database even if it exists. */
-async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | null> {
+/**
+ * Connects and takes the ownership lock. Returns `answers` if a server refuses connections now, null if none listens. `isStarter`: prepares the database
+ * even if it exists.
+ */
+async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | 'answers' | null> {
   const address = {
     host: cluster.socketFolder,
     port,
@@ -157,8 +162,8 @@ async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = f
     return { client, version, lost }
   } catch (error) {
     client.end().catch(() => undefined)
-    if (isTransient(error)) return null
-    throw error
+    if (!isTransient(error)) throw error
+    return error instanceof DatabaseError ? 'answers' : null
   }
 }
 

@@ -47,11 +47,13 @@ export const watch = (cli: Cli) =>
       cli.note(`watching ${folder}`)
       await watchFolder(cli, client, {
         folder,
-        settleMs: settle,
+        // Files that are younger than --min-age wait for it, like those that have not settled.
+        settleMs: Math.max(settle, uploading.minAgeMs),
         pollMs: poll,
+        retryMs: 30_000,
         signal,
         find: { isRecursive: true, shouldFollowLinks: flags.followSymlinks === true, include, exclude },
-        upload: { ...uploading, cache: null, batch: { ...batch, add } },
+        upload: { ...uploading, minAgeMs: 0, cache: null, batch: { ...batch, add } },
       })
       batch.finish()
     })

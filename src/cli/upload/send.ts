@@ -25,6 +25,8 @@ export interface SendOptions {
   /** file name for standard input */
   readonly stdinName: string | undefined
   readonly throttle: Throttle
+  /** returns the Idempotency-Key of a file; default: a new key for each call of sendFile() */
+  keyOf?(file: FoundFile): string
   /** ends the requests that are being sent */
   readonly signal?: AbortSignal
 }
@@ -33,17 +35,16 @@ export interface SendOptions {
 export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (bytes: number) => void): Promise<SentFile> {
   const reading = openReader(sending, file, onBytes)
   const { client, options, signal } = sending
-  const { id, created, document } = await client.documents
-    .upload(reading.upload, { ...options, idempotencyKey: randomUUID(), signal })
-    .catch((error) => {
-      signal?.throwIfAborted()
-      const [issue] = validationIssues(error)
-      if (issue?.path !== 'owner' || options.owner !== undefined) throw error
-      // The operator of a server without a first admin: the document would have no owner.
-      throw new Failure('USAGE', `the documents have no owner: ${issue.message}`, {
-        fix: 'pass --owner USER, or first: dms users add --username NAME',
-      })
+  const idempotencyKey = sending.keyOf?.(file) ?? randomUUID()
+  const { id, created, document } = await client.documents.upload(reading.upload, { ...options, idempotencyKey, signal }).catch((error) => {
+    signal?.throwIfAborted()
+    const [issue] = validationIssues(error)
+    if (issue?.path !== 'owner' || options.owner !== undefined) throw error
+    // The operator of a server without a first admin: the document would have no owner.
+    throw new Failure('USAGE', `the documents have no owner: ${issue.message}`, {
+      fix: 'pass --owner USER, or first: dms users add --username NAME',
     })
+  })
   return verifyChecksum({ id, created, sha256: document.sha256, bytes: reading.bytes() }, reading.sum())
 }
 

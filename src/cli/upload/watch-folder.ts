@@ -1,7 +1,9 @@
 /** Continuous upload of new files in a folder. */
+import { randomUUID } from 'node:crypto'
 import { watch } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
+import type { Batch } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
 import { exitOf } from '../runtime/exit.ts'
 import { type FindOptions, type FoundFile, findFiles } from './find-files.ts'
@@ -14,7 +16,9 @@ export interface WatchOptions {
   readonly settleMs: number
   /** interval of scans; null: file system events and one scan per minute */
   readonly pollMs: number | null
-  readonly upload: UploadRun
+  /** time until files are sent again after the server was unreachable */
+  readonly retryMs: number
+  readonly upload: UploadRun & { readonly batch: Batch }
   /** ends the watch */
   readonly signal: AbortSignal
 }
@@ -24,27 +28,36 @@ interface FileState {
   readonly state: string
   /** performance.now() at the first scan that found this state */
   readonly sinceMs: number
+  /** Idempotency-Key of its upload: a request without an answer may have created the document */
+  readonly key: string
   readonly isDone: boolean
 }
 
-/** Intervals: rescan in case events were lost, retry while the server is down, polling after events failed. */
-const intervalsMs = { rescan: 60_000, serverDown: 30_000, fallbackPoll: 30_000 }
+/** Intervals: rescan in case events were lost, polling after events failed. */
+const intervalsMs = { rescan: 60_000, fallbackPoll: 30_000 }
 
 /** Uploads until `signal` aborts. Throws errors that a retry cannot fix. */
 export async function watchFolder(cli: Cli, client: Client, options: WatchOptions): Promise<void> {
-  const { signal, settleMs } = options
+  const { signal, settleMs, retryMs } = options
   const changes = openChanges(cli, options)
   let states = new Map<string, FileState>()
+  const { batch } = options.upload
+  const add: Batch['add'] = (item, line) => {
+    const state = states.get(item.key)
+    if (state) states.set(item.key, { ...state, isDone: true })
+    batch.add(item, line)
+  }
+  const keyOf = ({ path }: FoundFile): string => states.get(path)?.key ?? randomUUID()
+  const upload: UploadRun = { ...options.upload, batch: { ...batch, add }, keyOf }
   try {
     while (!signal.aborted) {
       changes.reset()
       const files = await findFiles([options.folder], options.find)
       states = updateStates(files, states, settleMs)
       const ready = files.filter(({ path, error }) => !error && isReady(states.get(path), settleMs))
-      const isUnreachable = ready.length > 0 && !(await tryUpload(cli, client, ready, options.upload))
-      if (isUnreachable) await sleep(intervalsMs.serverDown, undefined, { signal }).catch(() => {})
+      const isUnreachable = ready.length > 0 && !(await tryUpload(cli, () => uploadFiles(cli, client, ready, upload), retryMs))
+      if (isUnreachable) await sleep(retryMs, undefined, { signal }).catch(() => {})
       else {
-        for (const { path } of ready) states.set(path, { ...(states.get(path) as FileState), isDone: true })
         const pending = [...states.values()].filter(({ isDone }) => !isDone)
         const delays = pending.map(({ sinceMs }) => sinceMs + settleMs - performance.now())
         await changes.wait(Math.max(50, Math.min(changes.maxWaitMs, ...delays)))
@@ -64,7 +77,8 @@ function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, F
       const previous = before.get(path)
       if (previous?.state === state) return [path, previous]
       const ageMs = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
-      return [path, { state, sinceMs: previous ? now : now - Math.min(settleMs, Math.max(0, ageMs)), isDone: false }]
+      const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, ageMs))
+      return [path, { state, sinceMs, key: randomUUID(), isDone: false }]
     }),
   )
 }
@@ -72,14 +86,14 @@ function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, F
 const isReady = (file: FileState | undefined, settleMs: number): boolean =>
   file !== undefined && !file.isDone && performance.now() - file.sinceMs >= settleMs
 
-/** Uploads the files. Returns false if the server is unreachable. */
-async function tryUpload(cli: Cli, client: Client, files: readonly FoundFile[], upload: UploadRun): Promise<boolean> {
+/** Returns false if the server is unreachable. */
+async function tryUpload(cli: Cli, send: () => Promise<void>, retryMs: number): Promise<boolean> {
   try {
-    await uploadFiles(cli, client, files, upload)
+    await send()
     return true
   } catch (error) {
     if (exitOf(error) !== 'UNAVAILABLE') throw error
-    cli.warn(`${(error as Error).message}; trying again in ${intervalsMs.serverDown / 1000} s`)
+    cli.warn(`${(error as Error).message}; trying again in ${retryMs / 1000} s`)
     return false
   }
 }

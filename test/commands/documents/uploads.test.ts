@@ -202,7 +202,7 @@ test('--after-upload delete: sends known content again, which replaces a lost st
   expect(bytes.equals(Buffer.from(await (await asAda.documents.download(id)).arrayBuffer()))).toBe(true)
 })
 
-test('watch: uploads existing and new files, moves them, exits 0 after SIGTERM', async () => {
+test('watch: uploads existing and new files once they are older than --min-age, moves them, exits 0 after SIGTERM', async () => {
   const { folder, env, asAda } = await startCli('HTTP')
   await mkdir(join(folder, 'in'))
   await writeFile(join(folder, 'in', 'first.txt'), 'first')
@@ -212,6 +212,8 @@ test('watch: uploads existing and new files, moves them, exits 0 after SIGTERM',
     join(folder, 'in'),
     '--settle',
     '100ms',
+    '--min-age',
+    '1s',
     '--after-upload',
     `move:${join(folder, 'done')}`,
     '-o',

@@ -1,0 +1,72 @@
+import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import type { BatchItem } from '../../../src/cli/output/batch-output.ts'
+import type { Cli } from '../../../src/cli/runtime/context.ts'
+import { parseUploadFlags, type UploadFlags } from '../../../src/cli/upload/flags.ts'
+import { watchFolder } from '../../../src/cli/upload/watch-folder.ts'
+import { createClient } from '../../../src/client/client.ts'
+import { localTransport } from '../../../src/client/local.ts'
+import { startApp } from '../../support/app.ts'
+
+const flags: UploadFlags = {
+  include: [],
+  exclude: [],
+  label: [],
+  ocr: false,
+  metadata: [],
+  onDuplicate: 'upload',
+  afterUpload: 'keep',
+  minAge: '0s',
+  concurrency: '1',
+  lockTimeout: '0s',
+}
+
+test('--on-duplicate upload: a file whose upload was stored and answered with 503 is stored once, as are the files before it', async () => {
+  const { app, ada } = await startApp()
+  const folder = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const before = new Date(Date.now() - 60_000)
+  for (const name of ['a.txt', 'b.txt', 'c.txt']) {
+    await writeFile(join(folder, name), name)
+    await utimes(join(folder, name), before, before)
+  }
+  const transport = localTransport(app, ada.actor)
+  let requestCount = 0
+  const client = createClient(async (request) => {
+    const response = await transport(request)
+    return ++requestCount === 2 ? new Response('', { status: 503 }) : response
+  })
+  const stop = new AbortController()
+  const items: BatchItem[] = []
+  const batch = {
+    add(item: BatchItem) {
+      items.push(item)
+      if (items.length === 3) stop.abort()
+    },
+    finish() {},
+  }
+  const progress = { update() {}, done() {} }
+  const warnings: string[] = []
+  const cli = {
+    options: {},
+    target: { url: null },
+    signal: stop.signal,
+    progress: () => progress,
+    warn: (text: string) => warnings.push(text),
+  } as unknown as Cli
+  await watchFolder(cli, client, {
+    folder,
+    find: { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] },
+    settleMs: 0,
+    pollMs: 50,
+    retryMs: 50,
+    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch },
+    signal: stop.signal,
+  })
+  expect(warnings).toHaveLength(1)
+  expect(items.map(({ action, key }) => [action, key])).toEqual(['a', 'b', 'c'].map((name) => ['created', join(folder, `${name}.txt`)]))
+  const stored = await app.db.selectFrom('documents').select('id').execute()
+  expect(stored.map(({ id }) => id).sort()).toEqual(items.map(({ id }) => id).sort())
+})

@@ -16,7 +16,10 @@ import { findReader } from './readers/registry.ts'
 /** Maximum nesting of files in files. */
 const maxDepth = 3
 
-export type Tools = Omit<PdfTools, 'openPart'>
+export interface Tools extends Omit<PdfTools, 'openPart'> {
+  /** Returns milliseconds of a clock that stops while the process waits for a processor; default: performance.now() */
+  readonly now?: () => number
+}
 
 export interface OpenedFile extends OpenedDocument {
   readonly mimeType: string
@@ -28,7 +31,7 @@ export interface OpenedFile extends OpenedDocument {
 
 /** Opens a file. Throws ReadFailure. */
 export async function openFile(source: ByteSource, tools: Tools): Promise<OpenedFile> {
-  const budget = createPartBudget()
+  const budget = createPartBudget(tools.now ?? (() => performance.now()))
   const opened = await openNested(source, tools, 0, budget)
   const withNewBudget = <T>(call: () => Promise<T>): Promise<T> => {
     budget.reset()

@@ -20,20 +20,21 @@ export interface PartBudget {
   reset(): void
 }
 
-export function createPartBudget(): PartBudget {
+/** Creates a budget. `now` returns milliseconds of a clock. */
+export function createPartBudget(now: () => number): PartBudget {
   let parts = 0
   let bytes = 0
-  let endMs = performance.now() + maxPartMs
+  let endMs = now() + maxPartMs
   return {
     take(size) {
       parts++
       bytes += size
-      return parts <= maxParts && bytes <= maxPartBytes && performance.now() < endMs
+      return parts <= maxParts && bytes <= maxPartBytes && now() < endMs
     },
     reset() {
       parts = 0
       bytes = 0
-      endMs = performance.now() + maxPartMs
+      endMs = now() + maxPartMs
     },
   }
 }

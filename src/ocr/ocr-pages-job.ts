@@ -1,10 +1,11 @@
 /** OCR of pages. Each page is claimed, read and stored before the next, so that a crash costs one page. Helper jobs share the pages of long documents. */
 import type { App } from '../app.ts'
 import * as extraction from '../documents/extraction/result.ts'
+import { warnIncomplete } from '../documents/extraction/warnings.ts'
 import { withAddress } from '../documents/stored-files.ts'
 import * as leases from '../jobs/leases.ts'
 import type { Handler, Job } from '../jobs/queue.ts'
-import { type FileToRead, ReadFailure } from '../ports/document-reader.ts'
+import { type FileToRead, maxWallFactor, ReadFailure } from '../ports/document-reader.ts'
 
 /** A document whose file is open for a job. */
 export interface DocumentToRead {
@@ -29,13 +30,14 @@ export async function withOpenFile(context: Omit<DocumentToRead, 'file'>, use: (
 /** Reads pages until none is free, and calls `onPage` after each. Records an unreadable page as failed and continues. */
 export async function readPages({ app, job, document, file, signal }: DocumentToRead, onPage: () => Promise<void>): Promise<void> {
   // Longer than a page may take: a claim expires only if its worker died.
-  const leaseMs = app.config.ocr.page_timeout * 2 + 10_000
+  const leaseMs = app.config.ocr.page_timeout * maxWallFactor * 2 + 10_000
   for (;;) {
     const claim = await extraction.claimPage(app.db, document.id, leaseMs)
     if (!claim) return
     const startMs = performance.now()
     try {
       const page = await app.reader.page(file, claim.page, job.payload.language, { signal })
+      if (page.isIncomplete) await warnIncomplete(app.db, claim)
       await extraction.recordPage(app.db, claim, page, (performance.now() - startMs) / 1000)
     } catch (error) {
       if (!(error instanceof ReadFailure)) {

@@ -20,6 +20,7 @@ import { eraseRuledLines } from './image/ruled-lines.ts'
 import { findSkew } from './image/skew.ts'
 import { transformGray } from './image/transform-gray.ts'
 import { level, type Warped, warp } from './image/warp.ts'
+import { openPassBudget, type PassBudget } from './pass-budget.ts'
 import { lineDirection } from './words.ts'
 
 /** Plausible length of the longer side, in inches. For other lengths, the resolution stated in the file is wrong. */
@@ -101,8 +102,8 @@ type RecognizedPage = Pick<ReadPage, 'text' | 'confidence' | 'words' | 'angle'>
 
 export interface RecognizeOptions {
   readonly quality: OcrQuality
-  /** Time limit on the clock of performance.now(). Further passes that may exceed it are left out. */
-  readonly deadline: number
+  /** Passes for which it has no time are left out. */
+  readonly budget: PassBudget
 }
 
 /**
@@ -113,12 +114,12 @@ export async function recognizePage(
   engine: OcrEngine,
   page: PreparedPage,
   language: string,
-  { quality, deadline }: RecognizeOptions = { quality: 'balanced', deadline: Number.POSITIVE_INFINITY },
+  { quality, budget }: RecognizeOptions = { quality: 'balanced', budget: openPassBudget() },
 ): Promise<RecognizedPage> {
   const skew = findSkew(page)
   const straight = skew === 0 ? { ...page, toSource: identity } : { ...level(page, skew), dpi: page.dpi }
   const cleaned = eraseRuledLines(straight, page.dpi)
-  const hasTime = measurePasses(deadline)
+  const hasTime = measurePasses(budget)
   const first = await engine.recognize(cleaned, language, { layout: 'auto' })
   const options = { language, quality, hasTime }
   if (first.confidence !== null && first.confidence < minConfidence && hasTime()) {
@@ -131,15 +132,15 @@ export async function recognizePage(
   return toResult(await addFurtherPasses(engine, cleaned, first, options), page, straight.toSource)
 }
 
-/** Returns a function to call between passes. It returns whether twice the time of the longest pass is left before `deadline`. */
-function measurePasses(deadline: number): () => boolean {
+/** Returns a function to call before a further pass. It returns whether twice the time of the longest pass is left. */
+function measurePasses(budget: PassBudget): () => boolean {
   let longestMs = 0
-  let lastMs = performance.now()
+  let lastMs = budget.leftMs()
   return () => {
-    const now = performance.now()
-    longestMs = Math.max(longestMs, now - lastMs)
-    lastMs = now
-    return now + longestMs * 2 < deadline
+    const leftMs = budget.leftMs()
+    longestMs = Math.max(longestMs, lastMs - leftMs)
+    lastMs = leftMs
+    return budget.hasTimeFor(longestMs * 2)
   }
 }
 

@@ -5,7 +5,8 @@ import { promisify } from 'node:util'
 import { findProgram } from '../config/find-program.ts'
 
 const run = promisify(execFile)
-const timeoutMs = 10_000
+/** Long, because a busy machine must not cost the program. It takes 0.02 s of processor time. */
+const timeoutMs = 60_000
 
 interface TesseractProgram {
   /** absolute path */

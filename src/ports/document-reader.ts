@@ -58,6 +58,8 @@ export interface ReadPage {
   readonly language: string | null
   /** Degrees, -180 to 180, by which lines of text on the displayed page are turned clockwise; 0 if they are level. */
   readonly angle: number
+  /** Words may be missing, because the time limit left no time for a further pass; missing: false */
+  readonly isIncomplete?: boolean
   readonly width: number | null
   readonly height: number | null
 }
@@ -100,6 +102,9 @@ export interface PageMark {
 export interface ReadOptions {
   readonly signal?: AbortSignal
 }
+
+/** Maximum time of a work on the wall clock, as a multiple of its time limit. The limit does not count the time of waiting for a processor. */
+export const maxWallFactor = 10
 
 /** Reads files of users in separate processes. A malicious file causes ReadFailure, never a crash of the caller. */
 export interface DocumentReader {

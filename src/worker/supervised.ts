@@ -1,6 +1,6 @@
 /** The worker process of a server. It ends with the server. */
 import { NewerSchema } from '../db/migrate.ts'
-import { deadlineCell, killGroup, lowerPriority, startWatchdog } from '../extract/process/start-watchdog.ts'
+import { killGroup, lowerPriority, startWatchdog } from '../extract/process/start-watchdog.ts'
 import { openLog } from '../log/log.ts'
 import { aborted, runningJobs, startConfigured, type Worker, withApp } from './run.ts'
 import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './supervisor.ts'
@@ -36,7 +36,7 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
   // The server forwards its own SIGHUP. `systemctl kill --signal HUP` sends it to every process of a unit.
   process.on('SIGHUP', () => log?.reopen())
   const { config, parentPid } = await started
-  startWatchdog({ parentPid, memoryBytes: Number.POSITIVE_INFINITY, deadlineNs: deadlineCell() })
+  startWatchdog({ parentPid, memoryBytes: Number.POSITIVE_INFINITY, workLimits: null })
   const send = () => process.send?.({ running: worker ? runningJobs(worker) : [] } satisfies Heartbeat, () => {})
   const heartbeat = setInterval(send, heartbeatIntervalMs)
   const anyStop = AbortSignal.any([signal, stopping.signal])

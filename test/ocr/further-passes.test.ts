@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { addMissingWords, mergeWords } from '../../src/ocr/merge-words.ts'
+import { openPassBudget } from '../../src/ocr/pass-budget.ts'
 import { recognizePage } from '../../src/ocr/recognize.ts'
 import { joinWords } from '../../src/ocr/words.ts'
 import type { OcrEngine, OcrLayout, OcrQuality, OcrWord, PageImage } from '../../src/ports/ocr-engine.ts'
@@ -42,8 +43,9 @@ test.each([
   ['best', 0.95, ['auto', 'block', 'sparse']],
 ] as [OcrQuality, number, OcrLayout[]][])('%s reads a page of confidence %d with layouts %j', async (quality, confidence, expected) => {
   const { engine, layouts } = fakeEngine({ auto: covering(confidence), block: covering(0.5), sparse: [] })
-  await recognizePage(engine, page, 'eng', { quality, deadline: Number.POSITIVE_INFINITY })
-  expect(layouts).toEqual(expected)
+  const budget = openPassBudget()
+  await recognizePage(engine, page, 'eng', { quality, budget })
+  expect([layouts, budget.isExceeded]).toEqual([expected, false])
 })
 
 test('ink outside of all words is read in another pass', async () => {
@@ -56,15 +58,22 @@ test('ink outside of all words is read in another pass', async () => {
   expect(text).toBe('Total\npayable')
 })
 
-test('no further pass if it may exceed the time limit of the page', async () => {
-  const busy = () => {
-    const start = performance.now()
-    while (performance.now() - start < 40);
-  }
-  const { engine, layouts } = fakeEngine({ auto: covering(0.3), block: covering(0.3) }, busy)
-  await recognizePage(engine, page, 'eng', { quality: 'best', deadline: performance.now() + 100 })
-  expect(layouts).toEqual(['auto'])
-})
+test.each([
+  [119, ['auto'], true],
+  [159, ['auto', 'auto'], true],
+  [201, ['auto', 'auto', 'block', 'sparse'], false],
+] as [number, OcrLayout[], boolean][])(
+  'of passes of 40 ms within %d ms only those with layouts %j; incomplete: %s',
+  async (limitMs, expected, isIncomplete) => {
+    let leftMs = limitMs
+    const { engine, layouts } = fakeEngine({ auto: covering(0.3), block: covering(0.3) }, () => {
+      leftMs -= 40
+    })
+    const budget = openPassBudget(() => leftMs)
+    await recognizePage(engine, page, 'eng', { quality: 'best', budget })
+    expect([layouts, budget.isExceeded]).toEqual([expected, isIncomplete])
+  },
+)
 
 test('an uncertain word is replaced by a more certain one at its place, a certain one never', () => {
   const first = joinWords([word('T0ta1', 0.4, 0), word('amount', 0.93, 100), word('due', 0.7, 200)])

@@ -4,7 +4,7 @@ import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { DocumentWarning } from '../../db/schema-documents.ts'
 import { dateOfText } from '../dates.ts'
-import { replaceWarnings } from './warnings.ts'
+import { maxWarningPages, replaceWarnings } from './warnings.ts'
 
 /** Pages of a document in one language. */
 interface PagesInLanguage {
@@ -18,8 +18,6 @@ interface PagesInLanguage {
 
 /** Code of the warning about pages without a model. */
 const languageMissing = 'language_missing'
-/** Maximum page numbers in a warning. */
-const maxPages = 100
 /** Minimum share of the text for a language of the document. Detection errs on pages with few words. */
 const minShare = 0.05
 /** Language of a page in letters that no installed model reads. A hyphen and a script may follow. */
@@ -40,7 +38,9 @@ export function languageColumns({ ocr }: App, groups: readonly PagesInLanguage[]
   }
   const total = [...characters.values()].reduce((sum, count) => sum + count, 0)
   const frequent = [...characters].filter(([, count]) => count >= total * minShare).sort(([, one], [, other]) => other - one)
-  const warnings = [...missing].map(([code, pages]) => missingWarning(code, pages.sort((one, other) => one - other).slice(0, maxPages)))
+  const warnings = [...missing].map(([code, pages]) =>
+    missingWarning(code, pages.sort((one, other) => one - other).slice(0, maxWarningPages)),
+  )
   return { detected_languages: frequent.map(([code]) => code), warnings }
 }
 
@@ -52,7 +52,7 @@ export async function languageAndDate(app: App, trx: Trx, id: string, content: s
     from document_pages where document_id = ${id} group by language`.execute(trx)
   const { detected_languages, warnings } = languageColumns(app, rows)
   const date = await dateOfText(app, trx, id, content, detected_languages)
-  return { detected_languages, warnings: replaceWarnings(languageMissing, warnings) as never, ...date }
+  return { detected_languages, warnings: replaceWarnings([languageMissing], warnings) as never, ...date }
 }
 
 function missingWarning(code: string, pages: number[]): DocumentWarning {

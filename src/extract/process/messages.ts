@@ -35,6 +35,11 @@ export interface WorkMessage {
   readonly timeoutMs: number
 }
 
+/** Message during a work: how long the process has waited for a processor, which extends its time limit. */
+export interface WaitMessage {
+  readonly waitMs: number
+}
+
 /** Name of the file that a process writes in its own folder. */
 export const outputName = 'output'
 

@@ -11,8 +11,8 @@ import { type Answer, outputName, type Setup, timeoutNotice, type Work, type Wor
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
 import { residentMemory } from './resident-memory.ts'
 import { forkSandboxed, type Rights } from './sandbox.ts'
+import { enforceLimits } from './work-limits.ts'
 
-const memoryPollMs = 500
 /** Maximum works of a process before it is replaced, because parsers leak memory. */
 const maxWorks = 1000
 /** Maximum time that a process works before it is replaced. */
@@ -45,7 +45,7 @@ export interface ReaderProcess {
   hasReadOtherThan(path: string): boolean
   /** Whether the process has ended or must be replaced. */
   readonly isWorn: boolean
-  /** Runs one request. Rejects with ReadFailure or with the signal's reason; the process is dead then. */
+  /** Runs one request. `timeoutMs` does not count the time of waiting for a processor. Rejects with ReadFailure or with the signal's reason; the process is dead then. */
   run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<Answer>
   /** Kills the process and its children. Resolves when they are gone and their folder is removed. Never rejects. */
   stop(): Promise<void>
@@ -155,10 +155,7 @@ export function startProcess({
     const onAbort = (): void => kill(signal?.reason)
     const onClose = (): void => reject(exitFailure(stderr))
     const onError = (problem: Error): void => kill(new ReadFailure('READ_CRASHED', `The reader process failed: ${problem.message}`, true))
-    const timer = setTimeout(() => kill(new ReadFailure('READ_TIMEOUT')), timeoutMs)
-    const memoryPoll = setInterval(() => {
-      if (residentMemory(child.pid ?? 0) > memoryBytes) kill(new ReadFailure('READ_OUT_OF_MEMORY'))
-    }, memoryPollMs)
+    const endLimits = enforceLimits(child, { timeoutMs, memoryBytes }, kill)
     signal?.addEventListener('abort', onAbort, { once: true })
     child.once('message', resolve as (message: unknown) => void)
     // Emitted after the end of standard error, which contains the reason.
@@ -178,8 +175,7 @@ export function startProcess({
         isTooLarge = residentMemory(child.pid ?? 0) > (memoryBytes * 2) / 3
         memoryCheckAtMs = workedMs + memoryCheckMs
       }
-      clearTimeout(timer)
-      clearInterval(memoryPoll)
+      endLimits()
       signal?.removeEventListener('abort', onAbort)
       child.off('message', resolve)
       child.off('close', onClose)

@@ -3,6 +3,7 @@ import { getPriority, setPriority } from 'node:os'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { maxWallFactor } from '../../ports/document-reader.ts'
 import type { WatchdogData } from './watchdog.ts'
 
 /** Kills the process group that this process leads. */
@@ -21,5 +22,19 @@ export function startWatchdog(data: WatchdogData): void {
   thread.unref()
 }
 
-/** Returns a shared cell for the deadline of the current work; 0: no limit. */
-export const deadlineCell = (): BigInt64Array => new BigInt64Array(new SharedArrayBuffer(8))
+/** Opens the limits of the current work, which the watchdog reads from `cell`. They are the last resort: the parent applies the time limit itself. */
+export function openWorkLimits() {
+  const cell = new BigInt64Array(new SharedArrayBuffer(16))
+  return {
+    cell,
+    /** Sets the limits of a work. Twice the processor time: garbage collection and compilation run in other threads. */
+    set(timeoutMs: number): void {
+      const { user, system } = process.cpuUsage()
+      Atomics.store(cell, 1, BigInt(Math.ceil(user + system + 2000 * timeoutMs)))
+      Atomics.store(cell, 0, process.hrtime.bigint() + BigInt(Math.ceil(timeoutMs * maxWallFactor)) * 1_000_000n)
+    },
+    clear(): void {
+      Atomics.store(cell, 0, 0n)
+    },
+  }
+}

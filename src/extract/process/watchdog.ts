@@ -12,21 +12,27 @@ export interface WatchdogData {
   readonly parentPid: number
   /** resident bytes that this process may hold */
   readonly memoryBytes: number
-  /** one element: deadline of the work on the clock of process.hrtime; 0: no work */
-  readonly deadlineNs: BigInt64Array
+  /** deadline of the work on the clock of process.hrtime, 0: no work; processor time of this process in µs at which the work ends; null: no works */
+  readonly workLimits: BigInt64Array | null
 }
 
 const intervalMs = 250
-/** Delay after the timeout, at which the parent itself kills the process. */
+/** Delay after the deadline, at which the parent itself kills the process. */
 const graceNs = 2_000_000_000n
-const { parentPid, memoryBytes, deadlineNs } = workerData as WatchdogData
+const { parentPid, memoryBytes, workLimits } = workerData as WatchdogData
 
 function check(): void {
   // The process that adopts an orphan ran before the parent ended, so it cannot have its pid.
   if (process.ppid !== parentPid) kill()
   if (process.memoryUsage.rss() > memoryBytes) kill(memoryNotice)
-  const deadline = Atomics.load(deadlineNs, 0)
-  if (deadline !== 0n && process.hrtime.bigint() > deadline + graceNs) kill(timeoutNotice)
+  if (workLimits && hasPassed(workLimits)) kill(timeoutNotice)
+}
+
+function hasPassed(limits: BigInt64Array): boolean {
+  const deadlineNs = Atomics.load(limits, 0)
+  if (deadlineNs === 0n) return false
+  const { user, system } = process.cpuUsage()
+  return process.hrtime.bigint() > deadlineNs + graceNs || user + system > Number(Atomics.load(limits, 1))
 }
 
 function kill(notice = ''): void {

@@ -4,6 +4,7 @@ import sharp from 'sharp'
 import type { LanguageChooser } from '../../ocr/auto-language/choose.ts'
 import { withLanguages } from '../../ocr/auto-language/text-layers.ts'
 import { engines } from '../../ocr/engines/registry.ts'
+import { openPassBudget } from '../../ocr/pass-budget.ts'
 import { type PreparedPage, prepareImage, type RecognizeOptions, recognizePage } from '../../ocr/recognize.ts'
 import { type FileToRead, type Outline, type PageMark, ReadFailure, type ReadPage } from '../../ports/document-reader.ts'
 import { autoLanguage, type OcrEngine } from '../../ports/ocr-engine.ts'
@@ -18,15 +19,19 @@ import { type Answer, outputName, type Setup, type Work } from './messages.ts'
 sharp.concurrency(1)
 sharp.cache(false)
 
-/** Returns a function that runs one request at a time and never rejects. Keeps the engines and the last file open between works. */
-export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work, timeoutMs: number) => Promise<Answer> {
+/**
+ * Returns a function that runs one request at a time and never rejects. `leftMs` returns the rest of its time limit in milliseconds. Keeps the engines and the last file open between works.
+ */
+export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work, leftMs: () => number) => Promise<Answer> {
   let pdfium: Promise<OpenPdfium> | undefined
   let engine: Promise<OcrEngine> | undefined
   let chooser: LanguageChooser | undefined
   let last: { key: string; opened: OpenedFile } | undefined
+  let leftMsOfWork = () => 0
   const tools = {
     limits,
     converters,
+    now: () => -leftMsOfWork(),
     pdfium: () => {
       pdfium ??= loadPdfium()
       return pdfium
@@ -47,17 +52,18 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
     return opened
   }
 
-  async function readPage(opened: OpenedFile, number: number, language: string, deadline: number): Promise<ReadPage> {
+  async function readPage(opened: OpenedFile, number: number, language: string, leftMs: () => number): Promise<ReadPage> {
     const picture = await opened.picture(number)
-    if (!picture) return { text: '', confidence: null, words: [], language: null, angle: 0, width: null, height: null }
+    if (!picture) return { text: '', confidence: null, words: [], language: null, angle: 0, isIncomplete: false, width: null, height: null }
     if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR engine.')
     engine ??= engines[ocr.engine](ocr, process.cwd())
     const { gray, width, height, dpi } = picture
     const image = await prepareImage({ gray, width, height, dpi })
-    const { text, words, ...rest } = await recognizeIn(language, await engine, image, { quality: ocr.quality, deadline })
+    const budget = openPassBudget(leftMs)
+    const { text, words, ...rest } = await recognizeIn(language, await engine, image, { quality: ocr.quality, budget })
     const joined = picture.isTrusted ? joinTexts(picture.text, text) : text || picture.text
     const validWords = words.map((word) => ({ ...word, text: removeInvalidCharacters(word.text) }))
-    return { ...rest, text: removeInvalidCharacters(joined), words: validWords, ...picture.page }
+    return { ...rest, text: removeInvalidCharacters(joined), words: validWords, isIncomplete: budget.isExceeded, ...picture.page }
   }
 
   async function readMarks(opened: OpenedFile, pages: readonly number[], withBarcodes: boolean): Promise<PageMark[]> {
@@ -76,7 +82,7 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
     const recognize = async (codes: string) => ({ ...(await recognizePage(engine, image, codes, options)), language: codes })
     if (language !== autoLanguage) return recognize(language)
     chooser ??= (await import('../../ocr/auto-language/choose.ts')).openLanguageChooser(engine, ocr?.languages ?? new Map())
-    return chooser.recognize(image, recognize, options.deadline)
+    return chooser.recognize(image, recognize, options.budget)
   }
 
   async function readOutline(opened: OpenedFile) {
@@ -97,15 +103,14 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
     return outlines
   }
 
-  async function handle(work: Work, timeoutMs: number): Promise<Answer> {
+  async function handle(work: Work, leftMs: () => number): Promise<Answer> {
     if (work.kind === 'outlines') return { outlines: await readOutlines(work.files) }
-    const deadline = performance.now() + timeoutMs
     const opened = await open(work.file)
     switch (work.kind) {
       case 'outline':
         return { outline: await readOutline(opened) }
       case 'page':
-        return { page: await readPage(opened, work.page, work.language, deadline) }
+        return { page: await readPage(opened, work.page, work.language, leftMs) }
       case 'thumbnail':
         return { thumbnail: await opened.thumbnail(work.box, work.type, work.page) }
       case 'words':
@@ -121,9 +126,11 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
         return { part: true }
     }
   }
-  return (work, timeoutMs) =>
-    handle(work, timeoutMs).catch((problem) => {
+  return (work, leftMs) => {
+    leftMsOfWork = leftMs
+    return handle(work, leftMs).catch((problem) => {
       const { code, message, isRetryable: retry } = toReadFailure(problem)
       return { failure: { code, message, retry } }
     })
+  }
 }

@@ -1,5 +1,6 @@
 /** Choice of the OCR language of each page, for documents whose language is `auto`. */
 import type { OcrEngine, OcrSetup, PageImage } from '../../ports/ocr-engine.ts'
+import { openPassBudget, type PassBudget } from '../pass-budget.ts'
 import { scriptOf, tesseractCode } from './codes.ts'
 import { detectLanguages } from './detect.ts'
 import { densestStrip } from './strip.ts'
@@ -13,12 +14,12 @@ export interface LanguageChooser {
   /**
    * Recognizes a page in the languages of its text. `recognize` does it in installed languages (codes joined by `+`). Returns its result with the
    * languages of the text, including languages without a model. A language is `und` or `und-` and a script if no installed model reads its letters.
-   * null: too little text. No pass starts that would not end before `deadline` (performance.now()).
+   * null: too little text. Passes for which `budget` has no time are left out.
    */
   recognize<T extends Recognized>(
     page: PageImage,
     recognize: (language: string) => Promise<T>,
-    deadline?: number,
+    budget?: PassBudget,
   ): Promise<T & { language: string | null }>
 }
 
@@ -75,15 +76,15 @@ export function openLanguageChooser(engine: OcrEngine, installed: OcrSetup['lang
   }
 
   return {
-    async recognize(page, recognize, deadline = Number.POSITIVE_INFINITY) {
+    async recognize(page, recognize, budget = openPassBudget()) {
       let used = await guess(page)
-      const startMs = performance.now()
+      const startMs = budget.leftMs()
       let result = await recognize(used)
-      const hasTime = () => deadline - performance.now() > 1.5 * (performance.now() - startMs)
+      const hasTime = () => budget.hasTimeFor(1.5 * (startMs - budget.leftMs()))
       let found = identify(result)
       let better = found.usable
       if (found.isForeign && hasTime()) better = (await findByScript(densestStrip(page) ?? page, used)) ?? ''
-      if (hasTime() && !better.split('+').every((code) => code === '' || used.split('+').includes(code))) {
+      if (!better.split('+').every((code) => code === '' || used.split('+').includes(code)) && hasTime()) {
         used = better
         result = await recognize(used)
         found = identify(result)

@@ -7,9 +7,6 @@ import { openModels, osdCode } from './models.ts'
 import { scriptCode, segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
 import { parseTsv } from './tsv.ts'
 
-/** Maximum time to load a model, which usually takes 250 ms. */
-const loadTimeoutMs = 30_000
-
 /** Opens the engine. Its thread stays loaded between pages. Private files go below `folder`. */
 export async function openTesseractJs(setup: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
   const models = await openModels(setup, folder)
@@ -81,17 +78,13 @@ async function startWorker(language: string, folder: string, mode = OEM.LSTM_ONL
     void stop()
   }
 
-  async function withLoadTimeout<T>(work: Promise<T>): Promise<T> {
-    const timer = setTimeout(() => fail('the model did not load in time'), loadTimeoutMs)
-    return orFailure(work).finally(() => clearTimeout(timer))
-  }
   const options = { langPath: folder, gzip: false, cacheMethod: 'none', errorHandler: fail }
-  const worker = await withLoadTimeout(createWorker(language, mode, options))
+  const worker = await orFailure(createWorker(language, mode, options))
   await orFailure(worker.setParameters(tesseractVariables))
 
   return {
     async loadLanguage(next) {
-      await withLoadTimeout(worker.reinitialize(next, OEM.LSTM_ONLY))
+      await orFailure(worker.reinitialize(next, OEM.LSTM_ONLY))
       await orFailure(worker.setParameters(tesseractVariables))
     },
     async recognize(image, dpi, layout) {

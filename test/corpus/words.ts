@@ -1,6 +1,7 @@
 /** Counts words independently of the tokenizer under test. */
 import { readFile } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
+import { correctTruth } from './truth-corrections.ts'
 
 /** Returns sequences of letters and digits in lower case. */
 export const wordsOf = (text: string): string[] =>
@@ -42,7 +43,7 @@ export async function truthOf(path: string): Promise<string | null> {
     if (text !== null) return text
   }
   const xml = await readFile(join(dirname(path), `${stem}.xml`), 'utf8').catch(() => null)
-  return xml === null ? null : textOfLayout(xml)
+  return xml === null ? null : correctTruth(stem, textOfLayout(xml))
 }
 
 /** Returns the lines of an ALTO file (attributes) or a PAGE file (elements). */

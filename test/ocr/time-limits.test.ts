@@ -77,19 +77,22 @@ describe('a reader process that waits for a processor', () => {
 
   test('gets its second opinion', async () => {
     occupyProcessor()
-    const { command, passes } = fakeTesseract('taskset -p -c 0 $$; i=0; while [ $i -lt 600000 ]; do i=$((i+1)); done')
+    const { command, passes } = fakeTesseract(`taskset -p -c 0 $$; ${workFor(0.6)}`)
     const page = await readPicture(command)
     expect([page.isIncomplete, passes()]).toEqual([false, 2])
   })
 })
 
 test('a page whose first pass takes more than a third of the limit is incomplete', async () => {
-  const { command, passes } = fakeTesseract('sleep 4')
+  const { command, passes } = fakeTesseract(workFor(4))
   const page = await readPicture(command)
   expect([page.isIncomplete, passes()]).toEqual([true, 1])
 })
 
 const commandLine = (pid: number): string => readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+
+/** Returns a shell command that takes this much processor time. */
+const workFor = (seconds: number): string => `'${process.execPath}' -e 'while (process.cpuUsage().user < ${seconds * 1e6});'`
 
 /** A tesseract program that runs a script and finds a word on the whole page with a confidence that asks for a second opinion. */
 function fakeTesseract(script: string): { command: string; passes: () => number } {

@@ -40,6 +40,9 @@ export interface WaitMessage {
   readonly waitMs: number
 }
 
+/** Name of the watchdog thread. */
+export const watchdogName = 'watchdog'
+
 /** Name of the file that a process writes in its own folder. */
 export const outputName = 'output'
 

@@ -1,4 +1,5 @@
 /** Time for which processes wait for a processor that others use. */
+import { watchdogName } from './messages.ts'
 import { listDescendants, listThreads, readProcFile } from './process-tree.ts'
 
 interface ThreadTimes {
@@ -29,10 +30,12 @@ export function openProcessorWait(pid: number): () => number {
   }
 }
 
-/** Returns the times of all threads of a process and its descendants by the folder of the thread. */
+/** Returns the times of the threads of a process and its descendants, without those of watchdogs, by the folder of the thread. */
 function readTimes(pid: number): Map<string, ThreadTimes> {
   const times = new Map<string, ThreadTimes>()
   for (const thread of listDescendants(pid).flatMap(listThreads)) {
+    // Its own wait is no sign of work.
+    if (readProcFile(`${thread}/comm`).trim() === watchdogName) continue
     const [runNs, waitNs] = readProcFile(`${thread}/schedstat`).split(' ').map(Number)
     if (runNs !== undefined && waitNs !== undefined) times.set(thread, { runNs, waitNs })
   }

@@ -4,6 +4,7 @@ import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { maxWallFactor } from '../../ports/document-reader.ts'
+import { watchdogName } from './messages.ts'
 import type { WatchdogData } from './watchdog.ts'
 
 /** Kills the process group that this process leads. */
@@ -16,7 +17,8 @@ export function lowerPriority(niceness: number): void {
 
 /** Starts the watchdog of a process that leads a group. The thread does not keep the process from ending. */
 export function startWatchdog(data: WatchdogData): void {
-  const thread = new Worker(new URL(`./watchdog${extname(fileURLToPath(import.meta.url))}`, import.meta.url), { workerData: data })
+  const program = new URL(`./watchdog${extname(fileURLToPath(import.meta.url))}`, import.meta.url)
+  const thread = new Worker(program, { workerData: data, name: watchdogName })
   // Without the thread, no limit applies while the main thread is stuck.
   thread.on('error', killGroup)
   thread.unref()

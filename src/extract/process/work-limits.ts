@@ -6,8 +6,8 @@ import { openProcessorWait } from './processor-wait.ts'
 import { residentMemory } from './resident-memory.ts'
 
 const pollMs = 500
-/** Minimum new wait for a processor, in milliseconds, that the process is told. */
-const minToldWaitMs = 50
+/** Minimum new wait for a processor that the process is told, as a share of the limit. Each message costs a wait of its own. */
+const minToldShare = 0.05
 
 export interface WorkLimits {
   /** without the time for which the process waits for a processor */
@@ -39,7 +39,7 @@ export function enforceLimits(
   const poll = setInterval(() => {
     if (residentMemory(pid) > memoryBytes) kill(new ReadFailure('READ_OUT_OF_MEMORY'))
     const waitMs = getWaitMs()
-    if (waitMs < toldMs + minToldWaitMs) return
+    if (waitMs < toldMs + timeoutMs * minToldShare) return
     toldMs = waitMs
     child.send({ waitMs } satisfies WaitMessage, () => {})
   }, pollMs)

@@ -170,7 +170,8 @@ describe('a file that is never finished', () => {
     execFileSync('mkfifo', [pipe])
     const start = performance.now()
     expect(await failureOf(outline({ path: pipe, filename: 'pipe.pdf', mimeType: 'application/pdf' }))).toEqual(['READ_TIMEOUT', false])
-    expect(performance.now() - start).toBeLessThan(3500)
+    // Waits for a processor come on top.
+    expect(performance.now() - start).toBeLessThan(10_000)
     expect((await outline(text())).pages[0]!.text).toBe('some words')
   })
 
@@ -332,13 +333,13 @@ describe('a server that hangs', () => {
   async function endedBeside(settings: Partial<ReaderParentSettings>): Promise<number> {
     const { parent, child } = await startParent(settings)
     parent.kill('SIGSTOP')
-    const took = await until(() => !isRunning(child), 20_000).finally(() => killParent(parent))
+    const took = await until(() => !isRunning(child), 40_000).finally(() => killParent(parent))
     await reader().close()
     return took
   }
 
-  test('a reader process ends after its timeout', async () => {
-    expect(await endedBeside({ timeoutMs: 2000, startDelay: 1 })).toBeLessThan(10_000)
+  test('a reader process ends after twice its timeout in processor time, or ten times on the wall clock', async () => {
+    expect(await endedBeside({ timeoutMs: 2000, startDelay: 1 })).toBeLessThan(30_000)
   })
 
   test('a reader process ends above its memory limit', async () => {

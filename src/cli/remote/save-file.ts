@@ -43,7 +43,7 @@ export async function saveFile(
   canOverwrite: boolean,
   onBytes: (count: number) => void,
 ): Promise<SavedContent> {
-  const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
+  const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o666)
   try {
     const saved = await copyChunks(body, async (chunk) => {
@@ -53,7 +53,10 @@ export async function saveFile(
     verifyContent(saved, expected)
     await file.sync()
     if (canOverwrite) await rename(temporary, path)
-    else await renameWithoutOverwrite(temporary, path)
+    else
+      await renameWithoutOverwrite(temporary, path).catch((error: NodeJS.ErrnoException) => {
+        throw error.code === 'EEXIST' ? fileExistsError(path) : error
+      })
     return saved
   } finally {
     await file.close()
@@ -61,19 +64,21 @@ export async function saveFile(
   }
 }
 
-/** link() fails if the target exists; rename() would replace it. */
-async function renameWithoutOverwrite(temporary: string, path: string): Promise<void> {
+/** Returns a path beside `path` for a file that is not complete. */
+export const temporaryPath = (path: string): string => join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
+
+/**
+ * Gives a complete file its name. Throws EEXIST if the name is taken: link() fails then, rename() would replace the other file. The caller removes
+ * `temporary`, which may be left.
+ */
+export async function renameWithoutOverwrite(temporary: string, path: string): Promise<void> {
   try {
     await link(temporary, path)
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
-    if (code === 'EEXIST') throw fileExistsError(path)
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'].includes(code)) throw error
     // File system without hard links: create the target exclusively, then replace it.
-    const claim = await open(path, 'wx').catch((reason: NodeJS.ErrnoException) => {
-      throw reason.code === 'EEXIST' ? fileExistsError(path) : reason
-    })
-    await claim.close()
+    await (await open(path, 'wx')).close()
     await rename(temporary, path)
   }
 }

@@ -1,6 +1,8 @@
 /** Handling of a local file after its upload. */
-import { constants, copyFile, link, mkdir, stat, unlink } from 'node:fs/promises'
+import { constants, copyFile, link, mkdir, open, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, extname, join } from 'node:path'
+import { flushFolder } from '../../flush-folder.ts'
+import { renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { FoundFile } from './find-files.ts'
 
@@ -50,12 +52,21 @@ async function move(from: string, to: string): Promise<void> {
   }
 }
 
-/** Creates a hard link, or a copy if the file system does not support it. */
+/** Creates a hard link, or a flushed copy if the file system does not support it. A kill leaves no incomplete file at `to`. */
 async function linkOrCopy(from: string, to: string): Promise<void> {
   try {
-    await link(from, to)
+    return await link(from, to)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw error
-    await copyFile(from, to, constants.COPYFILE_EXCL)
+  }
+  const temporary = temporaryPath(to)
+  try {
+    await copyFile(from, temporary, constants.COPYFILE_EXCL)
+    const copy = await open(temporary, 'r')
+    await copy.sync().finally(() => copy.close())
+    await renameWithoutOverwrite(temporary, to)
+    await flushFolder(dirname(to))
+  } finally {
+    await unlink(temporary).catch(() => {})
   }
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { existsSync, statSync } from 'node:fs'
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,8 +17,8 @@ import { startServer, tokenFor } from '../../support/servers/server.ts'
 
 const all = { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] }
 
-async function emptyFolder(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'dms-uploads-'))
+async function emptyFolder(below = tmpdir()): Promise<string> {
+  const folder = await mkdtemp(join(below, 'dms-uploads-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   return folder
 }
@@ -114,6 +115,24 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
   expect(() => parseAfterUpload('burn')).toThrow('not keep, delete or move:DIR')
 })
+
+/** A folder on another file system than tmpdir(), if there is one. */
+const otherFileSystem = ['/var/tmp', '/dev/shm'].find((path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev)
+
+test.skipIf(otherFileSystem === undefined)(
+  '--after-upload move to another file system never overwrites and leaves whole files only',
+  async () => {
+    const [folder, target] = [await emptyFolder(), await emptyFolder(otherFileSystem)]
+    const moving = parseAfterUpload(`move:${target}`)
+    for (const content of ['first', 'second']) {
+      await writeFile(join(folder, 'a.txt'), content)
+      const [found] = (await findFiles([folder], all)) as [FoundFile]
+      await moving.apply(found)
+    }
+    expect([await readdir(folder), (await readdir(target)).sort()]).toEqual([[], ['a (2).txt', 'a.txt']])
+    expect(await readFile(join(target, 'a (2).txt'), 'utf8')).toBe('second')
+  },
+)
 
 test('--limit-rate limits the total of all uploads; 2 for an invalid rate', async () => {
   const rate = createThrottle('100kB/s')

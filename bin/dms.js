@@ -5,7 +5,13 @@ self=$(readlink -f "$0") root=${self%/bin/dms.js}
 [ "$1" = serve ] && heap=--max-semi-space-size=16
 for package in "$root"/node_modules/node-*-* "${root%/*}"/node-*-*; do
   # Alpine cannot run it: it needs glibc.
-  [ -x "$package/bin/node" ] && [ ! -e /etc/alpine-release ] && exec "$package/bin/node" $heap "$self" "$@"
+  [ -x "$package/bin/node" ] && [ ! -e /etc/alpine-release ] || continue
+  # A minimal Debian lacks a library of it. The test costs a process, so it runs only where the library is not in its usual place.
+  [ -e /lib/x86_64-linux-gnu/libatomic.so.1 ] || [ -e /lib/aarch64-linux-gnu/libatomic.so.1 ] || "$package/bin/node" --version > /dev/null || {
+    echo "error: the Node that is installed with dms does not start; fix: apt install libatomic1" >&2
+    exit 78
+  }
+  exec "$package/bin/node" $heap "$self" "$@"
 done
 exec node "$self" "$@"
 */
@@ -83,6 +89,8 @@ function runBundledNode() {
   })
   child.on('error', (error) => fail(`${node} cannot be started: ${error.message}`))
   child.on('exit', (code, signal) => {
+    // The dynamic linker ends with 127 where a library is missing.
+    if (code === 127) return fail(`${node} cannot be started`, 'apt install libatomic1')
     if (signal === null) process.exit(code ?? 1)
     process.removeAllListeners(signal)
     process.kill(process.pid, signal)
@@ -102,9 +110,7 @@ function bundledNodePath() {
   }
 }
 
-function fail(message) {
-  process.stderr.write(
-    `error: ${message}\n         fix: install Node ${minMajor} or newer, or run npm install again without --omit=optional\n`,
-  )
+function fail(message, fix = `install Node ${minMajor} or newer, or run npm install again without --omit=optional`) {
+  process.stderr.write(`error: ${message}\n         fix: ${fix}\n`)
   process.exitCode = 78
 }

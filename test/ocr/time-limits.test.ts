@@ -55,10 +55,15 @@ function openLimitedReader({ outlineTimeoutMs = 60_000, pageTimeoutMs = 60_000 }
   return reader
 }
 
-/** Keeps the first processor busy. Processes on it with the niceness of a reader get about a tenth of its time. */
+/**
+ * Keeps the first processor busy with two sessions. Another process on it gets a third of its time at most: Linux divides the time among sessions
+ * (sched_autogroup_enabled), or else by niceness.
+ */
 function occupyProcessor(): void {
-  const busy = spawn('taskset', ['-c', '0', process.execPath, '-e', 'for (;;);'], { stdio: 'ignore' })
-  cleanUps.push(() => busy.kill('SIGKILL'))
+  for (let session = 0; session < 2; session++) {
+    const busy = spawn('taskset', ['-c', '0', process.execPath, '-e', 'for (;;);'], { stdio: 'ignore', detached: true })
+    cleanUps.push(() => busy.kill('SIGKILL'))
+  }
 }
 
 describe('a reader process that waits for a processor', () => {

@@ -70,6 +70,14 @@ export async function lockOfSource(trx: Trx, sourceId: string): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
+/** Publishes the updates of documents that are not in the trash, and indexes these again. */
+const publishOutsideTrash = (trx: Trx, changed: readonly { id: string; owner_id: string; deleted_at: Date | null }[], fields: string[]) =>
+  publishUpdates(
+    trx,
+    changed.filter(({ deleted_at }) => deleted_at === null),
+    fields,
+  )
+
 /** Removes the source of its documents, including the trash. Lock them first (lockOfSource). */
 export async function detachFromSource(trx: Trx, sourceId: string): Promise<void> {
   const detached = await trx
@@ -78,11 +86,7 @@ export async function detachFromSource(trx: Trx, sourceId: string): Promise<void
     .where('source_id', '=', sourceId)
     .returning(['id', 'owner_id', 'deleted_at'])
     .execute()
-  await publishUpdates(
-    trx,
-    detached.filter(({ deleted_at }) => deleted_at === null),
-    ['source_id'],
-  )
+  await publishOutsideTrash(trx, detached, ['source_id'])
 }
 
 /** Transfers all documents of a user to another user, including the trash. */
@@ -96,11 +100,7 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     .returning(['id', 'owner_id', 'deleted_at'])
     .execute()
   await jobs.transferPending(trx, from, to)
-  await publishUpdates(
-    trx,
-    moved.filter(({ deleted_at }) => deleted_at === null),
-    ['owner'],
-  )
+  await publishOutsideTrash(trx, moved, ['owner'])
 }
 
 const maxMetadataBytes = 64 << 10

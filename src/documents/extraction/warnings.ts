@@ -13,10 +13,13 @@ const ocrIncomplete = 'ocr_incomplete'
 /** Maximum page numbers in a warning. */
 export const maxWarningPages = 100
 
+/** The warnings of a document without those of the codes. */
+const otherWarnings = (codes: readonly string[]) =>
+  sql`(select coalesce(jsonb_agg(other), '[]') from jsonb_array_elements(warnings) other where other ->> 'code' <> all(${codes}))`
+
 /** Returns the warnings of a document, with these in place of all warnings of these codes. */
 export const replaceWarnings = (codes: readonly string[], warnings: readonly DocumentWarning[]) => sql`
-  (select coalesce(jsonb_agg(other), '[]') from jsonb_array_elements(warnings) other where other ->> 'code' <> all(${codes}))
-    || ${JSON.stringify(warnings)}::jsonb`
+  ${otherWarnings(codes)} || ${JSON.stringify(warnings)}::jsonb`
 
 /** Returns the warnings at the start of an extraction: a warning if the type of the document needs a program that is not installed. */
 export const warningOfProgram = ({ missingPackage, mimeType }: Outline) =>
@@ -37,8 +40,7 @@ export const warningOfProgram = ({ missingPackage, mimeType }: Outline) =>
 export async function warnIncomplete(db: Db, { document_id, page, claim }: { document_id: string; page: number; claim: string }) {
   const message = 'The time limit of these pages left no time for a further pass of OCR. Words may be missing.'
   await sql`
-    update documents set warnings = (select coalesce(jsonb_agg(other), '[]') from jsonb_array_elements(warnings) other where other ->> 'code' <> ${ocrIncomplete})
-      || jsonb_build_array(jsonb_build_object('code', ${ocrIncomplete}::text, 'message', ${message}::text, 'pages', (
+    update documents set warnings = ${otherWarnings([ocrIncomplete])} || jsonb_build_array(jsonb_build_object('code', ${ocrIncomplete}::text, 'message', ${message}::text, 'pages', (
         select jsonb_agg(number order by number) from (
           select ${page}::int as number
           union select number::int from jsonb_array_elements(warnings) warning, jsonb_array_elements(warning -> 'pages') number

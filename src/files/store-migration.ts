@@ -2,17 +2,17 @@
  * Moves the files of an archive from one document store to the other, while servers and workers run. Each file is copied, its SHA-256 is compared,
  * and only then it is removed from its old store. After a crash, the next run continues with the interrupted step.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import { mapConcurrently } from '../concurrency.ts'
 import { type HeldLock, LockLost, withLock } from '../db/lock.ts'
 import { ConfigError } from '../errors.ts'
 import { type DerivedFile, FileMissing, type FileStore, type StoreKind, sha256Of } from '../ports/file-store.ts'
+import { listThroughOutages, type RetryOptions, retry } from './retry.ts'
 import { countFiles } from './store-status.ts'
 import { isOutage, readSum, wholeFile } from './stores/secondary.ts'
 import { otherKind } from './used-stores.ts'
 
-export interface MigrationOptions {
+export interface MigrationOptions extends RetryOptions {
   readonly to: StoreKind
   /** reads each copy back and compares its SHA-256, in addition to the checksums of the store */
   readonly verify: boolean
@@ -21,9 +21,6 @@ export interface MigrationOptions {
   readonly isDryRun: boolean
   /** maximum wait for another migration, in milliseconds */
   readonly lockTimeoutMs: number
-  readonly signal: AbortSignal
-  /** waits before another attempt */
-  wait?(ms: number, signal: AbortSignal): Promise<void>
   /** waits before `bytes` are copied, to limit the rate */
   throttle(bytes: number, signal: AbortSignal): Promise<void>
   onProgress(state: { done: number; total: number; bytes: number; totalBytes: number }): void
@@ -35,8 +32,6 @@ export type MigrationCounts = Record<'moved' | 'copied' | 'unchanged' | 'skipped
 
 /** Concurrent copies. A store in the network has a latency of milliseconds for each file. */
 const concurrency = 8
-/** Waits before a failed file is tried again, and before an unavailable store is. */
-const retryDelaysMs = { failure: [500, 2000], outage: [1000, 2000, 4000, 8000, 15_000] }
 
 interface Migration {
   readonly app: App
@@ -54,7 +49,7 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
       throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
     const source = await app.stores.open(from)
     if (source === null) return
-    const total = await countAll(source, options.signal)
+    const total = await countAll(source, options)
     const progress = { done: 0, total: total.files, bytes: 0, totalBytes: total.bytes }
     if (options.isDryRun) {
       Object.assign(counts[options.keep ? 'copied' : 'moved'], total)
@@ -80,17 +75,22 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
     }
     const moveAll = () =>
       mapConcurrently(
-        source.list(),
+        listFiles(source, options),
         concurrency,
         ({ address, size }) => run(address, size, () => moveFile(migration, address, size)),
         options.signal,
       )
     await moveAll()
-    await mapConcurrently(derivedGroups(source), concurrency, (group) => moveDerived(migration, group, run), options.signal)
+    await mapConcurrently(
+      derivedGroups(listDerived(source, options)),
+      concurrency,
+      (group) => moveDerived(migration, group, run),
+      options.signal,
+    )
     if (options.keep || failed > 0 || app.stores.primary !== options.to) return
     // Servers that had not been restarted yet may have written to the old store meanwhile.
     await moveAll()
-    const left = await countAll(source, options.signal)
+    const left = await countAll(source, options)
     if (failed === 0 && left.files === 0) await app.stores.retire(from)
   })
 }
@@ -101,8 +101,9 @@ export const zeroCounts = (): MigrationCounts => ({ moved: zero(), copied: zero(
 const zero = () => ({ files: 0, bytes: 0 })
 
 /** Counts stored and derived files. */
-async function countAll(store: FileStore, signal: AbortSignal): Promise<{ files: number; bytes: number }> {
-  const [stored, derived] = [await countFiles(store.list(), signal), await countFiles(store.listDerived(), signal)]
+async function countAll(store: FileStore, options: MigrationOptions): Promise<{ files: number; bytes: number }> {
+  const stored = await countFiles(listFiles(store, options), options.signal)
+  const derived = await countFiles(listDerived(store, options), options.signal)
   return { files: stored.files + derived.files, bytes: stored.bytes + derived.bytes }
 }
 
@@ -174,25 +175,24 @@ function toFileError(error: unknown): unknown {
   return syscall === undefined ? error : new Error(`the stored file cannot be read: ${message}`)
 }
 
-const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal })
+const listFiles = (store: FileStore, options: MigrationOptions) =>
+  listThroughOutages(
+    () => store.list(),
+    ({ address }) => address,
+    options,
+  )
 
-/** Tries again after a failure, and longer while a store is unavailable. Throws the last error. */
-async function retry<T>(work: () => Promise<T>, { signal, wait = pause }: MigrationOptions): Promise<T> {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await work()
-    } catch (error) {
-      const delayMs = retryDelaysMs[isOutage(error) ? 'outage' : 'failure'][attempt]
-      if (delayMs === undefined || signal.aborted || error instanceof LockLost) throw error
-      await wait(delayMs, signal)
-    }
-  }
-}
+const listDerived = (store: FileStore, options: MigrationOptions) =>
+  listThroughOutages(
+    () => store.listDerived(),
+    ({ key, name }) => `${key.sha256}/${key.ownerId}_${name}`,
+    options,
+  )
 
 /** Yields the derived files of one SHA-256 at a time. */
-async function* derivedGroups(store: FileStore): AsyncGenerator<DerivedFile[]> {
+async function* derivedGroups(files: AsyncIterable<DerivedFile>): AsyncGenerator<DerivedFile[]> {
   let group: DerivedFile[] = []
-  for await (const file of store.listDerived()) {
+  for await (const file of files) {
     if (group[0] && group[0].key.sha256 !== file.key.sha256) {
       yield group
       group = []
@@ -220,6 +220,6 @@ async function moveDerived(
       return options.keep ? 'copied' : 'moved'
     })
   }
-  if (!options.keep) await source.removeDerived(sha256)
-  if (!(await isStored())) await target.removeDerived(sha256)
+  if (!options.keep) await retry(() => source.removeDerived(sha256), options)
+  if (!(await isStored())) await retry(() => target.removeDerived(sha256), options)
 }

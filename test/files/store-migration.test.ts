@@ -201,6 +201,32 @@ test('STORAGE_UNAVAILABLE when a store stays out of reach, a short outage is wai
   expect(originals.map(({ destroyed }) => destroyed)).toEqual(Array(10).fill(true))
 })
 
+test.for([
+  [true, { copied: 4 }, { disk: [3, 1], s3: [3, 1] }],
+  [false, { moved: 4 }, { disk: [0, 0], s3: [3, 1] }],
+] as const)('each file counts once when every list breaks off after each file, keep=%s', async ([keep, counts, files]) => {
+  const { asAda, migrate, status, opened } = await openArchive()
+  const [first] = await Promise.all(['one', 'two', 'three'].map((bytes, index) => upload(asAda, `${index}.txt`, bytes)))
+  await asAda.documents.thumbnail(first?.id ?? '', {})
+  const { disk } = opened
+  let [listed, breaks] = [0, 0]
+  async function* breakOff<T>(items: AsyncIterable<T>): AsyncGenerator<T> {
+    let rank = 0
+    for await (const item of items) {
+      yield item
+      if (++rank <= listed) continue
+      listed = rank
+      breaks++
+      throw new AppError('STORAGE_UNAVAILABLE')
+    }
+    listed = 0
+  }
+  opened.disk = { ...disk, list: () => breakOff(disk.list()), listDerived: () => breakOff(disk.listDerived()) }
+  expect(await migrate('s3', { keep })).toEqual(counts)
+  opened.disk = disk
+  expect([await status(), breaks > 6]).toEqual([files, true])
+})
+
 test('Busy while another migration runs, and a run whose lock is lost removes nothing more', async () => {
   const { app, asAda, migrate, status } = await openArchive()
   for (const bytes of ['one', 'two', 'three']) await upload(asAda, `${bytes}.txt`, bytes)

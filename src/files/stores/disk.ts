@@ -142,9 +142,10 @@ export async function* listFiles(root: string, onUnreadable?: (location: string)
 /** Yields all derived files: `.derived/ab/<sha256>/<owner>_<name>`. */
 async function* listDerived(root: string): AsyncGenerator<DerivedFile> {
   const folder = join(root, '.derived')
-  for (const first of await readdir(folder).catch(emptyIfNoFolder)) {
-    for (const sha256 of await readdir(join(folder, first)).catch(emptyIfNoFolder)) {
-      for (const file of await readdir(join(folder, first, sha256)).catch(emptyIfNoFolder)) {
+  const within = async (path: string) => (await readdir(path).catch(emptyIfNoFolder)).sort()
+  for (const first of await within(folder)) {
+    for (const sha256 of await within(join(folder, first))) {
+      for (const file of await within(join(folder, first, sha256))) {
         const derived = parseDerivedName(file)
         const stats = await stat(join(folder, first, sha256, file)).catch(nullIfMissing)
         if (derived && stats) yield { key: { sha256, ownerId: derived.ownerId }, name: derived.name, size: stats.size }

@@ -20,8 +20,8 @@ const amounts = {
   short: { uploads: 20, lanes: 1, rounds: 2, kills: 1, hangs: 0, outages: 0, checks: 20 },
   whole: { uploads: 300, lanes: 3, rounds: 6, kills: 3, hangs: 6, outages: 2, checks: 150 },
 }
-/** S3 answers every request with 503. */
-const outageMs = 15_000
+/** S3 answers every request with 503, while files move. A migration that finds S3 out of reach at its start ends at once. */
+const outage = { delayMs: 2000, durationMs: 15_000 }
 /** More than one part of a multipart upload. */
 const largeBytes = 9_000_000
 /** A request has its 503 within a minute after S3 has ceased to answer. */
@@ -63,8 +63,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
     killed++
     server = await installation.start({ env: store.env(kind) })
     const startedAt = performance.now()
-    isOutage = round < outages
-    const [{ code, stderr }] = await Promise.all([migrate(), sleep(isOutage ? outageMs : 0).then(() => (isOutage = false))])
+    const [{ code, stderr }] = await Promise.all([migrate(), round < outages ? failForAWhile() : null])
     if (round >= outages) wholeMs = performance.now() - startedAt
     expect(code === 0, `storage migrate --to ${kind} ended with ${code}: ${stderr.slice(-300)}`)
     for (const id of [...ledger.uploads.keys()].slice(0, checks)) await compareDownload(id)
@@ -91,6 +90,13 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
   await server.stop()
   await installation.remove()
   return result
+
+  async function failForAWhile(): Promise<void> {
+    await sleep(outage.delayMs)
+    isOutage = true
+    await sleep(outage.durationMs)
+    isOutage = false
+  }
 
   async function uploadAndDownload(): Promise<void> {
     while (!stop.signal.aborted) {

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import Table from 'cli-table3'
 import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config/load.ts'
@@ -96,7 +97,7 @@ async function load({ db, config: { search }, log }: App, cluster: string, usedT
   await next.swap()
   const seconds = ((performance.now() - start) / 1000).toFixed(0)
   const used = ((await usedTime()) - before).toFixed(0)
-  await fetch(`${cluster}/${search.opensearch_index}/_forcemerge?max_num_segments=1`, { method: 'POST' })
+  await mergeSegments(cluster, search.opensearch_index)
   const stats = (await (await fetch(`${cluster}/${search.opensearch_index}/_stats/store`)).json()) as {
     _all: { primaries: { store: { size_in_bytes: number } } }
   }
@@ -104,6 +105,16 @@ async function load({ db, config: { search }, log }: App, cluster: string, usedT
   console.log(
     `OpenSearch: ${documents.length} documents indexed in ${seconds} s (${used} s of processor time); ${(bytes / 1000).toFixed(1)} kB each, merged`,
   )
+}
+
+/** Merges the index into one segment. With a million documents this takes longer than a request may. */
+async function mergeSegments(cluster: string, index: string): Promise<void> {
+  const url = `${cluster}/${index}/_forcemerge?max_num_segments=1&wait_for_completion=false`
+  const { task } = (await (await fetch(url, { method: 'POST' })).json()) as { task: string }
+  for (let isDone = false; !isDone; await sleep(1000)) {
+    const { completed } = (await (await fetch(`${cluster}/_tasks/${task}`)).json()) as { completed: boolean }
+    isDone = completed
+  }
 }
 
 /** Seconds of processor time that the nodes have used so far. */

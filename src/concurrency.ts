@@ -25,3 +25,37 @@ export async function mapConcurrently<T>(
   await queue.return?.()
   for (const result of results) if (result.status === 'rejected') throw result.reason
 }
+
+/** Returns a function that runs tasks in order of arrival, at most `slots` at a time. */
+export function openSemaphore(slots: number) {
+  const waiting: (() => void)[] = []
+  let freeSlots = slots
+  return async <T>(work: () => Promise<T>): Promise<T> => {
+    if (freeSlots > 0) freeSlots -= 1
+    else await new Promise<void>((resolve) => waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = waiting.shift()
+      if (next) next()
+      else freeSlots += 1
+    }
+  }
+}
+
+/** Calls `work` for each item, at most `concurrency` at once, and yields the results in order of the items. Throws the first error in that order. */
+export async function* mapInOrder<T, R>(items: AsyncIterable<T>, concurrency: number, work: (item: T) => Promise<R>): AsyncGenerator<R> {
+  const running: Promise<R>[] = []
+  try {
+    for await (const item of items) {
+      const result = work(item)
+      // An error counts when its turn comes.
+      result.catch(() => {})
+      running.push(result)
+      if (running.length >= concurrency) yield await (running.shift() as Promise<R>)
+    }
+    while (running.length > 0) yield await (running.shift() as Promise<R>)
+  } finally {
+    await Promise.allSettled(running)
+  }
+}

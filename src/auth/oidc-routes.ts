@@ -28,7 +28,8 @@ export const HealthAnswer = z.object({
   checks: z.record(z.string(), z.string()).optional(),
 })
 
-const cookieName = 'dms_oidc'
+/** The prefix makes browsers refuse a cookie that another host or a plain connection sets (RFC 6265bis, 4.1.3.2). */
+const cookieName = (isHttps: boolean): string => (isHttps ? '__Host-dms_oidc' : 'dms_oidc')
 
 export const routes = (app: App): Route[] => [
   anyone(
@@ -88,7 +89,7 @@ async function handleCallback(app: App, event: H3Event): Promise<Response | z.in
   const gone = cookieLine(app, '', 0)
   let failureUrl = postLoginUrl && `${postLoginUrl}#error=`
   try {
-    const login = await oidc.readPendingLogin(app, getCookie(event, cookieName))
+    const login = await oidc.readPendingLogin(app, getCookie(event, cookieName(hasHttpsCallback(app))))
     const shellUrl = login.shell && `http://127.0.0.1:${login.shell.port}/`
     if (shellUrl) failureUrl = `${shellUrl}?error=`
     else if (login.page) failureUrl = `/sign-in?${new URLSearchParams({ next: login.page, error: '' })}`
@@ -115,9 +116,10 @@ const redirect = (location: string, ...cookies: readonly string[]): Response =>
     headers: [['location', location], ['cache-control', 'no-store'], ...cookies.map((cookie): [string, string] => ['set-cookie', cookie])],
   })
 
-/** Returns the login cookie of the callback route. SameSite=Lax: the redirect from the provider carries it. */
+/** Returns the login cookie. SameSite=Lax: the redirect from the provider carries it. */
 function cookieLine(app: App, value: string, seconds: number): string {
-  const { protocol, pathname } = oidc.callbackUrl(app)
-  const path = pathname.slice(0, pathname.lastIndexOf('/')) || '/'
-  return `${cookieName}=${value}; Max-Age=${seconds}; Path=${path}; HttpOnly; SameSite=Lax${protocol === 'https:' ? '; Secure' : ''}`
+  const isHttps = hasHttpsCallback(app)
+  return `${cookieName(isHttps)}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
 }
+
+const hasHttpsCallback = (app: App): boolean => oidc.callbackUrl(app).protocol === 'https:'

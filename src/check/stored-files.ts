@@ -3,12 +3,15 @@ import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { mapInOrder } from '../concurrency.ts'
 import { isReferenced, listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
 const batchSize = 500
+/** Files that are read at a time. A store in the network has a latency of milliseconds for each file. */
+const concurrency = 8
 /** Minimum age of an orphan: an upload stores its file before it commits the row. */
 const minOrphanAgeMs = 3_600_000
 
@@ -20,19 +23,22 @@ interface Stored {
 
 /** Yields stored files that are missing, unreadable or of the wrong size. Only files that are lost have a repair. */
 export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
-  for await (const stored of listFiles(app, scope)) {
-    try {
-      const problem = await findProblem(app, stored)
-      if (problem) yield* reportPerVersion(app, stored, problem, true)
-    } catch (error) {
-      const message = `the stored file cannot be read: ${causeOf(error).message}`
-      // The file may be intact on a volume or server that is away.
-      yield* reportPerVersion(app, stored, { severity: 'error', message }, false)
-    }
+  const findings = mapInOrder(listFiles(app, scope), concurrency, async (stored) => ({ stored, ...(await findProblem(app, stored)) }))
+  for await (const { stored, problem, isLost } of findings) if (problem) yield* reportPerVersion(app, stored, problem, isLost)
+}
+
+/** Returns what is wrong with a file. `isLost`: its bytes cannot come back by themselves. */
+async function findProblem(app: App, stored: Stored): Promise<{ problem: Problem | null; isLost: boolean }> {
+  try {
+    return { problem: await findLoss(app, stored), isLost: true }
+  } catch (error) {
+    const message = `the stored file cannot be read: ${causeOf(error).message}`
+    // The file may be intact on a volume or server that is away.
+    return { problem: { severity: 'error', message }, isLost: false }
   }
 }
 
-async function findProblem(app: App, { address, size }: Stored): Promise<Problem | null> {
+async function findLoss(app: App, { address, size }: Stored): Promise<Problem | null> {
   const actual = await app.files.size(address)
   if (actual === null) return { severity: 'error', message: 'the stored file is missing: restore it from a backup' }
   if (actual !== size) return { severity: 'error', message: 'the stored file has the wrong size', expected: size, actual }
@@ -44,10 +50,13 @@ async function findProblem(app: App, { address, size }: Stored): Promise<Problem
 
 /** Yields stored files of the sample whose bytes have changed. */
 export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
-  for await (const stored of listFiles(app, scope)) {
-    if (scope.sample < 1 && Math.random() >= scope.sample) continue
+  const isChosen = () => scope.sample >= 1 || Math.random() < scope.sample
+  const sums = mapInOrder(listFiles(app, scope), concurrency, async (stored) => ({
+    stored,
+    actual: isChosen() ? await hashFile(app, stored) : null,
+  }))
+  for await (const { stored, actual } of sums) {
     const { sha256 } = stored
-    const actual = await hashFile(app, stored)
     if (actual === null || actual === sha256) continue
     const message = 'the stored file is corrupt: restore it from a backup'
     yield* reportPerVersion(app, stored, { severity: 'error', message, expected: sha256, actual }, true)

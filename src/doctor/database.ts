@@ -149,7 +149,7 @@ async function checkQueue(installation: LazyInstallation, db: Db): Promise<Check
   )
   if (age > 3600)
     return warn(`${pending} jobs wait, the first for ${Math.floor(age / 60)} minutes`, 'start more workers, or see dms ocr queue')
-  if (failed > 0) return warn(`${failed} jobs failed in the last 24 hours`, 'dms ocr queue list --status failed')
+  if (failed > 0) return warn(`jobs that failed in the last 24 hours: ${failed}`, 'dms ocr queue list --status failed')
   return ok(`${pending} jobs wait`)
 }
 

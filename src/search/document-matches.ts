@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import { openSemaphore } from '../concurrency.ts'
 import { requireDocument } from '../documents/access.ts'
 import { toWord } from '../documents/extraction/page-words.ts'
 import { withAddress } from '../documents/stored-files.ts'
@@ -16,8 +17,10 @@ import { isSpacelessCharacter } from './query/tokenizer.ts'
 import { mergeExpansions, stemExpansions, typoExpansions } from './vocabulary/expansions.ts'
 
 /** Pages read by one query, and characters of each. */
-const batchSize = 50
+const batchSize = 10
 const maxCharacters = 2_000_000
+/** Bounds the memory of all requests: two batches are read and searched at a time, 40 MB each. */
+const limitBatches = openSemaphore(2)
 /** Characters of all pages after which the search ends early. */
 const maxTotalCharacters = 20_000_000
 /** Maximum number of pages with matches, also with their boxes, and of matches on one page, in an answer. */
@@ -64,23 +67,38 @@ export async function documentMatches(
   const last = from + limit - 1
   let characters = 0
   for (let after = from - 1; ; ) {
-    const { rows } = await sql<{ page: number; text: string; source: string | null }>`
-      select page, left(text, ${sql.lit(maxCharacters)}) as text, source from document_pages
-      where document_id = ${document.id} and page > ${after} and page <= ${last}::bigint order by page limit ${sql.lit(batchSize)}`.execute(
-      app.database.texts,
-    )
-    for (const { page, text, source } of rows) {
+    const batch = await limitBatches(() => searchBatch(app, document.id, { after, last }, matcher))
+    for (const { page, length, source, spans } of batch) {
       if (pages.length >= (boxes ? maxPagesWithBoxes : maxPages) || characters > maxTotalCharacters) return { pages, next: page }
-      characters += text.length
-      const spans = await spansOf(text, matcher)
+      characters += length
       if (spans.length === 0) continue
       const terms = new Set(spans.map(({ term }) => term)).size
       const matches = spans.slice(0, maxMatches).map(({ start, end }) => ({ start, end }))
       pages.push({ page, terms, matches, ...(boxes && { boxes: await boxesOn(app, document, page, source, matcher) }) })
     }
-    after = rows.at(-1)?.page ?? last
-    if (rows.length < batchSize) return { pages, next: null }
+    after = batch.at(-1)?.page ?? last
+    if (batch.length < batchSize) return { pages, next: null }
   }
+}
+
+interface SearchedPage {
+  readonly page: number
+  /** characters */
+  readonly length: number
+  readonly source: string | null
+  readonly spans: readonly Span[]
+}
+
+/** Reads and searches the next pages of a document. */
+async function searchBatch(app: App, id: string, range: { after: number; last: number }, matcher: Matcher): Promise<SearchedPage[]> {
+  const { rows } = await sql<{ page: number; text: string; source: string | null }>`
+    select page, left(text, ${sql.lit(maxCharacters)}) as text, source from document_pages
+    where document_id = ${id} and page > ${range.after} and page <= ${range.last}::bigint order by page limit ${sql.lit(batchSize)}`.execute(
+    app.database.texts,
+  )
+  const searched: SearchedPage[] = []
+  for (const { page, text, source } of rows) searched.push({ page, length: text.length, source, spans: await spansOf(text, matcher) })
+  return searched
 }
 
 async function compileQuery({ reads }: App, q: string, fuzzy: boolean): Promise<Matcher> {

@@ -6,6 +6,7 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { openSemaphore } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
 import { replaceSecretFile } from '../config/secret-file.ts'
 import { flushFolder } from '../flush-folder.ts'
@@ -68,23 +69,6 @@ export function openPasswords(slots: number = availableParallelism()): PasswordH
   return {
     hash: (password) => runLimited(() => argon2().hash(password, argon2Options)),
     verify: async (phc, password) => (await runLimited(() => argon2().verify(phc ?? dummyHash, password))) && phc !== null,
-  }
-}
-
-/** Runs tasks in order of arrival, at most `slots` at a time. */
-function openSemaphore(slots: number) {
-  const waiting: (() => void)[] = []
-  let freeSlots = slots
-  return async <T>(work: () => Promise<T>): Promise<T> => {
-    if (freeSlots > 0) freeSlots -= 1
-    else await new Promise<void>((resolve) => waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = waiting.shift()
-      if (next) next()
-      else freeSlots += 1
-    }
   }
 }
 

@@ -281,6 +281,12 @@ describe('with a real provider', () => {
     expect((await users()).length).toBe(before + 1)
   })
 
+  test('behind https the login cookie is bound to the host and to https', async () => {
+    const { asStranger } = await start({ 'server.public_url': 'https://dms.example.org' })
+    const { headers } = await asStranger.send('GET', '/api/auth/oidc/login')
+    expect(headers.get('set-cookie')).toMatch(/^__Host-dms_oidc=[^;]+; Max-Age=\d+; Path=\/; HttpOnly; SameSite=Lax; Secure$/)
+  })
+
   test('HEAD on the callback uses no code and leaves no audit entry', async () => {
     const { open, asStranger, asAdmin } = await start()
     const browser = open()

@@ -15,9 +15,10 @@ export const s3Outages: Fault = {
   run,
 }
 
+/** After `uploads` of a round the load only reads and purges: `check` reads every file, and its time must not depend on the speed of the machine. */
 const amounts = {
-  short: { rounds: 1, lanes: 2, roundMs: 8000, hangs: 0 },
-  whole: { rounds: 6, lanes: 4, roundMs: 20_000, hangs: 4 },
+  short: { rounds: 1, lanes: 2, roundMs: 8000, hangs: 0, uploads: 300 },
+  whole: { rounds: 6, lanes: 4, roundMs: 20_000, hangs: 4, uploads: 250 },
 }
 /** Time without S3, longer than its requests are retried. */
 const outageMs = 15_000
@@ -29,7 +30,7 @@ const answerTimeoutMs = 90_000
 const expectedExits = [0, 69]
 
 async function run({ isShort, openInstallation }: FaultContext): Promise<FaultResult> {
-  const { rounds, lanes, roundMs, hangs } = isShort ? amounts.short : amounts.whole
+  const { rounds, lanes, roundMs, hangs, uploads } = isShort ? amounts.short : amounts.whole
   const installation = await openInstallation()
   const store = await openS3Store(installation)
   const env = store.env('s3')
@@ -41,7 +42,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
   store.setMisbehaviour(() => store.drawMisbehaviour(hangs))
   const stop = new AbortController()
   installation.atEnd(() => stop.abort())
-  let [downloads, brokenOff, checks] = [0, 0, 0]
+  let [downloads, brokenOff, checks, maxUploads] = [0, 0, 0, uploads]
   const load = Promise.all([...Array.from({ length: lanes }, uploadAndDownload), purge(), breakOff()])
 
   for (let round = 0; round < rounds; round++) {
@@ -53,6 +54,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
     await check(expectedExits)
     await server.kill()
     server = await installation.start({ env })
+    maxUploads += uploads
   }
   stop.abort()
   await load
@@ -77,8 +79,9 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
       const dice = Math.random()
       const ids = [...ledger.uploads.keys()]
       const id = ids[Math.floor(Math.random() * ids.length)]
-      if (dice < 0.2 || !id) await caller.uploadText()
-      else if (dice < 0.4) await caller.uploadBytes(dice < 0.25 ? largeBytes : 20_000)
+      const mayUpload = ids.length < maxUploads
+      if ((mayUpload && dice < 0.2) || !id) await caller.uploadText()
+      else if (mayUpload && dice < 0.4) await caller.uploadBytes(dice < 0.25 ? largeBytes : 20_000)
       else await compareDownload(id)
       await sleep(50)
     }

@@ -1,0 +1,55 @@
+/** Retries of a migration between document stores. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { LockLost } from '../db/lock.ts'
+import { isOutage } from './stores/secondary.ts'
+
+export interface RetryOptions {
+  readonly signal: AbortSignal
+  /** waits before another attempt */
+  wait?(ms: number, signal: AbortSignal): Promise<void>
+}
+
+/** Waits before another attempt after a failure, and after an outage of a store. */
+const delaysMs = { failure: [500, 2000], outage: [1000, 2000, 4000, 8000, 15_000] }
+
+const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal })
+
+/** Tries again after a failure, and longer while a store is unavailable. Throws the last error. */
+export async function retry<T>(work: () => Promise<T>, options: RetryOptions): Promise<T> {
+  for (let attempt = 0; ; attempt++) {
+    try {
+      return await work()
+    } catch (error) {
+      await waitAfter(error, attempt, options)
+    }
+  }
+}
+
+/** Yields the items of a list that is in order of `keyOf`. After a failure, lists again and leaves out what it has yielded. Throws the last error. */
+export async function* listThroughOutages<T>(
+  list: () => AsyncIterable<T>,
+  keyOf: (item: T) => string,
+  options: RetryOptions,
+): AsyncGenerator<T> {
+  let lastKey = ''
+  for (let attempt = 0; ; attempt++) {
+    try {
+      for await (const item of list()) {
+        if (keyOf(item) <= lastKey) continue
+        lastKey = keyOf(item)
+        attempt = 0
+        yield item
+      }
+      return
+    } catch (error) {
+      await waitAfter(error, attempt, options)
+    }
+  }
+}
+
+/** Waits before the next attempt. Throws `error` if there is none. */
+async function waitAfter(error: unknown, attempt: number, { signal, wait = pause }: RetryOptions): Promise<void> {
+  const delayMs = delaysMs[isOutage(error) ? 'outage' : 'failure'][attempt]
+  if (delayMs === undefined || signal.aborted || error instanceof LockLost) throw error
+  await wait(delayMs, signal)
+}

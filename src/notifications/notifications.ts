@@ -46,7 +46,7 @@ export async function notify(app: App, trx: Trx, userId: string, type: Type, con
   const { title, batchMessage, count = 1 } = content
   if (batchMessage && (await addToBatch(app, trx, userId, type, content.data, count, batchMessage))) return
   const message = (count > 1 && batchMessage?.(count)) || content.message
-  const data = count > 1 ? { ...content.data, count: String(count) } : content.data
+  const data = count > 1 ? { ...content.data, count } : content.data
   const { rows } = await sql<{ id: string }>`
     insert into notifications (user_id, type, title, message, data, created_at)
     select id, ${type}, ${title}, ${message}, ${JSON.stringify(data)}, ${app.now()} from users
@@ -81,8 +81,8 @@ async function addToBatch(
     .limit(1)
     .executeTakeFirst()
   if (!batch) return false
-  const count = Number((batch.data as { count?: string }).count ?? 1) + added
-  const changes = { message: message(count), data: JSON.stringify({ ...data, count: String(count) }) }
+  const count = Number((batch.data as { count?: number | string }).count ?? 1) + added
+  const changes = { message: message(count), data: JSON.stringify({ ...data, count }) }
   await trx.updateTable('notifications').set(changes).where('id', '=', batch.id).execute()
   return true
 }

@@ -185,12 +185,12 @@ describe('OCR', () => {
       await runJobs(['ocr'])
       return (await asAda.call<Told>('GET', '/api/notifications')).notifications.map(({ message, data }) => [message, data.count])
     }
-    expect(await batch(5)).toEqual([[expect.stringMatching(/^5 documents have been read; the last one is \d\.txt\.$/), '5']])
+    expect(await batch(5)).toEqual([[expect.stringMatching(/^5 documents have been read; the last one is \d\.txt\.$/), 5]])
     expect(await app.db.selectFrom('events').select('type').where('type', '=', 'notification').execute()).toHaveLength(1)
     await asAda.notifications.readAll()
     expect((await batch(1))[0]).toEqual(['0.txt has been read.', undefined])
     await later(3_600_000)
-    expect((await batch(2)).map(([, count]) => count)).toEqual(['2', undefined, '5'])
+    expect((await batch(2)).map(([, count]) => count)).toEqual([2, undefined, 5])
   })
 
   test('an attempt that is followed by another sends none', async () => {

@@ -16,6 +16,7 @@ export const killedStorageMigrations: Fault = {
   run,
 }
 
+/** `uploads` before the first migration, and at most as many in each round: the time of a migration must not depend on the speed of the machine. */
 const amounts = {
   short: { uploads: 20, lanes: 1, rounds: 2, kills: 1, hangs: 0, outages: 0, checks: 20 },
   whole: { uploads: 300, lanes: 3, rounds: 6, kills: 3, hangs: 6, outages: 2, checks: 150 },
@@ -44,7 +45,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
   store.setMisbehaviour(() => (isOutage ? 'fail' : store.drawMisbehaviour(hangs)))
   const stop = new AbortController()
   installation.atEnd(() => stop.abort())
-  let downloads = 0
+  let [downloads, maxUploads] = [0, 2 * uploads]
   const load = Promise.all([...Array.from({ length: lanes }, () => uploadAndDownload()), purge()])
 
   let killed = 0
@@ -67,6 +68,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
     if (round >= outages) wholeMs = performance.now() - startedAt
     expect(code === 0, `storage migrate --to ${kind} ended with ${code}: ${stderr.slice(-300)}`)
     for (const id of [...ledger.uploads.keys()].slice(0, checks)) await compareDownload(id)
+    maxUploads += uploads
   }
   stop.abort()
   await load
@@ -103,8 +105,9 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
       const dice = Math.random()
       const ids = [...ledger.uploads.keys()]
       const id = ids[Math.floor(Math.random() * ids.length)]
-      if (dice < 0.15 || !id) await caller.uploadText()
-      else if (dice < 0.4) await caller.uploadBytes(dice < 0.18 ? largeBytes : 20_000)
+      const mayUpload = ids.length < maxUploads
+      if ((mayUpload && dice < 0.15) || !id) await caller.uploadText()
+      else if (mayUpload && dice < 0.4) await caller.uploadBytes(dice < 0.18 ? largeBytes : 20_000)
       else await compareDownload(id)
       await sleep(50)
     }

@@ -136,7 +136,10 @@ export async function retainLabelled(app: App, trx: Trx, policy: LabelPolicy): P
   await retainBatch(app, trx, policy, { after: nilId, isWaiting: false })
   const { rows } = await sql`select ${selectDue(policy, nilId)} limit 1`.execute(trx)
   if (rows.length > 0)
-    await jobs.enqueue(trx, 'retain', policy, { dedupeKey: `retain:${policy.label_id}:${policy.days}:${policy.owner_id}` })
+    await jobs.enqueue(trx, 'retain', policy, {
+      dedupeKey: `retain:${policy.label_id}:${policy.days}:${policy.owner_id}`,
+      priority: 'high',
+    })
 }
 
 /** Retains all documents of a label in the caller's transaction, before the label is deleted or its retention shortened: its job would find none of them. */

@@ -21,8 +21,8 @@ const batchSize = 10
 const maxCharacters = 2_000_000
 /** Bounds the memory of all requests: two batches are read and searched at a time, 40 MB each. */
 const limitBatches = openSemaphore(2)
-/** Characters of all pages after which the search ends early. */
-const maxTotalCharacters = 20_000_000
+/** Characters of all pages after which the search ends early, which bounds the processor time of a request. */
+const maxTotalCharacters = 4_000_000
 /** Maximum number of pages with matches, also with their boxes, and of matches on one page, in an answer. */
 const maxPages = 100
 const maxPagesWithBoxes = 10

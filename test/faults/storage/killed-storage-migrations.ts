@@ -21,8 +21,10 @@ const amounts = {
   short: { uploads: 20, lanes: 1, rounds: 2, kills: 1, hangs: 0, outages: 0, checks: 20 },
   whole: { uploads: 300, lanes: 3, rounds: 6, kills: 3, hangs: 6, outages: 2, checks: 150 },
 }
-/** S3 answers every request with 503, while files move. A migration that finds S3 out of reach at its start ends at once. */
-const outage = { delayMs: 2000, durationMs: 15_000 }
+/** S3 answers every request with 503. */
+const outageMs = 15_000
+/** Files that have moved when an outage begins. A purge may have removed some of them. */
+const minMoved = 5
 /** More than one part of a multipart upload. */
 const largeBytes = 9_000_000
 /** A request has its 503 within a minute after S3 has ceased to answer. */
@@ -64,7 +66,8 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
     killed++
     server = await installation.start({ env: store.env(kind) })
     const startedAt = performance.now()
-    const [{ code, stderr }] = await Promise.all([migrate(), round < outages ? failForAWhile() : null])
+    const migration = migrate()
+    const [{ code, stderr }] = await Promise.all([migration, round < outages ? failWhileMoving(migration) : null])
     if (round >= outages) wholeMs = performance.now() - startedAt
     expect(code === 0, `storage migrate --to ${kind} ended with ${code}: ${stderr.slice(-300)}`)
     for (const id of [...ledger.uploads.keys()].slice(0, checks)) await compareDownload(id)
@@ -93,10 +96,20 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
   await installation.remove()
   return result
 
-  async function failForAWhile(): Promise<void> {
-    await sleep(outage.delayMs)
-    isOutage = true
-    await sleep(outage.durationMs)
+  /** Begins an outage when files move: a migration that finds S3 out of reach at its start ends at once. */
+  async function failWhileMoving(migration: Promise<unknown>): Promise<void> {
+    const sums = new Set([...ledger.uploads.values()].map(({ sha256 }) => sha256))
+    const before = await listFolder()
+    const countMoved = async (): Promise<number> => {
+      const names = await listFolder()
+      if (kind === 's3') return [...before.keys()].filter((name) => !names.has(name)).length
+      return [...names.keys()].filter((name) => !before.has(name) && sums.has(name.slice(0, 64))).length
+    }
+    let isRunning = true
+    void migration.finally(() => (isRunning = false))
+    while (isRunning && (await countMoved()) < minMoved) await sleep(100)
+    isOutage = isRunning
+    await sleep(outageMs)
     isOutage = false
   }
 

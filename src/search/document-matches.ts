@@ -21,7 +21,7 @@ const batchSize = 10
 const maxCharacters = 2_000_000
 /** Bounds the memory of all requests: two batches are read and searched at a time, 40 MB each. */
 const limitBatches = openSemaphore(2)
-/** Characters of all pages after which the search ends early, which bounds the processor time of a request. */
+/** Characters that one request searches, over all pages, before it ends early. Bounds its processor time. */
 const maxTotalCharacters = 4_000_000
 /** Maximum number of pages with matches, also with their boxes, and of matches on one page, in an answer. */
 const maxPages = 100
@@ -65,40 +65,53 @@ export async function documentMatches(
   const pages: PageMatches[] = []
   if (matcher.isEmpty) return { pages, next: null }
   const last = from + limit - 1
-  let characters = 0
+  const left = { pages: boxes ? maxPagesWithBoxes : maxPages, characters: maxTotalCharacters }
   for (let after = from - 1; ; ) {
-    const batch = await limitBatches(() => searchBatch(app, document.id, { after, last }, matcher))
-    for (const { page, length, source, spans } of batch) {
-      if (pages.length >= (boxes ? maxPagesWithBoxes : maxPages) || characters > maxTotalCharacters) return { pages, next: page }
-      characters += length
-      if (spans.length === 0) continue
+    const batch = await limitBatches(() => searchBatch(app, document.id, { after, last }, matcher, left))
+    for (const { page, source, spans } of batch.found) {
       const terms = new Set(spans.map(({ term }) => term)).size
       const matches = spans.slice(0, maxMatches).map(({ start, end }) => ({ start, end }))
       pages.push({ page, terms, matches, ...(boxes && { boxes: await boxesOn(app, document, page, source, matcher) }) })
     }
-    after = batch.at(-1)?.page ?? last
-    if (batch.length < batchSize) return { pages, next: null }
+    if (batch.next !== null || batch.isLast) return { pages, next: batch.next }
+    after = batch.last
   }
 }
 
-interface SearchedPage {
-  readonly page: number
-  /** characters */
-  readonly length: number
-  readonly source: string | null
-  readonly spans: readonly Span[]
+interface Batch {
+  /** pages with a match */
+  readonly found: readonly { readonly page: number; readonly source: string | null; readonly spans: readonly Span[] }[]
+  /** first page that was read but not searched, because nothing was left of the limits */
+  readonly next: number | null
+  /** last page that was read */
+  readonly last: number
+  /** whether the document, or the range, ends here */
+  readonly isLast: boolean
 }
 
-/** Reads and searches the next pages of a document. */
-async function searchBatch(app: App, id: string, range: { after: number; last: number }, matcher: Matcher): Promise<SearchedPage[]> {
+/** Reads the next pages of a document, and searches them until nothing is left of the limits. Subtracts from `left` what it has searched and found. */
+async function searchBatch(
+  app: App,
+  id: string,
+  range: { after: number; last: number },
+  matcher: Matcher,
+  left: { pages: number; characters: number },
+): Promise<Batch> {
   const { rows } = await sql<{ page: number; text: string; source: string | null }>`
     select page, left(text, ${sql.lit(maxCharacters)}) as text, source from document_pages
     where document_id = ${id} and page > ${range.after} and page <= ${range.last}::bigint order by page limit ${sql.lit(batchSize)}`.execute(
     app.database.texts,
   )
-  const searched: SearchedPage[] = []
-  for (const { page, text, source } of rows) searched.push({ page, length: text.length, source, spans: await spansOf(text, matcher) })
-  return searched
+  const batch = { found: [] as Batch['found'][number][], last: rows.at(-1)?.page ?? range.last, isLast: rows.length < batchSize }
+  for (const { page, text, source } of rows) {
+    if (left.pages <= 0 || left.characters < 0) return { ...batch, next: page }
+    left.characters -= text.length
+    const spans = await spansOf(text, matcher)
+    if (spans.length === 0) continue
+    left.pages--
+    batch.found.push({ page, source, spans })
+  }
+  return { ...batch, next: null }
 }
 
 async function compileQuery({ reads }: App, q: string, fuzzy: boolean): Promise<Matcher> {

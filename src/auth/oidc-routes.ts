@@ -6,7 +6,7 @@ import { integerText } from '../http/input.ts'
 import { anyone, type Route } from '../http/route.ts'
 import { issueToken } from './auth.ts'
 import * as oidc from './oidc.ts'
-import { localPath, sessionCookie } from './page-session.ts'
+import { cookieLine, cookieName, localPath, sessionCookie } from './page-session.ts'
 import { SignInAnswer, signInAnswer } from './routes.ts'
 
 export const ShellQuery = z
@@ -28,8 +28,7 @@ export const HealthAnswer = z.object({
   checks: z.record(z.string(), z.string()).optional(),
 })
 
-/** The prefix makes browsers refuse a cookie that another host or a plain connection sets (RFC 6265bis, 4.1.3.2). */
-const cookieName = (isHttps: boolean): string => (isHttps ? '__Host-dms_oidc' : 'dms_oidc')
+const loginName = 'dms_oidc'
 
 export const routes = (app: App): Route[] => [
   anyone(
@@ -44,7 +43,7 @@ export const routes = (app: App): Route[] => [
       const shell = port !== undefined && challenge !== undefined ? { port, challenge } : null
       const target = { shell, page: page === undefined ? null : localPath(page) }
       const { url, cookie, seconds } = await oidc.startLogin(app, target)
-      return redirect(url, cookieLine(app, cookie, seconds))
+      return redirect(url, loginCookie(app, cookie, seconds))
     },
   ),
   anyone(
@@ -86,10 +85,10 @@ export const routes = (app: App): Route[] => [
 
 async function handleCallback(app: App, event: H3Event): Promise<Response | z.infer<typeof SignInAnswer>> {
   const { post_login_url: postLoginUrl } = app.config.oidc
-  const gone = cookieLine(app, '', 0)
+  const gone = loginCookie(app, '', 0)
   let failureUrl = postLoginUrl && `${postLoginUrl}#error=`
   try {
-    const login = await oidc.readPendingLogin(app, getCookie(event, cookieName(hasHttpsCallback(app))))
+    const login = await oidc.readPendingLogin(app, getCookie(event, cookieName(loginName, hasHttpsCallback(app))))
     const shellUrl = login.shell && `http://127.0.0.1:${login.shell.port}/`
     if (shellUrl) failureUrl = `${shellUrl}?error=`
     else if (login.page) failureUrl = `/sign-in?${new URLSearchParams({ next: login.page, error: '' })}`
@@ -117,9 +116,6 @@ const redirect = (location: string, ...cookies: readonly string[]): Response =>
   })
 
 /** Returns the login cookie. SameSite=Lax: the redirect from the provider carries it. */
-function cookieLine(app: App, value: string, seconds: number): string {
-  const isHttps = hasHttpsCallback(app)
-  return `${cookieName(isHttps)}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
-}
+const loginCookie = (app: App, value: string, seconds: number): string => cookieLine(loginName, value, seconds, hasHttpsCallback(app))
 
 const hasHttpsCallback = (app: App): boolean => oidc.callbackUrl(app).protocol === 'https:'

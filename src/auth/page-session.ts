@@ -1,8 +1,7 @@
 /** Session of the web page: a cookie with a session token. Only the page reads it; the API accepts bearer tokens only. */
 import type { App } from '../app.ts'
 
-/** The prefix makes browsers refuse a cookie that another host or a plain connection sets (RFC 6265bis, 4.1.3.2). */
-const cookieName = (app: App): string => (isSecure(app) ? '__Host-dms_session' : 'dms_session')
+const sessionName = 'dms_session'
 
 /** Tells if the public address of the server is https. The cookie is then sent over https only. */
 export const isSecure = ({ config }: App): boolean => config.server.public_url.startsWith('https:') || config.server.tls_cert !== ''
@@ -12,18 +11,23 @@ export const isSecure = ({ config }: App): boolean => config.server.public_url.s
  * GET changes anything.
  */
 export function sessionCookie(app: App, { token, expires_at }: { token: string; expires_at: string }): string {
-  return cookieLine(app, token, Math.max(0, Math.floor((Date.parse(expires_at) - app.now().getTime()) / 1000)))
+  const seconds = Math.max(0, Math.floor((Date.parse(expires_at) - app.now().getTime()) / 1000))
+  return cookieLine(sessionName, token, seconds, isSecure(app))
 }
 
 /** Returns the Set-Cookie line that removes the session. */
-export const expiredCookie = (app: App): string => cookieLine(app, '', 0)
+export const expiredCookie = (app: App): string => cookieLine(sessionName, '', 0, isSecure(app))
 
-const cookieLine = (app: App, value: string, seconds: number): string =>
-  `${cookieName(app)}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Lax${isSecure(app) ? '; Secure' : ''}`
+/** Returns the name of a cookie. The prefix makes browsers refuse it from another host or over a plain connection (RFC 6265bis, 4.1.3.2). */
+export const cookieName = (name: string, isHttps: boolean): string => (isHttps ? `__Host-${name}` : name)
+
+/** Returns a Set-Cookie line for all paths. */
+export const cookieLine = (name: string, value: string, seconds: number, isHttps: boolean): string =>
+  `${cookieName(name, isHttps)}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
 
 /** Returns the token of the session cookie, or null. */
 export function readSessionCookie(app: App, header: string | null): string | null {
-  const name = `${cookieName(app)}=`
+  const name = `${cookieName(sessionName, isSecure(app))}=`
   const pair = (header ?? '').split(';').find((part) => part.trim().startsWith(name))
   return pair?.trim().slice(name.length) || null
 }

@@ -107,14 +107,12 @@ async function load({ db, config: { search }, log }: App, cluster: string, usedT
   )
 }
 
-/** Merges the index into one segment. With a million documents this takes longer than a request may. */
+/** Merges the index into one segment, as a task of the cluster: the merge of a large index may outlast a request. */
 async function mergeSegments(cluster: string, index: string): Promise<void> {
   const url = `${cluster}/${index}/_forcemerge?max_num_segments=1&wait_for_completion=false`
   const { task } = (await (await fetch(url, { method: 'POST' })).json()) as { task: string }
-  for (let isDone = false; !isDone; await sleep(1000)) {
-    const { completed } = (await (await fetch(`${cluster}/_tasks/${task}`)).json()) as { completed: boolean }
-    isDone = completed
-  }
+  const isCompleted = async () => ((await (await fetch(`${cluster}/_tasks/${task}`)).json()) as { completed: boolean }).completed
+  while (!(await isCompleted())) await sleep(1000)
 }
 
 /** Seconds of processor time that the nodes have used so far. */

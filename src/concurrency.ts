@@ -26,7 +26,7 @@ export async function mapConcurrently<T>(
   for (const result of results) if (result.status === 'rejected') throw result.reason
 }
 
-/** Returns a function that runs tasks in order of arrival, at most `slots` at a time. */
+/** Returns a function that runs at most `slots` tasks at a time, first come, first served. */
 export function openSemaphore(slots: number) {
   const waiting: (() => void)[] = []
   let freeSlots = slots

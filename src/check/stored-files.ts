@@ -10,7 +10,7 @@ import { FileMissing, sha256Of } from '../ports/file-store.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
 const batchSize = 500
-/** Files that are read at a time. A store in the network has a latency of milliseconds for each file. */
+/** Number of files that are read at the same time, because each request to a store in the network takes milliseconds. */
 const concurrency = 8
 /** Minimum age of an orphan: an upload stores its file before it commits the row. */
 const minOrphanAgeMs = 3_600_000
@@ -27,7 +27,7 @@ export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckR
   for await (const { stored, problem, isLost } of findings) if (problem) yield* reportPerVersion(app, stored, problem, isLost)
 }
 
-/** Returns what is wrong with a file. `isLost`: its bytes cannot come back by themselves. */
+/** Returns what is wrong with a file. `isLost`: its bytes are gone, and not just on a volume or server that is away. */
 async function findProblem(app: App, stored: Stored): Promise<{ problem: Problem | null; isLost: boolean }> {
   try {
     return { problem: await findLoss(app, stored), isLost: true }

@@ -1,4 +1,4 @@
-/** Retries of a migration between document stores. */
+/** Retries while files move from one document store to the other. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LockLost } from '../db/lock.ts'
 import { isOutage } from './stores/secondary.ts'
@@ -9,7 +9,7 @@ export interface RetryOptions {
   wait?(ms: number, signal: AbortSignal): Promise<void>
 }
 
-/** Waits before another attempt after a failure, and after an outage of a store. */
+/** Delays before each further attempt: after a failure, and while a store is unavailable. */
 const delaysMs = { failure: [500, 2000], outage: [1000, 2000, 4000, 8000, 15_000] }
 
 const pause = (ms: number, signal: AbortSignal) => sleep(ms, undefined, { signal })
@@ -25,7 +25,7 @@ export async function retry<T>(work: () => Promise<T>, options: RetryOptions): P
   }
 }
 
-/** Yields the items of a list that is in order of `keyOf`. After a failure, lists again and leaves out what it has yielded. Throws the last error. */
+/** Yields the items of `list`, which come in order of `keyOf`. If the list breaks off, starts it again and skips what was yielded. Throws the last error. */
 export async function* listThroughOutages<T>(
   list: () => AsyncIterable<T>,
   keyOf: (item: T) => string,
@@ -47,7 +47,7 @@ export async function* listThroughOutages<T>(
   }
 }
 
-/** Waits before the next attempt. Throws `error` if there is none. */
+/** Waits until the next attempt is due. Throws `error` if no attempt is left. */
 async function waitAfter(error: unknown, attempt: number, { signal, wait = pause }: RetryOptions): Promise<void> {
   const delayMs = delaysMs[isOutage(error) ? 'outage' : 'failure'][attempt]
   if (delayMs === undefined || signal.aborted || error instanceof LockLost) throw error

@@ -66,7 +66,7 @@ export interface FileStore {
   writeDerived(key: DerivedKey, name: string, bytes: Uint8Array): Promise<void>
   /** Removes the derived files of these bytes for all owners. */
   removeDerived(sha256: string): Promise<void>
-  /** Lists all derived files in order of SHA-256, owner and name, in bounded memory. */
+  /** Lists all derived files, sorted by SHA-256, owner and name. Uses bounded memory. */
   listDerived(): AsyncIterable<DerivedFile>
   /** Lists files whose upload ended between commit() and confirm(). The database may not refer to them. */
   listUncommitted(): Promise<{ readonly address: string; remove(): Promise<void> }[]>

@@ -44,7 +44,7 @@ const schemaCheckIntervalMs = 2000
 
 /**
  * Maximum number of concurrent jobs by queue. Two syncs: a slow source must not delay all others. sources.max_syncs_per_user limits those of one
- * user. Four of maintenance: they mostly wait for the document store or the mail server.
+ * user. Four maintenance jobs, because they mostly wait for the document store or the mail server.
  */
 const concurrencyOf = { sync: 2, index: 1, maintenance: 4 } as const
 

@@ -79,7 +79,7 @@ describe('encodings', () => {
     ['a PNG', () => quadrants().png().toBuffer(), 'a.png', '/FlateDecode'],
     ['a PNG with a palette', () => quadrants().png({ palette: true }).toBuffer(), 'p.png', '/FlateDecode'],
     ['a PNG with alpha', () => quadrants().ensureAlpha(0.5).png().toBuffer(), 'alpha.png', '/FlateDecode'],
-    ['a bilevel TIFF', () => stripes().tiff({ compression: 'ccittfax4', bitdepth: 1 }).toBuffer(), 'g4.tif', '/CCITTFaxDecode'],
+    ['a bilevel TIFF', () => stripes().tiff({ compression: 'ccittfax4', bitdepth: 1 }).toBuffer(), 'g4.tif', '/JBIG2Decode'],
     ['a colour TIFF', () => quadrants().tiff({ compression: 'lzw' }).toBuffer(), 'lzw.tif', '/FlateDecode'],
     ['a CMYK JPEG', () => quadrants().toColourspace('cmyk').jpeg().toBuffer(), 'cmyk.jpg', '/DCTDecode'],
     ['a WebP', () => quadrants().webp().toBuffer(), 'a.webp', '/DCTDecode'],
@@ -101,6 +101,18 @@ describe('encodings', () => {
     const differences = corners.flat().map((value, i) => Math.abs(value - expected.flat()[i]!))
     expect(Math.max(...differences)).toBeLessThan(filter === '/DCTDecode' ? 90 : 3)
   })
+})
+
+test.each([1, 7, 203, 1024])('a bilevel page of %i pixels in width is the same in each pixel', async (width) => {
+  const height = 157
+  // Noise, lines, equal rows and empty rows.
+  const isBlack = (x: number, y: number): boolean =>
+    y < 50 ? Math.imul((x + 1) * 7919, (y + 3) * 104_729) % 7 === 0 : y < 100 ? x % 9 === y % 4 : y < 140 && x % 5 === 0
+  const pixels = Buffer.from(Array.from({ length: width * height }, (_, at) => (isBlack(at % width, Math.floor(at / width)) ? 0 : 255)))
+  const picture = sharp(pixels, { raw: { width, height, channels: 1 } }).toColourspace('b-w')
+  const pdf = await convert(`w${width}.tif`, await picture.tiff({ compression: 'ccittfax4', bitdepth: 1 }).toBuffer())
+  const rendered = (await loadPdfium())(pdf).page(0).render(width, height, 'rgba')
+  expect(Buffer.from(pixels.map((_, at) => rendered[at * 4]!)).equals(pixels)).toBe(true)
 })
 
 const words: PageText = {

@@ -1,13 +1,12 @@
-/** Pictures as image objects of a PDF. JPEG and PNG data pass through unchanged, black and white becomes CCITT Group 4. */
+/** Pictures as image objects of a PDF. JPEG and PNG data pass through unchanged, black and white becomes JBIG2. */
 import { crc32 } from 'node:zlib'
 import { PDFHexString, PDFName, PDFRawStream, type PDFRef } from '@cantoo/pdf-lib'
 import sharp, { type Metadata, type Sharp } from 'sharp'
+import { encodeJbig2 } from './jbig2.ts'
 import { deflated, type PdfContext, type PdfDictionary } from './streams.ts'
 
 /** Quality of JPEGs made from pictures that are compressed with loss already. */
 const jpegQuality = 88
-/** Maximum rows that libtiff codes as one strip. */
-const maxStripRows = 32_768
 
 export interface EmbeddedPicture {
   readonly image: PDFRef
@@ -60,7 +59,7 @@ export async function embedPixels(
   return { ...embedPng(context, png, undefined), orientation: 1 }
 }
 
-/** Adds a black and white picture as CCITT Group 4. */
+/** Adds a black and white picture as JBIG2. */
 async function embedBilevel(context: PdfContext, image: Sharp, maxBytes = Number.POSITIVE_INFINITY): Promise<EmbeddedPicture> {
   const { data, info } = await image
     .flatten({ background: '#ffffff' })
@@ -68,33 +67,14 @@ async function embedBilevel(context: PdfContext, image: Sharp, maxBytes = Number
     .threshold(128)
     .raw()
     .toBuffer({ resolveWithObject: true })
-  const { width, height } = info
-  const open = () => sharp(data, { raw: { width, height, channels: info.channels }, limitInputPixels: false }).toColourspace('b-w')
-  const strip = height <= maxStripRows ? await groupFour(open(), height) : null
-  if (!strip || strip.length > maxBytes) return embedPixels(context, open(), {})
-  const stream = context.stream(strip, {
-    ...{ ...imageDictionary(width, height, 1), ColorSpace: 'DeviceGray', Filter: 'CCITTFaxDecode' },
-    DecodeParms: { K: -1, Columns: width, Rows: height },
-  })
-  return { image: context.register(stream), orientation: 1, width, height }
-}
-
-/** Codes a black and white image as one strip of a TIFF, and returns the strip. */
-async function groupFour(image: Sharp, height: number): Promise<Uint8Array<ArrayBuffer> | null> {
-  const tiff = await image.tiff({ compression: 'ccittfax4', bitdepth: 1, miniswhite: true, tileHeight: height }).toBuffer()
-  const isLittle = tiff[0] === 0x49
-  const view = new DataView(tiff.buffer, tiff.byteOffset, tiff.length)
-  const directory = view.getUint32(4, isLittle)
-  const values = new Map<number, { count: number; value: number }>()
-  for (let entry = 0; entry < view.getUint16(directory, isLittle); entry++) {
-    const at = directory + 2 + entry * 12
-    const isShort = view.getUint16(at + 2, isLittle) === 3
-    const value = isShort ? view.getUint16(at + 8, isLittle) : view.getUint32(at + 8, isLittle)
-    values.set(view.getUint16(at, isLittle), { count: view.getUint32(at + 4, isLittle), value })
+  const { width, height, channels } = info
+  const coded = encodeJbig2(data, width, height)
+  if (coded.length > maxBytes) {
+    const raw = { width, height, channels }
+    return embedPixels(context, sharp(data, { raw, limitInputPixels: false }).toColourspace('b-w'), {})
   }
-  const [offset, size, photometric] = [values.get(273), values.get(279), values.get(262)]
-  if (offset?.count !== 1 || size?.count !== 1 || photometric?.value !== 0) return null
-  return new Uint8Array(tiff.subarray(offset.value, offset.value + size.value))
+  const stream = context.stream(coded, { ...imageDictionary(width, height, 1), ColorSpace: 'DeviceGray', Filter: 'JBIG2Decode' })
+  return { image: context.register(stream), orientation: 1, width, height }
 }
 
 const imageDictionary = (width: number, height: number, bits: number) =>

@@ -1,24 +1,19 @@
-/**
- * How do OpenSearch and the embedded index compare? A part of bench/search.ts: the same documents are
- * indexed there, and the requests of each kind are sent to both engines in turn. Processor time, of dms, PostgreSQL and OpenSearch together, depends less
- * on what else the machine does than time by the clock.
- */
-import { randomUUID } from 'node:crypto'
+/** OpenSearch as a peer of bench/search.ts. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Table from 'cli-table3'
 import type { App } from '../src/app.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { openLog } from '../src/log/log.ts'
 import { openApp } from '../src/open-app.ts'
 import { openOpenSearch } from '../src/search/engines/opensearch/engine.ts'
+import { status } from '../src/search/reindex.ts'
 import { buildServer } from '../src/server/http/assemble.ts'
 import { listen } from '../src/server/listen.ts'
 import { installOpenSearch } from '../test/support/servers/opensearch-program.ts'
 import { openSearchNodes } from '../test/support/servers/opensearch-server.ts'
-import { median, quantile } from './quantile.ts'
+import type { Peer, PeerOptions } from './search-peers.ts'
 
 const version = '2.19.1'
 const heap = '2g'
@@ -42,21 +37,14 @@ export async function withCluster(given: string | undefined, use: (url: string) 
   }
 }
 
-type Kinds<R> = readonly (readonly [name: string, requests: readonly R[]])[]
-
 /**
- * Prints index time, size and the times of both engines. `embedded`: URL of the server with the embedded index; `flags`: its settings;
- * `processorTime`: seconds that dms and PostgreSQL have used so far.
+ * Gives `use` a server of dms that searches in the cluster, with the documents of `flags`. Those of an index that is kept are not indexed again.
  */
-export async function measureOpenSearch<R>(
+export async function withOpenSearch(
   cluster: string,
-  embedded: string,
-  flags: Readonly<Record<string, string | number | boolean>>,
-  kinds: Kinds<R>,
-  ask: (url: string, request: R) => Promise<unknown>,
-  processorTime: () => number,
-): Promise<void> {
-  const index = `dms-bench-${randomUUID()}`
+  { flags, keep, index, processorTime }: PeerOptions,
+  use: (peer: Peer) => Promise<void>,
+) {
   const settings = {
     ...flags,
     ...{ 'search.engine': 'opensearch', 'search.opensearch_urls': cluster, 'search.opensearch_index': index },
@@ -68,16 +56,16 @@ export async function measureOpenSearch<R>(
   })
   try {
     const usedTime = async () => processorTime() + (await clusterTime(cluster))
-    await load(app, cluster, usedTime)
+    if ((await status(app)).drift > 0) await load(app, cluster, usedTime)
     const server = await listen(buildServer(app), app.config)
     try {
-      await compare(kinds, [embedded, server.url], ask, usedTime)
+      await use({ name: 'OpenSearch', url: server.url, usedTime })
     } finally {
       await server.close(1000)
     }
   } finally {
     await app.close()
-    await fetch(`${cluster}/${index}-*`, { method: 'DELETE' })
+    if (!keep) await fetch(`${cluster}/${index}-*`, { method: 'DELETE' })
   }
 }
 
@@ -120,33 +108,4 @@ async function clusterTime(cluster: string): Promise<number> {
   const answer = await fetch(`${cluster}/_nodes/stats/process?filter_path=nodes.*.process.cpu.total_in_millis`)
   const { nodes } = (await answer.json()) as { nodes: Record<string, { process: { cpu: { total_in_millis: number } } }> }
   return Object.values(nodes).reduce((sum, { process }) => sum + process.cpu.total_in_millis, 0) / 1000
-}
-
-async function compare<R>(
-  kinds: Kinds<R>,
-  urls: readonly [string, string],
-  ask: (url: string, request: R) => Promise<unknown>,
-  usedTime: () => Promise<number>,
-): Promise<void> {
-  const table = new Table({
-    head: ['in turns', 'embedded p50', 'p95', 'processors, ms', 'OpenSearch p50', 'p95', 'processors, ms'],
-    colAligns: ['left', ...Array.from({ length: 6 }, () => 'right' as const)],
-  })
-  for (const url of urls) for (const [, requests] of kinds) for (const request of requests.slice(0, 3)) await ask(url, request)
-  for (const [name, requests] of kinds) {
-    const columns: string[] = []
-    for (const url of urls) {
-      const times: number[] = []
-      const before = await usedTime()
-      for (const request of requests) {
-        const start = performance.now()
-        await ask(url, request)
-        times.push(performance.now() - start)
-      }
-      const each = (((await usedTime()) - before) * 1000) / requests.length
-      columns.push(...[median(times), quantile(times, 0.95), each].map((value) => value.toFixed(1)))
-    }
-    table.push([name, ...columns])
-  }
-  console.log(table.toString())
 }

@@ -6,8 +6,8 @@
  * A new database is filled with generated documents (search-corpus.ts) and indexed. `--data-dir` keeps it for the next run, `--fill` stops after that.
  * Each time is that of a whole HTTP request of one client, with highlights and facets, over a warm cache. `--best-of N` takes the minimum of N, for a
  * busy machine. `processors` is the CPU time of this process and PostgreSQL per request. search-quality.ts measures the quality of the first ten
- * results. A Meilisearch server named by MEILI_URL and MEILI_API_KEY is measured too; see search-meilisearch.ts. With --opensearch, an OpenSearch node
- * from Maven Central, or the cluster at OPENSEARCH_URL, takes turns with the embedded index; see search-opensearch.ts.
+ * results. With --opensearch, an OpenSearch node from Maven Central, or the cluster at OPENSEARCH_URL, takes turns with the embedded index, and so does the
+ * Meilisearch server at MEILI_URL (with MEILI_API_KEY); see search-peers.ts. With `--data-dir`, their indexes stay on the servers for the next run.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -28,8 +28,9 @@ import { listen } from '../src/server/listen.ts'
 import { fillDocuments } from './fill-documents.ts'
 import { report } from './report/figure.ts'
 import { labels, makeWords, seeded } from './search-corpus.ts'
-import { measureMeilisearch } from './search-meilisearch.ts'
-import { measureOpenSearch, withCluster } from './search-opensearch.ts'
+import { withMeilisearch } from './search-meilisearch.ts'
+import { withCluster, withOpenSearch } from './search-opensearch.ts'
+import { comparePeers, type Peer } from './search-peers.ts'
 import { type Judged, judge } from './search-quality.ts'
 
 const { values } = parseArgs({
@@ -113,7 +114,7 @@ async function run(app: App): Promise<void> {
     .executeTakeFirstOrThrow()
   if (known === 0) await fillDocuments(app, count, words)
   if (known === 0 || values.reindex) await index(app)
-  if (values.fill) return
+  if (values.fill) return withPeers(app, async () => {})
   await warm(app)
   const users = await app.db.selectFrom('users').select(['id', 'username', 'role']).orderBy('username').execute()
   const server = await listen(buildServer(app), app.config)
@@ -141,16 +142,24 @@ async function run(app: App): Promise<void> {
     const kinds = requestsBy(words, await samples(app))
     await measure(kinds, (request) => ask(server.url, request))
     if ((values.only === '' && count <= mostJudged) || values.only === 'quality') await quality(app, words, await samples(app))
-    const { MEILI_URL: url, MEILI_API_KEY: apiKey = '' } = process.env
-    const { OPENSEARCH_URL } = process.env
-    if (values.opensearch || OPENSEARCH_URL)
-      await withCluster(OPENSEARCH_URL, (cluster) =>
-        measureOpenSearch(cluster, server.url, flagsFor(app.config.data_dir), kinds, ask, processorTime),
-      )
-    if (url) await measureMeilisearch({ url, apiKey, keep: values['data-dir'] !== undefined }, flagsFor(app.config.data_dir), kinds, ask)
+    const embedded = { name: 'embedded', url: server.url, usedTime: processorTime }
+    await withPeers(app, async (peers) => {
+      if (peers.length > 0) await comparePeers(kinds, [embedded, ...peers], ask)
+    })
   } finally {
     await server.close(1000)
   }
+}
+
+/** Gives `use` the other engines, each with all documents in its index. */
+async function withPeers({ config: { data_dir } }: App, use: (peers: readonly Peer[]) => Promise<void>): Promise<void> {
+  const keep = values['data-dir'] !== undefined
+  const options = { flags: flagsFor(data_dir), keep, index: keep ? 'dms-bench' : `dms-bench-${randomUUID()}`, processorTime }
+  const { MEILI_URL, MEILI_API_KEY = '', OPENSEARCH_URL } = process.env
+  const withMeili = (others: readonly Peer[]) =>
+    MEILI_URL ? withMeilisearch(MEILI_URL, MEILI_API_KEY, options, (peer) => use([...others, peer])) : use(others)
+  if (!values.opensearch && !OPENSEARCH_URL) return withMeili([])
+  await withCluster(OPENSEARCH_URL, (cluster) => withOpenSearch(cluster, options, (peer) => withMeili([peer])))
 }
 
 /** Reads all files of the database, so that they are in the page cache as far as they fit. */

@@ -31,7 +31,7 @@ export const flagValueCases = ({ path, flags }: CommandNode, complete: Completer
     value ? names.flatMap((name) => caseOf(path === 'dms' ? `*${quote(` ${name}`)}` : quote(`${path} ${name}`), complete(value))) : [],
   )
 
-/** Formats the cases of arguments by their position. */
+/** Formats a case for each argument that can be completed, by its position. */
 export const argumentCases = ({ path, args }: CommandNode, complete: Completer): string[] =>
   args.flatMap((value, index) => caseOf(`${quote(`${path} `)}${value.isVariadic ? '*' : index}`, complete(value)))
 

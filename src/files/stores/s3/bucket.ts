@@ -1,4 +1,4 @@
-/** Requests to the bucket of the document store: signed, with timeouts, retried for a bounded time. An outage is STORAGE_UNAVAILABLE. */
+/** Requests to the bucket of the document store: signed, with timeouts, retried for a bounded time. Throws STORAGE_UNAVAILABLE in an outage. */
 import { createHash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -76,7 +76,10 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       locales: ['eng' as const],
       ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
     }
-    const page = { offset, limit, attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels', 'document_year'] }
+    const page = {
+      ...{ offset, limit: Math.min(limit, Math.max(0, maxResults - offset)) },
+      ...{ attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels', 'document_year'] },
+    }
     const answer = await server.requestExisting(index, (index) => index.search(q, { ...how, ...page }))
     if (answer === null) return null
     const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels, document_year } = {} } = answer

@@ -7,6 +7,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { NoData } from '../../src/errors.ts'
+import { escapeControls } from '../../src/log/escape.ts'
 import { create } from './create.ts'
 import { rehearse } from './rehearse.ts'
 import { verify } from './verify.ts'
@@ -57,7 +58,10 @@ const prune = (cli: Cli) =>
     ],
     exits:
       '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 78 neither backups nor an archive',
-    notes: ['Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.'],
+    notes: [
+      'Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.',
+      'Keeps archives dated in the future, without counting them, and warns about each.',
+    ],
   })
     .option('--keep <number>', 'newest archives to keep, each with files and tables only (default: backup.keep)')
     .option('-y, --yes', 'delete without asking')
@@ -65,12 +69,16 @@ const prune = (cli: Cli) =>
     .action(async ({ keep, yes, dryRun }: { keep?: string; yes?: boolean; dryRun?: boolean }) => {
       const [config, repository] = await Promise.all([loadConfig(cli, 'backup prune'), import('../../src/backup/backup-repository.ts')])
       const count = keep === undefined ? config.backup.keep : parseCount('--keep', keep)
-      const backups = await repository.listPrunable(config.backup.path, count)
-      if (backups.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${backups.length} backups?`)
+      const { prunable, postdated } = await repository.listPrunable(config.backup.path, count)
+      for (const { name, created_at } of postdated)
+        cli.warn(
+          `${escapeControls(name)} is dated in the future (${escapeControls(created_at)}): it is kept, and does not count towards --keep`,
+        )
+      if (prunable.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${prunable.length} backups?`)
       await runBatch(cli, {
         command: 'backup prune',
         phase: 'deleting',
-        items: backups,
+        items: prunable,
         keyOf: ({ name }) => name,
         isDryRun: dryRun,
         async run({ name, size }) {

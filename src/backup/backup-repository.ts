@@ -87,16 +87,20 @@ const abandonedAfterMs = 3_600_000
 
 /**
  * Returns the archives to prune: abandoned ones, and complete ones except the `keep` newest with files and the `keep` newest without: archives of tables
- * only do not replace those with files. Ignores files that dms did not name.
+ * only do not replace those with files. Ignores files that dms did not name. `postdated`: complete archives whose time is in the future, because the clock
+ * was ahead. They are not pruned and do not count towards `keep`.
  */
-export async function listPrunable(folder: string, keep: number): Promise<BackupInfo[]> {
+export async function listPrunable(folder: string, keep: number): Promise<{ prunable: BackupInfo[]; postdated: BackupInfo[] }> {
   const archives = (await listBackups(folder)).filter(({ name }) => archivePattern.test(name))
-  const isAbandoned = async ({ name }: BackupInfo) => Date.now() - (await stat(join(folder, name))).mtimeMs > abandonedAfterMs
+  const now = Date.now()
+  const isAbandoned = async ({ name }: BackupInfo) => now - (await stat(join(folder, name))).mtimeMs > abandonedAfterMs
   const unfinished = archives.filter(({ complete }) => !complete)
   const isEachAbandoned = await Promise.all(unfinished.map(isAbandoned))
   const finished = archives.filter(({ complete }) => complete)
-  const excess = [true, false].flatMap((hasFiles) => finished.filter(({ has_files }) => has_files === hasFiles).slice(keep))
-  return [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess]
+  const postdated = finished.filter(({ created_at }) => Date.parse(created_at) > now)
+  const dated = finished.filter((info) => !postdated.includes(info))
+  const excess = [true, false].flatMap((hasFiles) => dated.filter(({ has_files }) => has_files === hasFiles).slice(keep))
+  return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess], postdated }
 }
 
 export const removeBackup = (folder: string, name: string): Promise<void> => rm(join(folder, name), { force: true })

@@ -8,6 +8,7 @@ import { openDatabase } from '../../../src/db/pool.ts'
 import { openLog } from '../../../src/log/log.ts'
 import { upload } from '../../support/app.ts'
 import { rowsOf, someDocuments, summary } from '../../support/backups.ts'
+import { archiveOf, consistent, entriesOf } from '../../support/data/crafted-backup.ts'
 import { begin, connection, dms, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
 import { startServer } from '../../support/servers/server.ts'
 
@@ -248,4 +249,17 @@ test('prune keeps --keep archives with files, however many newer ones have table
   for (const name of tables) expect((await create(name, '--no-files')).code).toBe(0)
   expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
   expect((await readdir(shelf)).sort()).toEqual([whole, tables[1]])
+})
+
+test('prune keeps archives dated in the future beside --keep others, and warns about them', async () => {
+  const { place, dataDir } = await someDocuments()
+  const shelf = join(dataDir, 'backups')
+  await mkdir(shelf, { mode: 0o700 })
+  const [old, recent, future] = ['dms-20260101T000000Z.tar', 'dms-20260102T000000Z.tar', 'dms-20990101T000000Z.tar'] as const
+  for (const name of [old, recent]) expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(0)
+  const entries = consistent(await entriesOf(join(shelf, recent)), { created_at: '2099-01-01T00:00:00.000Z' })
+  await writeFile(join(shelf, future), archiveOf(entries))
+  const pruned = await here(place, ['backup', 'prune', '--keep', '1', '-y'])
+  expect(pruned).toMatchObject({ code: 0, stderr: expect.stringContaining(`${future} is dated in the future`) })
+  expect((await readdir(shelf)).sort()).toEqual([recent, future])
 })

@@ -12,7 +12,7 @@ export interface Rebuild {
 }
 
 /** Maximum number of unfinished tasks while the next batch is read. */
-const maxPendingTasks = 90
+const maxPendingTasks = 3
 
 /** Returns the name of the new index during a rebuild. */
 export const nextIndexName = (index: string): string => `${index}_next`

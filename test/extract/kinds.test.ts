@@ -38,6 +38,17 @@ describe('text', () => {
     expect((await read(shiftJis, 'a.txt')).text).toContain('日本語の文書です。')
   })
 
+  test.each([
+    ['cut inside a character', Buffer.from('Grüße aus Köln für François').subarray(0, -4)],
+    ['with a line in Latin-1', Buffer.concat([Buffer.from('Größe der Tür: fünf Fuß\n'.repeat(4)), Buffer.from('Größe\n', 'latin1')])],
+    ['with the colours of a terminal', Buffer.from('\x1b[31mFehler: Größe\x1b[0m der Tür')],
+    ['in Japanese, cut inside a character', Buffer.from('日本語の文書です。').subarray(0, -1)],
+  ])('is read as UTF-8 %s', async (_, bytes) => {
+    const { text } = await read(bytes, 'a.txt')
+    expect(text).toMatch(/Köln|Größe der Tür|Größe.*der Tür|日本語の文書です/)
+    expect(text).not.toMatch(/Ã/)
+  })
+
   test('loses NUL and unpaired surrogates only', async () => {
     const { text } = await read(Buffer.from('naïve \ud83d\ude00 text\nwith lines\ta tab'), 'a.md')
     expect(text).toBe('naïve \ud83d\ude00 text\nwith lines\ta tab')
@@ -80,6 +91,13 @@ describe('HTML and XML', () => {
       Buffer.from('</body></html>'),
     ])
     expect((await read(bytes, 'a.html')).text).toBe('Привет')
+  })
+
+  test('XHTML: elements that are closed in their own tag have no content', async () => {
+    const root = '<html xmlns="http://www.w3.org/1999/xhtml">'
+    const body = '<head><title/><style/><script src="a.js"/></head><body><p>one</p><textarea/><iframe src="b"/><p>two</p></body></html>'
+    for (const name of ['a.xhtml', 'a.html']) expect((await read(Buffer.from(root + body), name)).text).toBe('one\n\ntwo')
+    expect((await read(Buffer.from(`<?xml version="1.0"?><!DOCTYPE html><html>${body}`), 'a.xhtml')).text).toBe('one\n\ntwo')
   })
 
   test('of any depth is read or refused', async () => {

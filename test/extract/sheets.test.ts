@@ -61,6 +61,17 @@ test('xlsb: shared strings, formats, results of formulas, page headers', async (
   expect(await failureOf(file.subarray(0, 40), 'a.xlsb')).toBe('FILE_CORRUPT')
 })
 
+test('xls: the text of a formula stands in the row of the formula, also in the first column', async () => {
+  const cell = (row: number, column: number) => [{ u16: row }, { u16: column }, { u16: 0 }]
+  const text = (row: number, column: number, value: string) => biff(0x204, ...cell(row, column), { u16: value.length }, 0, value)
+  const formula = (row: number, column: number) => biff(0x6, ...cell(row, column), 0, 0, 0, 0, 0, 0, { u16: 0xffff }, { u16: 0 })
+  const result = (value: string) => biff(0x207, { u16: value.length }, 0, value)
+  const begin = (type: number) => biff(0x809, { u16: 0x600 }, { u16: type })
+  const rows = [text(0, 0, 'a1'), text(0, 1, 'b1'), formula(1, 0), result('a2'), text(1, 1, 'b2'), formula(1, 2), result('c2')]
+  const book = Buffer.concat([begin(5), begin(0x10), ...rows])
+  expect((await readBytes(ole({ Workbook: book }), 'a.xls')).text).toBe('a1\tb1\na2\tb2\tc2')
+})
+
 test('xls: formats, page headers, text boxes, chart titles, code pages, any case of the stream', async () => {
   const begin = biff(0x809, { u16: 0x600 }, { u16: 5 })
   const globals = (at: number) => [

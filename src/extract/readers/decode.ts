@@ -56,17 +56,42 @@ export function decodeAs(bytes: Uint8Array, encoding: string): string | null {
 /** Encodes by the name of an encoding. Characters that it does not have become question marks. */
 export const encodeAs = (text: string, encoding: string): Uint8Array => iconv.encode(text, encoding)
 
+/** Escape sequences by which ISO-2022 changes the character set (ECMA-35, 14). */
+const isoDesignators = ['\x1b$', '\x1b(', '\x1b)']
+
+/** Returns whether the bytes are valid UTF-8, and neither ISO-2022 nor another encoding of seven bits. Terminals put other escape sequences into UTF-8. */
+function isPlainUtf8(bytes: Uint8Array): boolean {
+  if (!isUtf8(bytes)) return false
+  if (!bytes.includes(0x1b) || bytes.some((byte) => byte >= 0x80)) return true
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  return !isoDesignators.some((designator) => text.includes(designator))
+}
+
+/** Minimum number of characters of several bytes for each invalid byte of a damaged UTF-8 text. In other encodings they are rare. */
+const minCharactersPerError = 10
+
+/** Returns the text if it is UTF-8 with a few invalid bytes, as after a cut or with a line in another encoding; null otherwise. */
+function decodeDamagedUtf8(bytes: Uint8Array): string | null {
+  const text = new TextDecoder().decode(bytes)
+  let [characters, errors] = [0, 0]
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === 0xfffd) errors++
+    else if (code >= 0x80) characters++
+  }
+  const minCharacters = isUtf8(bytes, true) ? 1 : errors * minCharactersPerError
+  return errors > 0 && characters >= minCharacters ? text : null
+}
+
 /** Decodes by byte order mark, as UTF-8, by the declared encoding, or by a guess, in this order. Never throws. */
 export function decode(bytes: Uint8Array, declared?: string | null): string {
   const mark = byteOrderMark(bytes)
   if (mark) return removeInvalidCharacters(decodeAs(bytes.subarray(mark.length), mark.encoding) ?? '')
   const wide = wideEncoding(bytes)
   if (wide) return removeInvalidCharacters(decodeAs(bytes, wide) ?? '')
-  // Seven-bit encodings such as ISO-2022-JP are valid UTF-8 too, and contain escape sequences.
-  if (isUtf8(bytes) && !bytes.includes(0x1b)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
-  const declaredText = declared ? decodeAs(bytes, declared) : null
-  if (declaredText !== null) return removeInvalidCharacters(declaredText)
-  return removeInvalidCharacters(decodeAs(bytes, guessEncoding(bytes)) ?? '')
+  if (isPlainUtf8(bytes)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
+  const text = (declared ? decodeAs(bytes, declared) : null) ?? decodeDamagedUtf8(bytes) ?? decodeAs(bytes, guessEncoding(bytes))
+  return removeInvalidCharacters(text ?? '')
 }
 
 /** Guesses the encoding of a text that is not Unicode. */

@@ -24,6 +24,9 @@ export function decodeHtml(bytes: Uint8Array): string {
   return decode(bytes, declared)
 }
 
+/** Returns whether a document is XHTML by its XML declaration or by the namespace of its root. */
+const isXhtml = (html: string): boolean => /^\s*<\?xml\s|<html[^>]{1,500}http:\/\/www\.w3\.org\/1999\/xhtml/i.test(html.slice(0, 4096))
+
 /** Maximum nesting of documents in frames. */
 const maxFrames = 3
 
@@ -62,7 +65,7 @@ export function readHtml(html: string, depth = 0): { text: string; metadata: Rec
         else if (blockTags.has(name)) sink.add('\n')
       },
     },
-    false,
+    { recognizeSelfClosing: isXhtml(html) },
     () => sink.isFull,
   )
   if (title.trim() !== '') metadata.title = normalizeWhitespace(title).replace(/\s+/g, ' ')

@@ -13,22 +13,21 @@ const maxHeaderBytes = 256 * 1024
 /** Opens a message or an mbox with its attachments. */
 export const openMail = (source: ByteSource, isMbox: boolean, tools: PartTools): OpenedDocument =>
   openWithParts(tools, async (collector) => {
-    const emails = await parseEmails(source.read(), isMbox)
-    for (const email of emails) {
+    let first: Email | undefined
+    for (const message of messagesOf(source.read(), isMbox)) {
       if (collector.isFull) break
+      const email = await parseMessage(decodeHeaders(message))
+      first ??= email
       collector.addText(`${messageText(email)}\n\n`)
       for (const attachment of email.attachments.slice(0, maxAttachments)) await collector.addPart(toSource(attachment))
     }
-    const [first] = emails
     return { metadata: first ? metadataOf(first) : {}, date: first && dateOf(first) }
   })
 
-async function parseEmails(stored: Uint8Array, isMbox: boolean): Promise<Email[]> {
-  const emails: Email[] = []
+function messagesOf(stored: Uint8Array, isMbox: boolean): Iterable<Uint8Array> {
   const isWide = byteOrderMark(stored) ?? wideEncoding(stored)
   const bytes = isWide ? Buffer.from(decode(stored)) : stored
-  for (const message of isMbox ? splitMbox(bytes) : [bytes]) emails.push(await parseMessage(decodeHeaders(message)))
-  return emails
+  return isMbox ? splitMbox(bytes) : [bytes]
 }
 
 const parse = (message: Uint8Array): Promise<Email> => PostalMime.parse(message, { rfc822Attachments: true }).catch(throwReadFailure)
@@ -75,16 +74,16 @@ function throwReadFailure(problem: unknown): never {
   throw new ReadFailure(/exceeded/.test(message) ? 'FILE_TOO_COMPLEX' : 'FILE_CORRUPT', `The message cannot be read: ${message}`)
 }
 
-/** Splits an mbox at its `From ` lines. */
+/** Splits an mbox at its `From ` lines. Leaves out messages beyond `maxMessages`. */
 function splitMbox(bytes: Uint8Array): Uint8Array[] {
   const box = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   const starts: number[] = []
-  for (let at = 0; at >= 0 && starts.length < maxMessages; ) {
+  for (let at = 0; at >= 0 && starts.length <= maxMessages; ) {
     if (box.subarray(at, at + 5).toString('latin1') === 'From ') starts.push(at)
     const next = box.indexOf('\nFrom ', at)
     at = next < 0 ? -1 : next + 1
   }
-  return starts.map((start, i) => box.subarray(box.indexOf('\n', start) + 1, starts[i + 1]))
+  return starts.slice(0, maxMessages).map((start, i) => box.subarray(box.indexOf('\n', start) + 1, starts[i + 1]))
 }
 
 const toSource = ({ content, filename, mimeType }: Attachment): ByteSource => {

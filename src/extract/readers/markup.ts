@@ -1,5 +1,5 @@
 /** XML and HTML as a stream of events, without a tree, recursion, DTDs or entities of the document. */
-import { type Handler, Parser } from 'htmlparser2'
+import { type Handler, Parser, type ParserOptions } from 'htmlparser2'
 import { byteOrderMark, createTextSink, decode, normalizeWhitespace } from './decode.ts'
 import { declaresOtherPrefix, withUsualPrefixes, type XmlEvents } from './office/xml-namespaces.ts'
 
@@ -11,7 +11,7 @@ export type { XmlEvents } from './office/xml-namespaces.ts'
  */
 export function walkXml(xml: string, events: XmlEvents, isEnough?: () => boolean): void {
   const { open, text, close } = declaresOtherPrefix(xml) ? withUsualPrefixes(events) : events
-  parseMarkup(xml, { onopentag: open, ontext: text, onclosetag: close }, true, isEnough)
+  parseMarkup(xml, { onopentag: open, ontext: text, onclosetag: close }, { xmlMode: true }, isEnough)
 }
 
 /** Decodes by byte order mark or XML declaration. */
@@ -44,9 +44,12 @@ export function xmlToText(xml: string): string {
 const maxDepth = 2000
 const chunkLength = 1024 * 1024
 
+/** `xmlMode`: XML rather than HTML. `recognizeSelfClosing`: `<script/>` has no content, as in XHTML; in HTML its content begins there. */
+export type MarkupOptions = Pick<ParserOptions, 'xmlMode' | 'recognizeSelfClosing'>
+
 /** Treats elements below `maxDepth` as void: their children become siblings. */
 class DepthLimitedParser extends Parser {
-  constructor(handler: Partial<Handler>, xmlMode: boolean) {
+  constructor(handler: Partial<Handler>, options: MarkupOptions) {
     let depth = 0
     /** between the name of a tag and the end of the tag */
     let isInTag = false
@@ -63,7 +66,7 @@ class DepthLimitedParser extends Parser {
         handler.onclosetag?.(name, isImplied)
       },
     }
-    super(counting, { xmlMode, decodeEntities: true })
+    super(counting, { ...options, decodeEntities: true })
     // The parser asks twice for a tag, before and after its attributes, and needs one answer for both.
     this.isVoidElement = (name) => {
       if (!isInTag) isVoid = depth >= maxDepth || super.isVoidElement(name)
@@ -74,8 +77,8 @@ class DepthLimitedParser extends Parser {
 }
 
 /** Parses to the end, or until `isEnough()`. */
-export function parseMarkup(text: string, handler: Partial<Handler>, xmlMode: boolean, isEnough: () => boolean = () => false): void {
-  const parser = new DepthLimitedParser(handler, xmlMode)
+export function parseMarkup(text: string, handler: Partial<Handler>, options: MarkupOptions, isEnough: () => boolean = () => false): void {
+  const parser = new DepthLimitedParser(handler, options)
   for (let at = 0; at < text.length && !isEnough(); at += chunkLength) parser.write(text.slice(at, at + chunkLength))
   parser.end()
 }

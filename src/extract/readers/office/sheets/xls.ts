@@ -46,7 +46,15 @@ export function readXls(ole: Ole): string {
   if (!bytes) throw new ReadFailure('FILE_CORRUPT', 'The file has no workbook.')
   const sink = createTextSink()
   const styles = { codes: new Map<number, string>(), formats: [] as number[], isFrom1904: false }
-  const reader: CellReader = { strings: [], styles, format: createCellFormatter(styles), readString: wideString, lengthBytes: 2, row: -1 }
+  const reader: CellReader = {
+    strings: [],
+    styles,
+    format: createCellFormatter(styles),
+    readString: wideString,
+    lengthBytes: 2,
+    row: -1,
+    formulaRow: -1,
+  }
   const sheets = new Map<number, string>()
   let sheetCount = 0
   for (const record of readRecords(bytes)) {
@@ -75,6 +83,8 @@ interface CellReader {
   lengthBytes: 1 | 2
   /** row of the last cell */
   row: number
+  /** row of the last formula */
+  formulaRow: number
 }
 
 /** Reads a record that describes the workbook. Returns false for other records. */
@@ -155,11 +165,12 @@ function addCell(sink: TextSink, record: BiffRecord, reader: CellReader): void {
   } else if (kind === recordTypes.seriesText) sink.add(`\n${readString(data, 2, 1)}`)
   else if (kind === recordTypes.textBox && data.length >= 12) sink.add(`\n${textBoxText(record)}`)
   // The text of a formula follows its cell.
-  else if (kind === recordTypes.formulaString && data.length >= 3) cell(readString(data, 0, 2), reader.row)
+  else if (kind === recordTypes.formulaString && data.length >= 3) cell(readString(data, 0, 2), reader.formulaRow)
   else if (kind === recordTypes.multipleRk)
     for (let at = 4; at + 6 <= data.length - 2; at += 6)
       cell(reader.format(decodeRk(view.getUint32(at + 2, true)), view.getUint16(at, true)), view.getUint16(0, true))
   else if (data.length >= 8) {
+    if (kind === recordTypes.formula) reader.formulaRow = view.getUint16(0, true)
     const text = cellText(record, reader)
     if (text !== null) cell(text, view.getUint16(0, true))
   }

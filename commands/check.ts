@@ -1,12 +1,11 @@
-import { createWriteStream } from 'node:fs'
-import { writeChunk } from '../src/backup/byte-streams.ts'
+import { type FileHandle, open } from 'node:fs/promises'
 import type { CheckName, Finding } from '../src/check/check.ts'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../src/cli/output/findings.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { usage } from '../src/cli/runtime/exit.ts'
+import { unusablePath, usage } from '../src/cli/runtime/exit.ts'
 import { exitOfAbort } from '../src/cli/runtime/run-batch.ts'
 import { escapeControls } from '../src/log/escape.ts'
 
@@ -45,14 +44,17 @@ export const check = (cli: Cli) =>
       ])
       const sample = await parseSample(flags.sample, app)
       const only = parseChecks(flags.checks, Object.keys(checks) as CheckName[])
-      const rejects = flags.rejects === undefined ? null : createWriteStream(flags.rejects, { mode: 0o600 })
+      const rejects = flags.rejects === undefined ? null : await openRejects(flags.rejects)
       const findings = startFindings<Finding>(cli, 'check', columns, formatFinding)
       const progress = cli.progress('check')
       let written = Promise.resolve()
       const add = (finding: Finding) => {
         findings.add(finding)
-        const line = Buffer.from(`${JSON.stringify({ type: 'finding', ...finding })}\n`)
-        if (rejects) written = written.then(() => writeChunk(rejects, line))
+        if (!rejects) return
+        const line = `${JSON.stringify({ type: 'finding', ...finding })}\n`
+        written = written.then(() => rejects.appendFile(line))
+        // The command fails after the check: a full disk must not break off a repair.
+        written.catch(() => {})
       }
       const onProgress = (done: number) => progress.update({ done })
       const options = { only, repair: flags.repair === true, lockTimeout, sample, signal: cli.signal, onProgress }
@@ -61,11 +63,16 @@ export const check = (cli: Cli) =>
         if (!cli.signal.aborted) throw error
       })
       if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
-      await written
-      if (rejects) await new Promise((resolve) => rejects.end(resolve))
+      await written.finally(() => rejects?.close())
       progress.done()
       findings.finish({ checks: only })
     })
+
+/** Throws Failure USAGE for a path that cannot be written. */
+const openRejects = (path: string): Promise<FileHandle> =>
+  open(path, 'w', 0o600).catch((error) => {
+    throw unusablePath('--rejects', path, error)
+  })
 
 const formatFinding = ({ severity, check, document_id, sha256, message, repaired }: Finding): string =>
   `${severity === 'error' ? 'FAIL' : 'warn'}  ${check.padEnd(10)}  ${escapeControls(`${document_id ?? sha256 ?? ''} ${message}`.trim())}${repaired === null ? '' : `: ${escapeControls(repaired)}`}`

@@ -1,4 +1,4 @@
-import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds, sumOfRequests } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/output.ts'
@@ -53,9 +53,10 @@ const add = (cli: Cli) =>
     summary: 'Put documents under a hold',
     examples: [
       ["holds add 'case 4711' 0192f0c1-…", ''],
-      ["dms search query telecom --all -o id | dms holds add 'case 4711' -", 'ids from a pipe'],
+      ["dms documents list --label telecom --all -o id | dms holds add 'case 4711' -", 'ids from a pipe'],
     ],
     exits: '0 added, or were under the hold · 5 not an admin · 6 no such hold or document; nothing was changed · 7 the hold was released',
+    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'add'))
 
 const remove = (cli: Cli) =>
@@ -64,6 +65,7 @@ const remove = (cli: Cli) =>
     examples: [["holds remove 'case 4711' 0192f0c1-…", '']],
     exits:
       '0 removed, or were not under the hold · 5 not an admin · 6 no such hold or document; nothing was changed · 7 the hold was released',
+    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'remove'))
 
 const release = (cli: Cli) =>
@@ -103,8 +105,11 @@ async function changeDocuments(cli: Cli, nameOrId: string, idArguments: readonly
   const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
   const client = await cli.client()
   const { id, name } = await findHold(client, nameOrId)
-  const answer = ids.length === 0 ? {} : await client.holds[change](id, ids)
-  const changed = 'added' in answer ? answer.added : 'removed' in answer ? answer.removed : 0
+  if (ids.length === 0) cli.warn('no ids on standard input: nothing was changed')
+  const { holds } = client
+  const changed = await sumOfRequests(ids, async (some) =>
+    change === 'add' ? (await holds.add(id, some)).added : (await holds.remove(id, some)).removed,
+  )
   const verb = change === 'add' ? `Added to hold "${name}":` : `Removed from hold "${name}":`
   cli.print(
     { id, hold: name, documents: ids.length, changed },

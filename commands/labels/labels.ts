@@ -1,5 +1,5 @@
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
-import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds, sumOfRequests } from '../../src/cli/arguments/ids.ts'
 import { createMissingLabels, defaultColor, findLabel } from '../../src/cli/arguments/labels.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
@@ -120,9 +120,10 @@ const assign = (cli: Cli) =>
     summary: 'Add a label to documents',
     examples: [
       ['labels assign invoices 0192f0c1-…', ''],
-      ['dms search query telecom -o id | dms labels assign telecom -', 'ids from a pipe'],
+      ['dms search query telecom --limit 1000 -o id | dms labels assign telecom -', 'ids from a pipe'],
     ],
     exits: '0 added, or were labelled · 6 no such label or document; nothing was changed',
+    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
   })
     .option('--create-labels', 'create the label if it does not exist')
     .action((nameOrId: string, ids: string[], { createLabels }: { createLabels?: boolean }) =>
@@ -137,6 +138,7 @@ const unassign = (cli: Cli) =>
       ['dms documents list --label inbox --all -o id | dms labels unassign inbox -', 'ids from a pipe'],
     ],
     exits: '0 removed, or were not labelled · 6 no such label or document; nothing was changed',
+    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'unassign'))
 
 async function changeDocuments(
@@ -150,7 +152,8 @@ async function changeDocuments(
   const client = await cli.client()
   if (createLabels) await createMissingLabels(cli, client, nameOrId)
   const { id, name } = await findLabel(client, nameOrId)
-  const changed = ids.length === 0 ? 0 : (await client.labels[change](id, ids)).assigned
+  if (ids.length === 0) cli.warn('no ids on standard input: nothing was changed')
+  const changed = await sumOfRequests(ids, async (some) => (await client.labels[change](id, some)).assigned)
   const verb = change === 'assign' ? `Added label "${name}" to` : `Removed label "${name}" from`
   cli.print(
     { id, label: name, documents: ids.length, changed },

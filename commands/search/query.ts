@@ -1,3 +1,4 @@
+import type { Command } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
 import { collectValues, parseCount, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { findLabel } from '../../src/cli/arguments/labels.ts'
@@ -92,7 +93,7 @@ export const query = (cli: Cli) =>
     .option('--limit <n>', 'maximum number of results (up to 1000)', '50')
     .option('--facets', 'count types, labels and years instead; -o json prints the complete answer')
     .option('--exit-empty', 'exit 6 if nothing matches')
-    .action(async (text: string[], flags: Flags) => {
+    .action(async (text: string[], flags: Flags, command: Command) => {
       const limit = parseCount('--limit', flags.limit, { max: 1000 })
       if (text.length === 0 && flags.field.length === 0) throw usage('no search terms given', 'pass words, or --field CONDITION')
       const filters = parseFilters(flags)
@@ -103,12 +104,17 @@ export const query = (cli: Cli) =>
       for (const label of flags.label) filters.labels?.push((await findLabel(client, label)).id)
       if (flags.owner !== undefined) filters.owner = await findOwnerId(client, flags.owner)
       if (flags.source !== undefined) filters.source_id = await findSourceId(client, flags.source)
-      if (flags.facets) return printFacets(cli, await search(client, 1, Math.min(limit, perPage)))
+      if (flags.facets) {
+        const answer = await search(client, 1, Math.min(limit, perPage))
+        if (flags.exitEmpty && answer.total === 0) cli.exit = 'NOT_FOUND'
+        return printFacets(cli, answer)
+      }
       const { hits, total, isCapped, warnings } = await collectHits(client, search, limit)
       for (const warning of warnings) cli.warn(warning)
       cli.print(hits, { columns, id: 'document_id' })
       if (flags.exitEmpty && hits.length === 0) cli.exit = 'NOT_FOUND'
-      if (total > hits.length && cli.options.isHuman)
+      // A script that has not chosen a limit would take the first 50 for all.
+      if (total > hits.length && (cli.options.isHuman || command.getOptionValueSource('limit') === 'default'))
         cli.note(`showing ${hits.length} of ${isCapped ? 'more than ' : ''}${total} (--limit)`)
     })
 

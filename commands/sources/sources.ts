@@ -172,6 +172,8 @@ const test = (cli: Cli) =>
     .action(async (nameOrId: string | undefined, { type, ...flags }: AddressFlags & { type: SourceType }) => {
       const { address: url, username } = flags
       if ((nameOrId === undefined) === (url === undefined)) throw usage('give either a source or --address')
+      if (url === undefined && Object.keys(flags).length > 0)
+        throw usage('a saved source is tested with its own user and password', 'test others with --address')
       const password = await readSourcePassword(cli, flags)
       const client = await cli.client()
       const { ok, checks, sample } = url

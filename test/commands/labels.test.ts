@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -19,6 +20,10 @@ test('labels by name (any case) or id: create, assign and unassign ids from a pi
   expect(assigned).toMatchObject({ code: 0, stdout: 'label\tInvoices\ndocuments\t2\nchanged\t2\n' })
   expect((await dms(['labels', 'unassign', id, one.id, '--fields', 'changed'])).stdout).toBe('changed\t1\n')
   expect((await dms(['labels', 'list', '--fields', 'name,document_count'])).stdout).toBe('Invoices\t1\n')
+  const nothing = 'no ids on standard input: nothing was changed\n'
+  expect(await dms(['labels', 'assign', id, '-'], { input: '' })).toMatchObject({ code: 0, stderr: nothing })
+  const many = Array.from({ length: 10_001 }, () => randomUUID()).join('\n')
+  expect((await dms(['labels', 'assign', id, '-'], { input: many })).code, 'no such document, not too many ids').toBe(6)
   expect((await dms(['labels', 'update', 'invoices'])).code).toBe(2)
   expect((await dms(['labels', 'update', 'nothing', '--name', 'x'])).code).toBe(6)
   expect(await dms(['labels', 'delete', 'invoices'])).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('pass --yes') })

@@ -93,9 +93,21 @@ test('query: --field adds conditions on fields, --sort an order', async () => {
     expect((await dms('query', text, '--sort', 'title')).code, text).toBe(2)
 })
 
+test('query: notes that there are more matches than the default limit, also to a script; not beside --limit', async () => {
+  const { app, ada, dms } = await start()
+  const ids: string[] = []
+  for (let i = 0; i < 51; i++) ids.push(await insertDocument(app.db, ada.id, { content: 'telecom' }))
+  await app.search.refresh(ids)
+  const cut = await dms('query', 'telecom', '-o', 'id')
+  expect(cut).toMatchObject({ code: 0, stderr: 'showing 50 of 51 (--limit)\n' })
+  expect(cut.stdout.trim().split('\n')).toHaveLength(50)
+  expect((await dms('query', 'telecom', '-o', 'id', '--limit', '50')).stderr).toBe('')
+})
+
 test('query: 0 without matches, 2 for a bad filter or limit', async () => {
   const { dms } = await start()
   expect(await dms('query', 'nothing', '--json')).toMatchObject({ code: 0, stdout: '[]\n' })
+  for (const flags of [[], ['--facets']]) expect((await dms('query', 'nothing', '--exit-empty', ...flags)).code).toBe(6)
   expect((await dms('query', 'x', '--limit', '0')).code).toBe(2)
   expect((await dms('query', 'x', '--limit', '1001')).code).toBe(2)
   expect((await dms('query', 'x', '--from', 'someday')).code).toBe(2)

@@ -1,7 +1,18 @@
 /** Ids in arguments and on standard input. */
 import { text } from 'node:stream/consumers'
 import { isId } from '../../id.ts'
+import { slicesOf } from '../../slices.ts'
 import { Failure, usage } from '../runtime/exit.ts'
+
+/** Maximum number of ids in a request that changes documents. */
+const maxIdsPerRequest = 10_000
+
+/** Calls `change` with as many ids as a request may have, and returns the sum of its results. A failure leaves the earlier changes. */
+export async function sumOfRequests(ids: readonly string[], change: (ids: string[]) => Promise<number>): Promise<number> {
+  let sum = 0
+  for (const slice of slicesOf(ids, maxIdsPerRequest)) sum += await change(slice)
+  return sum
+}
 
 /** Returns the id in lower case. Throws Failure NOT_FOUND for any other text than a UUID, because the id becomes part of a URL path. */
 export function parseId(text: string, kind: string): string {

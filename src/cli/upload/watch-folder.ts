@@ -54,7 +54,8 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
       changes.reset()
       const files = await findFiles([options.folder], options.find)
       states = updateStates(files, states, settleMs)
-      const ready = files.filter(({ path, error }) => !error && isReady(states.get(path), settleMs))
+      // Unreadable files are reported once by the upload, until their state changes.
+      const ready = files.filter(({ path }) => isReady(states.get(path), settleMs))
       const isUnreachable = ready.length > 0 && !(await tryUpload(cli, () => uploadFiles(cli, client, ready, upload), retryMs))
       if (isUnreachable) await sleep(retryMs, undefined, { signal }).catch(() => {})
       else {

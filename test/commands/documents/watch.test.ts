@@ -1,4 +1,4 @@
-import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -22,6 +22,43 @@ const flags: UploadFlags = {
   concurrency: '1',
   lockTimeout: '0s',
 }
+
+test('an unreadable entry is reported once, and files beside it are uploaded', async () => {
+  const { app, ada } = await startApp()
+  const folder = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  await symlink(join(folder, 'nowhere'), join(folder, 'a.txt'))
+  await writeFile(join(folder, 'b.txt'), 'b')
+  const stop = new AbortController()
+  const items: BatchItem[] = []
+  let scanCount = 0
+  const batch = { add: (item: BatchItem) => void items.push(item), finish() {} }
+  const find = {
+    isRecursive: true,
+    shouldFollowLinks: true,
+    exclude: [],
+    get include() {
+      if (++scanCount === 1) setTimeout(() => stop.abort(), 1500)
+      return []
+    },
+  }
+  const cli = {
+    options: {},
+    target: { url: null },
+    signal: stop.signal,
+    progress: () => ({ update() {}, done() {} }),
+    warn() {},
+  } as unknown as Cli
+  await watchFolder(cli, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, find, settleMs: 0, pollMs: 300, retryMs: 50, signal: stop.signal },
+    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch },
+  })
+  expect(items.map(({ action, key }) => [action, key])).toEqual([
+    ['failed', join(folder, 'a.txt')],
+    ['created', join(folder, 'b.txt')],
+  ])
+  expect(scanCount).toBeLessThan(15)
+})
 
 test('--on-duplicate upload: a file whose upload was stored and answered with 503 is stored once, as are the files before it', async () => {
   const { app, ada } = await startApp()

@@ -43,6 +43,22 @@ export function openSemaphore(slots: number) {
   }
 }
 
+/** Returns a function whose calls share a run until it has ended, and for `keptMs` after its start. Many callers must not multiply its requests. */
+export function shareRuns<T>(run: () => Promise<T>, keptMs = 0): () => Promise<T> {
+  let current: { readonly result: Promise<T>; readonly startedAt: number; hasEnded: boolean } | null = null
+  return () => {
+    if (current === null || (current.hasEnded && performance.now() - current.startedAt >= keptMs)) {
+      const started = { result: run(), startedAt: performance.now(), hasEnded: false }
+      const end = (): void => {
+        started.hasEnded = true
+      }
+      started.result.then(end, end)
+      current = started
+    }
+    return current.result
+  }
+}
+
 /** Calls `work` for each item, at most `concurrency` at once, and yields the results in order of the items. Throws the first error in that order. */
 export async function* mapInOrder<T, R>(items: AsyncIterable<T>, concurrency: number, work: (item: T) => Promise<R>): AsyncGenerator<R> {
   const running: Promise<R>[] = []

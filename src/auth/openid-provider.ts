@@ -3,6 +3,7 @@ import { createPrivateKey } from 'node:crypto'
 import { importPKCS8 } from 'jose'
 import { LRUCache } from 'lru-cache'
 import * as oidc from 'openid-client'
+import { shareRuns } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
 import { type Identity, IdentityFailure, type IdentityProvider } from '../ports/identity-provider.ts'
@@ -59,7 +60,8 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
         throw failureOf(error)
       }
     },
-    check: () => checkEndpoints(settings),
+    // Anybody may ask for the check, and a provider limits its requests.
+    check: shareRuns(() => checkEndpoints(settings), checkKeptMs),
   }
 }
 
@@ -146,6 +148,9 @@ const messageOf = (error: unknown): string => {
   const { message, code, error: oauthError } = error as { message?: string; code?: string; error?: string }
   return [message, code, oauthError].filter((part) => typeof part === 'string' && part !== '').join(', ')
 }
+
+/** Time for which the result of a check is kept. */
+const checkKeptMs = 5000
 
 /** Checks each endpoint that sign-in needs, up to the first that fails. */
 async function checkEndpoints(settings: Config['oidc']): Promise<Record<string, string>> {

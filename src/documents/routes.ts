@@ -102,7 +102,7 @@ export const fileOptions = ({ config }: App) => ({
 export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] => [
   user(
     'GET /api/documents',
-    { summary: 'List documents', readsReplica: true, query: listQuery(app), answer: ListAnswer, isLarge: true },
+    { summary: 'List documents', readsReplica: true, query: listQuery(app), answer: ListAnswer, isLarge: true, isPipelined: true },
     list(app),
   ),
   user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app, storeInGroup)),

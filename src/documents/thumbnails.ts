@@ -42,9 +42,14 @@ export async function thumbnailResponse(
   const name = `${size.width}x${size.height}.${extensions[type]}`
   return cachedPicture(app, document, { name, type, ifNoneMatch }, async () => {
     const { picture, isFinal } = await drawPage(app, document, { page: 1, size, type })
-    return { picture: picture ?? (await drawPlaceholder(document.mime_type, size, type)), isFinal }
+    return { picture: picture ?? (await drawPlaceholder(document.mime_type, size, type)), isFinal, isCached: isCachedSize(size) }
   })
 }
+
+/** Multiple of which both sides of a cached thumbnail are, in pixels. Without it, one document could have millions of files. */
+const cachedStep = 20
+
+const isCachedSize = ({ width, height }: Size): boolean => width % cachedStep === 0 && height % cachedStep === 0
 
 const extensions = { 'image/webp': 'webp', 'image/jpeg': 'jpg' } as const
 
@@ -73,7 +78,7 @@ export function pageImageResponse(
     const size = { width, height: maxPageHeight * width }
     const { picture, isFinal } = await drawPage(app, document, { page, size, type })
     if (picture === null) throw new AppError('PAGE_IMAGE_NOT_FOUND')
-    return { picture, isFinal: isFinal && page <= maxCachedPages }
+    return { picture, isFinal, isCached: page <= maxCachedPages }
   })
 }
 
@@ -86,8 +91,10 @@ interface CachedPicture {
 
 interface DrawnPicture {
   readonly picture: Uint8Array
-  /** false: a later attempt may give another picture, which must not be cached */
+  /** false: a later attempt may give another picture */
   readonly isFinal: boolean
+  /** false: the server draws it again for each request; default: true */
+  readonly isCached?: boolean
 }
 
 /** Responds with a picture from the cache, else with the result of `draw`. */
@@ -107,9 +114,12 @@ async function cachedPicture(
     return null
   })
   if (cached) return new Response(cached as BodyInit, { headers })
-  const { picture, isFinal } = await draw()
+  const { picture, isFinal, isCached = true } = await draw()
+  // A later attempt may give another picture under the same ETag.
+  if (!isFinal)
+    return new Response(picture as BodyInit, { headers: { 'content-type': type, 'cache-control': 'no-store', ...untrustedContentHeaders } })
   // A full or read-only store only costs the cache entry.
-  if (isFinal)
+  if (isCached)
     await cachePicture(app, key, name, picture).catch((err) => app.log.debug({ err, document_id: document.id }, 'cannot cache a thumbnail'))
   return new Response(picture as BodyInit, { headers })
 }
@@ -123,13 +133,13 @@ async function cachePicture(app: App, key: DerivedKey, name: string, picture: Ui
 /** Renders a page. `picture` is null if there is none; `isFinal` is false if a later attempt may succeed. */
 async function drawPage(
   app: App,
-  { sha256, filename, mime_type }: Document,
+  { sha256, filename, mime_type, owner_id }: Document,
   { page, size, type }: { page: number; size: Size; type: PictureType },
 ) {
   const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.openLocal(address))
   try {
     const file = { path, filename, mimeType: mime_type }
-    return { picture: await app.previewer.thumbnail(file, size, type, { page }), isFinal: true }
+    return { picture: await app.previewer.thumbnail(file, size, type, { page, turn: owner_id }), isFinal: true }
   } catch (error) {
     // A file that cannot be rendered gets the placeholder.
     if (error instanceof ReadFailure) return { picture: null, isFinal: !error.isRetryable && error.code !== 'READ_TIMEOUT' }

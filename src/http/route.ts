@@ -79,6 +79,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   readsReplica?: boolean
   /** The answer may have megabytes. It waits until the caller has read earlier answers. */
   isLarge?: boolean
+  /** Without a query string, the answer is read in the order of an index on a pipelined connection, which takes none from other callers. */
+  isPipelined?: boolean
   /** Media types of answers other than JSON. */
   produces?: readonly string[]
   /** Fields and file field of a multipart body, for the API documentation. */

@@ -101,6 +101,8 @@ export interface PageMark {
 
 export interface ReadOptions {
   readonly signal?: AbortSignal
+  /** Works wait for a process in turns by this name, such as the owner of a file. */
+  readonly turn?: string
 }
 
 /** Maximum time of a work on the wall clock, as a multiple of its time limit. The limit does not count the time of waiting for a processor. */

@@ -143,10 +143,10 @@ async function boxesOn(app: App, document: Document, page: number, source: strin
   return (await matchingWords(words, matcher)).map((word) => toWord(word).box)
 }
 
-async function readTextLayer(app: App, { sha256, filename, mime_type }: Document, page: number): Promise<readonly WordRow[]> {
+async function readTextLayer(app: App, { sha256, filename, mime_type, owner_id }: Document, page: number): Promise<readonly WordRow[]> {
   const { path, release } = await withAddress(app.reads, sha256, (address) => app.files.openLocal(address))
   try {
-    return await app.previewer.words({ path, filename, mimeType: mime_type }, page)
+    return await app.previewer.words({ path, filename, mimeType: mime_type }, page, { turn: owner_id })
   } catch (error) {
     if (error instanceof ReadFailure) return []
     throw error

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { shareRuns } from '../concurrency.ts'
 import { loadStates } from '../db/migrate.ts'
 import { anyone, type Route } from '../http/route.ts'
 
@@ -14,7 +15,7 @@ const workerHeartbeatTimeout = '30 seconds'
 /** Maximum time of a check. A check that takes longer has failed. */
 const checkTimeoutMs = 3000
 
-export const routes = (app: App, isDraining: () => boolean): Route[] => [
+export const routes = (app: App, isDraining: () => boolean, ready = shareRuns(() => readiness(app))): Route[] => [
   ...(['GET /healthz', 'GET /livez'] as const).map((spec) =>
     anyone(spec, { summary: 'Check that the process runs', produces: ['text/plain'] }, () => plainText('ok\n')),
   ),
@@ -30,8 +31,8 @@ export const routes = (app: App, isDraining: () => boolean): Route[] => [
       otherAnswers: { 503: Ready },
     },
     async ({ event, query: { verbose } }) => {
-      const answer = await readiness(app)
-      if (isDraining()) answer.status = 'draining'
+      const checked = await ready()
+      const answer = isDraining() ? { ...checked, status: 'draining' as const } : checked
       event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
       if (verbose === undefined || verbose === 'false') return answer
       const lines = Object.entries(answer.checks).map(([name, state]) => `${state === 'ok' ? '[+]' : '[-]'}${name} ${state}\n`)

@@ -82,8 +82,8 @@ export async function create(app: App, actor: Actor, options: NewToken): Promise
 
 /** Revokes a token on every server process and closes its connections. Throws API_TOKEN_NOT_FOUND. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
+  const { user_id, expires_at } = await get(app, actor, id)
   await app.db.transaction().execute(async (trx) => {
-    const { user_id, expires_at } = await get(app, actor, id)
     const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('id', '=', id).executeTakeFirst()
     if (numDeletedRows !== 1n) throw new AppError('API_TOKEN_NOT_FOUND')
     await revokeToken(app, trx, user_id, { jti: id, exp: expirySeconds(expires_at) })

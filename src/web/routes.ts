@@ -30,8 +30,8 @@ const maxFormBytes = 16 << 10
 
 const fileHeaders = ['accept', 'if-none-match', 'if-range', 'range']
 
-/** Adds the page to a server. `authenticate` returns the user of a session token. */
-export function servePage(app: App, h3: H3, authenticate: (token: string) => Promise<Bearer>): void {
+/** Adds the page to a server. `authenticate` returns the user of the session token of a request. */
+export function servePage(app: App, h3: H3, authenticate: (token: string, event: H3Event) => Promise<Bearer>): void {
   h3.use((event) => {
     // Browsers get a page for unknown paths too.
     if (prefersHtml(event.req.headers) && !/^\/(?:api|ws|metrics)(?:\/|$)/.test(event.url.pathname))
@@ -56,7 +56,7 @@ export function servePage(app: App, h3: H3, authenticate: (token: string) => Pro
     async (event) => {
       const token = readSessionCookie(app, event.req.headers.get('cookie'))
       if (token === null) throw new AppError('UNAUTHORIZED')
-      const { actor, session } = await authenticate(token)
+      const { actor, session } = await authenticate(token, event)
       Object.assign(event.context, { actor, session })
       const { id = '' } = event.context.params ?? {}
       if (id !== '' && !isId(id)) throw new AppError('DOCUMENT_NOT_FOUND')

@@ -257,17 +257,20 @@ test('thumbnails: within the box, in the requested type, with an ETag; a placeho
 test('a thumbnail that failed temporarily is tried again; a permanent failure is remembered', async () => {
   const { app, ada, asAda } = await startApp()
   const { id, sha256 } = await upload(asAda, 'a.pdf', '%PDF-1.4 nothing')
-  const get = async () => (await asAda.send('GET', `/api/documents/${id}/thumbnail`)).arrayBuffer()
+  const get = async () => {
+    const { headers } = await asAda.send('GET', `/api/documents/${id}/thumbnail`)
+    return [headers.get('etag') !== null, headers.get('cache-control')]
+  }
   const failWith = (failure: ReadFailure) => {
     app.previewer.thumbnail = () => Promise.reject(failure)
   }
   failWith(new ReadFailure('READ_CRASHED', undefined, true))
-  await get()
+  expect(await get()).toEqual([false, 'no-store'])
   expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
   failWith(new ReadFailure('READ_TIMEOUT'))
   await get()
   expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
   failWith(new ReadFailure('FILE_CORRUPT'))
-  await get()
+  expect(await get()).toEqual([true, 'private, max-age=3600'])
   expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).not.toBeNull()
 })

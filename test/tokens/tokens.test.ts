@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { type ClientError, createClient } from '../../src/client/client.ts'
 import { localTransport } from '../../src/client/local.ts'
@@ -19,6 +20,14 @@ async function tokenOf(
   const status = async (method: string, path: string, json?: unknown) => (await send(method, path, json)).status
   return { ...made, send, status }
 }
+
+test('404 for more concurrent revocations than the pool has connections', async () => {
+  const { app, asAda } = await startApp({ 'database.pool_max': 4 })
+  const revoke = () => asAda.send('DELETE', `/api/tokens/${randomUUID()}`)
+  const answers = await Promise.all(Array.from({ length: 12 }, revoke))
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404))
+  expect(app.config.database.pool_max).toBe(4)
+})
 
 test('201 with the token, which is shown once and stored as a hash', async () => {
   const started = await startApp()

@@ -176,3 +176,16 @@ test('with https the cookie is Secure and bound to the host; server.web = false 
   for (const path of ['/', '/sign-in', '/queue']) expect([path, (await off.get(path)).status]).toEqual([path, 404])
   expect((await off.get('/api/docs')).status).toBe(200)
 })
+
+test('HEAD of a long text reserves nothing that its end would have to release: any number of them leave room for the text', async () => {
+  const { get, url, signIn, asAda, runJobs } = await start()
+  const { cookie } = await signIn()
+  const { id } = await upload(asAda, 'long.txt', 'harbour '.repeat(10_000))
+  await runJobs()
+  for (let i = 0; i < 10; i++) {
+    const { status } = await fetch(`${url}/documents/${id}/text`, { method: 'HEAD', headers: { ...html, cookie } })
+    expect(status).toBe(200)
+  }
+  const answer = await get(`/documents/${id}/text`, { cookie })
+  expect([answer.status, (await answer.text()).length]).toEqual([200, 80_000])
+})

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { Log } from '../../log/log.ts'
-import { type DocumentReader, ReadFailure } from '../../ports/document-reader.ts'
+import { type DocumentReader, ReadFailure, type ReadOptions } from '../../ports/document-reader.ts'
 import { autoLanguage, type InstalledOcr } from '../../ports/ocr-engine.ts'
 import type { Converters } from '../converters/find-converters.ts'
 import type { Limits } from '../opened-document.ts'
@@ -12,6 +12,7 @@ import type { Answer, Work } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder, removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'
 import { withoutNetwork } from './sandbox.ts'
+import { openSlots } from './slots.ts'
 
 export interface ReaderSettings {
   /** number of files read at the same time; 0: one per core */
@@ -55,37 +56,12 @@ export function openReader({
   const slots = configuredSlots > 0 ? configuredSlots : availableParallelism()
   const idle = new Map<ReaderProcess, NodeJS.Timeout>()
   const all = new Set<ReaderProcess>()
-  const waiting: (() => void)[] = []
-  let busySlots = 0
+  const { acquire, release, releaseAll } = openSlots(slots)
   let isClosed = false
   let isolation: readonly string[] | null | undefined
   const maxTimeoutMs = Math.max(outlineTimeoutMs, pageTimeoutMs, thumbnailTimeoutMs)
   const settings = { tempDir, log, ocr, converters, memoryBytes, maxTimeoutMs, program, limits: documentLimits }
   removeStaleFolders(tempDir)
-
-  /** Waits for a slot, first come, first served. */
-  async function acquireSlot(signal?: AbortSignal): Promise<void> {
-    if (busySlots < slots) {
-      busySlots++
-      return
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const onAbort = (): void => {
-      const position = waiting.indexOf(resolve)
-      if (position < 0) return
-      waiting.splice(position, 1)
-      reject(signal?.reason)
-    }
-    waiting.push(resolve)
-    signal?.addEventListener('abort', onAbort, { once: true })
-    await promise.finally(() => signal?.removeEventListener('abort', onAbort))
-  }
-
-  function releaseSlot(): void {
-    const next = waiting.shift()
-    if (next) next()
-    else busySlots--
-  }
 
   /** Returns an idle process, preferably one that has the file open, else a new one. */
   function takeProcess(path: string): ReaderProcess {
@@ -122,9 +98,9 @@ export function openReader({
     void process.stop().then(() => all.delete(process))
   }
 
-  async function run(work: Work, timeoutMs: number, signal?: AbortSignal): Promise<SuccessfulAnswer> {
+  async function run(work: Work, timeoutMs: number, { signal, turn = '' }: ReadOptions = {}): Promise<SuccessfulAnswer> {
     signal?.throwIfAborted()
-    await acquireSlot(signal)
+    await acquire(turn, signal)
     try {
       if (isClosed) throw closedFailure()
       const { path = '' } = ('files' in work ? work.files[0] : work.file) ?? {}
@@ -138,7 +114,7 @@ export function openReader({
     } catch (problem) {
       throw isClosed && problem instanceof ReadFailure ? closedFailure() : problem
     } finally {
-      releaseSlot()
+      release()
     }
   }
 
@@ -166,9 +142,9 @@ export function openReader({
     kind: K,
     work: Omit<Extract<Work, { kind: K }>, 'kind'>,
     timeoutMs: number,
-    signal?: AbortSignal,
+    options?: ReadOptions,
   ): Promise<Extract<Answer, Record<K, unknown>>[K]> {
-    const answer = await run({ kind, ...work } as unknown as Work, timeoutMs, signal)
+    const answer = await run({ kind, ...work } as unknown as Work, timeoutMs, options)
     return (answer as Extract<Answer, Record<K, unknown>>)[kind]
   }
 
@@ -189,39 +165,36 @@ export function openReader({
 
   return {
     slots,
-    async outline(file, { signal } = {}) {
+    async outline(file, options) {
       const { size } = await stat(file.path)
-      return request('outline', { file }, Math.min(outlineTimeoutMs, outlineBaseMs + size * outlineMsPerByte), signal)
+      return request('outline', { file }, Math.min(outlineTimeoutMs, outlineBaseMs + size * outlineMsPerByte), options)
     },
-    outlines: (files, { signal } = {}) => request('outlines', { files }, Math.min(outlineTimeoutMs, outlineBaseMs), signal),
-    async page(file, page, language, { signal } = {}) {
+    outlines: (files, options) => request('outlines', { files }, Math.min(outlineTimeoutMs, outlineBaseMs), options),
+    async page(file, page, language, options) {
       if (!ocr) throw new ReadFailure('OCR_FAILED', 'There is no OCR on this machine.')
       await ocr.refresh()
       if (ocr.languages.size === 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', 'No OCR language is installed.')
       const missing = language === autoLanguage ? [] : language.split('+').filter((code) => !ocr.languages.has(code))
       if (missing.length > 0) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${missing.join(', ')} is not installed.`)
-      return request('page', { file, page, language }, pageTimeoutMs, signal)
+      return request('page', { file, page, language }, pageTimeoutMs, options)
     },
-    pdfa: (file, texts, info, use, { signal } = {}) =>
+    pdfa: (file, texts, info, use, options) =>
       withOutput(async (folder, output) => {
         const path = join(folder, 'texts')
         await writeTexts(path, texts)
-        await request('pdfa', { file, info, texts: path, output }, outlineTimeoutMs, signal)
+        await request('pdfa', { file, info, texts: path, output }, outlineTimeoutMs, options)
       }, use),
-    thumbnail: (file, box, type, { page = 1, signal } = {}) => request('thumbnail', { file, page, box, type }, thumbnailTimeoutMs, signal),
-    words: (file, page, { signal } = {}) => request('words', { file, page }, thumbnailTimeoutMs, signal),
-    marks: (file, pages, withBarcodes, { signal } = {}) =>
-      request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, signal),
-    copyPages: (file, pages, use, { signal } = {}) =>
-      withOutput((_, output) => request('part', { file, pages, output }, outlineTimeoutMs, signal), use),
+    thumbnail: (file, box, type, { page = 1, ...options } = {}) =>
+      request('thumbnail', { file, page, box, type }, thumbnailTimeoutMs, options),
+    words: (file, page, options) => request('words', { file, page }, thumbnailTimeoutMs, options),
+    marks: (file, pages, withBarcodes, options) => request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, options),
+    copyPages: (file, pages, use, options) =>
+      withOutput((_, output) => request('part', { file, pages, output }, outlineTimeoutMs, options), use),
     async close() {
       isClosed = true
       for (const timer of idle.values()) clearTimeout(timer)
       idle.clear()
-      for (const next of waiting.splice(0)) {
-        busySlots++
-        next()
-      }
+      releaseAll()
       await Promise.all([...all].map((process) => process.stop()))
     },
   }

@@ -151,6 +151,8 @@ export function buildServer(
       throw ambiguity
     }
     event.context.ip ??= ipOf(event)
+    // A preflight has no token, and needs none.
+    if (event.req.method === 'OPTIONS') return
     try {
       await authenticate(app, event, authCache)
     } catch (refusal) {
@@ -164,7 +166,14 @@ export function buildServer(
     throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
   })
   if (app.config.server.web && routesOption === undefined)
-    servePage(app, h3, authCache?.authenticate ?? ((token) => authenticateToken(app, token)))
+    servePage(app, h3, async (token, { context: { ip = '' } }) => {
+      try {
+        return await (authCache ? authCache.authenticate(token) : authenticateToken(app, token))
+      } catch (refusal) {
+        await limitCalls(`ip:${clientNetwork(ip)}`, 1)
+        throw refusal
+      }
+    })
   const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
     const handle = dispatch(path, methods, app.config, answers, runAudited)
@@ -205,7 +214,8 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     event.context.sunset = route.shape.sunset
     if (event.req.method === 'HEAD' && route.shape.hasSideEffects) return new Response(null)
     const handle = () => route.handle(event, limits)
-    const run = route.shape.isLarge ? () => answers.readLarge(event, handle) : handle
+    const isPipelined = route.shape.isPipelined === true && event.url.search === ''
+    const run = route.shape.isLarge ? () => answers.readLarge(event, handle, isPipelined) : handle
     const answer = await (watched.has(route) ? runAudited(event, route, run) : run())
     if (answer === undefined) return ''
     if (!(answer instanceof Response)) return answers.toResponse(event, answer as object)

@@ -6,12 +6,13 @@ import { createHash } from 'node:crypto'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { H3Event } from 'h3'
+import { FastResponse } from 'srvx'
 import { matchesEtag } from '../../http/files.ts'
 
 type Encoding = 'br' | 'gzip' | 'identity'
 
 interface Representation {
-  body: Buffer
+  body: Buffer<ArrayBuffer>
   etag: string
 }
 
@@ -24,13 +25,14 @@ export function precompressed(render: () => string, headers: Readonly<Record<str
     const { body, etag } = (await cached)[encoding]
     const all = { ...headers, etag, vary: 'accept-encoding', 'cache-control': 'no-cache' }
     if (matchesEtag(req.headers.get('if-none-match'), etag)) return new Response(null, { status: 304, headers: all })
-    return new Response(req.method === 'HEAD' ? null : new Uint8Array(body), {
+    // The answers of all requests share these bytes.
+    return new FastResponse(req.method === 'HEAD' ? null : body, {
       headers: { ...all, 'content-length': String(body.length), ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }) },
     })
   }
 }
 
-async function representations(identity: Buffer): Promise<Record<Encoding, Representation>> {
+async function representations(identity: Buffer<ArrayBuffer>): Promise<Record<Encoding, Representation>> {
   const hash = createHash('sha256').update(identity).digest('base64url')
   const [br, gz] = await Promise.all([
     promisify(brotliCompress)(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }),
@@ -39,8 +41,8 @@ async function representations(identity: Buffer): Promise<Record<Encoding, Repre
   return {
     identity: { body: identity, etag: `"${hash}"` },
     // Each representation has its own strong ETag (RFC 9110, 8.8.3).
-    br: { body: br, etag: `"${hash}-br"` },
-    gzip: { body: gz, etag: `"${hash}-gzip"` },
+    br: { body: Buffer.from(br), etag: `"${hash}-br"` },
+    gzip: { body: Buffer.from(gz), etag: `"${hash}-gzip"` },
   }
 }
 

@@ -121,6 +121,7 @@ export async function requestAfterExtraction(app: App, trx: Trx, ids: readonly s
 
 /** Makes the renditions of the current versions pending, because the words of their pages are read again. They are made after that. */
 export async function restart(trx: Trx, id: string): Promise<void> {
+  await jobs.cancel(trx, await loadUnfinishedJobs(trx, id))
   const { rows } = await sql<{ sha256: string | null }>`
     with old as (
       select document_id, number, kind, renditions.sha256 from renditions join live_documents document on document.id = document_id
@@ -133,6 +134,15 @@ export async function restart(trx: Trx, id: string): Promise<void> {
     trx,
     rows.flatMap(({ sha256 }) => sha256 ?? []),
   )
+}
+
+/** Returns the ids of the jobs that wait to make or make renditions of the current version. */
+async function loadUnfinishedJobs(trx: Trx, documentId: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select jobs.id from jobs join documents on documents.id = jobs.document_id
+    where jobs.document_id = ${documentId} and kind = 'rendition' and jobs.status in ('pending', 'processing')
+      and (payload ->> 'number')::int = current_version`.execute(trx)
+  return rows.map(({ id }) => id)
 }
 
 /** Deletes the requested renditions of documents whose jobs are cancelled. */

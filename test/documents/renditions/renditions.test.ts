@@ -117,6 +117,18 @@ test('documents.pdfa = "ocr": created after OCR; another OCR replaces it and pur
   expect((await storeFiles(app.config.data_dir)).named).toHaveLength(3)
 })
 
+test('a requested rendition waits for OCR that is repeated before it is made', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  await work(app)
+  await asAda.documents.makeRendition(id, 'pdfa')
+  await asAda.documents.retryOcr(id)
+  const jobs = () => app.db.selectFrom('jobs').select('kind').where('document_id', '=', id).where('status', '=', 'pending').execute()
+  expect((await jobs()).map(({ kind }) => kind).filter((kind) => kind !== 'index')).toEqual(['ocr'])
+  await work(app)
+  expect(await statesOf(asAda, id)).toEqual(['1 completed'])
+})
+
 test('each version has its own; a restored version has that of its source; purged with the document', async () => {
   const { app, asAda, runJobs } = await startApp({ 'documents.pdfa': 'always' })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')

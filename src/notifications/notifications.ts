@@ -83,8 +83,14 @@ async function addToBatch(
   if (!batch) return false
   const count = Number((batch.data as { count?: number | string }).count ?? 1) + added
   const changes = { message: message(count), data: JSON.stringify({ ...data, count }) }
-  await trx.updateTable('notifications').set(changes).where('id', '=', batch.id).execute()
-  return true
+  // The user may have read or deleted it meanwhile.
+  const { numUpdatedRows } = await trx
+    .updateTable('notifications')
+    .set(changes)
+    .where('id', '=', batch.id)
+    .where('read_at', 'is', null)
+    .executeTakeFirst()
+  return numUpdatedRows === 1n
 }
 
 export interface NotificationPage extends FetchedPage<Notification> {

@@ -9,6 +9,9 @@ import type { Expansions } from './vocabulary/expansions.ts'
 /** Time of highlighting after which the event loop gets a turn, in ms. */
 const maxTurnMs = 10
 
+/** Maximum number of characters of the contents of a page. Contents without passages are cut to their share of it. */
+const maxPageCharacters = 20_000_000
+
 /** A document with its score, 0 to 1. */
 export interface Scored {
   readonly document_id: string
@@ -87,7 +90,7 @@ async function documents(db: Db, page: readonly Scored[], { markers, passage }: 
   const { rows } = await sql<Found>`
     select documents.id as document_id, title, filename, mime_type, documents.created_at, documents.document_date,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
-      ${markers.content ? sql`case when passage.length is null then content else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
+      ${markers.content ? sql`case when passage.length is null then left(content, ${Math.floor(maxPageCharacters / page.length)}) else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
     from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
       select id, title, filename, mime_type, created_at, document_date, content from live_documents where id = page.id offset 0
     ) documents ${

@@ -38,7 +38,7 @@ export function filterOf(filter: SearchFilter): FilterQueries {
 }
 
 const ofType = (type: string): Query =>
-  type.endsWith('/*') ? { prefix: { mime_type: type.slice(0, -1).toLowerCase() } } : { term: { mime_type: type } }
+  type.endsWith('/*') ? { prefix: { mime_type: type.slice(0, -1).toLowerCase() } } : { term: { mime_type: type.toLowerCase() } }
 
 function range(field: string, gte: string | number | null | undefined, lte: string | number | null | undefined): Query[] {
   if ((gte ?? null) === null && (lte ?? null) === null) return []

@@ -102,3 +102,12 @@ export const bytesSource = (bytes: Uint8Array, filename: string): ByteSource => 
   read: () => new Uint8Array(bytes),
   head: (size) => new Uint8Array(bytes.subarray(0, size)),
 })
+
+/** Densities that programs write when they do not know the real one, in pixels per inch. */
+const unknownDensities = new Set([0, 1, 25, 72, 96])
+
+/** Returns the pixels per inch that a picture declares; null if it does not know them. Without a unit, a density is only a ratio of sides. */
+export function knownDensity({ density = 0, resolutionUnit }: { density?: number; resolutionUnit?: string }): number | null {
+  const rounded = Math.round(density)
+  return resolutionUnit === undefined || unknownDensities.has(rounded) ? null : rounded
+}

@@ -115,6 +115,18 @@ test.each([1, 7, 203, 1024])('a bilevel page of %i pixels in width is the same i
   expect(Buffer.from(pixels.map((_, at) => rendered[at * 4]!)).equals(pixels)).toBe(true)
 })
 
+test('a TIFF whose resolution has no unit is as large as one without a resolution', async () => {
+  const tiff = await stripes().tiff({ compression: 'ccittfax4', bitdepth: 1, resolutionUnit: 'inch', xres: 12, yres: 12 }).toBuffer()
+  const view = new DataView(tiff.buffer, tiff.byteOffset, tiff.length)
+  const isLittle = tiff[0] === 0x49
+  const directory = view.getUint32(4, isLittle)
+  const entries = Array.from({ length: view.getUint16(directory, isLittle) }, (_, i) => directory + 2 + i * 12)
+  // Tag ResolutionUnit: 1 is none.
+  view.setUint16(entries.find((at) => view.getUint16(at, isLittle) === 296)! + 8, 1, isLittle)
+  const page = (await PDFDocument.load(await convert('fax.tif', tiff))).getPage(0)
+  expect([page.getWidth(), page.getHeight()]).toEqual([64, 64])
+})
+
 const words: PageText = {
   ...{ page: 1, angle: 0 },
   words: [

@@ -2,6 +2,7 @@
 import { PDFContext, type PDFRef, PDFStreamWriter } from '@cantoo/pdf-lib'
 import type { Metadata, Sharp } from 'sharp'
 import type { PageText, RenditionInfo } from '../../ports/document-reader.ts'
+import { knownDensity } from '../opened-document.ts'
 import { createGlyphlessFont, fontName, type GlyphlessFont } from './glyphless-font.ts'
 import { invisibleText } from './invisible-text.ts'
 import { addMetadata } from './metadata.ts'
@@ -32,7 +33,7 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
   for (let index = 0; index < pictures.count; index++) {
     const metadata = index === 0 ? pictures.metadata : await pictures.open(index).metadata()
     const picture = await embedPicture(context, pictures.bytes, metadata, () => pictures.open(index))
-    const size = pageSize(picture, metadata.density)
+    const size = pageSize(picture, knownDensity(metadata))
     const content = `q ${pictureMatrix(picture.orientation, size.width, size.height)} cm /P Do Q\n${textOf(texts.get(index + 1), font, size)}`
     const page = context.obj({
       ...{ Type: 'Page', Parent: pagesRef, MediaBox: [0, 0, size.width, size.height] },
@@ -57,13 +58,9 @@ interface Size {
 const textOf = (text: PageText | undefined, font: GlyphlessFont, { width, height }: Size): string =>
   text ? invisibleText(font, text.words, width, height, text.angle) : ''
 
-/** Densities that programs write when they do not know the real one. */
-const unknownDensities = new Set([0, 1, 25, 72, 96])
-
 /** Returns the size of the page in points, after the orientation. */
-function pageSize({ width, height, orientation }: EmbeddedPicture, density: number | undefined): Size {
-  const isKnown = density !== undefined && !unknownDensities.has(Math.round(density))
-  const dpi = isKnown ? density : Math.max(pointsPerInch, (Math.max(width, height) / defaultLongSide) * pointsPerInch)
+function pageSize({ width, height, orientation }: EmbeddedPicture, density: number | null): Size {
+  const dpi = density ?? Math.max(pointsPerInch, (Math.max(width, height) / defaultLongSide) * pointsPerInch)
   const side = (pixels: number): number => Number(Math.min(maxSide, Math.max(minSide, (pixels / dpi) * pointsPerInch)).toFixed(2))
   return orientation >= 5 ? { width: side(height), height: side(width) } : { width: side(width), height: side(height) }
 }

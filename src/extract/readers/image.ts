@@ -1,7 +1,15 @@
 /** Reader of images: one page each, several in a TIFF. */
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { type OutlinePage, ReadFailure } from '../../ports/document-reader.ts'
-import type { Box, ByteSource, Contents, Limits, OpenedDocument, Picture } from '../opened-document.ts'
+import {
+  type Box,
+  type ByteSource,
+  type Contents,
+  knownDensity,
+  type Limits,
+  type OpenedDocument,
+  type Picture,
+} from '../opened-document.ts'
 import { decodeBmp } from './bmp.ts'
 import { readExifTime } from './exif.ts'
 import type { DecodedImage } from './magick.ts'
@@ -10,8 +18,6 @@ import { readTiffPages } from './tiff.ts'
 
 /** Minimum side of an image for OCR. */
 const minSidePixels = 8
-/** Densities that programs write by default. */
-const unknownDensities = new Set([0, 1, 25, 72, 96])
 
 /** Converts to 8-bit gray on white, one byte per pixel. */
 export async function toGray(image: Sharp): Promise<{ gray: Uint8Array; width: number; height: number }> {
@@ -91,8 +97,7 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       if (number > pageCount(metadata)) return null
       const size = await sizeOf(number - 1).catch(throwReadFailure)
       const gray = await toGray(open(number - 1)).catch(throwReadFailure)
-      const dpi = metadata.density && !unknownDensities.has(Math.round(metadata.density)) ? Math.round(metadata.density) : null
-      return { ...gray, dpi, text: '', isTrusted: true, page: size }
+      return { ...gray, dpi: knownDensity(metadata), text: '', isTrusted: true, page: size }
     },
 
     async thumbnail(box, type, number = 1) {

@@ -1,6 +1,7 @@
 /** Checks stored files: existence, size, checksum and references. */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
+import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { mapInOrder } from '../concurrency.ts'
@@ -32,9 +33,7 @@ async function findProblem(app: App, stored: Stored): Promise<{ problem: Problem
   try {
     return { problem: await findLoss(app, stored), isLost: true }
   } catch (error) {
-    const message = `the stored file cannot be read: ${causeOf(error).message}`
-    // The file may be intact on a volume or server that is away.
-    return { problem: { severity: 'error', message }, isLost: false }
+    return { problem: unreadable(error), isLost: false }
   }
 }
 
@@ -48,33 +47,43 @@ async function findLoss(app: App, { address, size }: Stored): Promise<Problem | 
   return null
 }
 
-/** Yields stored files of the sample whose bytes have changed. */
+/** Yields stored files of the sample whose bytes have changed or cannot be read to the end. Only changed ones have a repair. */
 export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   const isChosen = () => scope.sample >= 1 || Math.random() < scope.sample
   const sums = mapInOrder(listFiles(app, scope), concurrency, async (stored) => ({
     stored,
-    actual: isChosen() ? await hashFile(app, stored) : null,
+    ...(isChosen() ? await findDifference(app, stored) : { problem: null, isLost: false }),
   }))
-  for await (const { stored, actual } of sums) {
-    const { sha256 } = stored
-    if (actual === null || actual === sha256) continue
-    const message = 'the stored file is corrupt: restore it from a backup'
-    yield* reportPerVersion(app, stored, { severity: 'error', message, expected: sha256, actual }, true)
-  }
+  for await (const { stored, problem, isLost } of sums) if (problem) yield* reportPerVersion(app, stored, problem, isLost)
 }
 
-/** Returns null for an unreadable file, which the check `files` reports. */
-async function hashFile(app: App, { address, size }: Stored): Promise<string | null> {
-  const hash = createHash('sha256')
+/** Reads a whole file. Returns a problem if it cannot be read to its end or its bytes have changed. The check `files` reports files that cannot be opened. */
+async function findDifference(app: App, { address, sha256, size }: Stored): Promise<{ problem: Problem | null; isLost: boolean }> {
+  let stream: Readable
   try {
     // Reads one byte more than expected, to detect longer files. A stream without an end allocates a large buffer for each small file.
-    for await (const chunk of await app.files.read(address, size > 0 ? { start: 0, end: size } : undefined)) hash.update(chunk)
-    return hash.digest('hex')
+    stream = await app.files.read(address, size > 0 ? { start: 0, end: size } : undefined)
   } catch (error) {
-    if (error instanceof FileMissing || causeOf(error).syscall !== undefined) return null
+    if (error instanceof FileMissing || causeOf(error).syscall !== undefined) return { problem: null, isLost: false }
     throw error
   }
+  const hash = createHash('sha256')
+  try {
+    for await (const chunk of stream) hash.update(chunk)
+  } catch (error) {
+    return { problem: unreadable(error), isLost: false }
+  }
+  const actual = hash.digest('hex')
+  if (actual === sha256) return { problem: null, isLost: true }
+  const message = 'the stored file is corrupt: restore it from a backup'
+  return { problem: { severity: 'error', message, expected: sha256, actual }, isLost: true }
 }
+
+/** Returns the problem of a file that may be intact on a failing disk, or on a volume or server that is away. */
+const unreadable = (error: unknown): Problem => ({
+  severity: 'error',
+  message: `the stored file cannot be read: ${causeOf(error).message}`,
+})
 
 /** Returns the error of the file system that an error of the store is about. */
 const causeOf = (error: unknown): NodeJS.ErrnoException => ((error as Error).cause ?? error) as NodeJS.ErrnoException

@@ -51,6 +51,8 @@ export interface SourceBody {
   readonly bytes: AsyncIterable<Uint8Array>
   readonly etag: string | null
   readonly modifiedAt: Date | null
+  /** Closes a body whose bytes nobody has begun to read. */
+  discard(): Promise<void>
 }
 
 /** Connection to a source for one sync. */

@@ -17,6 +17,7 @@ import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../ht
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
 import { compileGlobs } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
+import { cancelRuns } from './sync/finish-run.ts'
 import * as ledger from './sync/ledger.ts'
 import * as runs from './sync/run-records.ts'
 
@@ -97,6 +98,7 @@ export async function update(
   { username, password, type, file_patterns, ...changes }: SourceChanges,
 ): Promise<Source> {
   return app.db.transaction().execute(async (trx) => {
+    const isCancelled = await cancelOutdatedSyncs(app, trx, await get(app, actor, id, trx), { ...changes, file_patterns })
     const source = await lockSource(trx, actor, id)
     if (type !== undefined && type !== source.type) throw invalid('type', 'the type of a source cannot change')
     const { url = source.url, recursive = source.recursive, sync_interval = source.sync_interval } = changes
@@ -114,7 +116,7 @@ export async function update(
       await validateAddress(app, { type: source.type, url, recursive, ...credentials }, await readRole(trx, source.owner_id))
     const grant = isUrlChanged || changes.status === 'active' ? folderGrant(actor, source.type, await readRole(trx, source.owner_id)) : {}
     // The change may have fixed the last error, so the source is synced at once.
-    const isDue = isUrlChanged || hasNewCredentials || changes.status === 'active'
+    const isDue = isUrlChanged || hasNewCredentials || changes.status === 'active' || (isCancelled && changes.status !== 'disabled')
     const at = await databaseNow(trx)
     const next = isDue ? at : changes.sync_interval === undefined ? source.next_sync : addSeconds(source.last_sync ?? at, sync_interval)
     await trx
@@ -133,6 +135,24 @@ export async function update(
     if (isUrlChanged) await ledger.resetVersions(trx, id)
     return get(app, actor, id, trx)
   })
+}
+
+/** Cancels the syncs that would go on with what a change ends: the source itself, its address, or the choice of its files. Returns whether there were any. */
+async function cancelOutdatedSyncs(
+  app: App,
+  trx: Trx,
+  { id, url, recursive, file_patterns }: Source,
+  changes: Pick<SourceChanges, 'status' | 'url' | 'recursive' | 'file_patterns'>,
+): Promise<boolean> {
+  const isOutdated =
+    changes.status === 'disabled' ||
+    (changes.url ?? url) !== url ||
+    (changes.recursive ?? recursive) !== recursive ||
+    JSON.stringify(changes.file_patterns ?? file_patterns) !== JSON.stringify(file_patterns)
+  if (!isOutdated) return false
+  const runCount = await cancelRuns(app, trx, id)
+  const jobIds = await runs.cancelActiveJobs(trx, id)
+  return runCount + jobIds.length > 0
 }
 
 /** Deletes a source, and with `withDocuments` moves its documents to the trash. Throws SOURCE_NOT_FOUND, RETENTION. */

@@ -1,7 +1,9 @@
-import { chmod, link, readFile, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, link, readdir, readFile, readlink, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import type { Client } from '../../src/client/client.ts'
 import { withLock } from '../../src/db/lock.ts'
+import { AppError } from '../../src/errors.ts'
 import { beginRun, lockName } from '../../src/sources/sync/run-records.ts'
 import { startApp, upload } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
@@ -38,6 +40,8 @@ async function start(fields: Fields = {}, settings = {}) {
     },
   }
 }
+
+const stateOf = async (client: Client, id: string) => (await client.sources.syncStatus(id)).state
 
 test('files become documents of the owner with their names, are found, and are not downloaded again', async () => {
   const { put, sync, document, documents, runJobs, asAdmin, asAda, source, admin } = await start()
@@ -356,7 +360,7 @@ test('cancel: a waiting or running sync ends, synced files stay, the next sync c
 test('the schedule queues due syncs once; after failures it waits longer each time', async () => {
   const { app, asAdmin, source, runJobs, later, root, put } = await start({ sync_interval: 600 })
   const { enqueueDueSyncs } = await import('../../src/sources/sync/run-records.ts')
-  const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').execute()
+  const jobs = () => app.db.selectFrom('jobs').select('id').where('kind', '=', 'sync').where('status', '=', 'pending').execute()
   await put('a.txt', 'alpha')
   await Promise.all([enqueueDueSyncs(app), enqueueDueSyncs(app), enqueueDueSyncs(app)])
   expect(await jobs()).toHaveLength(1)
@@ -410,4 +414,31 @@ test('two names of one file are two documents with equal bytes', async () => {
   expect(await sync()).toMatchObject({ created: 2 })
   const [a, b] = [await document('a.txt'), await document('b.txt')]
   expect([a.duplicate_of, b.duplicate_of].filter((id) => id !== null)).toHaveLength(1)
+})
+
+test('a store that refuses a file leaves no open file of the source behind', async () => {
+  const { app, put, root, sync } = await start()
+  await put('a.txt', 'alpha')
+  const refuse = vi.spyOn(app.files, 'stage').mockRejectedValue(new AppError('STORAGE_UNAVAILABLE'))
+  await sync()
+  refuse.mockRestore()
+  const open = await Promise.all((await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
+  expect(open.filter((path) => path.startsWith(root))).toEqual([])
+})
+
+test('a sync ends when its source is disabled, and starts again when the choice of files changes', async () => {
+  const { asAdmin, source, put, sync } = await start()
+  await put('a.txt', 'alpha')
+  await put('b.md', 'beta')
+  const { id } = source
+  await asAdmin.sources.sync(id)
+  await asAdmin.sources.update(id, { name: 'Renamed' })
+  expect(await stateOf(asAdmin, id)).toBe('queued')
+  await asAdmin.sources.update(id, { status: 'disabled' })
+  expect(await stateOf(asAdmin, id)).not.toBe('queued')
+  await asAdmin.sources.update(id, { status: 'active' })
+  await asAdmin.sources.sync(id)
+  await asAdmin.sources.update(id, { file_patterns: ['*.md'] })
+  expect(await stateOf(asAdmin, id)).not.toBe('queued')
+  expect(await sync()).toMatchObject({ state: 'completed', created: 1 })
 })

@@ -14,6 +14,7 @@ import {
   type SourceType,
 } from '../../ports/source-type.ts'
 import { startConnectionChecks } from '../connection-checks.ts'
+import { isStorableTime } from '../http/responses.ts'
 
 /** Files examined concurrently. */
 const statBatchSize = 64
@@ -140,7 +141,7 @@ async function toEntry(full: string, path: string, entry: Dirent<Buffer>, folder
 const toVersion = ({ size, mtimeNs, ctimeNs, ino, mtimeMs }: BigIntStats): Omit<SourceFile, 'path'> => ({
   size: Number(size),
   etag: [mtimeNs, ctimeNs, size, ino].map((number) => number.toString(36)).join('-'),
-  modifiedAt: new Date(Number(mtimeMs)),
+  modifiedAt: isStorableTime(Number(mtimeMs)) ? new Date(Number(mtimeMs)) : null,
 })
 
 async function openFile(root: string, file: SourceFile, signal: AbortSignal): Promise<SourceBody> {
@@ -155,7 +156,7 @@ async function openFile(root: string, file: SourceFile, signal: AbortSignal): Pr
     if (real !== full || current.ino !== stats.ino || current.dev !== stats.dev || !stats.isFile())
       throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link, or lies behind one.')
     const { etag, modifiedAt } = toVersion(stats)
-    return { bytes: streamFile(handle, Number(stats.size), etag, signal), etag, modifiedAt }
+    return { bytes: streamFile(handle, Number(stats.size), etag, signal), etag, modifiedAt, discard: () => handle.close() }
   } catch (error) {
     await handle.close()
     throw error

@@ -26,6 +26,7 @@ export async function readBody(
       // Without a known end the body may be incomplete: no version, so the next sync fetches it again.
       etag: expected.isFramed && file.etag !== null ? expected.etag : null,
       modifiedAt: expected.isFramed ? expected.modifiedAt : null,
+      discard: async () => response.discardBody(),
     }
   } catch (error) {
     response.discardBody()

@@ -44,7 +44,11 @@ const failedResult = (request: FetchRequest, outcome: 'skipped' | 'failed', prob
 export const stageFile: ReadFile = async ({ app, connection, signal }, request, maxSize) => {
   const { file } = request
   const body = await connection.read(file, signal)
-  const staged = await app.files.stage(wrapErrors(body.bytes), maxSize)
+  const staged = await app.files.stage(wrapErrors(body.bytes), maxSize).catch(async (error) => {
+    // A store that is full or away refuses before it reads.
+    await body.discard()
+    throw error
+  })
   try {
     const version = resolveVersion(file, body, staged.size)
     if (staged.size > 0) return { request, outcome: 'staged', staged, version }

@@ -81,7 +81,9 @@ export const exportDocuments = (cli: Cli) =>
         if (made) renditions.set(document.id, made)
       }
       if (rendition) await mapConcurrently(documents, concurrencyCount, addRendition, cli.signal)
-      const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document, allVersions))
+      // The header of an archive announces size and checksum: a version that arrives meanwhile must not take the place of the listed one.
+      const isPinned = allVersions || isTar
+      const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document, isPinned))
       const addOldVersions = async (document: DocumentView) => void files.push(...(await oldVersionFiles(client, document)))
       if (allVersions) await mapConcurrently(documents, concurrencyCount, addOldVersions, cli.signal)
       await auditExport(cli, cli.localApp, 'dms documents export', { documents: documents.length, files: files.length, to })

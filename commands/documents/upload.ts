@@ -8,6 +8,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
 import { inProcessWorkerNote, openClientWithWorker } from '../../src/cli/runtime/wait.ts'
+import { assertMovesOut } from '../../src/cli/upload/after-upload.ts'
 import { type FoundFile, findFiles, readPathList } from '../../src/cli/upload/find-files.ts'
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { uploadFiles } from '../../src/cli/upload/upload.ts'
@@ -62,6 +63,7 @@ export const upload = (cli: Cli) =>
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags
       const uploading = parseUploadFlags('documents upload', flags)
+      if (flags.recursive) await assertMovesOut(flags.afterUpload, await foldersOf(paths))
       const files = await collectFiles(paths, flags)
       if (title !== undefined && files.length !== 1) throw usage(`--title needs a single file, not ${files.length}`)
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)

@@ -6,6 +6,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
+import { assertMovesOut } from '../../src/cli/upload/after-upload.ts'
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { watchFolder } from '../../src/cli/upload/watch-folder.ts'
 import { escapeControls } from '../../src/log/escape.ts'
@@ -37,6 +38,7 @@ export const watch = (cli: Cli) =>
         throw usage(`cannot watch ${folder}: ${error.message}`)
       })
       if (!about.isDirectory()) throw usage(`cannot watch ${folder}: not a folder`)
+      await assertMovesOut(flags.afterUpload, [folder])
       const signal = cli.serviceSignal
       const client = await cli.client()
       await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))

@@ -169,7 +169,7 @@ async function loadEntries(
     const manifest = await readBackup(source, visitor, options)
     await rows.end()
     await files.end()
-    assertRowCounts(manifest, rows.counts)
+    assertRowCounts(manifest, rows)
     await assertHashColumns(client)
     if (head) await options.inspector?.afterRows(client, head)
     const disabledSources = await upgradeRows(trx, manifest, { storeId, keepsSources: options.keepsSources })
@@ -188,10 +188,16 @@ async function loadEntries(
   }
 }
 
-/** Throws BackupDamaged if a table has another row count than the manifest. */
-function assertRowCounts({ rows }: Manifest, counts: ReadonlyMap<string, number>): void {
-  for (const [table, count] of counts)
-    if (rows[table] !== count) throw new BackupDamaged(`the table ${table} has ${count} rows, and should have ${rows[table] ?? 'none'}`)
+/** Throws BackupDamaged if a table has another row count than the manifest, or is missing although it had rows. */
+function assertRowCounts(
+  { rows }: Manifest,
+  { counts, ignored }: { readonly counts: ReadonlyMap<string, number>; readonly ignored: ReadonlySet<string> },
+): void {
+  for (const table of new Set([...Object.keys(rows), ...counts.keys()])) {
+    const [count, expected] = [counts.get(table) ?? 0, rows[table]]
+    if (count !== expected && !ignored.has(table))
+      throw new BackupDamaged(`the table ${table} has ${count} rows, and should have ${expected ?? 'none'}`)
+  }
 }
 
 const skipFix = 'dms restore --skip-damaged restores all the rest'

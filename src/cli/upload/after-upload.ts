@@ -1,6 +1,6 @@
 /** Handling of a local file after its upload. */
-import { constants, copyFile, link, mkdir, open, stat, unlink } from 'node:fs/promises'
-import { basename, dirname, extname, join } from 'node:path'
+import { constants, copyFile, link, mkdir, open, realpath, stat, unlink } from 'node:fs/promises'
+import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
 import { flushFolder } from '../../flush-folder.ts'
 import { renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
 import { Failure, usage } from '../runtime/exit.ts'
@@ -27,6 +27,33 @@ export function parseAfterUpload(action: string): AfterUpload {
       else await move(file.path, join(folder ?? '', file.relativePath))
     },
   }
+}
+
+/**
+ * Throws Failure USAGE for move:DIR with a folder in one of these folders: its files would be found, uploaded and moved again. Folders whose name
+ * begins with a dot are not searched, and are fine.
+ */
+export async function assertMovesOut(action: string, folders: readonly string[]): Promise<void> {
+  const target = /^move:(.+)$/s.exec(action)?.[1]
+  if (target === undefined) return
+  const real = await realPathOf(resolve(target))
+  for (const folder of folders) {
+    const inner = relative(await realpath(folder), real)
+    const isOutside = inner === '..' || inner.startsWith(`..${sep}`)
+    if (isOutside || inner.split(sep).some((name) => name.startsWith('.'))) continue
+    throw usage(
+      `--after-upload ${action}: the folder lies in ${folder}, where its files would be uploaded again`,
+      'move to a folder outside',
+    )
+  }
+}
+
+/** Returns the path without symbolic links, also of a folder that does not exist yet. */
+async function realPathOf(path: string): Promise<string> {
+  return realpath(path).catch(async (error) => {
+    if (error.code !== 'ENOENT' || dirname(path) === path) throw error
+    return join(await realPathOf(dirname(path)), basename(path))
+  })
 }
 
 /** Throws Failure CONFLICT if the file has changed: a scanner may still have been writing. */

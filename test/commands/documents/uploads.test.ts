@@ -1,11 +1,11 @@
 import { spawn } from 'node:child_process'
 import { existsSync, statSync } from 'node:fs'
-import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createThrottle } from '../../../src/cli/arguments/throttle.ts'
-import { parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
+import { assertMovesOut, parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
 import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts'
 import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
@@ -114,6 +114,19 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   await expect(parseAfterUpload('delete').apply(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
   expect(() => parseAfterUpload('burn')).toThrow('not keep, delete or move:DIR')
+})
+
+test('--after-upload move: 2 for a folder in an uploaded folder, where files would be found again; not for one with a dot', async () => {
+  const folder = await emptyFolder()
+  await mkdir(join(folder, 'in'))
+  await symlink(join(folder, 'in'), join(folder, 'link'))
+  const refusal = (target: string) =>
+    assertMovesOut(`move:${join(folder, target)}`, [join(folder, 'in')]).then(
+      () => 'none',
+      ({ exit }: { exit: string }) => exit,
+    )
+  for (const target of ['in', 'in/done', 'in/a/b', 'link/done']) expect([target, await refusal(target)]).toEqual([target, 'USAGE'])
+  for (const target of ['done', 'in2', 'in/.done', '..in']) expect([target, await refusal(target)]).toEqual([target, 'none'])
 })
 
 /** A folder on another file system than tmpdir(), if there is one. */

@@ -141,7 +141,10 @@ export async function openStream(bucket: Bucket, key: string, range?: { start: n
     throw error
   })
   if (first === 'empty') return Readable.from([])
-  return first && Readable.from(readOn(bucket, key, first, range), { objectMode: false, highWaterMark: 1 << 18 })
+  if (first === null) return null
+  const stream = Readable.from(readOn(bucket, key, first, range), { objectMode: false, highWaterMark: 1 << 18 })
+  // A stream that is destroyed before its first read never starts readOn(): the response would hold its connection.
+  return stream.once('close', () => first.body.on('error', () => {}).destroy())
 }
 
 /** Yields the bytes of an object, in several responses if connections are lost. Throws STORAGE_UNAVAILABLE. */

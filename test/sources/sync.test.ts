@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { chmod, link, readdir, readFile, readlink, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -441,4 +442,29 @@ test('a sync ends when its source is disabled, and starts again when the choice 
   await asAdmin.sources.update(id, { file_patterns: ['*.md'] })
   expect(await stateOf(asAdmin, id)).not.toBe('queued')
   expect(await sync()).toMatchObject({ state: 'completed', created: 1 })
+})
+
+test('a copy that an interrupted sync took for a move becomes a document in the next sync, though nothing has changed', async () => {
+  const { app, put, sync, documents, source } = await start()
+  await put('a.txt', 'alpha')
+  await sync()
+  await put('b.txt', 'alpha')
+  await sync()
+  const { document_id } = await app.db
+    .selectFrom('source_files')
+    .select('document_id')
+    .where('source_id', '=', source.id)
+    .where('path', '=', 'b.txt')
+    .executeTakeFirstOrThrow()
+  // As the interrupted run leaves it.
+  await app.db
+    .updateTable('source_files')
+    .set({ outcome: 'moving', document_id: null, run_id: randomUUID() })
+    .where('source_id', '=', source.id)
+    .where('path', '=', 'b.txt')
+    .execute()
+  await app.db.deleteFrom('documents').where('id', '=', document_id).execute()
+  expect([...(await documents()).keys()]).toEqual(['a.txt'])
+  await sync()
+  expect([...(await documents()).keys()].sort()).toEqual(['a.txt', 'b.txt'])
 })

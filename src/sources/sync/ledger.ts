@@ -134,11 +134,11 @@ export async function deletePath(trx: Trx, sourceId: string, path: string): Prom
   await trx.deleteFrom('source_files').where('source_id', '=', sourceId).where('path', '=', path).execute()
 }
 
-/** Returns the number of files that the run has not seen, and whether it recorded files that may have been moved. */
+/** Returns the number of files that the run has not seen, and whether it or an earlier run, which ended before, recorded files that may have been moved. */
 export async function countUnseen(db: Db, sourceId: string, runId: string): Promise<{ files: number; is_moving: boolean }> {
   const { rows } = await sql<{ files: number; is_moving: boolean }>`
     select count(*) filter (where removed_at is null and run_id is distinct from ${runId}) as files,
-      coalesce(bool_or(outcome = 'moving' and run_id = ${runId}), false) as is_moving
+      coalesce(bool_or(outcome = 'moving' and removed_at is null), false) as is_moving
     from source_files where source_id = ${sourceId}`.execute(db)
   return rows[0] as { files: number; is_moving: boolean }
 }

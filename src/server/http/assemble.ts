@@ -166,14 +166,12 @@ export function buildServer(
     throw new AppError(url.pathname === '/ws' ? 'UPGRADE_REQUIRED' : 'NOT_FOUND')
   })
   if (app.config.server.web && routesOption === undefined)
-    servePage(app, h3, async (token, { context: { ip = '' } }) => {
-      try {
-        return await (authCache ? authCache.authenticate(token) : authenticateToken(app, token))
-      } catch (refusal) {
+    servePage(app, h3, (token, { context: { ip = '' } }) =>
+      (authCache ? authCache.authenticate(token) : authenticateToken(app, token)).catch(async (refusal) => {
         await limitCalls(`ip:${clientNetwork(ip)}`, 1)
         throw refusal
-      }
-    })
+      }),
+    )
   const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
     const handle = dispatch(path, methods, app.config, answers, runAudited)

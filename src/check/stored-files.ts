@@ -33,7 +33,7 @@ async function findProblem(app: App, stored: Stored): Promise<{ problem: Problem
   try {
     return { problem: await findLoss(app, stored), isLost: true }
   } catch (error) {
-    return { problem: unreadable(error), isLost: false }
+    return { problem: toReadProblem(error), isLost: false }
   }
 }
 
@@ -71,7 +71,7 @@ async function findDifference(app: App, { address, sha256, size }: Stored): Prom
   try {
     for await (const chunk of stream) hash.update(chunk)
   } catch (error) {
-    return { problem: unreadable(error), isLost: false }
+    return { problem: toReadProblem(error), isLost: false }
   }
   const actual = hash.digest('hex')
   if (actual === sha256) return { problem: null, isLost: true }
@@ -80,7 +80,7 @@ async function findDifference(app: App, { address, sha256, size }: Stored): Prom
 }
 
 /** Returns the problem of a file that may be intact on a failing disk, or on a volume or server that is away. */
-const unreadable = (error: unknown): Problem => ({
+const toReadProblem = (error: unknown): Problem => ({
   severity: 'error',
   message: `the stored file cannot be read: ${causeOf(error).message}`,
 })

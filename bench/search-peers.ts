@@ -24,7 +24,7 @@ export interface PeerOptions {
   processorTime(): number
 }
 
-export type Kinds<R> = readonly (readonly [name: string, requests: readonly R[]])[]
+type Kinds<R> = readonly (readonly [name: string, requests: readonly R[]])[]
 
 /** Prints the times of all peers; `ask` sends a request to the server at `url`. */
 export async function comparePeers<R>(

@@ -59,11 +59,14 @@ export const check = (cli: Cli) =>
       const onProgress = (done: number) => progress.update({ done })
       const options = { only, repair: flags.repair === true, lockTimeout, sample, signal: cli.signal, onProgress }
       // After a signal the findings so far are printed.
-      await check(app, options, add).catch((error) => {
+      try {
+        await check(app, options, add)
+      } catch (error) {
         if (!cli.signal.aborted) throw error
-      })
+      } finally {
+        await written.finally(() => rejects?.close())
+      }
       if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
-      await written.finally(() => rejects?.close())
       progress.done()
       findings.finish({ checks: only })
     })

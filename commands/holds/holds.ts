@@ -1,4 +1,4 @@
-import { parseId, readIds, sumOfRequests } from '../../src/cli/arguments/ids.ts'
+import { manyIdsNote, parseId, readIds, sumOfRequests } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn, pluralize } from '../../src/cli/output/output.ts'
@@ -56,7 +56,7 @@ const add = (cli: Cli) =>
       ["dms documents list --label telecom --all -o id | dms holds add 'case 4711' -", 'ids from a pipe'],
     ],
     exits: '0 added, or were under the hold · 5 not an admin · 6 no such hold or document; nothing was changed · 7 the hold was released',
-    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
+    notes: [manyIdsNote],
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'add'))
 
 const remove = (cli: Cli) =>
@@ -65,7 +65,7 @@ const remove = (cli: Cli) =>
     examples: [["holds remove 'case 4711' 0192f0c1-…", '']],
     exits:
       '0 removed, or were not under the hold · 5 not an admin · 6 no such hold or document; nothing was changed · 7 the hold was released',
-    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
+    notes: [manyIdsNote],
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'remove'))
 
 const release = (cli: Cli) =>

@@ -1,5 +1,5 @@
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
-import { parseId, readIds, sumOfRequests } from '../../src/cli/arguments/ids.ts'
+import { manyIdsNote, parseId, readIds, sumOfRequests } from '../../src/cli/arguments/ids.ts'
 import { createMissingLabels, defaultColor, findLabel } from '../../src/cli/arguments/labels.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
@@ -123,7 +123,7 @@ const assign = (cli: Cli) =>
       ['dms search query telecom --limit 1000 -o id | dms labels assign telecom -', 'ids from a pipe'],
     ],
     exits: '0 added, or were labelled · 6 no such label or document; nothing was changed',
-    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
+    notes: [manyIdsNote],
   })
     .option('--create-labels', 'create the label if it does not exist')
     .action((nameOrId: string, ids: string[], { createLabels }: { createLabels?: boolean }) =>
@@ -138,7 +138,7 @@ const unassign = (cli: Cli) =>
       ['dms documents list --label inbox --all -o id | dms labels unassign inbox -', 'ids from a pipe'],
     ],
     exits: '0 removed, or were not labelled · 6 no such label or document; nothing was changed',
-    notes: ['More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'],
+    notes: [manyIdsNote],
   }).action((nameOrId: string, ids: string[]) => changeDocuments(cli, nameOrId, ids, 'unassign'))
 
 async function changeDocuments(

@@ -46,7 +46,7 @@ export async function thumbnailResponse(
   })
 }
 
-/** Multiple of which both sides of a cached thumbnail are, in pixels. Without it, one document could have millions of files. */
+/** A thumbnail is cached if both sides are multiples of this number of pixels. Otherwise one document could have millions of files. */
 const cachedStep = 20
 
 const isCachedSize = ({ width, height }: Size): boolean => width % cachedStep === 0 && height % cachedStep === 0

@@ -98,6 +98,7 @@ export async function update(
   { username, password, type, file_patterns, ...changes }: SourceChanges,
 ): Promise<Source> {
   return app.db.transaction().execute(async (trx) => {
+    // Before the lock of the source: the end of a run locks in this order too.
     const isCancelled = await cancelOutdatedSyncs(app, trx, await get(app, actor, id, trx), { ...changes, file_patterns })
     const source = await lockSource(trx, actor, id)
     if (type !== undefined && type !== source.type) throw invalid('type', 'the type of a source cannot change')
@@ -137,7 +138,7 @@ export async function update(
   })
 }
 
-/** Cancels the syncs that would go on with what a change ends: the source itself, its address, or the choice of its files. Returns whether there were any. */
+/** Cancels syncs if a change disables the source, or changes its address or which files it takes. Returns whether there were any. */
 async function cancelOutdatedSyncs(
   app: App,
   trx: Trx,

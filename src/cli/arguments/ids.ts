@@ -7,6 +7,9 @@ import { Failure, usage } from '../runtime/exit.ts'
 /** Maximum number of ids in a request that changes documents. */
 const maxIdsPerRequest = 10_000
 
+/** Note for the manual of a command that calls sumOfRequests(). */
+export const manyIdsNote = 'More than 10,000 ids take several requests. If one fails, the changes of the earlier ones stay.'
+
 /** Calls `change` with as many ids as a request may have, and returns the sum of its results. A failure leaves the earlier changes. */
 export async function sumOfRequests(ids: readonly string[], change: (ids: string[]) => Promise<number>): Promise<number> {
   let sum = 0

@@ -2,13 +2,13 @@
 
 /** Segment types: T.88, 7.3. */
 const [pageInformation, losslessGenericRegion] = [48, 39]
-/** Flags of a page whose result is without loss (T.88, 7.4.8.5), and of a generic region with typical prediction (7.4.6.2). */
+/** Flags: the page is lossless (T.88, 7.4.8.5), the generic region uses typical prediction (7.4.6.2). */
 const [lossless, typicalPrediction] = [1, 8]
 /** Places of the adaptive pixels of template 0, relative to the coded pixel: T.88, 6.2.5.3. */
 const adaptivePixels = [3, -1, -3, -1, 2, -2, -2, -2]
 /** Context of the bit that says whether a row equals the one above: T.88, 6.2.5.7. */
 const typicalContext = 0x9b25
-/** Pixels around a row that its contexts reach. */
+/** Columns beyond the end of a row that the contexts read. */
 const margin = 4
 
 /** Returns the stream of a picture with one byte for each pixel, row by row: 0 is black, all others are white. */

@@ -1,10 +1,10 @@
 /** The slots of a reader. Callers wait by name and take turns, so that many works of one owner do not keep those of others waiting. */
 
 export interface Slots {
-  /** Waits for a slot; callers of one name in their order. Rejects with the reason of `signal` when it aborts. */
+  /** Waits for a slot. Callers with the same name are served in order. Rejects with the reason of `signal` when it aborts. */
   acquire(name: string, signal?: AbortSignal): Promise<void>
   release(): void
-  /** Gives a slot to all that wait. */
+  /** Gives every waiting caller a slot. */
   releaseAll(): void
 }
 

@@ -59,7 +59,7 @@ export const encodeAs = (text: string, encoding: string): Uint8Array => iconv.en
 /** Escape sequences by which ISO-2022 changes the character set (ECMA-35, 14). */
 const isoDesignators = ['\x1b$', '\x1b(', '\x1b)']
 
-/** Returns whether the bytes are valid UTF-8, and neither ISO-2022 nor another encoding of seven bits. Terminals put other escape sequences into UTF-8. */
+/** Returns whether the bytes are UTF-8. ISO-2022 is valid UTF-8 too, but its escape sequences change the character set; those of terminals do not. */
 function isPlainUtf8(bytes: Uint8Array): boolean {
   if (!isUtf8(bytes)) return false
   if (!bytes.includes(0x1b) || bytes.some((byte) => byte >= 0x80)) return true

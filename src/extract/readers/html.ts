@@ -24,7 +24,7 @@ export function decodeHtml(bytes: Uint8Array): string {
   return decode(bytes, declared)
 }
 
-/** Returns whether a document is XHTML by its XML declaration or by the namespace of its root. */
+/** Returns whether a document declares itself as XHTML, by an XML declaration or by the namespace of its root. */
 const isXhtml = (html: string): boolean => /^\s*<\?xml\s|<html[^>]{1,500}http:\/\/www\.w3\.org\/1999\/xhtml/i.test(html.slice(0, 4096))
 
 /** Maximum nesting of documents in frames. */

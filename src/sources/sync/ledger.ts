@@ -134,7 +134,7 @@ export async function deletePath(trx: Trx, sourceId: string, path: string): Prom
   await trx.deleteFrom('source_files').where('source_id', '=', sourceId).where('path', '=', path).execute()
 }
 
-/** Returns the number of files that the run has not seen, and whether it or an earlier run, which ended before, recorded files that may have been moved. */
+/** Returns the number of files that the run has not seen, and whether it or an interrupted run has recorded files that may have been moved. */
 export async function countUnseen(db: Db, sourceId: string, runId: string): Promise<{ files: number; is_moving: boolean }> {
   const { rows } = await sql<{ files: number; is_moving: boolean }>`
     select count(*) filter (where removed_at is null and run_id is distinct from ${runId}) as files,

@@ -343,8 +343,8 @@ describe('objects', () => {
 
   async function readFrom(handler: Handler, file = listed) {
     const server = await serve(handler)
-    const { bytes, ...marks } = await open(server.url).read(file, signal)
-    return { ...marks, text: Buffer.concat(await Array.fromAsync(bytes)).toString(), server }
+    const { bytes, etag, modifiedAt } = await open(server.url).read(file, signal)
+    return { etag, modifiedAt, text: Buffer.concat(await Array.fromAsync(bytes)).toString(), server }
   }
 
   test('an object is requested with its listed ETag, and only if it is unchanged', async () => {

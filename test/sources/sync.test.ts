@@ -444,27 +444,36 @@ test('a sync ends when its source is disabled, and starts again when the choice 
   expect(await sync()).toMatchObject({ state: 'completed', created: 1 })
 })
 
-test('a copy that an interrupted sync took for a move becomes a document in the next sync, though nothing has changed', async () => {
-  const { app, put, sync, documents, source } = await start()
+/** Leaves a copy as a run leaves it that is interrupted before it decides whether the file was moved. */
+async function startWithPendingMove() {
+  const started = await start()
+  const { app, put, sync, source } = started
   await put('a.txt', 'alpha')
   await sync()
   await put('b.txt', 'alpha')
   await sync()
-  const { document_id } = await app.db
-    .selectFrom('source_files')
-    .select('document_id')
-    .where('source_id', '=', source.id)
-    .where('path', '=', 'b.txt')
-    .executeTakeFirstOrThrow()
-  // As the interrupted run leaves it.
-  await app.db
-    .updateTable('source_files')
-    .set({ outcome: 'moving', document_id: null, run_id: randomUUID() })
-    .where('source_id', '=', source.id)
-    .where('path', '=', 'b.txt')
-    .execute()
+  const copy = <T extends { where(column: 'source_id' | 'path', operator: '=', value: string): T }>(query: T) =>
+    query.where('source_id', '=', source.id).where('path', '=', 'b.txt')
+  const { document_id } = await copy(app.db.selectFrom('source_files').select('document_id')).executeTakeFirstOrThrow()
+  await copy(app.db.updateTable('source_files').set({ outcome: 'moving', document_id: null, run_id: randomUUID() })).execute()
   await app.db.deleteFrom('documents').where('id', '=', document_id).execute()
+  return started
+}
+
+test('a copy that an interrupted sync took for a move becomes a document in the next sync, though nothing has changed', async () => {
+  const { sync, documents } = await startWithPendingMove()
   expect([...(await documents()).keys()]).toEqual(['a.txt'])
+  await sync()
+  expect([...(await documents()).keys()].sort()).toEqual(['a.txt', 'b.txt'])
+})
+
+test('a copy that an interrupted sync took for a move stays out if patterns exclude it now, and comes in without them', async () => {
+  const { asAdmin, source, sync, documents } = await startWithPendingMove()
+  await asAdmin.sources.update(source.id, { file_patterns: ['!b.*'] })
+  expect(await sync()).toMatchObject({ state: 'completed', created: 0, updated: 0 })
+  expect(await sync()).toMatchObject({ state: 'completed', created: 0, updated: 0 })
+  expect([...(await documents()).keys()]).toEqual(['a.txt'])
+  await asAdmin.sources.update(source.id, { file_patterns: [] })
   await sync()
   expect([...(await documents()).keys()].sort()).toEqual(['a.txt', 'b.txt'])
 })

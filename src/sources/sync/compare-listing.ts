@@ -62,9 +62,10 @@ export async function compareListing(
       continue
     }
     if (!isMatching) {
-      // The file no longer matches the patterns, but it still exists.
+      // The file no longer matches the patterns, but it still exists. One that an interrupted run took for a move is not ingested.
+      if (row === null || row?.outcome === 'moving') continue
       if (row?.removed_at) changes.restored.push(row)
-      else if (row !== null) state.marks.paths.add(path)
+      else state.marks.paths.add(path)
       continue
     }
     state.fileCount++

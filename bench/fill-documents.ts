@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import type { App } from '../src/app.ts'
 import { labels, makeDocuments, owners, seeded } from './search-corpus.ts'
 
-/** Inserts the documents into the tables, with ids and dates in one order as after uploads. */
-export async function fillDocuments({ db }: App, count: number, words: readonly string[]): Promise<void> {
+/** Inserts documents of `meanWords` words (about 7 bytes each) into the tables, with ids and dates in one order as after uploads. */
+export async function fillDocuments({ db }: App, count: number, words: readonly string[], meanWords = 382): Promise<void> {
   const start = performance.now()
   const sha256 = '0'.repeat(64)
   await db.insertInto('stored_files').values({ sha256, address: sha256, size: 1 }).execute()
@@ -46,7 +46,7 @@ export async function fillDocuments({ db }: App, count: number, words: readonly 
         select document_id, label_id from json_to_recordset(${pairs}::json) as made (document_id uuid, label_id uuid)`.execute(trx)
     })
   }
-  for (const { owner, labels, createdAt, title, filename, content, mimeType } of makeDocuments(count, words)) {
+  for (const { owner, labels, createdAt, title, filename, content, mimeType } of makeDocuments(count, words, meanWords)) {
     const id = idAt(createdAt, random)
     batch.push({
       id,

@@ -28,6 +28,8 @@ const vocabulary = 300_000
 const expressions = 150_000
 const span = 5 * 365 * 86_400_000
 const firstDay = Date.UTC(2021, 0, 1)
+/** The mean of exp(3x) for x from 0 to 1. */
+const meanGrowth = (Math.exp(3) - 1) / 3
 
 const small =
   'the of and to in a is that for it as was with be by on not he his but at are this have from or had an they which one you were all her she there would their we him been has when who will no more if out so up said what its about than into them can only other time new some could these two may first then do any like my now over such our'
@@ -83,8 +85,11 @@ const types = [
   ['image/tiff', 100, 'tif'],
 ] as const
 
-/** Yields documents of about 2.7 kB, the oldest first, over five years. A third of the words are in expressions shared with other documents. */
-export function* makeDocuments(count: number, words: readonly string[]): Generator<Made> {
+/**
+ * Yields documents of `meanWords` words, from a sixth to three times as many, the oldest first, over five years. A third of the words are in expressions
+ * shared with other documents.
+ */
+export function* makeDocuments(count: number, words: readonly string[], meanWords: number): Generator<Made> {
   const random = seeded(2)
   const word = zipf(words.length, 1.05, 2.7, random)
   const wordAt = (rank: number) => words[rank] ?? ''
@@ -95,7 +100,7 @@ export function* makeDocuments(count: number, words: readonly string[]): Generat
   const owner = zipf(owners, 0.8, 1, random)
   const label = zipf(labels, 0.9, 2, random)
   for (let number = 0; number < count; number++) {
-    const length = Math.round(60 * Math.exp(3 * random()))
+    const length = Math.round((meanWords / meanGrowth) * Math.exp(3 * random()))
     const parts: string[] = []
     for (let left = length; left > 0; ) {
       const part = random() < 0.15 ? (said[expression()] ?? '') : wordAt(word())

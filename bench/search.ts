@@ -1,13 +1,14 @@
 /**
  * How long does a search take, how good are its results, and how fast is the index built?
  *
- *   node bench/search.ts [--documents 100000] [--data-dir DIR] [--queries 60] [--best-of 1] [--engine postgres] [--only NAME] [--reindex] [--fill] [--opensearch]
+ *   node bench/search.ts [--documents 100000] [--words 382] [--data-dir DIR] [--queries 60] [--best-of 1] [--engine postgres] [--only NAME] [--reindex]
+ *                        [--fill] [--opensearch]
  *
- * A new database is filled with generated documents (search-corpus.ts) and indexed. `--data-dir` keeps it for the next run, `--fill` stops after that.
- * Each time is that of a whole HTTP request of one client, with highlights and facets, over a warm cache. `--best-of N` takes the minimum of N, for a
- * busy machine. `processors` is the CPU time of this process and PostgreSQL per request. search-quality.ts measures the quality of the first ten
- * results. With --opensearch, an OpenSearch node from Maven Central, or the cluster at OPENSEARCH_URL, takes turns with the embedded index, and so does the
- * Meilisearch server at MEILI_URL (with MEILI_API_KEY); see search-peers.ts. With `--data-dir`, their indexes stay on the servers for the next run.
+ * A new database is filled with generated documents of `--words` words on average (search-corpus.ts) and indexed. `--data-dir` keeps it for the next run,
+ * `--fill` stops after that. Each time is that of a whole HTTP request of one client, with highlights and facets, over a warm cache. `--best-of N` takes the
+ * minimum of N, for a busy machine. `processors` is the CPU time of this process and PostgreSQL per request. search-quality.ts measures the quality of the
+ * first ten results. With --opensearch, an OpenSearch node from Maven Central, or the cluster at OPENSEARCH_URL, takes turns with the embedded index, and so
+ * does the Meilisearch server at MEILI_URL (with MEILI_API_KEY); see search-peers.ts. With `--data-dir`, their indexes stay on the servers for the next run.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -36,6 +37,7 @@ import { type Judged, judge } from './search-quality.ts'
 const { values } = parseArgs({
   options: {
     documents: { type: 'string', default: '100000' },
+    words: { type: 'string', default: '382' },
     'data-dir': { type: 'string' },
     queries: { type: 'string', default: '60' },
     engine: { type: 'string', default: 'postgres' },
@@ -112,7 +114,7 @@ async function run(app: App): Promise<void> {
     .selectFrom('documents')
     .select((eb) => eb.fn.countAll<number>().as('known'))
     .executeTakeFirstOrThrow()
-  if (known === 0) await fillDocuments(app, count, words)
+  if (known === 0) await fillDocuments(app, count, words, Number(values.words))
   if (known === 0 || values.reindex) await index(app)
   if (values.fill) return withPeers(app, async () => {})
   await warm(app)

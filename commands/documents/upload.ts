@@ -115,5 +115,5 @@ async function collectFiles(paths: readonly string[], flags: Flags): Promise<Fou
   const options = { isRecursive: recursive, shouldFollowLinks: followSymlinks, include, exclude }
   const listed = filesFrom === undefined ? [] : await readPathList(filesFrom, flags[0] === true)
   const files = await findFiles([...paths.filter((path) => path !== '-'), ...listed], options)
-  return paths.includes('-') ? [{ path: '-', relativePath: '', size: null, mtimeNs: '0' }, ...files] : files
+  return paths.includes('-') ? [{ path: '-', relativePath: '', size: null, mtimeNs: '0', changedMs: 0 }, ...files] : files
 }

@@ -50,7 +50,7 @@ export function renderTable(
     colAligns: widths.map((_, index) => (right[index] ? 'right' : 'left')),
     colWidths: widths.map((each, index) => (index < last ? each + gap : each)),
   })
-  lines.push(...all.map((row) => row.map((content, index) => ({ content, style: { 'padding-right': index < last ? gap : 0 } }))))
+  for (const row of all) lines.push(row.map((content, index) => ({ content, style: { 'padding-right': index < last ? gap : 0 } })))
   const drawn = lines
     .toString()
     .split('\n')

@@ -24,6 +24,8 @@ export interface FoundFile {
   readonly size: number | null
   /** modification time in nanoseconds since 1970, as decimal digits */
   readonly mtimeNs: string
+  /** when it last changed, in ms since 1970: the modification time, or that of the entry if the former is in the future */
+  readonly changedMs: number
   /** why the file cannot be uploaded */
   readonly error?: Error
 }
@@ -54,7 +56,7 @@ export async function findFiles(paths: readonly string[], options: FindOptions):
       else await addFile(path, basename(path), search)
     } catch (error) {
       if (error instanceof Failure) throw error
-      search.results.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', error: error as Error })
+      search.results.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', changedMs: 0, error: error as Error })
     }
   }
   return search.results
@@ -86,15 +88,16 @@ async function walk(root: string, folder: string, search: Search, parents: Reado
       if (stats.isDirectory() && search.folders.matches(relativePath)) await walk(root, path, search, chain)
       if (stats.isFile()) await addFile(path, relativePath, search)
     } catch (error) {
-      search.results.push({ path, relativePath, size: null, mtimeNs: '0', error: error as Error })
+      search.results.push({ path, relativePath, size: null, mtimeNs: '0', changedMs: 0, error: error as Error })
     }
   }
 }
 
 async function addFile(path: string, relativePath: string, { files, results }: Search): Promise<void> {
   if (!files.matches(relativePath)) return
-  const { size, mtimeNs } = await stat(path, { bigint: true })
-  results.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs) })
+  const { size, mtimeNs, mtimeMs, ctimeMs } = await stat(path, { bigint: true })
+  const changedMs = Number(mtimeMs > Date.now() ? ctimeMs : mtimeMs)
+  results.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs), changedMs })
 }
 
 /** Reads paths from a file or standard input ("-"). They are separated by line breaks or by NUL (`find -print0`). Throws Failure USAGE. */

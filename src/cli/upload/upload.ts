@@ -167,8 +167,8 @@ async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, b
 }
 
 /** Returns the item of a file that changed too recently, else null. */
-function skipRecent({ minAgeMs }: UploadRun, { path, mtimeNs }: FoundFile): BatchItem | null {
-  const ageMs = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
+function skipRecent({ minAgeMs }: UploadRun, { path, changedMs }: FoundFile): BatchItem | null {
+  const ageMs = Date.now() - changedMs
   if (minAgeMs === 0 || path === '-' || ageMs >= minAgeMs) return null
   return { action: 'skipped', key: path, reason: `changed less than ${minAgeMs / 1000} s ago` }
 }

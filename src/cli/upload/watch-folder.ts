@@ -33,8 +33,8 @@ interface FileState {
   readonly isDone: boolean
 }
 
-/** Intervals: rescan in case events were lost, polling after events failed. */
-const intervalsMs = { rescan: 60_000, fallbackPoll: 30_000 }
+/** Intervals: rescan in case events were lost, polling after events failed, least time between scans while a file is being written. */
+const intervalsMs = { rescan: 60_000, fallbackPoll: 30_000, least: 100 }
 
 /** Uploads until `signal` aborts. Throws errors that a retry cannot fix. */
 export async function watchFolder(cli: Cli, client: Client, options: WatchOptions): Promise<void> {
@@ -59,9 +59,9 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
       const isUnreachable = ready.length > 0 && !(await tryUpload(cli, () => uploadFiles(cli, client, ready, upload), retryMs))
       if (isUnreachable) await sleep(retryMs, undefined, { signal }).catch(() => {})
       else {
-        const pending = [...states.values()].filter(({ isDone }) => !isDone)
-        const delays = pending.map(({ sinceMs }) => sinceMs + settleMs - performance.now())
-        await changes.wait(Math.max(50, Math.min(changes.maxWaitMs, ...delays)))
+        let firstMs = Number.POSITIVE_INFINITY
+        for (const { isDone, sinceMs } of states.values()) if (!isDone) firstMs = Math.min(firstMs, sinceMs)
+        await changes.wait(Math.min(changes.maxWaitMs, firstMs + settleMs - performance.now()))
       }
     }
   } finally {
@@ -73,12 +73,11 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
 function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, FileState>, settleMs: number): Map<string, FileState> {
   const now = performance.now()
   return new Map(
-    files.map(({ path, size, mtimeNs }) => {
+    files.map(({ path, size, mtimeNs, changedMs }) => {
       const state = `${size} ${mtimeNs}`
       const previous = before.get(path)
       if (previous?.state === state) return [path, previous]
-      const ageMs = Date.now() - Number(BigInt(mtimeNs) / 1_000_000n)
-      const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, ageMs))
+      const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, Date.now() - changedMs))
       return [path, { state, sinceMs, key: randomUUID(), isDone: false }]
     }),
   )
@@ -120,12 +119,14 @@ function openChanges(cli: Cli, { folder, pollMs, signal }: WatchOptions) {
     reset() {
       hasChanged = false
     },
-    /** Resolves after a change, on abort of `signal`, or after `ms`. */
+    /** Resolves after a change, on abort of `signal`, or after `ms`, and not before the least interval has passed. */
     async wait(ms: number): Promise<void> {
-      if (hasChanged || signal.aborted) return
       const changed = new AbortController()
       wake = () => changed.abort()
-      await sleep(ms, undefined, { signal: AbortSignal.any([changed.signal, signal]) }).catch(() => {})
+      const pause = (duration: number, end = signal) =>
+        sleep(duration, undefined, { signal: AbortSignal.any([signal, end]) }).catch(() => {})
+      await pause(intervalsMs.least)
+      if (!hasChanged) await pause(Math.max(0, ms - intervalsMs.least), changed.signal)
     },
     close: () => watcher?.close(),
   }

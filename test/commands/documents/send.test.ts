@@ -16,7 +16,7 @@ test('several files in one request are stored once when the answer is lost', asy
     ['a', 'b', 'c'].map(async (name) => {
       const path = join(folder, `${name}.txt`)
       await writeFile(path, name)
-      return { path, relativePath: `${name}.txt`, size: 1, mtimeNs: '0' }
+      return { path, relativePath: `${name}.txt`, size: 1, mtimeNs: '0', changedMs: 0 }
     }),
   )
   const transport = localTransport(app, ada.actor)

@@ -3,6 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { createThrottle } from '../../../src/cli/arguments/throttle.ts'
 import { assertMovesOut, parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
@@ -23,7 +24,7 @@ async function emptyFolder(below = tmpdir()): Promise<string> {
   return folder
 }
 
-const file = (name: string, size: number): FoundFile => ({ path: name, relativePath: name, size, mtimeNs: '0' })
+const file = (name: string, size: number): FoundFile => ({ path: name, relativePath: name, size, mtimeNs: '0', changedMs: 0 })
 const mebibyte = 1 << 20
 
 test('small files share requests of at most ten files and 90 MiB; large, empty and unknown ones go alone, in order', () => {
@@ -217,6 +218,18 @@ test('upload: --min-age skips recent files; --after-upload delete deletes files 
   const { code, stdout } = await dms([...args, '--json'])
   expect([code, JSON.parse(stdout)]).toMatchObject([0, { created: 1, unchanged: 1, skipped: 1 }])
   expect(await readdir(join(folder, 'in'))).toEqual(['young.txt'])
+})
+
+test('upload: --min-age counts from the arrival of a file that claims to be from the future', async () => {
+  const { dms, folder } = await startCli('local')
+  const path = join(folder, 'future.txt')
+  await writeFile(path, 'future')
+  const tomorrow = new Date(Date.now() + 86_400_000)
+  await utimes(path, tomorrow, tomorrow)
+  const upload = (minAge: string) => dms(['documents', 'upload', path, '--min-age', minAge, '--json'])
+  expect(JSON.parse((await upload('10m')).stdout)).toMatchObject({ created: 0, skipped: 1 })
+  await sleep(1000)
+  expect(JSON.parse((await upload('1s')).stdout)).toMatchObject({ created: 1, skipped: 0 })
 })
 
 test('--after-upload delete: sends known content again, which replaces a lost stored file, before the local file is deleted', async () => {

@@ -102,3 +102,30 @@ test('a sync pauses for that of another user after its turn, and is continued', 
   for (const { id } of [sources.ada, sources.root]) await asAdmin.sources.cancelSync(id)
   await worker.stop(minute)
 })
+
+test('a sync whose listing takes longer than its turn completes, though another user always waits', async () => {
+  const { app, asAda, asBob, asAdmin } = await startApp({ 'ocr.enabled': false, 'sources.turn': '1s' })
+  const files = (names: readonly string[]) =>
+    `<D:multistatus xmlns:D="DAV:">${names.map((name) => entry(name, name.endsWith('/'))).join('')}</D:multistatus>`
+  // Folders in folders: each list is requested after the one before.
+  const share = await startLying('/', (request, response) => {
+    if (request.method === 'GET') return response.writeHead(200, { 'content-length': '100000' }).end('x'.repeat(100_000))
+    const folder = request.url ?? '/'
+    const last = folder.split('/').length > 7
+    const names = [folder, `${folder}file.txt`, ...(last ? [] : [`${folder}next/`])]
+    setTimeout(() => response.writeHead(207, { 'content-type': 'application/xml' }).end(files(names)), 300)
+  })
+  const quick = await startShare((response) => response.end('x'.repeat(100_000)))
+  const make = (client: typeof asAda, url: string) =>
+    client.sources.create({ name: 'Share', type: 'webdav', url, sync_interval: 0, file_patterns: ['*.txt'] })
+  const deep = [await make(asAda, share.url), await make(asAdmin, share.url)]
+  const other = await make(asBob, quick.url)
+  const worker = await startWorker(app, { queues: ['sync'], concurrency: 1 })
+  for (const { id } of deep) await asAdmin.sources.sync(id)
+  const wait = async (): Promise<void> => {
+    await asBob.sources.sync(other.id).catch(() => {})
+    for (const { id } of deep) expect(await asAdmin.sources.syncStatus(id)).toMatchObject({ state: 'completed', created: 7 })
+  }
+  await vi.waitFor(wait, { timeout: minute, interval: 100 })
+  await worker.stop(minute)
+})

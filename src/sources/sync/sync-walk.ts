@@ -20,6 +20,8 @@ const progressIntervalMs = 250
 const maxQuietRounds = 4
 /** Rounds between checks of the owner's rights. */
 const rightsCheckRounds = 4
+/** Maximum number of turns that a sync has at once to list what its earlier turns have listed already, or to fetch one large file. */
+const maxTurnsAtOnce = 6
 /** Rounds after which even a small batch is ingested. A crash loses fetched files that are not ingested yet. */
 const flushRounds = 2
 
@@ -41,12 +43,15 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
   let publishing: Promise<void> | null = null
   let round = 0
   const started = performance.now()
+  const processedBefore = runs.countProcessed(run)
+  let firstProcessedMs: number | null = null
   let checking: Promise<void> | null = null
   const onTick = () => {
     if (++round % flushRounds === 0) queue.flush()
+    if (runs.countProcessed(run) > processedBefore) firstProcessedMs ??= performance.now() - started
     if (round % rightsCheckRounds === 0)
       checking ??= checkOwnerRights(context)
-        .then(() => (state.isComparing ? undefined : yieldToWaitingSyncs(context, started)))
+        .then(() => (state.isComparing ? undefined : yieldToWaitingSyncs(context, performance.now() - started, firstProcessedMs)))
         .catch((error) => {
           if (error instanceof SourceFailure || error instanceof claims.Yielded) abort.abort(error)
         })
@@ -98,10 +103,14 @@ async function checkOwnerRights({ app, sourceId, ownerRole }: SyncContext): Prom
   if (source.owner_role !== ownerRole) throw new SourceFailure('SOURCE_OWNER_CHANGED', undefined, true)
 }
 
-/** Throws Yielded after this sync's turn if others wait for a slot. The run is resumed later. */
-async function yieldToWaitingSyncs({ app, job }: SyncContext, started: number): Promise<void> {
+/**
+ * Throws Yielded after this sync's turn if others wait for a slot. The run is resumed later and lists its source from the beginning: `firstProcessedMs`, the
+ * time until the first new file, null for none so far. The turn takes at least twice as long, so that each turn gets further than the one before.
+ */
+async function yieldToWaitingSyncs({ app, job }: SyncContext, elapsedMs: number, firstProcessedMs: number | null): Promise<void> {
   const { turn, max_syncs_per_user } = app.config.sources
-  if (job === null || performance.now() - started < turn) return
+  const longestMs = Math.min(2 * (firstProcessedMs ?? Number.POSITIVE_INFINITY), maxTurnsAtOnce * turn)
+  if (job === null || elapsedMs < Math.max(turn, longestMs)) return
   if (await claims.shouldYield(app.db, job, max_syncs_per_user)) throw new claims.Yielded()
 }
 

@@ -193,7 +193,7 @@ const rotateKey = (cli: Cli) =>
       ['sources rotate-key', 'generates a new key in the data folder'],
       ['sources rotate-key --old-key-file old.key', 'after a change of sources.encryption_key'],
     ],
-    exits: '0 rotated · 1 a password was encrypted with another key; nothing was changed · 78 not a key',
+    exits: '0 rotated · 1 a password was encrypted with another key; nothing was changed · 75 another rotation runs · 78 not a key',
     notes: ['Runs on the server only.'],
   })
     .option('--old-key-file <file>', 'previous key (32 bytes in base64)')

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { readOrCreateSecret, replaceSecretFile } from '../config/secret-file.ts'
+import { withLock } from '../db/lock.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { SourceFailure } from '../ports/source-type.ts'
@@ -34,8 +35,14 @@ export async function decryptCredentials(app: App, sourceId: string, bytes: Buff
   return decrypt(await loadKeys(app), sourceId, bytes)
 }
 
-/** Re-encrypts all credentials with the configured key, or with a new random key. `old`: previous key in base64. Returns their number. */
-export async function rotateKey(app: App, old: string | null): Promise<number> {
+/**
+ * Re-encrypts all credentials with the configured key, or with a new random key. `old`: previous key in base64. Returns their number. Throws Busy while
+ * another rotation runs: two would overwrite each other's keys in the file.
+ */
+export const rotateKey = (app: App, old: string | null): Promise<number> =>
+  withLock(app.database, 'sources.rotate-key', 0, () => reencrypt(app, old), 'sources rotate-key')
+
+async function reencrypt(app: App, old: string | null): Promise<number> {
   const path = join(app.config.data_dir, fileName)
   const isConfigured = app.config.sources.encryption_key !== ''
   const before = [...(await loadKeys(app)), ...(old === null ? [] : [parseKey(old, 'the old key')])] as const

@@ -2,6 +2,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { Busy } from '../../src/db/lock.ts'
 import { verify } from '../../src/search/verify.ts'
 import { rotateKey } from '../../src/sources/credentials.ts'
 import { startApp } from '../support/app.ts'
@@ -175,6 +176,17 @@ test('the key of credentials is a separate file; a new one also opens old secret
   await expect(decryptCredentials(app, '01a1fe62-9fd3-722c-9957-6c4d275084d9', credentials)).rejects.toMatchObject({
     code: 'SOURCE_UNAUTHORIZED',
   })
+})
+
+test('of two rotations of the key at once one is refused, and the credentials can be read afterwards', async () => {
+  const { asAda, app } = await startApp()
+  const { decryptCredentials } = await import('../../src/sources/credentials.ts')
+  const { id } = await asAda.sources.create(dav)
+  const results = await Promise.allSettled([rotateKey(app, null), rotateKey(app, null)])
+  expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+  expect(results.find(({ status }) => status === 'rejected')).toMatchObject({ reason: expect.any(Busy) })
+  const { credentials } = await app.db.selectFrom('sources').select('credentials').where('id', '=', id).executeTakeFirstOrThrow()
+  expect(await decryptCredentials(app, id, credentials)).toEqual({ username: 'ana', password: dav.password })
 })
 
 test('documents whose source is removed have a new ETag, and no search finds them by the source', async () => {

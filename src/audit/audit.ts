@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { afterMillisecond } from '../db/clock.ts'
 import { keyset } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
@@ -94,7 +95,7 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
     .$if(outcome !== undefined, (query) => query.where('outcome', '=', outcome ?? 'ok'))
     .$if(ip !== undefined, (query) => query.where('ip', '=', ip ?? ''))
     .$if(from !== undefined, (query) => query.where(sql<boolean>`at >= ${from}`))
-    .$if(to !== undefined, (query) => query.where(sql<boolean>`at <= ${to}`))
+    .$if(to !== undefined, (query) => query.where(sql<boolean>`at < ${afterMillisecond(to!)}`))
     .$if(after !== undefined, (query) => query.where('seq', '>', after ?? 0))
     .$if(before !== undefined, (query) => query.where('seq', '<', before ?? 0))
   return fetchWhole({ per_page, cursor }, by, ['audit', filter], (slice) => fetchSlice(all.selectAll(), by, slice))

@@ -2,6 +2,7 @@
 import { type SelectQueryBuilder, sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import { afterMillisecond } from '../db/clock.ts'
 import { type Keyset, keyset, type RowWithCursorKey, type SortKey } from '../db/keyset.ts'
 import type { Db } from '../db/pool.ts'
 import type { Schema } from '../db/schema.ts'
@@ -128,7 +129,7 @@ function applyFilter(db: Db, actor: Actor, filter: Filter) {
   if (text_source?.length) query = query.where('documents.text_source', 'in', text_source)
   if (split_from) query = query.where('documents.split_from', '=', split_from)
   if (date_from) query = query.where('documents.created_at', '>=', date_from)
-  if (date_to) query = query.where('documents.created_at', '<=', date_to)
+  if (date_to) query = query.where('documents.created_at', '<', afterMillisecond(date_to))
   const confidence = lowestConfidence(min_confidence)
   if (confidence !== null) query = query.where(sql<boolean>`documents.ocr_confidence >= ${confidence}::real`)
   if (warning)

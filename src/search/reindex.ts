@@ -2,12 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { withLock } from '../db/lock.ts'
+import { type HeldLock, withLock } from '../db/lock.ts'
 import type { Trx } from '../db/pool.ts'
 import { invalid } from '../errors.ts'
 import { nilId } from '../id.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { IndexRebuild, IndexStatus } from '../ports/search-engine.ts'
+import { applyChanges, countChanges, endChangeLog, rebuildLock, recordChanges, startChangeLog, stopChangeLog } from './change-log.ts'
 
 export interface ReindexOptions {
   /** do nothing if the index contains every document in the current form */
@@ -62,10 +63,7 @@ export async function status(app: App): Promise<IndexHealth> {
 /** Indexes documents, and records them for a rebuild in progress. */
 export async function indexDocuments(app: App, documentIds: readonly string[]): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
-  // Recorded first: if no rebuild runs now, a later one reads the documents after this.
-  await sql`
-    insert into search_changes (document_id) select id from search_rebuild cross join unnest(${ids}::uuid[]) id order by id
-    on conflict do nothing`.execute(app.db)
+  await recordChanges(app, ids)
   await app.search.refresh(ids)
 }
 
@@ -74,7 +72,7 @@ export async function indexDocuments(app: App, documentIds: readonly string[]): 
  * If it is interrupted, the old index stays active; the next run removes the unfinished one.
  */
 export function reindex(app: App, options: ReindexOptions = {}): Promise<ReindexResult> {
-  return withLock(app.database, 'search.reindex', options.lockTimeout ?? 0, async () => {
+  return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, async (lock) => {
     const { ids, since, dryRun = false } = options
     if (ids) return refreshDocuments(app, ids, options)
     if (options.ifNeeded) {
@@ -87,7 +85,7 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
       const documents = await forEachBatch(app, options, total, (batch) => app.search.refresh(batch))
       return { ...unchanged, documents }
     }
-    return rebuildAll(app, options, total)
+    return rebuildAll(app, options, total, lock)
   })
 }
 
@@ -114,26 +112,33 @@ async function refreshDocuments(
   return { ...unchanged, documents: ids.length }
 }
 
-async function rebuildAll(app: App, options: ReindexOptions, total: number): Promise<ReindexResult> {
+async function rebuildAll(app: App, options: ReindexOptions, total: number, lock: HeldLock): Promise<ReindexResult> {
   await startChangeLog(app)
   let next: IndexRebuild | undefined
   try {
-    next = await app.search.rebuild()
-    const { put, keptAs } = next
+    const started = await app.search.rebuild()
+    next = started
+    const { keptAs } = next
+    const put = async (ids: readonly string[]) => {
+      await lock.assertHeld()
+      await started.put(ids)
+    }
     if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine cannot keep the old index`)
     const cursor = { id: nilId }
     await forEachBatch(app, options, total, put, cursor)
-    const documents = await catchUp(app, options, next, cursor)
+    const documents = await catchUp(app, options, { ...next, put }, cursor)
     options.signal?.throwIfAborted()
+    await lock.assertHeld()
     await next.swap(options.keepOld)
     // Changes that a job wrote into the old index just before the swap.
-    await applyChanges(app, options, next)
+    await applyChanges(app, put)
     await stopChangeLog(app)
-    await applyChanges(app, options, next)
+    await applyChanges(app, put)
     return { ...unchanged, documents, swapped: true, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
   } catch (error) {
-    await next?.discard().catch(() => {})
-    await stopChangeLog(app).catch(() => {})
+    // Without the lock another rebuild may run. It removes what is left of this one.
+    const discard = () => Promise.allSettled([next?.discard(), endChangeLog(app)])
+    await lock.assertHeld().then(discard, () => {})
     throw error
   }
 }
@@ -167,37 +172,20 @@ async function forEachBatch(
 /** Interval and maximum number of attempts to index all changes before the new index is activated. */
 const catchUpIntervalMs = 200
 const maxCatchUps = 50
+/** Attempts after which documents may differ whose index jobs have not ended: these jobs write into the new index after its activation. */
+const minCatchUps = 5
 
-/** Indexes changes until the new index contains every document. Returns the number of documents. */
+/** Indexes changes until the new index contains every document, but those that wait for an index job. Returns the number of documents. */
 async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, cursor: { id: string }): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     await forEachBatch(app, { ...options, onProgress: () => {} }, 0, next.put, cursor)
-    await applyChanges(app, options, next)
+    await applyChanges(app, next.put, batchSize(app, options))
     const [documents, expected] = [await next.complete(), await documentCount(app)]
     if (documents === expected) return documents
+    if (attempt >= minCatchUps && Math.abs(documents - expected) <= (await countChanges(app))) return documents
     if (attempt === maxCatchUps) throw new Error(`the new index has ${documents} of ${expected} documents; the old one stays active`)
     options.signal?.throwIfAborted()
     await sleep(catchUpIntervalMs)
-  }
-}
-
-/** Records changed documents from now on, for the rebuild. */
-async function startChangeLog(app: App): Promise<void> {
-  await app.db.transaction().execute(async (trx) => {
-    await trx.deleteFrom('search_changes').execute()
-    await sql`insert into search_rebuild default values on conflict (key) do update set started_at = excluded.started_at`.execute(trx)
-  })
-}
-
-const stopChangeLog = (app: App) => app.db.deleteFrom('search_rebuild').execute()
-
-async function applyChanges(app: App, options: ReindexOptions, next: IndexRebuild): Promise<void> {
-  for (;;) {
-    const { rows } = await sql<{ document_id: string }>`
-      delete from search_changes where document_id in (select document_id from search_changes limit ${batchSize(app, options)})
-      returning document_id`.execute(app.db)
-    if (rows.length === 0) return
-    await next.put(rows.map(({ document_id }) => document_id))
   }
 }
 

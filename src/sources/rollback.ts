@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { z } from 'zod'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import { afterMillisecond } from '../db/clock.ts'
 import { Busy, withLock } from '../db/lock.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { markSourceRestored } from '../documents/source-documents.ts'
@@ -115,7 +116,7 @@ async function listCandidates(db: Db, sourceId: string, before: Date, { after, l
     select page.id as document_id, title, filename, source_path as path, page.sha256, page.created_at, deleted_at, source_removed_at,
       number, version.sha256 as version_sha256
     from page left join lateral (
-      select number, sha256 from document_versions where document_id = page.id and created_at <= ${before} order by number desc limit 1
+      select number, sha256 from document_versions where document_id = page.id and created_at < ${afterMillisecond(before)} order by number desc limit 1
     ) version on true
     order by page.id`.execute(db)
   return rows

@@ -4,6 +4,7 @@ import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { truncateExpiredEvents } from '../events.ts'
 import { addJobWeeks } from '../jobs/weeks.ts'
+import { recoverChanges } from '../search/change-log.ts'
 import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
 import { maintainDaily } from './maintenance.ts'
 
@@ -17,6 +18,7 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'date documents of earlier versions': dateOldDocuments,
   'add partitions of jobs': ({ db }) => addJobWeeks(db),
   'truncate expired events': ({ db }) => truncateExpiredEvents(db),
+  'index what an interrupted rebuild has recorded': recoverChanges,
   'daily maintenance': maintainDaily,
 }
 

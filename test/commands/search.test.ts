@@ -152,7 +152,7 @@ test('reindex: --ids, --since, --in-place, --dry-run, --no-wait; 2 for conflicti
   ])
   const generation = async () => (await app.search.status()).index
   const before = await generation()
-  await runJobs(['index'])
+  await runJobs(['maintenance'])
   expect(await generation()).not.toBe(before)
   expect((await dms('reindex', '--keep-old')).code, 'in PostgreSQL no old one is kept').toBe(2)
   expect((await dms('status', '--check')).code).toBe(0)

@@ -755,6 +755,18 @@ test('reindex: searches go on, concurrent changes are included, and after a fail
   expect(await app.db.selectFrom('search_rebuild').select('key').execute()).toEqual([])
 })
 
+test('ranges of time include the millisecond that the API shows, in search and lists', async () => {
+  const { app, ada, asAda, search } = await start()
+  const id = await insertDocument(app.db, ada.id, { title: 'Late', content: 'word' })
+  await sql`update documents set created_at = '2026-03-01T12:00:00.123456Z' where id = ${id}`.execute(app.db)
+  await reindex(app)
+  const [from, to] = ['2026-03-01T12:00:00.123Z', '2026-03-01T12:00:00.123Z']
+  const total = async (range: object) => (await search({ q: 'word', filters: JSON.stringify({ date_range: range }) })).total
+  expect([await total({ from, to }), await total({ to: '2026-03-01T12:00:00.122Z' })]).toEqual([1, 0])
+  const listed = await Array.fromAsync(asAda.documents.list({ date_from: from, date_to: to }))
+  expect(listed.map((document) => document.id)).toEqual([id])
+})
+
 test('reindex of some documents, of those changed since a time, in place, and as a dry run', async () => {
   const { app, ada, search } = await start()
   const [one, two] = [await insertDocument(app.db, ada.id, { content: 'word' }), await insertDocument(app.db, ada.id, { content: 'word' })]

@@ -1,5 +1,6 @@
 /** Plan of a search. Conditions are SQL over `entry`, a row of a segment. */
 import { type RawBuilder, sql } from 'kysely'
+import { afterMillisecond } from '../../../../db/clock.ts'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import { fieldScores } from '../index/document-vector.ts'
 import { or } from './tsquery.ts'
@@ -45,7 +46,7 @@ export const withTags = (tags: readonly number[]): Condition[] => (tags.length =
 /** Exact conditions on dates and confidence. The index has months and deciles only. */
 export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): Condition[] => [
   ...(from ? [sql`entry.created_at >= ${from}`] : []),
-  ...(to ? [sql`entry.created_at <= ${to}`] : []),
+  ...(to ? [sql`entry.created_at < ${afterMillisecond(to)}`] : []),
   ...(datedFrom ? [sql`entry.document_date >= ${datedFrom}::date`] : []),
   ...(datedTo ? [sql`entry.document_date <= ${datedTo}::date`] : []),
   ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}::real`]),

@@ -1,0 +1,110 @@
+/** Rebuilds of the index beside changes of documents, and their interruption. */
+import { sql } from 'kysely'
+import { expect, test, vi } from 'vitest'
+import type { IndexRebuild } from '../../src/ports/search-engine.ts'
+import { recoverChanges } from '../../src/search/change-log.ts'
+import { queueReindex, reindex, status } from '../../src/search/reindex.ts'
+import { startWorker } from '../../src/worker/worker.ts'
+import { startApp } from '../support/app.ts'
+import { insertDocument } from '../support/search-suite.ts'
+
+const waiting = { timeout: 60_000, interval: 100 }
+
+async function start() {
+  const started = await startApp({ 'ocr.enabled': false })
+  const { app, ada, asAda } = started
+  const ids: string[] = []
+  for (let nth = 0; nth < 5; nth++) ids.push(await insertDocument(app.db, ada.id, { title: `Old ${nth}`, content: 'word' }))
+  await reindex(app)
+  /** Replaces functions of the rebuilds that begin from now on. */
+  const alter = (change: (next: IndexRebuild) => Partial<IndexRebuild>) => {
+    const { rebuild } = app.search
+    Object.assign(app.search, {
+      rebuild: async () => {
+        const next = await rebuild()
+        return { ...next, ...change(next) }
+      },
+    })
+  }
+  const find = async (q: string) => (await asAda.search.query(q)).total
+  const rename = (id: string, title: string) => asAda.call('PUT', `/api/documents/${id}`, { title })
+  const left = async () => {
+    const { rows } = await sql<{ left: number }>`
+      select (select count(*) from search_changes) + (select count(*) from search_rebuild) as left`.execute(app.db)
+    return rows[0]!.left
+  }
+  return { ...started, ids, alter, find, rename, left }
+}
+
+test('a worker of one slot indexes changes while it rebuilds the index, which documents leave meanwhile', async () => {
+  const { app, ids, alter, find, rename, asAda } = await start()
+  let isFirst = true
+  alter(({ put }) => ({
+    async put(some) {
+      await put(some)
+      if (!isFirst) return
+      isFirst = false
+      await rename(ids[0]!, 'Renamed')
+      await asAda.documents.delete(ids[1]!)
+      await vi.waitFor(async () => expect([await find('renamed'), await find('word')]).toEqual([1, 4]), waiting)
+    },
+  }))
+  const worker = await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1 })
+  const id = await queueReindex(app, false)
+  const isQueued = async () => (await app.db.selectFrom('jobs').select('id').where('id', '=', id).execute()).length > 0
+  await vi.waitFor(async () => expect(await isQueued()).toBe(false), waiting)
+  await worker.stop(60_000)
+  expect([isFirst, await find('renamed'), await find('word')]).toEqual([false, 1, 4])
+  expect(await status(app)).toMatchObject({ documents: 4, database: 4, drift: 0 })
+})
+
+test('without a worker, a rebuild ends although a document was trashed meanwhile, whose index job removes it', async () => {
+  const { app, ids, asAda, runJobs, find } = await start()
+  const done = await reindex(app, { onProgress: () => void asAda.documents.delete(ids[0]!) })
+  expect(done.swapped).toBe(true)
+  await runJobs(['index'])
+  expect(await find('word')).toBe(4)
+  expect(await status(app)).toMatchObject({ documents: 4, database: 4, drift: 0 })
+})
+
+test('a change just before the activation of a new index is found, although the rebuild fails right after it', async () => {
+  const { app, ids, alter, find, rename, runJobs, left } = await start()
+  alter(({ swap }) => ({
+    async swap() {
+      await rename(ids[0]!, 'Renamed')
+      await runJobs(['index'])
+      await swap()
+      throw new Error('the old index cannot be deleted')
+    },
+  }))
+  await expect(reindex(app)).rejects.toThrow('cannot be deleted')
+  expect([await find('renamed'), await find('title:old'), await left()]).toEqual([1, 4, 0])
+})
+
+test('a worker indexes what a rebuild has recorded whose process died', async () => {
+  const { app, ids, find, left } = await start()
+  await app.db.updateTable('documents').set({ title: 'Renamed' }).where('id', '=', ids[0]!).execute()
+  await sql`insert into search_rebuild default values`.execute(app.db)
+  await sql`insert into search_changes (document_id) values (${ids[0]!})`.execute(app.db)
+  await recoverChanges(app)
+  expect([await find('renamed'), await left()]).toEqual([1, 0])
+})
+
+test('a rebuild that has lost its lock leaves the index of its successor alone', async () => {
+  const { app, ids, alter, find } = await start()
+  let isFirst = true
+  const first: { successor?: Promise<unknown> } = {}
+  alter(({ put }) => ({
+    async put(some) {
+      await put(some)
+      if (!isFirst) return
+      isFirst = false
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'dms search.reindex %'`.execute(app.db)
+      first.successor = reindex(app, { lockTimeout: 10_000 })
+      await first.successor
+    },
+  }))
+  await expect(reindex(app)).rejects.toThrow()
+  expect(await first.successor).toMatchObject({ swapped: true })
+  expect([await find('word'), (await status(app)).drift]).toEqual([ids.length, 0])
+})

@@ -220,6 +220,15 @@ test('100 terms over a document of 10 MB take less than a second', async () => {
   await expect(app.search.check()).resolves.toBeUndefined()
 })
 
+test('a part of a text is looked for once in a long document all of whose passages have its words', async () => {
+  const { put, asAda } = await start()
+  await put({ content: `${'lorem ipsum '.repeat(1_000_000)}, dolor` })
+  const find = (value: string) =>
+    asAda.call<SearchResults>('POST', '/api/search/advanced', { query: { must: [{ field: 'content', type: 'contains', value }] } })
+  const [absent, present] = [await find('lorem, ipsum'), await find('lorem ipsum lorem')]
+  expect([absent.total, present.total]).toEqual([0, 1])
+})
+
 test('indexing a long document does not block the event loop', async () => {
   const { put } = await start()
   let turns = 0

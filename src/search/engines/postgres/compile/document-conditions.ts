@@ -30,13 +30,18 @@ export function test(clause: SearchClause, ofContent: Test = answers(beginning, 
 /** Tests the whole content for a clause. */
 export const inContent = (clause: SearchClause): Test => answers(sql`documents.content`, clause)
 
-/** Tests the content for a clause. Of a long document, only passages that meet the tsquery are read. */
-export const inPassages = (clause: SearchClause, query: string): Test => sql`
-  case when entry.parts = 0 then ${answers(sql`documents.content`, clause)}
-  else exists (
+/** Maximum number of passages that are read one by one. Each decompresses the text and counts its characters from the beginning. */
+const maxPassages = 8
+
+/** Tests the content for a clause. Of a long document, only passages that meet the tsquery are read, if they are few. */
+export function inPassages(clause: SearchClause, query: string): Test {
+  const matching = sql`
     select from search_passages passage
-    where passage.document_id = documents.id and passage.segment = entry.segment and passage.words @@ ${query}::tsquery
-    and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
+    where passage.document_id = documents.id and passage.segment = entry.segment and passage.words @@ ${query}::tsquery`
+  return sql`
+    case when entry.parts = 0 or exists (${matching} offset ${sql.lit(maxPassages)}) then ${answers(sql`documents.content`, clause)}
+    else exists (${matching} and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
+}
 
 /** Tests a text for a clause. NULL for a NULL text. */
 function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 'type' | 'value'>): Test {

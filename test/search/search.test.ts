@@ -220,6 +220,15 @@ test('100 terms over a document of 10 MB take less than a second', async () => {
   await expect(app.search.check()).resolves.toBeUndefined()
 })
 
+test('a part of a code is found in a document with more distinct codes than one batch keeps in memory', async () => {
+  const { put, asAda } = await start()
+  await put({ content: Array.from({ length: 120_000 }, (_, nth) => 7_000_000 + nth * 13).join('\n') })
+  const find = (value: string) => asAda.search.advanced({ query: { must: [{ field: 'content', type: 'contains', value }] } })
+  const last = String(7_000_000 + 119_999 * 13)
+  for (const value of [last, last.slice(1), last.slice(2, 6)]) expect((await find(value)).total, value).toBe(1)
+  expect((await find('699999')).total).toBe(0)
+})
+
 test('a part of a text is looked for once in a long document all of whose passages have its words', async () => {
   const { put, asAda } = await start()
   await put({ content: `${'lorem ipsum '.repeat(1_000_000)}, dolor` })

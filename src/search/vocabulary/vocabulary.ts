@@ -10,7 +10,7 @@ const minLetters = 4
 export const maxLetters = 40
 /** Number of words per statement. */
 const batchSize = 5_000
-/** Maximum number of codes per batch of documents, which limits memory. */
+/** Number of codes of a batch of documents above which they are stored before its end, which limits memory. */
 const maxCodes = 100_000
 /** Maximum number of words that a process remembers as stored. */
 const maxRemembered = 400_000
@@ -30,7 +30,7 @@ export class Vocabulary {
   add({ text, form }: Token): void {
     if (this.words.has(text)) return
     if (isMistypable(text)) this.words.add(text)
-    else if ((form === 'word' || form === 'joined') && text.length <= maxListedLength && this.codes.size < maxCodes) this.codes.add(text)
+    else if ((form === 'word' || form === 'joined') && text.length <= maxListedLength) this.codes.add(text)
   }
 
   /** Adds the languages of a document: codes joined by `+`; '' if unknown. */
@@ -60,6 +60,15 @@ export class StoredWords {
     for (const word of words) stored.add(word)
     this.#stored.set(list, stored)
   }
+}
+
+/** Stores the codes, and forgets them, if they are many. */
+export async function storeManyCodes(db: Db, stored: StoredWords, { codes }: Vocabulary): Promise<void> {
+  if (codes.size < maxCodes) return
+  const some = new Vocabulary()
+  for (const code of codes) some.codes.add(code)
+  codes.clear()
+  await storeVocabulary(db, stored, some)
 }
 
 /** Stores words. Words are never deleted: a word without documents matches nothing. */

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { mapConcurrently } from '../../../../concurrency.ts'
 import type { Db, Trx } from '../../../../db/pool.ts'
 import { batchesOf, type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
-import { type StoredWords, storeVocabulary, Vocabulary } from '../../../vocabulary/vocabulary.ts'
+import { type StoredWords, storeManyCodes, storeVocabulary, Vocabulary } from '../../../vocabulary/vocabulary.ts'
 import { smallints } from './binary.ts'
 import { analyze, type Passage } from './document-vector.ts'
 import { blockFor, indexVersion, isUndefinedTable, type Segment, segmentFor, segmentsForWrite, tableOf } from './segments.ts'
@@ -43,7 +43,7 @@ async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], g
       const segments = await segmentsForWrite(trx, generation)
       // One writer of a document at a time. It reads the document under the lock: the last writer has read the latest version.
       await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
-      await writeEntries(trx, segments, ids, vocabulary)
+      await writeEntries(trx, segments, ids, vocabulary, () => storeManyCodes(db, stored, vocabulary))
     })
   } catch (error) {
     // A rebuild has replaced the live generation meanwhile.
@@ -53,12 +53,28 @@ async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], g
   await storeVocabulary(db, stored, vocabulary)
 }
 
-async function writeEntries(trx: Trx, segments: readonly Segment[], ids: readonly string[], vocabulary: Vocabulary): Promise<void> {
+/** Writes entries. `onPassage` is called after each passage of a long text. */
+async function writeEntries(
+  trx: Trx,
+  segments: readonly Segment[],
+  ids: readonly string[],
+  vocabulary: Vocabulary,
+  onPassage: () => Promise<void>,
+): Promise<void> {
   const documents = await loadDocuments(trx, ids)
   const numbers = segments.map(({ number }) => number)
   await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and segment = any(${numbers}::integer[])`.execute(trx)
   const entries: Entry[] = []
-  for (const document of documents) entries.push(await analyzeEntry(trx, document, segmentFor(segments, document.id), vocabulary))
+  for (const document of documents) {
+    const segment = segmentFor(segments, document.id)
+    vocabulary.addLanguage(document.language)
+    const save = savePassages(trx, document.id, segment.number)
+    const onEach = (passage: Passage) => save(passage).then(onPassage)
+    const fields = { ...document, labels: document.label_names }
+    const terms = termsOf(document, blockFor(segment, document.id))
+    const { words, tags, parts } = await analyze(fields, terms, (word) => vocabulary.add(word), onEach)
+    entries.push({ segment: segment.number, document, words, tags: smallints(tags), parts })
+  }
   // Locks the documents after the analysis of long texts: changes need not wait that long. A deletion waits for this lock or has happened.
   const { rows } = await sql<{ id: string }>`
     select id from live_documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
@@ -85,15 +101,6 @@ export const termsOf = (document: IndexedDocument, block: number): string[] => [
   ...rangeTerms(document),
   blockTerm(block),
 ]
-
-async function analyzeEntry(trx: Trx, document: IndexedDocument, segment: Segment, vocabulary: Vocabulary): Promise<Entry> {
-  vocabulary.addLanguage(document.language)
-  const fields = { ...document, labels: document.label_names }
-  const terms = termsOf(document, blockFor(segment, document.id))
-  const save = savePassages(trx, document.id, segment.number)
-  const { words, tags, parts } = await analyze(fields, terms, (word) => vocabulary.add(word), save)
-  return { segment: segment.number, document, words, tags: smallints(tags), parts }
-}
 
 function savePassages(trx: Trx, document_id: string, segment: number): (passage: Passage) => Promise<void> {
   let passage = 0

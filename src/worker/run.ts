@@ -43,8 +43,7 @@ export async function startConfigured(app: App, { maxJobs, label }: WorkerLimits
   return {
     ...worker,
     async stop(timeoutMs) {
-      await schedule?.stop()
-      await worker.stop(timeoutMs)
+      await Promise.all([worker.stop(timeoutMs), schedule?.stop(timeoutMs)])
     },
   }
 }

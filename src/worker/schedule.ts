@@ -1,4 +1,5 @@
 /** Recurring tasks of a worker. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
 import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
@@ -22,8 +23,13 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'daily maintenance': maintainDaily,
 }
 
+interface Schedule {
+  /** Starts no more tasks, and waits up to `timeoutMs` for running ones. What they have not done is done by the next worker. */
+  stop(timeoutMs: number): Promise<void>
+}
+
 /** Runs the tasks at once, then every minute those that have ended. A long task, such as maintenance, delays no other. */
-export function startSchedule(app: App): { stop(): Promise<void> } {
+export function startSchedule(app: App): Schedule {
   const running = new Map<string, Promise<void>>()
   const runTask = async (task: string, run: (app: App) => Promise<void>) => {
     await run(app).catch((error: Error) => app.log.warn({ err: error.message, task }, 'a recurring task failed'))
@@ -35,9 +41,11 @@ export function startSchedule(app: App): { stop(): Promise<void> } {
   runAll()
   const timer = setInterval(runAll, intervalMs)
   return {
-    async stop() {
+    async stop(timeoutMs) {
       clearInterval(timer)
-      await Promise.all(running.values())
+      const timeout = new AbortController()
+      await Promise.race([Promise.all(running.values()), sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => {})])
+      timeout.abort()
     },
   }
 }

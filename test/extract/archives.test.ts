@@ -111,6 +111,11 @@ describe('hostile archives', () => {
     expect(await readBytes(zip({ 'bomb.gz': zeros, 'after.txt': 'words' }), 'a.zip')).toMatchObject({ text: 'bomb.gz\n\nafter.txt\nwords' })
   })
 
+  test('an empty member has been read', async () => {
+    const { text, metadata } = await readBytes(zip({ '__init__.py': '', 'after.txt': 'words' }), 'a.zip')
+    expect([text, metadata.parts_unread]).toEqual(['__init__.py\n\nafter.txt\nwords', undefined])
+  })
+
   test('endless nesting: members of the fourth level are not read', async () => {
     let bytes = zip({ 'bottom.txt': 'bottom' })
     for (let level = 0; level < 6; level++) bytes = zip({ [`${level}.zip`]: bytes })

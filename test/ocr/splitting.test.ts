@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { sql } from 'kysely'
 import sharp from 'sharp'
 import { expect, test } from 'vitest'
 import { prepareZXingModule, writeBarcode } from 'zxing-wasm/writer'
 import type { Client } from '../../src/client/client.ts'
 import type { DocumentView } from '../../src/documents/view.ts'
 import { openLog } from '../../src/log/log.ts'
+import { ReadFailure } from '../../src/ports/document-reader.ts'
 import type { FileStore } from '../../src/ports/file-store.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
@@ -167,4 +169,24 @@ test('a source splits its files; null: as configured', async () => {
 test('400 for an unknown split', async () => {
   const { asAda } = await startApp()
   await expect(upload(asAda, 'a.pdf', pdf({ pages: [page('x')] }), { split: 'sometimes' as 'none' })).rejects.toMatchObject({ status: 400 })
+})
+
+test('a reader that crashes once costs an attempt, not the splitting', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const { marks } = app.reader
+  let isFirst = true
+  Object.assign(app.reader, {
+    marks: async (...all: Parameters<typeof marks>) => {
+      if (!isFirst) return marks(...all)
+      isFirst = false
+      throw new ReadFailure('READ_CRASHED', 'The reader was killed.', true)
+    },
+  })
+  const pages = [page('first'), await sheet('DMS-SPLIT', 'QRCode'), page('second')]
+  const { id } = await upload(asAda, 'stack.pdf', pdf({ pages }), { split: 'barcode' })
+  await runJobs(['ocr'])
+  await app.db.updateTable('jobs').set({ run_at: sql`now()` }).where('status', '=', 'pending').execute()
+  await runJobs(['ocr'])
+  expect((await partsOf(asAda, id)).map(({ title }) => title)).toEqual(['stack (1 of 2)', 'stack (2 of 2)'])
+  expect(isFirst).toBe(false)
 })

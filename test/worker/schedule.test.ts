@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import * as jobs from '../../src/jobs/queue.ts'
+import { startConfigured } from '../../src/worker/run.ts'
 import { startSchedule } from '../../src/worker/schedule.ts'
 import { startApp } from '../support/app.ts'
+import { insertDocument } from '../support/search-suite.ts'
 
 test('a sync that is due is queued while maintenance waits for a lock', async () => {
   const { app, asAda } = await startApp()
@@ -19,6 +22,25 @@ test('a sync that is due is queued while maintenance waits for a lock', async ()
     await expect.poll(async () => (await syncs()).length).toBe(1)
   } finally {
     await client.end()
-    await schedule.stop()
+    await schedule.stop(60_000)
+  }
+})
+
+test('a worker that stops during maintenance leases no more jobs, and waits for maintenance no longer than for jobs', async () => {
+  const { app, ada } = await startApp({ 'ocr.enabled': false })
+  const client = await app.database.connect('lock')
+  await client.query('begin; lock table notifications in access exclusive mode')
+  try {
+    const worker = await startConfigured(app)
+    const waiting = () => sql`select from pg_locks where not granted and relation = 'notifications'::regclass`.execute(app.db)
+    await expect.poll(async () => (await waiting()).rows.length).toBe(1)
+    const stopped = worker.stop(500)
+    const id = await insertDocument(app.db, ada.id)
+    const job = await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'index', { document_id: id }))
+    await stopped
+    const { status } = await app.db.selectFrom('jobs').select('status').where('id', '=', job).executeTakeFirstOrThrow()
+    expect(status).toBe('pending')
+  } finally {
+    await client.end()
   }
 })

@@ -53,12 +53,13 @@ export interface BackupResult {
 /** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
 export function createBackup(installation: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
   const { database } = installation
-  return withLock(database, 'backup', options.lockTimeoutMs, () =>
+  return withLock(database, 'backup', options.lockTimeoutMs, (backup) =>
     // Held from before the snapshot until the last file: no referenced file is removed meanwhile.
-    withLock(database, fileRemovalLock, filesLockTimeoutMs, async () => {
+    withLock(database, fileRemovalLock, filesLockTimeoutMs, async (files) => {
       const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
       try {
-        const result = await writeBackup(installation, sink, options, join(folder, 'files'))
+        const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
+        const result = await writeBackup(installation, sink, { ...options, assertLocked }, join(folder, 'files'))
         if (result.manifest.damaged.length === 0) await recordSuccess(database.db, 'backup')
         return result
       } catch (error) {
@@ -72,7 +73,12 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
 }
 
 /** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
-async function writeBackup(installation: Installation, sink: BackupSink, options: BackupOptions, list: string): Promise<BackupResult> {
+async function writeBackup(
+  installation: Installation,
+  sink: BackupSink,
+  options: BackupOptions & { assertLocked(): Promise<unknown> },
+  list: string,
+): Promise<BackupResult> {
   // If the store were not mounted, every file would be missing in the backup.
   await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), false)
   const snapshot = await openSnapshot(installation.database)
@@ -96,6 +102,8 @@ async function writeBackup(installation: Installation, sink: BackupSink, options
     await snapshot.close()
   }
   const { damaged, lostInStore } = await copyStoredFiles(installation.files, sink, head, readFileList(list), options)
+  // Without the locks, files that it refers to may be gone, and another backup may have begun.
+  await options.assertLocked()
   const checksumsSha256 = await writeChecksums(sink, head, checksums.join(''), list, damaged)
   const manifest: at.Manifest = {
     ...head,

@@ -57,6 +57,7 @@ export function openArchive(bytes: Uint8Array): Archive {
     readMember(name) {
       const entry = entries.get(name)
       if (!entry) throw corruptFailure(`${name} is missing`)
+      if (entry.unpacked === 0 && !entry.isEncrypted) return new Uint8Array()
       return unpack(bytes, view, entry, Math.min(entry.unpacked, maxUnpackedBytes))
     },
   }

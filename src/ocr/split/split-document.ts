@@ -21,7 +21,7 @@ export async function splitDocument(
   outline: Outline,
   commit: (work: (trx: Trx) => Promise<void>) => Promise<void>,
 ): Promise<boolean> {
-  const { app, document } = reading
+  const { app, document, job } = reading
   const { split: mode } = document
   if (mode === null) return false
   const staged: StagedFile[] = []
@@ -45,7 +45,7 @@ export async function splitDocument(
     for (const file of staged) await file.confirm()
     return true
   } catch (error) {
-    if (!(error instanceof ReadFailure)) throw error
+    if (!(error instanceof ReadFailure) || (error.isRetryable && job.attempts < job.max_attempts)) throw error
     const warning = { code: 'not_split', message: `The file was not split: ${error.message}` }
     await commit((trx) => recordUnsplit(app, trx, document.id, null, warning))
     return false

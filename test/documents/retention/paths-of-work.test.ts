@@ -82,7 +82,7 @@ test('no job, maintenance step or recurring task destroys a document under reten
     await maintain(app, [step])
     expect(await protectedDocuments.listDestroyed(), step).toEqual([])
   }
-  await startSchedule(app).stop()
+  await startSchedule(app).stop(60_000)
   await runJobs()
   expect(await protectedDocuments.listDamaged()).toEqual([])
   const { rows } = await sql<{ count: number }>`select count(*)::int as count from document_versions`.execute(app.db)

@@ -2,7 +2,7 @@
  * Cache of stored files on the local disk, for programs that need a path. Bounded in bytes; the file that was not used for the longest time
  * goes first. All processes of a data folder share it.
  */
-import { link, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
+import { link, mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { addressPattern, FileMissing, sha256Of } from '../../../ports/file-store.ts'
@@ -37,6 +37,18 @@ export function openReadCache(folder: string, maxBytes: number): ReadCache {
     await link(path, join(folder, address)).catch(() => {})
   }
 
+  const write = async (own: Staging, source: Readable) => {
+    try {
+      // The folder may have been removed: it is only a cache.
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      return await own.write(source, Number.MAX_SAFE_INTEGER)
+    } catch (error) {
+      // Otherwise its connection stays open.
+      source.destroy()
+      throw error
+    }
+  }
+
   return {
     async open(address, fetch) {
       try {
@@ -53,7 +65,7 @@ export function openReadCache(folder: string, maxBytes: number): ReadCache {
           await utimes(path, now, now).catch(() => {})
           return { path, release }
         }
-        const staged = await own.write(await fetch(), Number.MAX_SAFE_INTEGER)
+        const staged = await write(own, await fetch())
         // The server sent other bytes than were stored.
         if (staged.sha256 !== sha256Of(address)) {
           await rm(staged.path, { force: true })

@@ -1,6 +1,7 @@
 /** Events for clients, published as part of a transaction. */
 import { sql } from 'kysely'
 import type { Db, Trx } from './db/pool.ts'
+import { slicesOf } from './slices.ts'
 
 export interface Events {
   document_created: { document_id: string; title: string; source: string | null }
@@ -25,6 +26,9 @@ export type EventType = keyof Events
 /** The NOTIFY channel of servers: `event` (new events), `queue` (the OCR queue changed), `session:USER` (a user's rights changed). */
 export const channel = 'dms_live'
 
+/** Events of a statement, which are one JSON value. */
+const batchSize = 1000
+
 /** Retention of events. Clients that reconnect request the events that they missed. */
 export const retentionMs = 10 * 60_000
 
@@ -39,13 +43,13 @@ export async function publishMany<Type extends EventType>(
   type: Type,
   events: readonly { userId: string | null; data: Events[Type] }[],
 ): Promise<void> {
-  if (events.length === 0) return
-  await sql`
-    with sent as (
-      insert into events (type, user_id, data)
-      select ${type}, "userId", data from jsonb_to_recordset(${JSON.stringify(events)}) as event ("userId" uuid, data jsonb)
-    )
-    select pg_notify(${channel}, 'event')`.execute(trx)
+  for (const some of slicesOf(events, batchSize))
+    await sql`
+      with sent as (
+        insert into events (type, user_id, data)
+        select ${type}, "userId", data from jsonb_to_recordset(${JSON.stringify(some)}) as event ("userId" uuid, data jsonb)
+      )
+      select pg_notify(${channel}, 'event')`.execute(trx)
 }
 
 /** Truncates the partitions whose events are all past their retention. */

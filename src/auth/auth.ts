@@ -36,7 +36,7 @@ export async function login(app: App, ip: string, { username, password }: { user
   const isRight = await verifyPassword(app, key, user?.password_hash ?? null, password, () => user !== undefined && !user.disabled)
   if (!user || !isRight) throw new AppError('UNAUTHORIZED', {}, 'Wrong username or password.')
   verification.requireVerified(app, user)
-  return signToken(app, await users.recordSignIn(app, user.id))
+  return signToken(app, await users.recordSignIn(app, user))
 }
 
 function requirePasswordLogin({ config }: App): void {

@@ -76,7 +76,7 @@ export async function handleCallback(app: App, { loginState }: PendingLogin, sea
   const identity = await provider.handleCallback(callback, loginState).catch(throwAppError(app))
   const { user, linked } = await external.signInByIdentity(app, identity, revokeCredentials)
   if (linked) app.log.warn({ user_id: user.id, issuer: identity.issuer, ...linked }, 'a local account was linked to an OIDC identity')
-  return { user: await users.recordSignIn(app, user.id), linked }
+  return { user: await users.recordSignIn(app, user), linked }
 }
 
 /**

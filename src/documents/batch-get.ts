@@ -3,7 +3,7 @@ import { buffer } from 'node:stream/consumers'
 import { z } from 'zod'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { listOf } from '../http/input.ts'
+import { idText, listOf } from '../http/input.ts'
 import { StreamedAnswer } from '../http/streamed-json.ts'
 import { tarEnd, tarHeader, tarPadding } from '../http/tar-writer.ts'
 import { FileMissing } from '../ports/file-store.ts'
@@ -11,7 +11,7 @@ import { slicesOf } from '../slices.ts'
 import { truncateFilename } from './file-names.ts'
 import { openStoredFile } from './stored-files.ts'
 
-const BatchGet = z.object({ ids: listOf(z.uuid(), 500, 1), with_text: z.boolean().default(false) })
+const BatchGet = z.object({ ids: listOf(idText, 500, 1), with_text: z.boolean().default(false) })
 
 export const batchGetRoute = ({ config }: App) => ({
   summary: 'Get files and texts of several documents',

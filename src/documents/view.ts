@@ -156,10 +156,11 @@ export const view = (document: Document): DocumentView =>
 
 const roundReal = (value: number | null): number | null => (value === null ? null : Math.round(value * confidenceSteps) / confidenceSteps)
 
-/** Returns the ETag of GET. It changes with each revision and with the names of the labels. */
-export const etag = ({ id, revision, label_names, label_ids }: Document): string => {
-  const labels = label_ids.length === 0 ? '' : `.${crc32(JSON.stringify([label_names, label_ids])).toString(36)}`
-  return `"${id}.${revision}${labels}"`
+/** Returns the ETag of GET. It changes with each revision, with the names of the labels, and with the document that this one is a duplicate of. */
+export const etag = ({ id, revision, label_names, label_ids, duplicate_of }: Document): string => {
+  const others =
+    label_ids.length === 0 && duplicate_of === null ? '' : `.${crc32(JSON.stringify([label_names, label_ids, duplicate_of])).toString(36)}`
+  return `"${id}.${revision}${others}"`
 }
 
 const dayMs = 86_400_000

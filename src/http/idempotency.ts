@@ -3,7 +3,8 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
-import type { Trx } from '../db/pool.ts'
+import type { Db, Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 
 /** Time for which answers are stored. */
@@ -44,7 +45,7 @@ export async function runOnce<T extends object>(
   const { key, fingerprint } = request
   if (!/^[\x21-\x7e]{1,255}$/.test(key)) throw invalid('Idempotency-Key', '1 to 255 visible ASCII characters')
   await deleteExpired(trx)
-  const caller = actor.id ?? 'operator'
+  const caller = callerOf(actor)
   const claimed = await trx
     .insertInto('idempotency_keys')
     .values({ caller, key, fingerprint, created_at: clock })
@@ -52,10 +53,7 @@ export async function runOnce<T extends object>(
       conflict
         .columns(['caller', 'key'])
         .doUpdateSet((eb) => ({ fingerprint: eb.ref('excluded.fingerprint'), status: null, answer: null, created_at: clock }))
-        // Expired, or from the future because the database clock was set back.
-        .where(
-          sql<boolean>`idempotency_keys.created_at not between clock_timestamp() - make_interval(secs => ${lifetimeSeconds}) and clock_timestamp()`,
-        ),
+        .where(sql<boolean>`not ${isKept}`),
     )
     .returning('key')
     .executeTakeFirst()
@@ -67,17 +65,46 @@ export async function runOnce<T extends object>(
       .where('caller', '=', caller)
       .where('key', '=', key)
       .executeTakeFirstOrThrow()
-    if (first.fingerprint !== fingerprint)
-      throw new AppError('IDEMPOTENCY_KEY_REUSED', {}, 'The Idempotency-Key was used for another request within 24 hours. Use a new key.')
-    return { status: first.status ?? 201, answer: first.answer as T }
+    return repeat<T>(first, request)
   }
   const result = await work()
   await ownKey.set({ status: result.status, answer: JSON.stringify(result.answer) }).execute()
   return result
 }
 
+/**
+ * Returns the answer stored under the caller's key; undefined for none. A request whose labels or owner are gone meanwhile could not be done again, but
+ * is answered. Throws IDEMPOTENCY_KEY_REUSED.
+ */
+export async function findAnswer<T extends object>(
+  db: Db,
+  actor: Actor,
+  request: IdempotentRequest | null,
+): Promise<StoredAnswer<T> | undefined> {
+  if (request === null) return undefined
+  const first = await db
+    .selectFrom('idempotency_keys')
+    .selectAll()
+    .where('caller', '=', callerOf(actor))
+    .where('key', '=', request.key)
+    .where(sql<boolean>`${isKept}`)
+    .executeTakeFirst()
+  return first && repeat<T>(first, request)
+}
+
+const callerOf = (actor: Actor): string => actor.id ?? 'operator'
+
+/** Condition: neither expired nor from the future, as after the database clock was set back. */
+const isKept = sql`idempotency_keys.created_at between clock_timestamp() - make_interval(secs => ${lifetimeSeconds}) and clock_timestamp()`
+
+function repeat<T>(first: Row<'idempotency_keys'>, { fingerprint }: IdempotentRequest): StoredAnswer<T> {
+  if (first.fingerprint !== fingerprint)
+    throw new AppError('IDEMPOTENCY_KEY_REUSED', {}, 'The Idempotency-Key was used for another request within 24 hours. Use a new key.')
+  return { status: first.status ?? 201, answer: first.answer as T }
+}
+
 /** Deletes expired keys. Skips locked ones: two transactions that lock them in different orders would deadlock. */
-const deleteExpired = (trx: Trx) =>
+export const deleteExpired = (trx: Db) =>
   sql`delete from idempotency_keys where (caller, key) in
     (select caller, key from idempotency_keys where created_at < ${secondsAgo(lifetimeSeconds)} limit 1000 for update skip locked)`.execute(
     trx,

@@ -159,6 +159,8 @@ export const numberText = (min: number, max: number) =>
     .meta({ type: 'number', minimum: min, maximum: max, pattern: undefined })
     .transform(Number)
     .pipe(z.number().min(min).max(max))
+/** An id in any case, which becomes lower case as PostgreSQL writes it: texts of ids are compared. */
+export const idText = z.guid('an id').toLowerCase()
 const timestampMessage = 'an RFC 3339 date or date and time'
 /** Tells if RFC 3339 can represent the year. */
 const hasFourDigitYear = (date: Date): boolean => date.getUTCFullYear() >= 0 && date.getUTCFullYear() <= 9999

@@ -87,6 +87,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   form?: { fields: z.ZodType; file: string; many: boolean }
   /** Scope that an API token needs. Default: by method and access. `session` excludes API tokens. */
   scope?: Scope | 'session'
+  /** The answer of 201 has stored data, not only data of the request. */
+  answersStored?: boolean
   /** API tokens also need the scope `read`, because the route lets others read. */
   needsRead?: boolean
   /** Writes requests to the audit log or not. Default: by method and scope. */
@@ -176,7 +178,7 @@ function route<Query extends z.ZodType, Body extends z.ZodType>(
         // A read that the replica failed to answer is repeated.
         body: (event.context.input ??
           (shape.body ? parseInput(shape.body, await readBody(event, shape, limits)) : undefined)) as z.output<Body>,
-        param: (name) => decodeURIComponent(params[name] ?? ''),
+        param: (name) => (shape.ids && name in shape.ids ? (params[name] ?? '').toLowerCase() : decodeURIComponent(params[name] ?? '')),
         ip: event.context.ip ?? '127.0.0.1',
       }
       event.context.input = call.body
@@ -210,10 +212,13 @@ export function scopeOf(access: Access, method: Method, { scope }: Pick<Shape<z.
 
 /**
  * Tells if a route answers API tokens without `read` with 204 and no body, because its answer has stored data. The answer of 201 has only data
- * of the request.
+ * of the request, unless the route says otherwise.
  */
 export const hidesAnswer = (access: Access, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
-  shape.answer !== undefined && shape.status !== 201 && method !== 'GET' && scopeOf(access, method, shape) === 'write'
+  shape.answer !== undefined &&
+  (shape.status !== 201 || shape.answersStored === true) &&
+  method !== 'GET' &&
+  scopeOf(access, method, shape) === 'write'
 
 function requireScope(scopes: readonly Scope[], needed: Scope | 'session' | null): void {
   if (needed === null || scopes.some((scope) => scope === needed || (scope === 'write' && needed === 'upload'))) return

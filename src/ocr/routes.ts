@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { recover } from '../documents/extraction/stranded-documents.ts'
-import { commaList, listOf } from '../http/input.ts'
+import { commaList, idText, listOf } from '../http/input.ts'
 import { pageQuery, pageSchema, pagination } from '../http/pages.ts'
 import { admin, type Route, user } from '../http/route.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -56,7 +56,7 @@ export const listQuery = (app: App) =>
   })
 export const Retry = z.object({ language: OcrLanguage.optional(), priority: Priority.default('normal') })
 export const RetryMany = z.union(
-  [z.object({ ids: listOf(z.uuid(), 10_000, 1) }), z.object({ status: z.literal('failed') })],
+  [z.object({ ids: listOf(idText, 10_000, 1) }), z.object({ status: z.literal('failed') })],
   'either {"status":"failed"} or {"ids":[…]}',
 )
 export const RetryAnswer = z.object({ message: z.string(), job_id: z.uuid() })

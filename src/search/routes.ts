@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { WordAnswer } from '../documents/extraction/page-words.ts'
-import { booleanText, calendarDate, endTimestampText, integerText, jsonText, listOf, moment } from '../http/input.ts'
+import { booleanText, calendarDate, endTimestampText, idText, integerText, jsonText, listOf, moment } from '../http/input.ts'
 import { numberedPageQuery, PageNumbers } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { resolvePage } from '../settings/settings.ts'
@@ -17,15 +17,14 @@ const name = z
   .max(255)
   .refine((text) => !text.includes('\0') && text.isWellFormed(), 'contains U+0000 or half of a surrogate pair')
 const names = listOf(name, 100)
-const id = z.guid('an id')
 
 export const Filters = z
   .strictObject({
     mime_types: names,
     labels: names,
-    label_ids: listOf(id, 100),
+    label_ids: listOf(idText, 100),
     status: listOf(z.enum(['pending', 'processing', 'completed', 'failed']), 100),
-    source_id: id,
+    source_id: idText,
     date_range: z.strictObject({ from: moment, to: endTimestampText }).partial(),
     document_date: z.strictObject({ from: calendarDate, to: calendarDate }).partial(),
     min_confidence: z.number().min(0).max(1),
@@ -174,7 +173,7 @@ export const routes = (app: App): Route[] => [
       summary: 'List documents that search does not find yet',
       description:
         'Returns those of the documents whose last change waits for the search index. A document whose text is still being extracted is not among them: read its `status` first.',
-      body: z.object({ ids: listOf(z.guid('an id'), 1000, 1) }),
+      body: z.object({ ids: listOf(idText, 1000, 1) }),
       answer: PendingAnswer,
     },
     async ({ actor, body: { ids } }) => ({ pending: await findPending(app, actor, ids) }),

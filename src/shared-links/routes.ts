@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { endTimestampText } from '../http/input.ts'
+import { endTimestampText, idText } from '../http/input.ts'
 import { type FetchedPage, type PageRequest, Pagination, pageQuery, pagination } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { viewOf } from '../http/view.ts'
@@ -8,7 +8,7 @@ import { resolvePage } from '../settings/settings.ts'
 import * as sharedLinks from './shared-links.ts'
 
 export const Fields = z.object({
-  document_id: z.guid(),
+  document_id: idText,
   password: z.string().min(1).max(128).nullish(),
   expires_at: endTimestampText.nullish(),
   max_views: z.int().min(1).max(2_147_483_647).nullish(),

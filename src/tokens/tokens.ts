@@ -59,9 +59,6 @@ export async function create(app: App, actor: Actor, options: NewToken): Promise
     throw new AppError('FORBIDDEN', {}, 'Only admins can have tokens with the scope "admin".')
   if (owner.disabled) throw new AppError('CONFLICT', { user: owner.username }, `Cannot create a token: user ${owner.username} is disabled.`)
   if (options.expires_at && options.expires_at <= (await databaseNow(app.db))) throw invalid('expires_at', 'must be in the future')
-  const count = await countRows(app.db.selectFrom('api_tokens').where('user_id', '=', owner.id))
-  if (count >= maxTokensPerUser)
-    throw new AppError('CONFLICT', { tokens: count }, `A user can have at most ${maxTokensPerUser} tokens. Revoke unused ones first.`)
   const token = prefix + randomBytes(32).toString('base64url')
   const values = {
     user_id: owner.id,
@@ -73,10 +70,15 @@ export async function create(app: App, actor: Actor, options: NewToken): Promise
     expires_at: options.expires_at ?? null,
     created_at: app.now(),
   }
-  const { id } = await rejectDuplicateName(
-    () => app.db.insertInto('api_tokens').values(values).returning('id').executeTakeFirstOrThrow(),
-    'A token with this name exists already.',
-  )
+  const insert = (trx: Trx) => trx.insertInto('api_tokens').values(values).returning('id').executeTakeFirstOrThrow()
+  const { id } = await app.db.transaction().execute(async (trx) => {
+    // Serializes the tokens of a user, so that their number is exact.
+    await trx.selectFrom('users').select('id').where('id', '=', owner.id).forNoKeyUpdate().execute()
+    const count = await countRows(trx.selectFrom('api_tokens').where('user_id', '=', owner.id))
+    if (count >= maxTokensPerUser)
+      throw new AppError('CONFLICT', { tokens: count }, `A user can have at most ${maxTokensPerUser} tokens. Revoke unused ones first.`)
+    return rejectDuplicateName(() => insert(trx), 'A token with this name exists already.')
+  })
   return { ...(await selectTokens(app).where('api_tokens.id', '=', id).executeTakeFirstOrThrow()), token }
 }
 

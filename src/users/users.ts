@@ -192,9 +192,17 @@ async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<str
   return user.id
 }
 
-/** Records the time of a sign-in. */
-export async function recordSignIn(app: App, id: string): Promise<User> {
-  return app.db.updateTable('users').set({ last_login_at: app.now() }).where('id', '=', id).returningAll().executeTakeFirstOrThrow()
+/** Records the time of a sign-in. Throws UNAUTHORIZED if the sessions of the user were ended since `user` was read, as by a new password. */
+export async function recordSignIn(app: App, user: User): Promise<User> {
+  const signedIn = await app.db
+    .updateTable('users')
+    .set({ last_login_at: app.now() })
+    .where('id', '=', user.id)
+    .where('token_version', '=', user.token_version)
+    .returningAll()
+    .executeTakeFirst()
+  if (!signedIn) throw new AppError('UNAUTHORIZED', {}, 'Wrong username or password.')
+  return signedIn
 }
 
 /** Throws CONFLICT if the user is the last active admin. */

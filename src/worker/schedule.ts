@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { truncateExpiredEvents } from '../events.ts'
+import { deleteExpired } from '../http/idempotency.ts'
 import { addJobWeeks } from '../jobs/weeks.ts'
 import { recoverChanges } from '../search/change-log.ts'
 import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
@@ -20,6 +21,7 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'add partitions of jobs': ({ db }) => addJobWeeks(db),
   'truncate expired events': ({ db }) => truncateExpiredEvents(db),
   'index what an interrupted rebuild has recorded': recoverChanges,
+  'forget expired idempotency keys': async ({ db }) => void (await deleteExpired(db)),
   'daily maintenance': maintainDaily,
 }
 

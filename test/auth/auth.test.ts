@@ -112,6 +112,19 @@ test('429 for a right password that is being checked when the limit is reached',
   expect(await guess).toMatchObject({ code: 'RATE_LIMITED' })
 })
 
+test('401 for the old password of a sign-in during which the password changes, or its user is disabled', async () => {
+  for (const change of [{ password: 'another good password' }, { disabled: true }]) {
+    const { app, asAdmin, eve } = await start()
+    const verify: typeof app.passwords.verify = async (phc, given) => {
+      const isRight = await app.passwords.verify(phc, given)
+      await asAdmin.call('PUT', `/api/users/${eve.id}`, change)
+      return isRight
+    }
+    const slow = { ...app, passwords: { ...app.passwords, verify } }
+    await expect(auth.login(slow, '127.0.0.1', { username: 'eve', password })).rejects.toMatchObject({ code: 'UNAUTHORIZED' })
+  }
+})
+
 test('right passwords never count, however many are sent at once', async () => {
   const { login, me } = await start()
   const all = await Promise.all(Array.from({ length: 14 }, () => login()))

@@ -30,6 +30,7 @@ test('batch-get: 200 with the files and texts of own documents; omits those of o
     `${one.id}/one.txt`,
     `${bobs.id}/bob.txt`,
   ])
+  expect(Object.keys(await entriesOf(await asAda.documents.batchGet([one.id.toUpperCase()])))).toEqual([`${one.id}/one.txt`])
   await rm(app.files.describeLocation(await addressOf(app.db, one.sha256)))
   expect(await entriesOf(await asAda.documents.batchGet([one.id]))).toEqual({})
   await expect(asAda.documents.batchGet([])).rejects.toMatchObject({ code: 'VALIDATION_ERROR' })

@@ -319,6 +319,16 @@ test('Idempotency-Key on bulk-upload: the first answer again, also of eight at o
   expect(await storeFiles(dataDir)).toEqual({ named: [sha('a'), sha('b')].sort(), staged: [] })
 })
 
+test('Idempotency-Key: the first answer again although a label of the upload has been deleted', async () => {
+  const { asAda } = await startApp()
+  const label = await asAda.labels.create({ name: 'inbox', color: '#336699' })
+  const one = () => asAda.documents.upload(file('a.txt', 'a'), { labels: 'inbox', idempotencyKey: 'one' })
+  const many = () => asAda.documents.bulkUpload([file('b.txt', 'b')], { labels: 'inbox', idempotencyKey: 'many' })
+  const first = [await one(), await many()]
+  await asAda.labels.delete(label.id)
+  expect([await one(), await many()]).toEqual(first)
+})
+
 test('a refused request does not use its Idempotency-Key', async () => {
   const { asAda } = await startApp()
   expect(await failure(asAda.documents.upload(file('a.txt', ''), { idempotencyKey: 'k' }))).toBe('VALIDATION_ERROR')

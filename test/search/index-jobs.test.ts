@@ -58,3 +58,12 @@ test('a document that cannot be indexed delays no other, and waits for its next 
   expect(waiting).toEqual([{ payload: { document_id: bad }, attempts: 1 }])
   expect(await left()).toHaveLength(1)
 })
+
+test('a document that is changed by its id in capitals keeps its words, and its passages', async () => {
+  const { app, runJobs, asAda, ada } = await start(0)
+  const content = `${Array.from({ length: 40_000 }, (_, nth) => `w${nth}`).join(' ')} silver harbour`
+  const id = await insertDocument(app.db, ada.id, { content })
+  await asAda.call('PUT', `/api/documents/${id.toUpperCase()}`, { title: 'Renamed' })
+  await runJobs(['index'])
+  for (const q of ['renamed', '"silver harbour"', '"w39998 w39999"']) expect([q, (await asAda.search.query(q)).total]).toEqual([q, 1])
+})

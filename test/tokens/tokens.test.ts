@@ -133,9 +133,10 @@ test('409 DUPLICATE_RESOURCE for a second token with one name, 409 CONFLICT abov
   })
   await app.db
     .insertInto('api_tokens')
-    .values(Array.from({ length: 99 }, (_, at) => row(at)))
+    .values(Array.from({ length: 97 }, (_, at) => row(at)))
     .execute()
-  expect(await code({ name: 'two' })).toBe('CONFLICT')
+  const codes = await Promise.all(['a', 'b', 'c', 'd', 'e'].map((name) => code({ name })))
+  expect(codes.filter((code) => code === 'CONFLICT')).toHaveLength(3)
 })
 
 test('401 UNAUTHORIZED after revocation, expiry, a disabled user or a new password', async () => {

@@ -164,6 +164,9 @@ test('409 CONFLICT for demoting, disabling or deleting the last active admin', a
   expect(await code(await asAdmin.send('PUT', path, { role: 'user' }))).toEqual([409, 'CONFLICT'])
   expect(await code(await asAdmin.send('PUT', path, { disabled: true }))).toEqual([409, 'CONFLICT'])
   expect(await code(await asAdmin.send('DELETE', path))).toEqual([409, 'CONFLICT'])
+  const inCapitals = `/api/users/${admin.id.toUpperCase()}`
+  expect(await code(await asAdmin.send('PUT', inCapitals, { role: 'user' }))).toEqual([409, 'CONFLICT'])
+  expect(await code(await asAdmin.send('DELETE', inCapitals))).toEqual([409, 'CONFLICT'])
   await asAdmin.call('PUT', `/api/users/${second.id}`, { disabled: false })
   expect(await asAdmin.call('PUT', path, { role: 'user' })).toMatchObject({ role: 'user' })
 })

@@ -6,6 +6,7 @@ import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import { publishMany } from '../../events.ts'
+import { nilId } from '../../id.ts'
 import * as jobs from '../../jobs/queue.ts'
 import { requireDocument, requireDocumentName } from '../access.ts'
 import { enqueuePurge } from '../purge.ts'
@@ -13,6 +14,9 @@ import { enqueuePurge } from '../purge.ts'
 export type Kind = 'pdfa'
 export type Rendition = Row<'renditions'> & { current: boolean }
 export type State = Rendition['state']
+
+/** Documents whose renditions one transaction requests. */
+const batchSize = 500
 
 /** Condition on `documents`: a file with pages, which may have a rendition. The others are refused on request. */
 const isConvertible = sql<boolean>`(mime_type = 'application/pdf' or (mime_type like 'image/%' and mime_type <> 'image/svg+xml'))`
@@ -45,10 +49,17 @@ export async function request(app: App, actor: Actor, id: string, kind: Kind): P
  * Requests missing renditions of the actor's documents, unless they were refused before. An admin requests renditions for all users. Returns their
  * number.
  */
-export function requestMissing(app: App, actor: Actor, kind: Kind): Promise<number> {
-  return app.db
-    .transaction()
-    .execute((trx) => requestMany(trx, kind, sql`${isConvertible} and ${isMissing(kind)} and ${isVisible(actor)}`, 'low'))
+export async function requestMissing(app: App, actor: Actor, kind: Kind): Promise<number> {
+  const missing = sql`${isConvertible} and ${isMissing(kind)} and ${isVisible(actor)}`
+  let count = 0
+  for (let last = nilId; ; ) {
+    const { rows } = await sql<{ id: string }>`
+      select id from live_documents document where ${missing} and id > ${last} order by id limit ${batchSize}`.execute(app.db)
+    if (rows.length === 0) return count
+    const isChosen = sql`${missing} and id = any(${rows.map(({ id }) => id)}::uuid[])`
+    count += await app.db.transaction().execute((trx) => requestMany(trx, kind, isChosen, 'low'))
+    last = rows.at(-1)!.id
+  }
 }
 
 const isVisible = (actor: Actor): RawBuilder<boolean> => (isAdmin(actor) ? sql`true` : sql`owner_id = ${actor.id}`)

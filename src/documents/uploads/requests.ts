@@ -5,7 +5,7 @@ import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import { inSavepoint } from '../../db/statements.ts'
 import { AppError, invalid } from '../../errors.ts'
-import { fingerprint, type IdempotentRequest, runOnce, type StoredAnswer } from '../../http/idempotency.ts'
+import { findAnswer, fingerprint, type IdempotentRequest, runOnce, type StoredAnswer } from '../../http/idempotency.ts'
 import { parseInput } from '../../http/input.ts'
 import type { Fields, Part } from '../../http/multipart.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
@@ -64,6 +64,8 @@ export async function storeOne(
   const { filename, staged } = file
   const { title, labels, owner, metadata, ...formOptions } = parseInput(OneForm, fields)
   const request = idempotentRequest(key, 'upload', [file], fields)
+  const first = await findAnswer<z.infer<typeof UploadAnswer>>(app.db, actor, request)
+  if (first) return first
   const options = await resolveOptions(app, actor, formOptions)
   const answerOf = (document: Document, created: boolean): StoredAnswer<z.infer<typeof UploadAnswer>> => {
     const message = created ? 'Document uploaded.' : 'This file is stored already.'
@@ -116,7 +118,8 @@ export async function storeAll(
   storeInGroup: StoreInGroup,
 ): Promise<z.infer<typeof BulkAnswer>> {
   const request = idempotentRequest(key, 'bulk-upload', files, fields)
-
+  const first = await findAnswer<z.infer<typeof BulkAnswer>>(app.db, actor, request)
+  if (first) return first.answer
   const { default_labels, owner, metadata, ...formOptions } = parseInput(ManyForm, fields)
   const ownerId = await resolveOwner(app, app.db, actor, owner)
   const labelIds = await resolveLabelIds(app.db, default_labels, 'default_labels')

@@ -11,8 +11,11 @@ export interface Rebuild {
   discard(): Promise<void>
 }
 
-/** Maximum number of unfinished tasks while the next batch is read. */
-const maxPendingTasks = 3
+/**
+ * Maximum number of unfinished tasks while the next batch is read. Meilisearch indexes waiting tasks together, and each time rewrites the lists of all
+ * their words: many small steps take several times as long. Tasks wait on its disk, at most 1 GB.
+ */
+const maxPendingTasks = 100
 
 /** Returns the name of the new index during a rebuild. */
 export const nextIndexName = (index: string): string => `${index}_next`

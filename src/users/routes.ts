@@ -91,7 +91,13 @@ export const routes = (app: App): Route[] => [
   ),
   admin(
     'DELETE /api/users/:id',
-    { summary: 'Delete a user, and transfer or delete the documents', ids, query: Removal, errors: ['CONFLICT', 'RETENTION'] },
+    {
+      summary: 'Delete a user, and transfer or delete the documents',
+      description: 'Deletes the comments of the user as well, and all replies to them.',
+      ids,
+      query: Removal,
+      errors: ['CONFLICT', 'RETENTION'],
+    },
     ({ actor, param, query }) => users.remove(app, actor, param('id'), query),
   ),
   admin(

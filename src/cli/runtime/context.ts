@@ -159,14 +159,16 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     progress(phase) {
       // A terminal without a size (serial line, some containers) makes ora count lines forever.
       const canSpin = stderr.isTTY === true && stderr.columns > 0
-      const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
-      activeProgress = progress
-      process.on('SIGUSR1', progress.print)
-      endings.push(() => {
-        process.removeListener('SIGUSR1', progress.print)
-        progress.done()
-      })
-      return progress
+      if (activeProgress === null) {
+        const printActive = () => activeProgress?.print()
+        process.on('SIGUSR1', printActive)
+        endings.push(() => {
+          process.removeListener('SIGUSR1', printActive)
+          activeProgress?.done()
+        })
+      }
+      activeProgress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
+      return activeProgress
     },
     configSources: (settings = {}) => ({ env, file: cli.options.config, flags: { ...cli.options.settings, ...settings } }),
     async config(settings) {

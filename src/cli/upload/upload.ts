@@ -5,6 +5,7 @@ import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import type { Batch, BatchItem } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
+import { exitOf, isExpectedExit } from '../runtime/exit.ts'
 import { type RunItem, runBatch, toItemError } from '../runtime/run-batch.ts'
 import { waitForDocuments } from '../runtime/wait.ts'
 import type { AfterUpload } from './after-upload.ts'
@@ -45,15 +46,15 @@ interface RunContext extends UploadRun {
 /** Time to finish the requests in progress after a stop signal. */
 const stopGraceMs = 1500
 
-/** Returns a signal that aborts `stopGraceMs` after `signal`. */
-function delayed(signal: AbortSignal): AbortSignal {
+/** Returns a signal that aborts `stopGraceMs` after `signal`, and a function that stops listening to `signal`. */
+function delayed(signal: AbortSignal): { delayedSignal: AbortSignal; forget(): void } {
   const controller = new AbortController()
   const abort = (): void => void setTimeout(() => controller.abort(signal.reason), stopGraceMs).unref()
   if (signal.aborted) abort()
   else signal.addEventListener('abort', abort, { once: true })
   // Each file listens to it.
   setMaxListeners(0, controller.signal)
-  return controller.signal
+  return { delayedSignal: controller.signal, forget: () => signal.removeEventListener('abort', abort) }
 }
 
 /** Uploads files and prints results and summary. Throws errors that end the batch. */
@@ -63,13 +64,14 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
   const isShared = !options.isDryRun && options.shouldSkipKnown && options.options.title === undefined
   const waitingItems: BatchItem[] = []
   const dryRunSums = new Set<string>()
+  const { delayedSignal, forget } = delayed(cli.signal)
   const run: RunContext = {
     ...options,
     cli,
     isRemote,
     waitingItems,
     dryRunSums,
-    sendOptions: { ...options, client, signal: delayed(cli.signal) },
+    sendOptions: { ...options, client, signal: delayedSignal },
   }
   await runBatch(cli, {
     command: options.command,
@@ -86,7 +88,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
       if (isReachable && waitingItems.length > 0) await addAfterWait(run, add)
       else for (const item of waitingItems) add(item)
     },
-  })
+  }).finally(forget)
 }
 
 /** Looks up the files and reports what an upload would do. */
@@ -134,7 +136,10 @@ async function sendRequest(run: RunContext, request: UploadRequest, runItem: Run
   }
 }
 
-/** Sends one request. Returns false if the server rejects it as a whole. The caller then sends each file alone, which gives each its own error. */
+/**
+ * Sends one request. Returns false if it fails as a whole, such as for one file that has changed. The caller then sends each file alone, which gives each
+ * its own error. Throws errors that concern all files.
+ */
 async function sendTogether(
   run: RunContext,
   files: readonly FoundFile[],
@@ -145,10 +150,8 @@ async function sendTogether(
   try {
     results = await sendFiles(run.sendOptions, files, onBytes)
   } catch (error) {
-    const { status, code } = error as { status?: unknown; code?: unknown }
-    const isRejected = status === 400 || status === 413
-    if (isRejected || (status === undefined && ['ENOENT', 'EACCES', 'EIO', 'EISDIR'].includes(String(code)))) return false
-    throw error
+    if (run.cli.signal.aborted || isExpectedExit(error) || ['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) throw error
+    return false
   }
   for (const [index, file] of files.entries()) await runItem(file.path, async () => toItem(run, file, (results[index] as () => SentFile)()))
   return true

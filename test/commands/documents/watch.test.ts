@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import type { BatchItem } from '../../../src/cli/output/batch-output.ts'
 import type { Cli } from '../../../src/cli/runtime/context.ts'
+import { findFiles } from '../../../src/cli/upload/find-files.ts'
 import { parseUploadFlags, type UploadFlags } from '../../../src/cli/upload/flags.ts'
+import { uploadFiles } from '../../../src/cli/upload/upload.ts'
 import { watchFolder } from '../../../src/cli/upload/watch-folder.ts'
 import { createClient } from '../../../src/client/client.ts'
 import { localTransport } from '../../../src/client/local.ts'
@@ -106,4 +108,37 @@ test('--on-duplicate upload: a file whose upload was stored and answered with 50
   expect(items.map(({ action, key }) => [action, key])).toEqual(['a', 'b', 'c'].map((name) => ['created', join(folder, `${name}.txt`)]))
   const stored = await app.db.selectFrom('documents').select('id').execute()
   expect(stored.map(({ id }) => id).sort()).toEqual(items.map(({ id }) => id).sort())
+})
+
+test.each([
+  ['is answered with 500', () => new Response('', { status: 500 })],
+  [
+    'has another length than its files had',
+    () => Promise.reject(Object.assign(new TypeError('mismatch'), { code: 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH' })),
+  ],
+])('files go on after a request for several of them that %s', async (_, fail) => {
+  const { app, ada } = await startApp()
+  const folder = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  for (const name of ['a.txt', 'b.txt', 'c.txt']) await writeFile(join(folder, name), name)
+  const transport = localTransport(app, ada.actor)
+  let isFirst = true
+  const client = createClient(async (request) => {
+    if (!isFirst || request.method !== 'POST') return transport(request)
+    isFirst = false
+    return fail()
+  })
+  const items: BatchItem[] = []
+  const cli = {
+    options: {},
+    target: { url: 'http://127.0.0.1' },
+    signal: new AbortController().signal,
+    progress: () => ({ update() {}, done() {} }),
+    warn() {},
+  } as unknown as Cli
+  const upload = { ...parseUploadFlags('documents upload', { ...flags, onDuplicate: 'skip' }), cache: null }
+  const files = await findFiles([folder], { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] })
+  await uploadFiles(cli, client, files, { ...upload, batch: { add: (item) => void items.push(item), finish() {} } })
+  expect(isFirst).toBe(false)
+  expect(items.map(({ action, key }) => [action, key])).toEqual(['a', 'b', 'c'].map((name) => ['created', join(folder, `${name}.txt`)]))
 })

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { extname, join } from 'node:path'
+import { join } from 'node:path'
 import { Option } from 'commander'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
@@ -20,6 +20,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
+import { extensionOf } from '../../src/documents/file-names.ts'
 
 interface Flags {
   to?: string
@@ -127,7 +128,7 @@ async function downloadToStdout(cli: Cli, ids: readonly string[], flags: Flags):
 async function fileName(client: Client, id: string, response: Response, { name }: Flags): Promise<string> {
   const original = safeName(await parseFileName(response))
   if (name === 'original') return original
-  const extension = extname(original)
+  const extension = extensionOf(original)
   if (name === 'id') return `${id}${extension}`
   const { title } = await client.documents.get(id)
   return safeName(`${title.replaceAll(/[/\\]/g, '_')}${title.endsWith(extension) ? '' : extension}`)

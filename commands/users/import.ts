@@ -5,10 +5,10 @@ import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../s
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { formatRejects, formatRowError, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
+import { formatRowError, openRejects, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
-import { exitOfAbort, mapSequential } from '../../src/cli/runtime/run-batch.ts'
+import { exitOf, isExpectedExit, usage } from '../../src/cli/runtime/exit.ts'
+import { exitOfAbort, mapSequential, toItemError } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { ImportReport } from '../../src/users/import.ts'
 
@@ -108,6 +108,8 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   const uniqueRows = flags.atomic ? rows : await rejectDuplicates(rows, batch, rejected)
   const size = flags.atomic ? batchSizes.atomic : Number.isFinite(flags.maxErrors) ? batchSizes.withMaxErrors : batchSizes.default
   const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await createPasswordFile(flags.passwordsOut) : null
+  const rejects = flags.rejects === undefined ? null : await openRejects(flags.rejects)
+  let failure = null as { error: unknown } | null
   try {
     const parts = Array.from({ length: Math.ceil(uniqueRows.length / size) }, (_, index) => index * size)
     progress.update({ done: 0, total: uniqueRows.length })
@@ -123,10 +125,16 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
       }
       progress.update({ done: at + part.length, total: uniqueRows.length })
     })
+  } catch (error) {
+    failure = { error }
   } finally {
     await passwordFile?.close()
   }
   progress.done()
+  if (failure && isExpectedExit(failure.error)) {
+    await rejects?.close([])
+    throw failure.error
+  }
   if (rejected.length >= flags.maxErrors) cli.warn(`stopped after ${rejected.length} bad rows (--max-errors)`)
   if (flags.atomic && rejected.length > 0) {
     cli.exit = 'CONFLICT'
@@ -134,12 +142,14 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   }
   if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
   if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
-  batch.finish()
+  if (failure) cli.exit = exitOf(failure.error)
+  batch.finish(failure ? { error: toItemError(failure.error) } : {})
+  await rejects?.close(rejected)
   if (flags.rejects !== undefined && rejected.length > 0) {
-    await writePrivately(flags.rejects, formatRejects(rejected))
     const nextArgs = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
     cli.note(`wrote ${rejected.length} rows to ${flags.rejects}; correct them and run: dms users import ${nextArgs}`)
   } else if (rejected.length > 0 && file !== '-') cli.note('to write the bad rows to a file: --rejects FILE')
+  if (failure) throw failure.error
 }
 
 const send = (client: Client, users: unknown[], { onConflict, atomic = false }: Importing, isDry: boolean): Promise<ImportReport> =>
@@ -191,17 +201,6 @@ async function generatePasswords(
   await file?.appendFile(created.map(({ username, password }) => `${formatCsv([[username]]).trimEnd()},${password}\n`).join(''))
   await file?.sync()
   return users
-}
-
-/** Writes a file that only its owner can read. Replaces an existing file. */
-async function writePrivately(path: string, text: string): Promise<void> {
-  const file = await open(path, 'w', 0o600)
-  try {
-    if ((await file.stat()).isFile()) await file.chmod(0o600)
-    await file.writeFile(text)
-  } finally {
-    await file.close()
-  }
 }
 
 async function createPasswordFile(path: string) {

@@ -26,13 +26,19 @@ export function sanitizeFilename(name: string): string {
 /** Returns the title of a file that was uploaded without one: its name without the extension. */
 export const defaultTitle = (filename: string): string => filename.replace(/(?<=.)\.[^.\s]{1,10}$/u, '')
 
+/** Returns the extension of a file name with its dot; '' for none. What follows the last dot of `No. 5 of May` is none. */
+export const extensionOf = (name: string): string => /(?<=.)\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
+
+/** Returns a file name without its extension. */
+export const stemOf = (name: string): string => name.slice(0, name.length - extensionOf(name).length)
+
 /** Truncates a file name to `maxBytes` of UTF-8. Keeps the extension and never splits a character. */
 export function truncateFilename(name: string, maxBytes: number): string {
   if (Buffer.byteLength(name) <= maxBytes) return name
-  const extension = /\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
+  const extension = extensionOf(name)
   let stem = ''
   let room = maxBytes - Buffer.byteLength(extension)
-  for (const character of name.slice(0, name.length - extension.length)) {
+  for (const character of stemOf(name)) {
     room -= Buffer.byteLength(character)
     if (room < 0) break
     stem += character

@@ -1,11 +1,15 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test } from 'vitest'
 import { readUserRows } from '../../src/cli/arguments/user-file.ts'
 import { parseCsv } from '../../src/cli/output/csv.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { startApp } from '../support/app.ts'
+import { executable } from '../support/processes/run.ts'
 import { runHere } from '../support/processes/run-here.ts'
 
 const password = 'correct horse battery'
@@ -139,6 +143,31 @@ test('import: 1 VALIDATION_ERROR for a masked password; --rejects makes an exist
   const rejects = await readFile(path('bad.csv'), 'utf8')
   expect((await users(['import', await file('good.csv', rejects.replace('nowhere', 'eve@example.org'))])).code).toBe(0)
   expect(await signIn('eve', password)).toBe(200)
+})
+
+test('import: 2 before anything is imported if --rejects cannot be written; without bad rows it leaves no file', async () => {
+  const { users, file, path, app } = await start()
+  const rows = await file('eve.csv', `username,email\neve,eve@example.org\n`)
+  const count = async () => (await app.db.selectFrom('users').select('id').execute()).length
+  const before = await count()
+  const refused = await users(['import', rows, '--rejects', path('nowhere/bad.csv')])
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--rejects') })
+  expect(await count()).toBe(before)
+  expect((await users(['import', rows, '--rejects', path('bad.csv')])).code).toBe(0)
+  await expect(stat(path('bad.csv'))).rejects.toMatchObject({ code: 'ENOENT' })
+})
+
+test('import: passwords keep their spaces; 2 for standard input that is not UTF-8', async () => {
+  const { users, file, path, signIn } = await start()
+  const spaced = ` ${password} `
+  expect((await users(['import', await file('eve.csv', `username,email,password\neve,eve@example.org,"${spaced}"\n`)])).code).toBe(0)
+  expect([await signIn('eve', spaced), await signIn('eve', password)]).toEqual([200, 401])
+  await writeFile(path('latin1.csv'), 'username,email,display_name\nmueller,m@example.org,Müller\n', 'latin1')
+  const input = await open(path('latin1.csv'))
+  const child = spawn(process.execPath, [executable, 'users', 'import', '-', '--format', 'csv'], { stdio: [input.fd, 'ignore', 'pipe'] })
+  const [stderr, [code]] = await Promise.all([text(child.stderr!), once(child, 'exit')])
+  await input.close()
+  expect([code, stderr]).toEqual([2, expect.stringContaining('standard input is not UTF-8')])
 })
 
 test('import: --map for other column names; 3 with bad rows reported and written to --rejects, which can be imported', async () => {

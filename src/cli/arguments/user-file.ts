@@ -1,7 +1,7 @@
 /** Rows of a file of users: CSV, JSON or JSON lines. */
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { buffer } from 'node:stream/consumers'
 import { parseCsv } from '../output/csv.ts'
 import { usage } from '../runtime/exit.ts'
 
@@ -43,11 +43,11 @@ function detectFormat(file: string): RowFormat {
 }
 
 async function readText(file: string): Promise<string> {
-  if (file === '-') return text(process.stdin)
+  const isPiped = file === '-'
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(await readFile(file))
+    return new TextDecoder('utf-8', { fatal: true }).decode(await (isPiped ? buffer(process.stdin) : readFile(file)))
   } catch (error) {
-    throw usage(error instanceof TypeError ? `${file} is not UTF-8` : (error as Error).message)
+    throw usage(error instanceof TypeError ? `${isPiped ? 'standard input' : file} is not UTF-8` : (error as Error).message)
   }
 }
 
@@ -64,6 +64,9 @@ function parseColumnMap(map: string): Map<string, string> {
   )
 }
 
+/** Columns whose spaces count. */
+const secretColumns = new Set(['password', 'password_hash'])
+
 const isColumn = (name: string): boolean => (userColumns as readonly string[]).includes(name)
 
 function parseCsvRows(content: string, names: ReadonlyMap<string, string>): UserRow[] {
@@ -76,7 +79,10 @@ function parseCsvRows(content: string, names: ReadonlyMap<string, string>): User
     throw usage(`unknown column ${unknown.join(', ')}; columns are ${userColumns.join(', ')}`, 'pass --map username=NAME,…')
   return records.map(({ line, fields }) => {
     if (fields.length > columns.length) throw usage(`line ${line}: ${fields.length} fields, but ${columns.length} columns`)
-    const cells = fields.map((value, index) => [columns[index] ?? '', value.trim()] as const)
+    const cells = fields.map((value, index) => {
+      const name = columns[index] ?? ''
+      return [name, secretColumns.has(name) ? value : value.trim()] as const
+    })
     return { location: `line ${line}`, fields: Object.fromEntries(cells.filter(([name, value]) => isColumn(name) && value !== '')) }
   })
 }

@@ -1,7 +1,6 @@
 /** Files and manifest of an export. */
-import { extname } from 'node:path'
 import type { Client } from '../../client/client.ts'
-import { truncateFilename } from '../../documents/file-names.ts'
+import { extensionOf, stemOf, truncateFilename } from '../../documents/file-names.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
@@ -40,10 +39,8 @@ const maxBytes = 96
 /** Returns `contract-1a2b3c4d.pdf`, for an old version `contract-1a2b3c4d.v1.pdf`. The end of the id makes it unique and repeatable. */
 export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>, version: number | null = null): string {
   const name = safeName(filename)
-  const extension = extname(name)
-  const mark = `-${id.replaceAll('-', '').slice(-12)}${version === null ? '' : `.v${version}`}${extension}`
-  const stem = name.slice(0, name.length - extension.length)
-  return `${truncateFilename(stem, Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
+  const mark = `-${id.replaceAll('-', '').slice(-12)}${version === null ? '' : `.v${version}`}${extensionOf(name)}`
+  return `${truncateFilename(stemOf(name), Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
 }
 
 export const textFileName = (file: string): string => `${file}.txt`
@@ -69,7 +66,7 @@ export async function renditionFile({ documents }: Client, document: DocumentVie
   const made = (await documents.renditions(id)).find((rendition) => rendition.number === current && rendition.kind === kind)
   if (!made || made.size === null || made.sha256 === null) return null
   const { size, sha256 } = made
-  const file = exportFileName({ id, filename: `${filename.slice(0, filename.length - extname(filename).length)}.pdf` })
+  const file = exportFileName({ id, filename: `${stemOf(filename)}.pdf` })
   return {
     ...{ id, version: current, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
     entry: (hasText) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),

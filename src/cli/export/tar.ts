@@ -16,6 +16,29 @@ import { type ExportFile, manifestFileName, textFileName } from './manifest.ts'
 
 type Write = (chunk: Uint8Array) => Promise<void>
 
+/** Where the archive is written to. After a failed write it takes nothing more: what followed would not be at its place. */
+interface Target {
+  readonly write: Write
+  /** error of the failed write */
+  readonly failure: Error | null
+}
+
+function openTarget(write: Write): Target {
+  let failure: Error | null = null
+  return {
+    get failure() {
+      return failure
+    },
+    async write(chunk) {
+      if (failure) throw failure
+      await write(chunk).catch((error: Error) => {
+        failure = error
+        throw error
+      })
+    },
+  }
+}
+
 export interface TarOptions {
   readonly hasText: boolean
   /** replace an existing file */
@@ -56,6 +79,7 @@ async function writeTar(
   write: Write,
   isPipe: boolean,
 ): Promise<void> {
+  const target = openTarget(write)
   const lines: string[] = []
   let failed = 0
   const silent = {
@@ -72,10 +96,10 @@ async function writeTar(
     const text = hasText ? (fetched?.text ?? Buffer.from(await item.text())) : null
     const modified = Date.parse(item.createdAt) / 1000
     if (fetched) {
-      await writeBuffer(file, fetched.file, modified, write)
+      await writeBuffer(file, fetched.file, modified, target)
       onBytes(size)
-    } else await writeFile(item, modified, write, onBytes)
-    if (text) await writeBuffer(textFileName(file), text, modified, write)
+    } else await writeFile(item, modified, target, onBytes)
+    if (text) await writeBuffer(textFileName(file), text, modified, target)
     lines.push(`${JSON.stringify(item.entry(hasText))}\n`)
     return { action: 'created', key: file, id, bytes: size }
   }
@@ -87,12 +111,16 @@ async function writeTar(
     totalBytes: files.reduce((sum, { size }) => sum + size, 0),
     ...(isPipe ? { batch: silent } : {}),
     async runGroup(batch, runItem) {
-      await fetchEach(client, batch, withText, (item, fetched) => runItem(item.file, (onBytes) => append(item, fetched, onBytes)))
+      await fetchEach(client, batch, withText, async (item, fetched) => {
+        const canContinue = await runItem(item.file, (onBytes) => append(item, fetched, onBytes))
+        if (target.failure) throw target.failure
+        return canContinue
+      })
     },
     async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return
-      await writeBuffer(manifestFileName, Buffer.from(lines.join('')), Date.now() / 1000, write)
-      await write(tarEnd)
+      await writeBuffer(manifestFileName, Buffer.from(lines.join('')), Date.now() / 1000, target)
+      await target.write(tarEnd)
     },
   })
   if (isPipe && failed > 0) cli.exit = failed === files.length ? 'FAILED' : 'PARTIAL'
@@ -101,25 +129,26 @@ async function writeTar(
 async function writeFile(
   { file, size, sha256, download }: ExportFile,
   modified: number,
-  write: Write,
+  target: Target,
   onBytes: (bytes: number) => void,
 ): Promise<void> {
   const response = await download()
-  await write(tarHeader(file, size, modified))
+  await target.write(tarHeader(file, size, modified))
   // The header has announced the size: a failure from here on damages the archive.
   try {
     const saved = await copyChunks(bodyChunks(response), async (chunk) => {
-      await write(chunk)
+      await target.write(chunk)
       onBytes(chunk.length)
     })
     verifyContent(saved, { size, sha256 })
   } catch (error) {
+    if (target.failure) throw target.failure
     throw new Failure('UNAVAILABLE', `${file}: ${(error as Error).message}; the archive is not complete`)
   }
-  await write(tarPadding(size))
+  await target.write(tarPadding(size))
 }
 
-async function writeBuffer(path: string, bytes: Buffer, modified: number, write: Write): Promise<void> {
+async function writeBuffer(path: string, bytes: Buffer, modified: number, { write }: Target): Promise<void> {
   await write(tarHeader(path, bytes.length, modified))
   await write(bytes)
   await write(tarPadding(bytes.length))

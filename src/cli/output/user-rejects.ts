@@ -1,6 +1,8 @@
 /** Rejected rows of an import of users. */
+import { open, rm, stat } from 'node:fs/promises'
 import type { ImportReport } from '../../users/import.ts'
 import { type UserRow, userColumns } from '../arguments/user-file.ts'
+import { unusablePath } from '../runtime/exit.ts'
 import { formatCsv } from './csv.ts'
 
 type RowError = NonNullable<ImportReport['results'][number]['error']>
@@ -15,6 +17,34 @@ export const formatRowError = (error: RowError): string =>
   issuesOf(error)
     .map(({ path, message }) => (path ? `${path}: ${message}` : message))
     .join('; ')
+
+/** A file for rejected rows, which only its owner can read. */
+export interface RejectsFile {
+  /** Replaces what the file had by the rows. Without rows the file is as before. */
+  close(rejected: readonly RejectedRow[]): Promise<void>
+}
+
+/** Opens the file before the import, which must not end without it. Throws Failure USAGE for a path that cannot be written. */
+export async function openRejects(path: string): Promise<RejectsFile> {
+  const isNew = (await stat(path).catch(() => null)) === null
+  const file = await open(path, 'a', 0o600).catch((error) => {
+    throw unusablePath('--rejects', path, error)
+  })
+  return {
+    async close(rejected) {
+      try {
+        if (rejected.length === 0) return void (isNew && (await rm(path, { force: true })))
+        if ((await file.stat()).isFile()) {
+          await file.chmod(0o600)
+          await file.truncate()
+        }
+        await file.writeFile(formatRejects(rejected))
+      } finally {
+        await file.close()
+      }
+    },
+  }
+}
 
 /** Formats the rows as CSV with the columns of the import and the errors. The file can be corrected and imported, so it contains passwords. */
 export function formatRejects(rejected: readonly RejectedRow[]): string {

@@ -1,6 +1,7 @@
 /** Handling of a local file after its upload. */
 import { constants, copyFile, link, mkdir, open, realpath, stat, unlink } from 'node:fs/promises'
-import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
+import { basename, dirname, join, relative, resolve, sep } from 'node:path'
+import { extensionOf } from '../../documents/file-names.ts'
 import { flushFolder } from '../../flush-folder.ts'
 import { renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
 import { Failure, usage } from '../runtime/exit.ts'
@@ -66,8 +67,8 @@ async function rejectChanged({ path, size, mtimeNs }: FoundFile): Promise<void> 
 /** Moves a file without replacing another: adds a number to the name if it is taken. */
 async function move(from: string, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true })
-  const extension = extname(to)
-  const stem = join(dirname(to), basename(to, extension))
+  const extension = extensionOf(basename(to))
+  const stem = to.slice(0, to.length - extension.length)
   for (let number = 1; ; number++) {
     const path = number === 1 ? to : `${stem} (${number})${extension}`
     try {

@@ -1,5 +1,4 @@
 /** Job that makes the rendition of a version. A crash leaves nothing behind; the row stays pending and the job is run again. */
-import { extname } from 'node:path'
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
@@ -8,6 +7,7 @@ import type { Handler, Job, JobProblem } from '../../jobs/queue.ts'
 import type { PageText, RenditionInfo, WordRow } from '../../ports/document-reader.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { readVersion } from '../../version.ts'
+import { stemOf } from '../file-names.ts'
 import { ensureBytes, lockOrCreate, withAddress } from '../stored-files.ts'
 import { publishStates } from './renditions.ts'
 
@@ -129,4 +129,4 @@ async function failed(app: App, trx: Trx, { document_id, payload }: RenditionJob
 }
 
 /** Returns the name of a rendition of a file: `scan.jpg` becomes `scan.pdf`. */
-export const renditionName = (filename: string): string => `${filename.slice(0, filename.length - extname(filename).length)}.pdf`
+export const renditionName = (filename: string): string => `${stemOf(filename)}.pdf`

@@ -1,4 +1,6 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, openSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -10,6 +12,7 @@ import { exportFileName } from '../../../src/cli/export/manifest.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { upload } from '../../support/app.ts'
 import { startCli } from '../../support/cli-transports.ts'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
 const linesIn = (text: string): Record<string, unknown>[] =>
@@ -22,9 +25,25 @@ test('names contain the end of the id, keep the extension, and fit a ustar heade
   const id = '01900000-0000-7000-8000-0123456789ab'
   expect(exportFileName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
   expect(exportFileName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
+  expect(exportFileName({ id, filename: 'Rechnung Nr. 5 vom 3. Mai' })).toBe('Rechnung Nr. 5 vom 3. Mai-0123456789ab')
+  for (const filename of [`Nr. 5 vom 3. ${'Mai '.repeat(50)}`, `a.${'b'.repeat(200)}`, `a.b ${'é'.repeat(100)}`])
+    expect(Buffer.byteLength(exportFileName({ id, filename }, 12)), filename).toBeLessThanOrEqual(96)
   const long = exportFileName({ id, filename: `${'é'.repeat(100)}.pdf` })
   expect(long).toMatch(/^é+-0123456789ab\.pdf$/)
   expect(Buffer.byteLength(long)).toBeLessThanOrEqual(96)
+})
+
+test('1 for an archive whose target is full; nothing is written after the failure', async () => {
+  const { env, asAda } = await startCli('HTTP')
+  for (const name of ['a.txt', 'b.txt']) await upload(asAda, name, name)
+  const full = openSync('/dev/full', 'w')
+  onTestFinished(() => closeSync(full))
+  const child = spawn(process.execPath, [executable, 'documents', 'export', '--to', '-'], {
+    env: { ...bareEnvironment(), ...env },
+    stdio: ['ignore', full, 'pipe'],
+  })
+  const [stderr, [code]] = await Promise.all([buffer(child.stderr!), once(child, 'exit')])
+  expect([code, stderr.toString()]).toEqual([1, expect.stringContaining('ENOSPC')])
 })
 
 test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {

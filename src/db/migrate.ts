@@ -4,6 +4,7 @@ import { type Kysely, sql } from 'kysely'
 import { AppError } from '../errors.ts'
 import { withLock } from './lock.ts'
 import type { Database, Db, Trx } from './pool.ts'
+import { allowLongStatements } from './statements.ts'
 
 interface Migration {
   up(db: Kysely<unknown>): Promise<void>
@@ -70,7 +71,7 @@ export async function applyMigration(trx: Trx, name: string): Promise<void> {
   if (!(await listMigrations()).includes(name)) throw new UnknownMigration(name)
   const { up } = await loadMigration(name)
   await sql`create table if not exists migrations (name text primary key, applied_at timestamptz not null default now())`.execute(trx)
-  await sql`set local statement_timeout = 0`.execute(trx)
+  await allowLongStatements(trx)
   await up(trx as unknown as Kysely<unknown>)
   await sql`insert into migrations (name) values (${name})`.execute(trx)
 }

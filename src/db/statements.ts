@@ -21,6 +21,11 @@ const compiler: Db = new Kysely<Schema>({
   },
 })
 
+/** Lets the statements of the transaction take as long as they need: for one that concerns all documents of a user or a source. */
+export async function allowLongStatements(trx: Trx): Promise<void> {
+  await sql`set local statement_timeout = 0`.execute(trx)
+}
+
 /**
  * Returns a function that runs a query compiled once: compilation is a tenth of the cost of GET of one document (bench/api.ts).
  * `build` is called at the first use with placeholders and may use its arguments as values only.

@@ -8,6 +8,7 @@ import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import type { SplitMode } from '../db/schema-documents.ts'
+import { allowLongStatements } from '../db/statements.ts'
 import * as documents from '../documents/documents.ts'
 import { assertDeletable } from '../documents/retention.ts'
 import { resolveOwner } from '../documents/store-document.ts'
@@ -159,6 +160,7 @@ async function cancelOutdatedSyncs(
 /** Deletes a source, and with `withDocuments` moves its documents to the trash. Throws SOURCE_NOT_FOUND, RETENTION. */
 export async function remove(app: App, actor: Actor, id: string, withDocuments: boolean): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
+    await allowLongStatements(trx)
     await get(app, actor, id, trx)
     // A running sync locks this row for each write. After the deletion it finds no row and stops.
     await trx.deleteFrom('source_syncs').where('source_id', '=', id).execute()

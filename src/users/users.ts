@@ -6,6 +6,7 @@ import { appendWith } from '../audit/audit.ts'
 import { byCreation } from '../db/keyset.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
+import { allowLongStatements } from '../db/statements.ts'
 import * as documents from '../documents/documents.ts'
 import { deleteDocuments } from '../documents/trash/destroy.ts'
 import { AppError, invalid } from '../errors.ts'
@@ -162,6 +163,7 @@ export interface Removal {
 /** Deletes a user. Throws USER_NOT_FOUND, RETENTION, CONFLICT for the last active admin or if `removal` does not cover the user's documents. */
 export async function remove(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
+    await allowLongStatements(trx)
     // Every transaction locks documents before users: two of them cannot deadlock.
     await documents.lockOwned(trx, id)
     await refuseLastAdmin(trx, id)

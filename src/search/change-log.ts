@@ -17,8 +17,9 @@ export async function recordChanges({ db }: App, documentIds: readonly string[])
 
 /** Records changes from now on. Indexes what an interrupted rebuild has left. Call it with the lock of a rebuild, as the other functions below. */
 export async function startChangeLog(app: App): Promise<void> {
-  await endChangeLog(app)
-  await sql`insert into search_rebuild default values`.execute(app.db)
+  // A rebuild may be meant to repair an index that cannot be written. It reads all documents.
+  await endChangeLog(app).catch(() => app.db.deleteFrom('search_changes').execute())
+  await sql`insert into search_rebuild default values on conflict (key) do update set started_at = excluded.started_at`.execute(app.db)
 }
 
 /** Stops recording, and writes the recorded documents into the current index, which may have replaced the one that they are in. */

@@ -49,6 +49,7 @@ const { values } = parseArgs({
   },
 })
 const count = Number(values.documents)
+const hasPeers = values.opensearch || process.env.OPENSEARCH_URL !== undefined || process.env.MEILI_URL !== undefined
 const rounds = Number(values.queries)
 const bestOf = Number(values['best-of'])
 /** Maximum number of documents for which all matches are ranked by default, to judge the first ten. */
@@ -142,8 +143,9 @@ async function run(app: App): Promise<void> {
       return answer
     }
     const kinds = requestsBy(words, await samples(app))
-    await measure(kinds, (request) => ask(server.url, request))
-    if ((values.only === '' && count <= mostJudged) || values.only === 'quality') await quality(app, words, await samples(app))
+    // The comparison with others measures the embedded index as well.
+    if (!hasPeers) await measure(kinds, (request) => ask(server.url, request))
+    if ((values.only === '' && count <= mostJudged && !hasPeers) || values.only === 'quality') await quality(app, words, await samples(app))
     const embedded = { name: 'embedded', url: server.url, usedTime: processorTime }
     await withPeers(app, async (peers) => {
       if (peers.length > 0) await comparePeers(kinds, [embedded, ...peers], ask)

@@ -72,26 +72,33 @@ const isUnusualCharacter = (code: number): boolean =>
   (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
 
 const mailHeader = /^(from|to|cc|subject|date|received|message-id|mime-version|return-path|delivered-to|reply-to|sender):/i
+/** Headers that only the transport of mail writes. */
+const transportHeader = /^(received|message-id|mime-version|return-path|delivered-to):/i
 const anyHeader = /^([!-9;-~]+:|[ \t]+\S)/
 
-/** Returns whether the text starts with header lines, at least two of them common in mail. */
-function isMail(text: string): boolean {
+/**
+ * Returns whether the text starts with header lines, at least two of them common in mail. A file whose name says text, such as a memo or a printed mail,
+ * also needs one of the transport.
+ */
+function isMail(text: string, byName: string): boolean {
   const lines = text
     .replace(/^From .*\r?\n/, '')
     .trimStart()
     .split(/\r?\n/)
   let mailHeaders = 0
+  let isTransported = !byName.startsWith('text/')
   for (const line of lines) {
     if (line === '' || !anyHeader.test(line)) break
     if (mailHeader.test(line)) mailHeaders++
+    isTransported ||= transportHeader.test(line)
   }
-  return mailHeaders >= 2
+  return mailHeaders >= 2 && isTransported
 }
 
 function detectTextType(text: string, byName: string, isWhole: boolean): string {
   const start = text.trimStart()
   if (start.startsWith('{\\rtf')) return 'application/rtf'
-  if (isMail(text)) return /^From /.test(text) ? 'application/mbox' : 'message/rfc822'
+  if (isMail(text, byName)) return /^From /.test(text) ? 'application/mbox' : 'message/rfc822'
   if (start.startsWith('<')) {
     const markup = detectMarkupType(start, byName)
     if (markup) return markup

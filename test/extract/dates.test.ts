@@ -37,6 +37,33 @@ test('letters in seven languages have the date of their head', () => {
   for (const [language, text, date] of cases) expect([text, dateOf(text, language)]).toEqual([text, date])
 })
 
+test('a plain day is read before each month', () => {
+  const names = {
+    eng: 'January February March April May June July August September October November December',
+    fra: 'janvier février mars avril mai juin juillet août septembre octobre novembre décembre',
+    ita: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
+    nld: 'januari februari maart april mei juni juli augustus september oktober november december',
+  }
+  for (const [language, months] of Object.entries(names))
+    for (const [index, month] of months.split(' ').entries())
+      expect([month, dateOf(`Paris, 4 ${month} 2024`, language)]).toEqual([month, `2024-${String(index + 1).padStart(2, '0')}-04`])
+})
+
+test('the date of the document is neither that of an order or a delivery, nor the second column, nor one in a sentence', () => {
+  const cases: [string, string, string][] = [
+    ['deu', 'Lieferdatum: 28.02.2024\nRechnungsdatum: 05.03.2024', '2024-03-05'],
+    ['deu', 'Bestelldatum: 28.02.2024\nRechnungsdatum: 05.03.2024', '2024-03-05'],
+    ['nld', 'Leverdatum: 28-02-2024\nFactuurdatum: 05-03-2024', '2024-03-05'],
+    ['eng', 'Order Date: March 1, 2024\nInvoice Date: March 5, 2024', '2024-03-05'],
+    ['deu', 'Lieferdatum: 28.02.2024', '2024-02-28'],
+    ['deu', 'Rechnungsdatum Fälligkeitsdatum\n05.03.2024 04.04.2024', '2024-03-05'],
+    ['eng', 'Invoice number\tInvoice date\tDue date\n4711\t03/25/2024\t04/24/2024', '2024-03-25'],
+    ['deu', 'Rechnungsnr. Datum Fällig am\n4711 05.03.2024 04.04.2024', '2024-03-05'],
+    ['eng', '12 August 2024\nYour visit on 3 July 2024', '2024-08-12'],
+  ]
+  for (const [language, text, date] of cases) expect([text, dateOf(text, language)]).toEqual([text, date])
+})
+
 test('dates of birth and of payment, periods and future dates are not the document date', () => {
   const none = [
     'Date of birth: March 3, 1960',

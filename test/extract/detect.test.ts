@@ -35,6 +35,8 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
   ['SVG', '<?xml version="1.0"?><!-- c --><svg xmlns="x"/>', 'a.xml', 'image/svg+xml'],
   ['mail', message, 'a.txt', 'message/rfc822'],
   ['a box of mail', `From a Thu Feb 29 12:00:00 2024\n${message}`, 'a', 'application/mbox'],
+  ['a memo', 'From: Finance\nDate: 5 March 2024\nRe: Budget\nAmount: 1,234.50\n\nPlease note.', 'memo.txt', 'text/plain'],
+  ['mail without the headers of its transport', 'From: a@example.org\nSubject: s\n\nbody', 'a.eml', 'message/rfc822'],
   ['a letter that begins with To:', 'To: whom it may concern\n\nDear all', 'a.txt', 'text/plain'],
   ['RTF', '{\\rtf1 x}', 'a.doc', 'application/rtf'],
   ['mailbox of Outlook', Buffer.from('2142444e11223344534d1700', 'hex'), 'a', 'application/vnd.ms-outlook-pst'],

@@ -59,6 +59,32 @@ describe.each(Object.entries(texts))('%s', (_, [encodings, sentences]) => {
   })
 })
 
+test.each([
+  'Date,Amount\n2024-03-05,"-£1.20"\n2024-03-06,"£1999.33"\n'.repeat(100),
+  'The total is £129.99 including VAT. It’s payable – please – within 30 days.',
+  'Tea,€3.50',
+  'Total £50',
+  'Heat it to 180 °C.',
+  'Facture n° 4711',
+  'Copyright © 2024 ACME. All rights reserved.',
+  '§ 12 and § 13',
+  '§ 5 Kündigung',
+  'Año;Importe',
+  'Genève',
+  'Größe: 5',
+  'Straße',
+  'GRÖßE',
+])('few signs and letters beyond ASCII are Western: %j', (text) => {
+  expect(decode(iconv.encode(text, 'windows-1252'))).toBe(text)
+})
+
+test.each([
+  ['shift_jis', '請求書.pdf'],
+  ['windows-1251', 'В 2024 году площадь 54 м2'],
+])('a short text in %s: %s', (encoding, text) => {
+  expect(decode(iconv.encode(text, encoding))).toBe(text)
+})
+
 test('any bytes are decoded to text', () => {
   let seed = 1
   for (let length = 0; length < 400; length++) {

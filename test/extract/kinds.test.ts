@@ -49,6 +49,14 @@ describe('text', () => {
     expect(text).not.toMatch(/Ã/)
   })
 
+  test.each([
+    '<html><head><title>T</title><p>Hello body',
+    '<html><head><meta charset=utf-8><title>T</title><style>a{}</style><div>Hello body</div></html>',
+    '<html><head><title>T</title>Hello body',
+  ])('HTML whose head has no end: %s', async (html) => {
+    expect((await read(Buffer.from(html), 'a.html')).text).toBe('T\nHello body')
+  })
+
   test('loses NUL and unpaired surrogates only', async () => {
     const { text } = await read(Buffer.from('naïve \ud83d\ude00 text\nwith lines\ta tab'), 'a.md')
     expect(text).toBe('naïve \ud83d\ude00 text\nwith lines\ta tab')

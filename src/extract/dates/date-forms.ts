@@ -56,7 +56,8 @@ const from = '(?<![\\p{L}\\d]|\\d[./:-])'
 const to = '(?![\\p{L}\\d]|[./:,-]\\d)'
 const month = '([a-z]{3,10})\\.?'
 const of = "(?:(?:de|del|di|of)\\s+|d')?"
-const ordinal = '(?:\\.|st|nd|rd|th|er|os?|a|°)?'
+/** A letter of its own only: the `a` of `4 april` is none. */
+const ordinal = '(?:\\.|st|nd|rd|th|er|°|(?:os?|a)(?![a-z]))?'
 
 const forms = {
   iso: new RegExp(`${from}(${year4})([-/.])(\\d{1,2})\\2(\\d{1,2})(?![\\d]|[./:-]\\d)`, 'gu'),

@@ -18,13 +18,19 @@ const baseScores = { named: 0.62, iso: 0.6, numeric: 0.58, month: 0.32 } as cons
 
 /** Words before the date of a document. */
 const dateWords =
-  /\b(?:date|dated|date[ds]? of issue|datum|\w*datum|data|fecha|fait|emissao|emision|emissione|expedida|ausgestellt|stand|den|le|li|published|veroffentlicht|publie|issued|sent|gesendet|envoye|inviato|verzonden|enviado|erstellt am|on)\b[\s:.,)'|(-]{0,8}$/
+  /\b(?:date|dated|date[ds]? of issue|datum|\w*datum|data|fecha|fait|emissao|emision|emissione|expedida|ausgestellt|stand|den|le|li|published|veroffentlicht|publie|issued|sent|gesendet|envoye|inviato|verzonden|enviado|erstellt am|(?:dated|published|issued|sent|signed|created|written) on)\b[\s:.,)'|(-]{0,8}$/
 /** Words before dates that are never the date of the document. */
 const otherWords =
   /\b(?:geb|geboren\w*|geburts\w*|born|birth\w*|dob|nee?|naissance|nat[oa]|nascita|geboorte\w*|nascid[oa]|nascimento|nacid[oa]|nacimiento|died|gestorben|mort|deceased|fallig\w*|zahlbar|zahlungsziel|due|payable|pay by|echeance|a payer|scadenza|scad|verval\w*|uiterlijk|vencimento|vencimiento|pagar|deadline|frist|gultig bis|valid until|valid to|valid thru|valable jusqu\w*|valido fino\w*|geldig tot|valido ate|valido hasta|validade|validez|expir\w*|ablauf\w*|verfall\w*|before|bis zum|bis spatestens|no later than|avant le|entro il)\b[^\n]{0,24}$/
+/** Names of dates of an order or a delivery. They count as weak, although they end like the name of the date of the document. */
+const weakNames =
+  /\b(?:(?:order|delivery|shipping|shipment|service|start|end|print(?:ed)?)[ -]?date|(?:liefer|bestell?|leistungs|druck|lever(?:ings)?)-?datum)\b[\s:.,)'|(-]{0,8}$/
+/** Names of dates in the head of a table. */
+const columnNames =
+  /\b(?:\w*datum|(?:[a-z]+ )?date|data(?: [a-z]+)?|fecha(?: de)?(?: [a-z]+)?|fallig(?: am)?|zahlbar bis|due|echeance|scadenza|vencimento|valid until)\b/g
 /** Words before dates of other events, and of other documents. */
 const weakWords =
-  /\b(?:liefer\w*|leistung\w*|delivery|delivered|livraison|consegna|levering|entrega|bestell\w*|order(?:ed)?|commande|ordine|pedido|eintritt\w*|period\w*|zeitraum|from|since|seit|ab|a partir|depuis|schreiben|anfrage|letter of|lettre du|act of|loi|gesetz|law|decret\w*|copyright|printed|gedruckt|next|revised|version|eff|effective)\b[^\n]{0,16}$/
+  /\b(?:liefer\w*|lever\w*|leistung\w*|delivery|shipping|shipment|service|delivered|livraison|consegna|levering|entrega|bestel\w*|order(?:ed)?|commande|ordine|pedido|eintritt\w*|period\w*|zeitraum|from|since|seit|ab|a partir|depuis|schreiben|anfrage|letter of|lettre du|act of|loi|gesetz|law|decret\w*|copyright|printed|gedruckt|next|revised|version|eff|effective)\b[^\n]{0,16}$/
 /** Words that join the ends of a time span. */
 const spanWords = /^\s*(?:-|–|—|to|bis|au|al?|tot|t\/m|ate|hasta|through|until|till|thru|and|und|et|e|y|en)\s*(?:zum|le|il|el|the|o)?\s*$/
 /** A line with a place and a date only: `Berlin, den 3. März 2024`, `Madrid, a 3 de marzo de 2024`. */
@@ -54,12 +60,14 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
   const before = text.slice(Math.max(lineStart, previous?.end ?? 0), start)
   const after = text.slice(end, lineEnd < 0 ? undefined : lineEnd).trim()
   // The label can be in the line above, such as in forms.
-  const label = before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length))
+  const label =
+    columnName(text, matches, index) ??
+    (before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length)))
   if (otherWords.test(label)) return 0
   const isSpan = (previous && spanWords.test(text.slice(previous.end, start))) || (next && spanWords.test(text.slice(end, next.start)))
-  const isLabelled = dateWords.test(label)
+  const isLabelled = dateWords.test(label) && !weakNames.test(label)
   const isLetter = placeBefore.test(before) && after.length <= 2
-  const isAlone = weekdayBefore.test(before.trimStart()) && after.length <= 8
+  const isAlone = weekdayBefore.test(before.trimStart()) && after.length <= 8 && (previous?.end ?? 0) <= lineStart
   return (
     baseScores[form] +
     (isLabelled ? 0.22 : 0) +
@@ -73,4 +81,16 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
     (hasShortYear ? 0.15 : 0) -
     (date < '1900' ? 0.2 : 0)
   )
+}
+
+/** Returns the name of the column of a date that has others beside it, if the line above has as many names as there are dates; otherwise null. */
+function columnName(text: string, matches: readonly DateMatch[], index: number): string | null {
+  const { start } = matches[index]!
+  const lineStart = text.lastIndexOf('\n', start - 1) + 1
+  const lineEnd = text.indexOf('\n', start)
+  const onLine = matches.filter((match) => match.start >= lineStart && (lineEnd < 0 || match.end <= lineEnd))
+  if (lineStart === 0 || onLine.length < 2) return null
+  const head = text.slice(text.lastIndexOf('\n', lineStart - 2) + 1, lineStart - 1)
+  const names = head.match(columnNames) ?? []
+  return names.length === onLine.length ? names[onLine.indexOf(matches[index]!)]! : null
 }

@@ -96,10 +96,15 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
 
 /** Guesses the encoding of a text that is not Unicode. */
 export function guessEncoding(bytes: Uint8Array): string {
-  const guessed = chardet.detect(bytes.subarray(0, sampleBytes)) ?? ''
-  const asian = multiByteEncodings.test(guessed) ? decodeAs(bytes, guessed) : null
+  const sample = bytes.subarray(0, sampleBytes)
+  const guessed = chardet.detect(sample) ?? ''
+  const hasPairs = /^iso-2022/i.test(guessed) || sample.reduce((count, byte) => count + (byte >> 7), 0) >= minPairBytes
+  const asian = hasPairs && multiByteEncodings.test(guessed) ? decodeAs(bytes, guessed) : null
   return asian !== null && !asian.slice(0, sampleBytes).includes('\ufffd') ? guessed : guessSingleByte(bytes)
 }
+
+/** Number of bytes from 0x80 below which a text has no pairs: one umlaut and the letter behind it look like one. */
+const minPairBytes = 4
 
 /** Encodings that chardet tells by their pairs of bytes. */
 const multiByteEncodings = /^(shift_jis|euc-|gb|big5|iso-2022)/i

@@ -2,7 +2,9 @@
 import { byteOrderMark, createTextSink, decode, normalizeWhitespace } from './decode.ts'
 import { parseMarkup } from './markup.ts'
 
-const hiddenTags = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math', 'head'])
+const hiddenTags = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math'])
+/** Elements of a head. Its end, and the beginning of the body, need not be written: another element or text ends it. */
+const headTags = new Set(['head', 'title', 'meta', 'link', 'style', 'script', 'base', 'noscript', 'template'])
 const blockTags = new Set(
   'address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr html li main nav ol option p pre section select summary table tbody tfoot thead title tr ul'.split(
     ' ',
@@ -36,6 +38,7 @@ export function readHtml(html: string, depth = 0): { text: string; metadata: Rec
   const metadata: Record<string, unknown> = {}
   let title = ''
   let inTitle = false
+  let inHead = false
   let hiddenDepth = 0
   let preDepth = 0
   parseMarkup(
@@ -45,6 +48,8 @@ export function readHtml(html: string, depth = 0): { text: string; metadata: Rec
         if (name === 'title' && title === '') inTitle = true
         if (name === 'meta') readMeta(attributes, metadata)
         if (name === 'body') hiddenDepth = 0
+        if (name === 'head') inHead = true
+        else if (!headTags.has(name)) inHead = false
         if (hiddenTags.has(name)) hiddenDepth++
         if (name === 'pre') preDepth++
         if (blockTags.has(name)) sink.add('\n')
@@ -55,10 +60,14 @@ export function readHtml(html: string, depth = 0): { text: string; metadata: Rec
       },
       ontext(text) {
         if (inTitle) title += text
-        else if (hiddenDepth === 0) sink.add(preDepth > 0 ? text : text.replace(/\s+/g, ' '))
+        else if (hiddenDepth === 0 && !(inHead && text.trim() === '')) {
+          inHead = false
+          sink.add(preDepth > 0 ? text : text.replace(/\s+/g, ' '))
+        }
       },
       onclosetag(name) {
         if (name === 'title') inTitle = false
+        if (name === 'head') inHead = false
         if (hiddenTags.has(name) && hiddenDepth > 0) hiddenDepth--
         if (name === 'pre' && preDepth > 0) preDepth--
         if (name === 'td' || name === 'th') sink.add('\t')

@@ -50,6 +50,12 @@ const alphabets = [
 ].map((letters) => new Map(Array.from(letters, (letter, rank) => [letter, 1 - rank / letters.length / 2])))
 
 const punctuation = new Set('“”„‚‘’«»‹›–—…€§°•·©®™£½¼¿¡ª\u00a0')
+/** Signs that stand beside numbers and spaces, never inside words. */
+const signs = new Set('€£¥¢§©®™°±²³µ¼½¾')
+/** Latin letters beyond ASCII that are words. */
+const wordLetters = new Set('àáâäåæèéêëìíîòóôöøùúü')
+/** Minimum lead of another encoding over the most common one, for each byte: the letters of two languages alone say little. */
+const minLead = 0.1
 /** Maximum bytes from 0x80 that are looked at. */
 const maxSamples = 1000
 
@@ -69,17 +75,21 @@ function tableOf(encoding: string): string {
 export function guessSingleByte(bytes: Uint8Array): string {
   const positions: number[] = []
   for (let i = 0; i < bytes.length && positions.length < maxSamples; i++) if ((bytes[i] ?? 0) >= 0x80) positions.push(i)
-  let best = { encoding: 'windows-1252', score: Number.NEGATIVE_INFINITY }
-  for (const encoding of encodings) {
-    const score = scoreEncoding(bytes, positions, tableOf(encoding))
-    if (score > best.score) best = { encoding, score }
-  }
-  return best.encoding
+  const [common, ...others] = encodings.map((encoding) => ({ encoding, score: scoreEncoding(bytes, positions, tableOf(encoding)) }))
+  const best = others.reduce((first, other) => (other.score > first.score ? other : first))
+  return best.score > common!.score + minLead * positions.length ? best.encoding : common!.encoding
 }
 
 const isLetter = (character: string): boolean => /\p{L}/u.test(character)
 const isAscii = (character: string): boolean => character < '\x80'
 const isUpper = (character: string): boolean => character !== character.toLowerCase()
+
+/** Returns whether a letter has another case than those around it: `aÒ`, `AÒo`, `įC`. */
+function isOddCase(before: string, character: string, after: string): boolean {
+  const isFollowedBySmall = isLetter(after) && !isUpper(after) && after !== 'ß'
+  if (!isUpper(character)) return character !== 'ß' && isLetter(after) && isUpper(after)
+  return isLetter(before) && (!isUpper(before) || isFollowedBySmall)
+}
 
 /** Scores the characters beyond ASCII by the alphabet of the language that fits best. */
 function scoreEncoding(bytes: Uint8Array, positions: readonly number[], table: string): number {
@@ -92,11 +102,14 @@ function scoreEncoding(bytes: Uint8Array, positions: readonly number[], table: s
   for (const i of positions) {
     const [before, character, after] = [at(i - 1), at(i), at(i + 1)]
     if (isLetter(character)) {
-      const isOddCase = isUpper(character) && isLetter(before) && !isUpper(before)
-      const isMixed = [before, after].some((other) => isLetter(other) && isAscii(other) && !/\p{Script=Latin}/u.test(character))
-      if (isOddCase || isMixed) others--
+      const isLatin = /\p{Script=Latin}/u.test(character)
+      const isMixed = [before, after].some((other) => isLetter(other) && isAscii(other) && !isLatin)
+      const isBesideDigit = [before, after].some((other) => /\d/.test(other))
+      const isOddWord = isLatin && !isLetter(before) && !isLetter(after) && !wordLetters.has(character.toLowerCase())
+      if (isOddCase(before, character, after) || isMixed || isBesideDigit || isOddWord) others--
       else letters.set(character.toLowerCase(), (letters.get(character.toLowerCase()) ?? 0) + 1)
-    } else if (punctuation.has(character)) others += isLetter(before) && isLetter(after) ? (character === '’' ? 0.8 : -1) : 0.5
+    } else if (signs.has(character) && [before, after].some((other) => /[\d\s]/.test(other))) others++
+    else if (punctuation.has(character)) others += isLetter(before) && isLetter(after) ? (character === '’' ? 0.8 : -1) : 0.5
     else others -= /[\p{Cc}\p{Cn}\p{Co}]|\ufffd/u.test(character) ? 3 : 1
   }
   const scores = alphabets.map((alphabet) => {

@@ -118,6 +118,6 @@ const addComments = (sink: TextSink, xml: string): void =>
   walkXml(xml, {
     text: (text) => sink.add(text),
     close(name) {
-      if (localName(name) === 'comment') sink.add('\n')
+      if (['comment', 'author'].includes(localName(name))) sink.add('\n')
     },
   })

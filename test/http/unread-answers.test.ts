@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { documentWith } from '../support/data/long-documents.ts'
+import { makeFolder } from '../support/data/source-folder.ts'
 import { waitedMs } from '../support/processes/run-queue.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
@@ -116,4 +117,19 @@ test('a client that disconnects while its request waits for memory uses none', a
   stopFirst()
   await vi.waitFor(async () => expect(await bytesInFlight(server)).toBe(0), 30_000)
   expect((await server.fetch('/api/documents')).status).toBe(200)
+})
+
+test('answers without a body to a token without the scope read hold no memory', async () => {
+  const folder = await makeFolder()
+  const server = await startServer({ 'sources.local_roots': folder.root })
+  const { asAdmin, url } = server
+  await folder.put('a.txt', 'alpha')
+  const { id } = await asAdmin.sources.create({ name: 'Folder', type: 'local_folder', url: folder.root })
+  const { token } = await asAdmin.tokens.create({ name: 'writer', scopes: ['write'] })
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+  for (let time = 0; time < 5; time++) {
+    const answer = await fetch(new URL(`/api/sources/${id}/sync/plan`, url), { method: 'POST', headers, body: '{}' })
+    expect([answer.status, await answer.text()]).toEqual([204, ''])
+  }
+  expect(await bytesInFlight(server)).toBe(0)
 })

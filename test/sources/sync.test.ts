@@ -5,6 +5,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { AppError } from '../../src/errors.ts'
+import * as ledger from '../../src/sources/sync/ledger.ts'
 import { beginRun, lockName } from '../../src/sources/sync/run-records.ts'
 import { startApp, upload } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
@@ -476,4 +477,22 @@ test('a copy that an interrupted sync took for a move stays out if patterns excl
   await asAdmin.sources.update(source.id, { file_patterns: [] })
   await sync()
   expect([...(await documents()).keys()].sort()).toEqual(['a.txt', 'b.txt'])
+})
+
+test('the tag of a folder that was not entered stays, with those below it', async () => {
+  const { app, source } = await start()
+  const tag = (path: string) => ({ source_id: source.id, path, etag: path, next_etag: null, run_id: randomUUID() })
+  await app.db.insertInto('source_folders').values(['', 'a', 'b', 'b/c', 'bc'].map(tag)).execute()
+  const run = randomUUID()
+  await app.db.transaction().execute(async (trx) => {
+    await ledger.recordTags(trx, source.id, run, new Map([['', 'new']]))
+    await ledger.markSeenBelow(trx, source.id, run, 'b')
+    await ledger.commitTags(trx, source.id, run, [])
+  })
+  const left = await app.db.selectFrom('source_folders').select(['path', 'etag']).orderBy('path').execute()
+  expect(left.map(({ path, etag }) => [path, etag])).toEqual([
+    ['', 'new'],
+    ['b', 'b'],
+    ['b/c', 'b/c'],
+  ])
 })

@@ -118,9 +118,12 @@ const callerOf = ({ context: { actor, ip = '' } }: H3Event): string => (actor ? 
 /** Reserves memory for a stream until it is sent or its client is gone. */
 async function reserveForStream(event: H3Event, budget: AnswerBudget): Promise<Reservation | undefined> {
   if (event.context.isLocal) return undefined
-  const reservation = event.context.reservation ?? (await budget.reserve(callerOf(event), streamBytes, maxIndexedReads))
+  // What a request has changed must not be answered by a refusal.
+  const isRead = event.req.method === 'GET'
+  const reserve = () => (isRead ? budget.reserve(callerOf(event), streamBytes, maxIndexedReads) : budget.add(callerOf(event), streamBytes))
+  const reservation = event.context.reservation ?? (await reserve())
   try {
-    await reservation.grow(streamBytes)
+    if (isRead || event.context.reservation) await reservation.grow(streamBytes)
   } catch (error) {
     reservation.release()
     throw error

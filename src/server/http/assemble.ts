@@ -215,10 +215,9 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const isPipelined = route.shape.isPipelined === true && event.url.search === ''
     const run = route.shape.isLarge ? () => answers.readLarge(event, handle, isPipelined) : handle
     const answer = await (watched.has(route) ? runAudited(event, route, run) : run())
-    if (answer === undefined) return ''
-    if (!(answer instanceof Response)) return answers.toResponse(event, answer as object)
+    if (answer !== undefined && !(answer instanceof Response)) return answers.toResponse(event, answer as object)
     event.context.reservation?.release()
-    return answer
+    return answer ?? ''
   }
 }
 

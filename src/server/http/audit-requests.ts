@@ -70,7 +70,14 @@ export function openAudit(app: App): RunAudited {
     if (answer instanceof Response && answer.status === 304) return answer
     if (refusal) await refused(event, route, refusal, true)
     // Downloads go on while the database is read-only.
-    else await log(event, route, 'ok', null).catch((error) => (isRead(route) ? notLogged(error) : Promise.reject(error)))
+    else
+      await log(event, route, 'ok', null).catch(async (error) => {
+        if (isRead(route)) return notLogged(error)
+        // The answer is not sent: nobody reads its file, and it needs no memory.
+        event.context.reservation?.release()
+        if (answer instanceof Response) await answer.body?.cancel()
+        throw error
+      })
     return answer
   }
 }

@@ -60,7 +60,9 @@ export function watchQueue({ db, log }: App, hasSubscribers: () => boolean): Que
 async function publishCounts(trx: Trx): Promise<boolean> {
   const { rows: due } = await sql`
     update queue_counts set at = clock_timestamp()
-    where key = 'all' and at <= clock_timestamp() - ${intervalMs - 50} * interval '1 ms' returning key`.execute(trx)
+    where key = 'all' and at not between clock_timestamp() - ${intervalMs - 50} * interval '1 ms' and clock_timestamp() returning key`.execute(
+    trx,
+  )
   if (due.length === 0) return false
   const { rows } = await sql<Counts>`
     with counted as (

@@ -194,7 +194,8 @@ function resolveRedirect(from: URL, location: string): URL {
       'SOURCE_PROTOCOL',
       `The source redirects to ${to.origin}. If it is trusted, use it as the address of the source.`,
     )
-  return new URL(to.pathname + to.search, from.origin)
+  // Not relative to the origin: a path that begins with // would be another host.
+  return new URL(from.origin + to.pathname + to.search)
 }
 
 function discardBody({ body }: RawResponse): void {

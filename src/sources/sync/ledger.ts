@@ -58,7 +58,7 @@ export async function markSeen(trx: Trx, sourceId: string, runId: string, paths:
 /** Marks all files and folders below an unchanged folder as seen. Returns the number of files. */
 export async function markSeenBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<number> {
   await sql`update source_folders set run_id = ${runId}, next_etag = etag
-    where source_id = ${sourceId} and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
+    where source_id = ${sourceId} and (${folder} = '' or path = ${folder} or starts_with(path, ${`${folder}/`}))`.execute(trx)
   const { numAffectedRows } = await sql`update source_files set run_id = ${runId}
     where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId}
       and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)

@@ -1,4 +1,4 @@
-import { open } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../src/cli/arguments/user-file.ts'
@@ -102,17 +102,22 @@ type Importing = Omit<Flags, 'maxErrors'> & { maxErrors: number }
 
 async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Importing, file: string): Promise<void> {
   const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
+  // Both files are opened before a row is reported or sent.
+  const rejects = flags.rejects === undefined ? null : await openRejects(flags.rejects)
+  const passwordFile = await openPasswordFile(flags).catch(async (error) => {
+    await rejects?.close([])
+    throw error
+  })
   const progress = cli.progress('users import')
   const rejected: RejectedRow[] = []
   // The server finds duplicates within a request, and an atomic import is one request.
   const uniqueRows = flags.atomic ? rows : await rejectDuplicates(rows, batch, rejected)
   const size = flags.atomic ? batchSizes.atomic : Number.isFinite(flags.maxErrors) ? batchSizes.withMaxErrors : batchSizes.default
-  const passwordFile = flags.passwordsOut !== undefined && !flags.dryRun ? await createPasswordFile(flags.passwordsOut) : null
-  const rejects = flags.rejects === undefined ? null : await openRejects(flags.rejects)
   let failure = null as { error: unknown } | null
+  let doneCount = rows.length - uniqueRows.length
   try {
     const parts = Array.from({ length: Math.ceil(uniqueRows.length / size) }, (_, index) => index * size)
-    progress.update({ done: 0, total: uniqueRows.length })
+    progress.update({ done: doneCount, total: rows.length })
     await mapSequential(parts, async (at) => {
       if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
       const part = uniqueRows.slice(at, at + size)
@@ -123,7 +128,8 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
         addItem(batch, row, result, flags)
         if (result.error) rejected.push({ row, error: result.error })
       }
-      progress.update({ done: at + part.length, total: uniqueRows.length })
+      doneCount += part.length
+      progress.update({ done: doneCount, total: rows.length })
     })
   } catch (error) {
     failure = { error }
@@ -143,7 +149,7 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
   if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
   if (failure) cli.exit = exitOf(failure.error)
-  batch.finish(failure ? { error: toItemError(failure.error) } : {})
+  if (!failure || doneCount > 0) batch.finish(failure ? { error: toItemError(failure.error) } : {})
   await rejects?.close(rejected)
   if (flags.rejects !== undefined && rejected.length > 0) {
     const nextArgs = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
@@ -181,12 +187,7 @@ async function rejectDuplicates(rows: readonly UserRow[], batch: Batch, rejected
 }
 
 /** Generates passwords for new users and writes them to the file before the users exist. An interruption then loses no password. */
-async function generatePasswords(
-  client: Client,
-  rows: readonly UserRow[],
-  flags: Importing,
-  file: Awaited<ReturnType<typeof createPasswordFile>> | null,
-): Promise<unknown[]> {
+async function generatePasswords(client: Client, rows: readonly UserRow[], flags: Importing, file: FileHandle | null): Promise<unknown[]> {
   const { generatePassword } = await import('../../src/users/passwords.ts')
   const allFields = rows.map(({ fields }) => fields)
   const { results } = await send(client, allFields, flags, true)
@@ -203,7 +204,9 @@ async function generatePasswords(
   return users
 }
 
-async function createPasswordFile(path: string) {
+/** Creates the file of --passwords-out; null without the flag and in a dry run. Throws Failure USAGE. */
+async function openPasswordFile({ passwordsOut: path, dryRun = false }: Importing): Promise<FileHandle | null> {
+  if (path === undefined || dryRun) return null
   const file = await open(path, 'wx', 0o600).catch((error: Error) => {
     throw usage(`cannot create --passwords-out: ${error.message}`)
   })

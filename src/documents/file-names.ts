@@ -32,13 +32,14 @@ export const extensionOf = (name: string): string => /(?<=.)\.[^.\s]{1,16}$/u.ex
 /** Returns a file name without its extension. */
 export const stemOf = (name: string): string => name.slice(0, name.length - extensionOf(name).length)
 
-/** Truncates a file name to `maxBytes` of UTF-8. Keeps the extension and never splits a character. */
+/** Truncates a file name to `maxBytes` of UTF-8. Keeps the extension if it leaves room for a stem, and never splits a character. */
 export function truncateFilename(name: string, maxBytes: number): string {
   if (Buffer.byteLength(name) <= maxBytes) return name
-  const extension = extensionOf(name)
+  const original = extensionOf(name)
+  const extension = Buffer.byteLength(original) < maxBytes ? original : ''
   let stem = ''
   let room = maxBytes - Buffer.byteLength(extension)
-  for (const character of stemOf(name)) {
+  for (const character of name.slice(0, name.length - extension.length)) {
     room -= Buffer.byteLength(character)
     if (room < 0) break
     stem += character

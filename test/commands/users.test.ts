@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -9,8 +11,10 @@ import { readUserRows } from '../../src/cli/arguments/user-file.ts'
 import { parseCsv } from '../../src/cli/output/csv.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { startApp } from '../support/app.ts'
+import { readBatch } from '../support/cli-transports.ts'
 import { executable } from '../support/processes/run.ts'
 import { runHere } from '../support/processes/run-here.ts'
+import { startServer, tokenFor } from '../support/servers/server.ts'
 
 const password = 'correct horse battery'
 
@@ -153,8 +157,45 @@ test('import: 2 before anything is imported if --rejects cannot be written; with
   const refused = await users(['import', rows, '--rejects', path('nowhere/bad.csv')])
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--rejects') })
   expect(await count()).toBe(before)
+  const generated = ['--passwords', 'generate', '--passwords-out', path('new.pw')]
+  expect((await users(['import', rows, '--rejects', path('nowhere/bad.csv'), ...generated])).code).toBe(2)
+  await expect(stat(path('new.pw'))).rejects.toMatchObject({ code: 'ENOENT' })
   expect((await users(['import', rows, '--rejects', path('bad.csv')])).code).toBe(0)
   await expect(stat(path('bad.csv'))).rejects.toMatchObject({ code: 'ENOENT' })
+})
+
+test('import: 69 if the server is lost midway, with the summary and the rejects so far', async () => {
+  const { app, admin, url } = await startServer()
+  const folder = await mkdtemp(join(tmpdir(), 'dms-users-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  let importCount = 0
+  const proxy = createServer(async (request, response) => {
+    const { url: path = '', method = 'GET', headers } = request
+    const content = await text(request)
+    if (path.startsWith('/api/users/import') && ++importCount > 1) return void request.socket.destroy()
+    const { authorization = '', 'content-type': type = 'application/json' } = headers
+    const body = method === 'GET' ? {} : { body: content }
+    const answer = await fetch(new URL(path, url), { method, headers: { authorization, 'content-type': type }, ...body })
+    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text())
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const rows = Array.from({ length: 30 }, (_, index) => `u${index},${index === 3 ? 'nowhere' : `u${index}@example.org`}\n`)
+  await writeFile(join(folder, 'rows.csv'), `username,email\n${rows.join('')}`)
+  const rejects = join(folder, 'bad.csv')
+  const env = { DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`, DMS_TOKEN: await tokenFor(app, admin) }
+  // With --max-errors, 20 rows are sent at a time.
+  const args = ['users', 'import', join(folder, 'rows.csv'), '--max-errors', '10', '--rejects', rejects, '-o', 'jsonl']
+  const { code, stdout } = await runHere(args, { env })
+  expect(importCount).toBe(2)
+  expect([code, readBatch(stdout).summary]).toMatchObject([
+    69,
+    { created: 19, failed: 1, exit_code: 69, error: { code: expect.any(String) } },
+  ])
+  expect(await readFile(rejects, 'utf8')).toMatch(/^username,.*\nu3,nowhere,.*\n$/)
+  importCount = 1
+  expect(await runHere(args, { env })).toMatchObject({ code: 69, stdout: '' })
+  expect(await readFile(rejects, 'utf8')).toContain('u3,nowhere')
 })
 
 test('import: passwords keep their spaces; 2 for standard input that is not UTF-8', async () => {

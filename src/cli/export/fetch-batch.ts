@@ -4,7 +4,6 @@ import { buffer } from 'node:stream/consumers'
 import { readTar } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
 import { slicesOf } from '../../slices.ts'
-import { bodyChunks } from '../remote/download-target.ts'
 import type { ExportFile } from './manifest.ts'
 
 export interface Fetched {
@@ -49,8 +48,9 @@ async function* fetchBatch(client: Client, batch: readonly ExportFile[], withTex
   if (batch.length < 2) return
   const byId = new Map(batch.map((item) => [item.id, item]))
   const response = await client.documents.batchGet([...byId.keys()], { withText }).catch(() => null)
-  if (!response) return
-  const archive = readTar(bodyChunks(response))
+  if (!response?.body) return
+  const chunks = response.body[Symbol.asyncIterator]()
+  const archive = readTar({ [Symbol.asyncIterator]: () => chunks })
   try {
     let current: Fetched | null = null
     for (let entry = await readEntry(archive); entry; entry = await readEntry(archive)) {
@@ -63,7 +63,8 @@ async function* fetchBatch(client: Client, batch: readonly ExportFile[], withTex
     }
     if (current) yield current
   } finally {
-    await response.body?.cancel().catch(() => {})
+    // Cancels the response. The client could not be closed while it is partly read.
+    await chunks.return?.().catch(() => {})
   }
 }
 

@@ -16,24 +16,25 @@ import { type ExportFile, manifestFileName, textFileName } from './manifest.ts'
 
 type Write = (chunk: Uint8Array) => Promise<void>
 
-/** Where the archive is written to. After a failed write it takes nothing more: what followed would not be at its place. */
+/** Target of the archive. Rejects all writes after a failed one: a partial entry damages the archive. */
 interface Target {
   readonly write: Write
-  /** error of the failed write */
-  readonly failure: Error | null
+  /** error of the first failed write */
+  readonly failure: Failure | null
 }
 
+/** Creates a target. Its writes throw Failure FAILED, also for errors such as EPIPE or ETIMEDOUT, which a connection to the server can have too. */
 function openTarget(write: Write): Target {
-  let failure: Error | null = null
+  let failure: Failure | null = null
   return {
     get failure() {
       return failure
     },
     async write(chunk) {
       if (failure) throw failure
-      await write(chunk).catch((error: Error) => {
-        failure = error
-        throw error
+      await write(chunk).catch((error: NodeJS.ErrnoException) => {
+        failure = new Failure('FAILED', `cannot write the archive: ${error.message}`, { code: error.code ?? 'FAILED', cause: error })
+        throw failure
       })
     },
   }
@@ -132,10 +133,11 @@ async function writeFile(
   target: Target,
   onBytes: (bytes: number) => void,
 ): Promise<void> {
+  const header = tarHeader(file, size, modified)
   const response = await download()
-  await target.write(tarHeader(file, size, modified))
-  // The header has announced the size: a failure from here on damages the archive.
+  // The header announces the size: a failure from here on damages the archive.
   try {
+    await target.write(header)
     const saved = await copyChunks(bodyChunks(response), async (chunk) => {
       await target.write(chunk)
       onBytes(chunk.length)
@@ -144,6 +146,8 @@ async function writeFile(
   } catch (error) {
     if (target.failure) throw target.failure
     throw new Failure('UNAVAILABLE', `${file}: ${(error as Error).message}; the archive is not complete`)
+  } finally {
+    await response.body?.cancel().catch(() => {})
   }
   await target.write(tarPadding(size))
 }

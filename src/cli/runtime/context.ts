@@ -13,7 +13,7 @@ import type { ConnectOptions, RemoteTarget } from '../remote/remote-client.ts'
 import { rejectLocalFlags, rejectRemoteTarget, resolveTarget, type Target } from '../remote/target.ts'
 import { type Exit, usage } from './exit.ts'
 import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.ts'
-import { type Progress, startProgress } from './progress.ts'
+import { type Progress, printOnSignal, startProgress } from './progress.ts'
 import { type StopWatcher, watchStopSignals } from './stop.ts'
 
 export interface Cli {
@@ -159,15 +159,11 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     progress(phase) {
       // A terminal without a size (serial line, some containers) makes ora count lines forever.
       const canSpin = stderr.isTTY === true && stderr.columns > 0
-      if (activeProgress === null) {
-        const printActive = () => activeProgress?.print()
-        process.on('SIGUSR1', printActive)
-        endings.push(() => {
-          process.removeListener('SIGUSR1', printActive)
-          activeProgress?.done()
-        })
-      }
-      activeProgress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
+      activeProgress?.done()
+      const progress = startProgress(phase, cli.options, canSpin, (text) => stderr.write(text))
+      activeProgress = printOnSignal(progress, () => {
+        activeProgress = null
+      })
       return activeProgress
     },
     configSources: (settings = {}) => ({ env, file: cli.options.config, flags: { ...cli.options.settings, ...settings } }),
@@ -238,6 +234,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
     onEnd: (work) => void endings.push(work),
     async close() {
+      activeProgress?.done()
       for (const work of endings.reverse()) await work()
     },
   }

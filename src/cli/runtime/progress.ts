@@ -53,6 +53,22 @@ export function startProgress(
   return lines(format, Number.POSITIVE_INFINITY, write, now, measure)
 }
 
+/** Prints the progress on SIGUSR1 until it is done. Calls `onDone` once. */
+export function printOnSignal(progress: Progress, onDone: () => void): Progress {
+  let isDone = false
+  process.on('SIGUSR1', progress.print)
+  return {
+    ...progress,
+    done() {
+      if (isDone) return
+      isDone = true
+      process.removeListener('SIGUSR1', progress.print)
+      progress.done()
+      onDone()
+    },
+  }
+}
+
 type Measure = (state: ProgressState) => Speed
 
 /** Measures the speed over the last seconds. A pause, or content that need not be sent, affects it only briefly. */

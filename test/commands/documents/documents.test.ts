@@ -74,6 +74,13 @@ describe.each(cliTransports)('%s:', (transport) => {
     expect((await dms(['documents', 'download', id, nowhere, '--to', `${target}/two`, '-q'])).code).toBe(3)
   })
 
+  test('download: a name without extension gives none to --name id', async () => {
+    const { dms, asAda, folder } = await startCli(transport)
+    const { id } = await upload(asAda, 'Rechnung Nr. 5 vom 3. Mai', 'five')
+    expect((await dms(['documents', 'download', id, '--to', folder, '--name', 'id'])).code).toBe(0)
+    expect(await readdir(folder)).toEqual([id])
+  })
+
   test('download: two documents with one file name do not overwrite each other', async () => {
     const { dms, asAda, folder } = await startCli(transport)
     const [one, two] = [await upload(asAda, 'same.txt', 'one'), await upload(asAda, 'same.txt', 'two')]

@@ -1,16 +1,21 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
-import { exportFileName } from '../../../src/cli/export/manifest.ts'
+import { documentFile, exportFileName } from '../../../src/cli/export/manifest.ts'
+import { exportToStdout } from '../../../src/cli/export/tar.ts'
+import type { Cli } from '../../../src/cli/runtime/context.ts'
+import { createClient } from '../../../src/client/client.ts'
+import { localTransport } from '../../../src/client/local.ts'
+import { renditionName } from '../../../src/documents/renditions/rendition-job.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
-import { upload } from '../../support/app.ts'
+import { startApp, upload } from '../../support/app.ts'
 import { startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
@@ -26,14 +31,31 @@ test('names contain the end of the id, keep the extension, and fit a ustar heade
   expect(exportFileName({ id, filename: '../../etc/pass\u202ewd' })).toBe('pass_wd-0123456789ab')
   expect(exportFileName({ id, filename: '.hidden.pdf' })).toBe('_hidden-0123456789ab.pdf')
   expect(exportFileName({ id, filename: 'Rechnung Nr. 5 vom 3. Mai' })).toBe('Rechnung Nr. 5 vom 3. Mai-0123456789ab')
-  for (const filename of [`Nr. 5 vom 3. ${'Mai '.repeat(50)}`, `a.${'b'.repeat(200)}`, `a.b ${'é'.repeat(100)}`])
+  const twoExtensions = `a.${'議'.repeat(16)}.${'録'.repeat(16)}`
+  for (const filename of [`Nr. 5 vom 3. ${'Mai '.repeat(50)}`, `a.${'b'.repeat(200)}`, `a.b ${'é'.repeat(100)}`, twoExtensions])
     expect(Buffer.byteLength(exportFileName({ id, filename }, 12)), filename).toBeLessThanOrEqual(96)
   const long = exportFileName({ id, filename: `${'é'.repeat(100)}.pdf` })
   expect(long).toMatch(/^é+-0123456789ab\.pdf$/)
   expect(Buffer.byteLength(long)).toBeLessThanOrEqual(96)
 })
 
-test('1 for an archive whose target is full; nothing is written after the failure', async () => {
+test('long names whose last dot begins no extension, and of 97 to 100 bytes: all files and texts of a tar', async () => {
+  const { dms, folder, asAda, runJobs } = await startCli('HTTP')
+  const sentence = 'Rechnung Nr. 5 vom 3. Maerz ueber die Lieferung von zwoelf neuen Stuehlen fuer das Buero in Berlin Mitte'
+  const names = [sentence, ...[97, 98, 99, 100].map((length) => `${'n'.repeat(length - 4)}.txt`)]
+  for (const name of names) await upload(asAda, name, `content of ${name}`)
+  await runJobs()
+  const to = join(folder, 'all.tar')
+  const { code, stdout } = await dms(['documents', 'export', '--to', to, '--with-text', '--json'])
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { created: 5, failed: 0 }])
+  const paths: string[] = []
+  for await (const { path } of readTar([await readFile(to)])) paths.push(path)
+  expect(paths).toHaveLength(11)
+  expect(paths.filter((path) => path.startsWith('Rechnung Nr. 5 vom 3. Maerz'))).toHaveLength(2)
+  expect(renditionName(sentence)).toBe(`${sentence}.pdf`)
+})
+
+test.skipIf(!existsSync('/dev/full'))('1 for an archive on a full standard output', async () => {
   const { env, asAda } = await startCli('HTTP')
   for (const name of ['a.txt', 'b.txt']) await upload(asAda, name, name)
   const full = openSync('/dev/full', 'w')
@@ -44,6 +66,59 @@ test('1 for an archive whose target is full; nothing is written after the failur
   })
   const [stderr, [code]] = await Promise.all([buffer(child.stderr!), once(child, 'exit')])
   expect([code, stderr.toString()]).toEqual([1, expect.stringContaining('ENOSPC')])
+})
+
+test.each([
+  ['header of a small file', 0, 'ENOSPC'],
+  ['small file', 1, 'ENOSPC'],
+  ['header of a single file', 0, 'ETIMEDOUT'],
+  ['single file', 1, 'ETIMEDOUT'],
+])('a failed write of the %s ends the archive, although later writes would succeed', async (name, failing, code) => {
+  const { app, ada } = await startApp()
+  const transport = localTransport(app, ada.actor)
+  let last = new Response()
+  const client = createClient(async (request) => {
+    last = await transport(request)
+    return last
+  })
+  for (const letter of ['a', 'b', 'c']) await upload(client, `${letter}.txt`, letter.repeat(name.includes('single') ? 1_100_000 : 700))
+  const documents = await Array.fromAsync(client.documents.list())
+  const files = documents.map((document) => documentFile(client, document, false))
+  let writeCount = 0
+  const fails = vi.spyOn(process.stdout, 'write').mockImplementation(((_: Uint8Array, done: (error?: Error) => void) => {
+    done(writeCount++ === failing ? Object.assign(new Error(code), { code }) : undefined)
+  }) as never)
+  onTestFinished(() => fails.mockRestore())
+  const cli = {
+    options: {},
+    signal: new AbortController().signal,
+    progress: () => ({ update() {}, done() {} }),
+    warn() {},
+  } as unknown as Cli
+  const error = await exportToStdout(cli, client, files, false).catch((error) => error)
+  fails.mockRestore()
+  expect(error).toMatchObject({ exit: 'FAILED', message: `cannot write the archive: ${code}` })
+  expect(writeCount).toBe(failing + 1)
+  // An answer that is partly read would keep the client open.
+  expect(await last.body?.getReader().read()).toMatchObject({ done: true })
+})
+
+test.each([
+  ['small files', 700_000],
+  ['a large file', 3_000_000],
+])('1 and no archive if the target takes only part of %s', async (_, size) => {
+  const { env, folder, asAda } = await startCli('HTTP')
+  for (const name of ['a', 'b', 'c', 'd']) await upload(asAda, `${name}.txt`, name.repeat(size))
+  const dms = [process.execPath, executable, 'documents', 'export', '--to', join(folder, 'all.tar'), '--json']
+  // Blocks of 512 or 1024 bytes, by shell. A larger file of the compile cache could not be written either.
+  const child = spawn('sh', ['-c', 'ulimit -f 2048; exec "$@"', 'sh', ...dms], {
+    env: { ...bareEnvironment(), ...env, NODE_DISABLE_COMPILE_CACHE: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const [stdout, stderr, [code]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), once(child, 'exit')])
+  expect([code, stderr.toString()]).toEqual([1, expect.stringContaining('cannot write the archive: EFBIG')])
+  expect(JSON.parse(stdout.toString())).toMatchObject({ failed: 1, exit_code: 1 })
+  expect(await readdir(folder)).toEqual([])
 })
 
 test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {

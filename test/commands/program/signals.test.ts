@@ -1,5 +1,6 @@
 /** Signals to running commands. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
@@ -151,4 +152,16 @@ test('export: SIGUSR1 prints the progress; SIGTERM exits 143 after the current f
   await expect(reading).rejects.toThrow()
   expect(found).toEqual([[expect.stringMatching(/^a-/), big.length + 1]])
   expect(await ended).toBe(143)
+})
+
+test('export: SIGINT within an answer with several files exits 130', async () => {
+  const { env, asAda } = await startCli('HTTP')
+  // More than the buffers on the way hold.
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) await upload(asAda, `${name}.txt`, name.repeat(900_000))
+  const { child, ended, stderr } = begin(['documents', 'export', '--to', '-'], env)
+  await once(child.stdout, 'readable')
+  child.kill('SIGINT')
+  await sleep(300)
+  child.stdout.resume()
+  expect([await ended, stderr()]).toEqual([130, ''])
 })

@@ -1,0 +1,102 @@
+/** Failures of single files among many. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { appendFile, mkdir, truncate, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { buffer } from 'node:stream/consumers'
+import { expect, onTestFinished, test } from 'vitest'
+import { readBatch, startCli } from '../../support/cli-transports.ts'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
+
+/** Starts a proxy of `server` and returns its URL. `intercept` returns a status to answer instead of the server. */
+async function startProxy(server: string, intercept: (path: string, body: Buffer) => Promise<number | undefined>): Promise<string> {
+  const proxy = createServer(async (request, response) => {
+    const { url: path = '', method = 'GET', headers } = request
+    const bytes = await buffer(request).catch(() => null)
+    // The client gave up.
+    if (!bytes) return
+    const status = await intercept(path, bytes)
+    if (status !== undefined) return void response.writeHead(status).end()
+    const { authorization = '', 'content-type': type = 'application/json' } = headers
+    const body = method === 'GET' ? {} : { body: bytes }
+    const answer = await fetch(new URL(path, server), { method, headers: { authorization, 'content-type': type }, ...body })
+    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
+    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+}
+
+const names = Array.from({ length: 11 }, (_, index) => `file-${String(index).padStart(2, '0')}.txt`)
+const isUpload = (path: string): boolean => /upload$/.test(path)
+
+test.each([
+  ['grows', (path: string) => appendFile(path, ' and more')],
+  ['shrinks', (path: string) => truncate(path, 2)],
+] as const)('upload -r: 3 if one of several small files %s while it is sent; the others are uploaded', async (_, change) => {
+  const { dms, folder, url, asAda } = await startCli('HTTP')
+  for (const name of names) await writeFile(join(folder, name), `content of ${name}`)
+  const changed = join(folder, names[3] as string)
+  // The checksums of more than ten files are looked up after their sizes were read and before one is sent.
+  const proxy = await startProxy(url, async (path) => {
+    if (path.endsWith('/known')) await change(changed)
+    return undefined
+  })
+  const { code, stdout } = await dms(['documents', 'upload', '-r', folder, '-o', 'jsonl'], { env: { DMS_URL: proxy } })
+  const { items, summary } = readBatch(stdout)
+  expect([code, summary]).toMatchObject([3, { created: 10, failed: 1, error: null }])
+  expect(items.filter(({ action }) => action === 'failed').map(({ key }) => key)).toEqual([changed])
+  expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(10)
+})
+
+test.each([
+  ['together', []],
+  ['one by one', ['--on-duplicate', 'upload']],
+])('upload -r, files sent %s: a file that is always answered with 500 is one failed item', async (_, more) => {
+  const { dms, folder, url } = await startCli('HTTP')
+  for (const name of names) await writeFile(join(folder, name), `content of ${name}`)
+  const proxy = await startProxy(url, async (path, body) => (isUpload(path) && body.includes(names[3] as string) ? 500 : undefined))
+  const { code, stdout } = await dms(['documents', 'upload', '-r', folder, '-o', 'jsonl', ...more], { env: { DMS_URL: proxy } })
+  const { items, summary } = readBatch(stdout)
+  expect([code, summary]).toMatchObject([3, { created: 10, failed: 1, error: null }])
+  expect(items.filter(({ action }) => action === 'failed').map(({ key }) => key)).toEqual([join(folder, names[3] as string)])
+})
+
+test('watch: goes on after an answer of 500; after many uploads it warns of no listeners, and SIGUSR1 prints nothing', async () => {
+  const { folder, env, url } = await startCli('HTTP')
+  const watched = join(folder, 'in')
+  await mkdir(watched)
+  for (const name of ['bad.txt', 'good.txt']) await writeFile(join(watched, name), name)
+  const proxy = await startProxy(url, async (path, body) => (isUpload(path) && body.includes('bad.txt') ? 500 : undefined))
+  const args = ['documents', 'watch', watched, '--settle', '0s', '-q', '-o', 'jsonl']
+  const child = spawn(process.execPath, [executable, ...args], {
+    env: { ...bareEnvironment(env), DMS_URL: proxy },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  const ended = once(child, 'close')
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text
+  })
+  const arrived = (name: string) => expect.poll(() => stdout).toContain(`${name}"`)
+  await arrived('good.txt')
+  for (const name of names) {
+    await writeFile(join(watched, name), name)
+    await arrived(name)
+  }
+  child.kill('SIGUSR1')
+  await writeFile(join(watched, 'last.txt'), 'last')
+  await arrived('last.txt')
+  child.kill('SIGTERM')
+  expect(await ended).toEqual([3, null])
+  expect(readBatch(stdout).summary).toMatchObject({ created: 13, failed: 1, exit_code: 3 })
+  expect(stderr).toBe('')
+})

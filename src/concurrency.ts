@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+
 /**
  * Calls `work` for each item, at most `concurrency` at once. After an error or an abort starts nothing more, waits for running calls, then throws.
  * p-map is not used because it rejects while calls are still running.
@@ -41,6 +43,13 @@ export function openSemaphore(slots: number) {
       else freeSlots += 1
     }
   }
+}
+
+/** Waits for `work`, at most `timeoutMs`. */
+export async function waitAtMost(timeoutMs: number, work: Promise<unknown>): Promise<void> {
+  const timeout = new AbortController()
+  await Promise.race([work, sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => {})])
+  timeout.abort()
 }
 
 /** Returns a function whose calls share a run until it has ended, and for `keptMs` after its start. Many callers must not multiply its requests. */

@@ -14,7 +14,10 @@ export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(sele
 /** Returns an expression for `seconds` after the current database time. */
 export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-seconds)
 
-/** Returns the first time after a millisecond. The API shows milliseconds of times that have microseconds, and its ranges include their end. */
+/**
+ * Returns the time one millisecond later: the exclusive end of a range. The database stores microseconds. The API shows milliseconds, and its ranges
+ * include their end.
+ */
 export const afterMillisecond = (time: Date): Date => new Date(time.getTime() + 1)
 
 export async function databaseNow(db: Db): Promise<Date> {

@@ -32,6 +32,9 @@ export const extensionOf = (name: string): string => /(?<=.)\.[^.\s]{1,16}$/u.ex
 /** Returns a file name without its extension. */
 export const stemOf = (name: string): string => name.slice(0, name.length - extensionOf(name).length)
 
+/** Returns the name of a rendition of a file: `scan.jpg` becomes `scan.pdf`. */
+export const renditionName = (filename: string): string => `${stemOf(filename)}.pdf`
+
 /** Truncates a file name to `maxBytes` of UTF-8. Keeps the extension if it leaves room for a stem, and never splits a character. */
 export function truncateFilename(name: string, maxBytes: number): string {
   if (Buffer.byteLength(name) <= maxBytes) return name

@@ -77,8 +77,8 @@ const transportHeader = /^(received|message-id|mime-version|return-path|delivere
 const anyHeader = /^([!-9;-~]+:|[ \t]+\S)/
 
 /**
- * Returns whether the text starts with header lines, at least two of them common in mail. A file whose name says text, such as a memo or a printed mail,
- * also needs one of the transport.
+ * Returns whether the text starts with header lines, at least two of them common in mail. In a file that is named as text, such as a memo or a saved
+ * message, one of the lines must also be a header that only the delivery of mail adds.
  */
 function isMail(text: string, byName: string): boolean {
   const lines = text

@@ -30,7 +30,7 @@ export async function endChangeLog(app: App): Promise<void> {
 
 export const stopChangeLog = (app: App) => app.db.deleteFrom('search_rebuild').execute()
 
-/** Passes the recorded documents to `put`, in batches. They stay recorded if it fails. */
+/** Passes the recorded documents to `put` in batches. If `put` fails, its batch stays recorded. */
 export async function applyChanges(app: App, put: Put, batchSize = app.config.search.batch_size): Promise<void> {
   for (let isEmpty = false; !isEmpty; )
     isEmpty = await app.db.transaction().execute(async (trx) => {

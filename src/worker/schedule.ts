@@ -1,6 +1,6 @@
 /** Recurring tasks of a worker. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
+import { waitAtMost } from '../concurrency.ts'
 import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { truncateExpiredEvents } from '../events.ts'
@@ -45,9 +45,7 @@ export function startSchedule(app: App): Schedule {
   return {
     async stop(timeoutMs) {
       clearInterval(timer)
-      const timeout = new AbortController()
-      await Promise.race([Promise.all(running.values()), sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => {})])
-      timeout.abort()
+      await waitAtMost(timeoutMs, Promise.all(running.values()))
     },
   }
 }

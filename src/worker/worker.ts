@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { waitAtMost } from '../concurrency.ts'
 import { listen } from '../db/listen.ts'
 import { NewerSchema, pendingUpTo } from '../db/migrate.ts'
 import * as leases from '../jobs/leases.ts'
@@ -225,9 +226,7 @@ export async function startWorker(
     async stop(timeoutMs) {
       isStopping = true
       await listener.close()
-      const timeout = new AbortController()
-      await Promise.race([ended(), sleep(timeoutMs, undefined, { signal: timeout.signal }).catch(() => {})])
-      timeout.abort()
+      await waitAtMost(timeoutMs, ended())
       for (const { abort } of running.values()) abort.abort(new Stopped())
       await ended()
       for (const timer of timers) clearInterval(timer)

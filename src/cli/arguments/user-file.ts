@@ -64,7 +64,7 @@ function parseColumnMap(map: string): Map<string, string> {
   )
 }
 
-/** Columns whose spaces count. */
+/** Columns whose values keep their leading and trailing spaces. */
 const secretColumns = new Set(['password', 'password_hash'])
 
 const isColumn = (name: string): boolean => (userColumns as readonly string[]).includes(name)

@@ -1,6 +1,6 @@
 /** Files and manifest of an export. */
 import type { Client } from '../../client/client.ts'
-import { extensionOf, stemOf, truncateFilename } from '../../documents/file-names.ts'
+import { extensionOf, renditionName, stemOf, truncateFilename } from '../../documents/file-names.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
@@ -66,7 +66,7 @@ export async function renditionFile({ documents }: Client, document: DocumentVie
   const made = (await documents.renditions(id)).find((rendition) => rendition.number === current && rendition.kind === kind)
   if (!made || made.size === null || made.sha256 === null) return null
   const { size, sha256 } = made
-  const file = exportFileName({ id, filename: `${stemOf(filename)}.pdf` })
+  const file = exportFileName({ id, filename: renditionName(filename) })
   return {
     ...{ id, version: current, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
     entry: (hasText) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),

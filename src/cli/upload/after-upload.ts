@@ -31,8 +31,8 @@ export function parseAfterUpload(action: string): AfterUpload {
 }
 
 /**
- * Throws Failure USAGE for move:DIR with a folder in one of these folders: its files would be found, uploaded and moved again. Folders whose name
- * begins with a dot are not searched, and are fine.
+ * Throws Failure USAGE for move:DIR if DIR is inside one of the uploaded folders: its files would be found, uploaded and moved again. A folder whose
+ * name begins with a dot is allowed, because it is not searched.
  */
 export async function assertMovesOut(action: string, folders: readonly string[]): Promise<void> {
   const target = /^move:(.+)$/s.exec(action)?.[1]

@@ -7,7 +7,6 @@ import type { Handler, Job, JobProblem } from '../../jobs/queue.ts'
 import type { PageText, RenditionInfo, WordRow } from '../../ports/document-reader.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { readVersion } from '../../version.ts'
-import { stemOf } from '../file-names.ts'
 import { ensureBytes, lockOrCreate, withAddress } from '../stored-files.ts'
 import { publishStates } from './renditions.ts'
 
@@ -127,6 +126,3 @@ async function failed(app: App, trx: Trx, { document_id, payload }: RenditionJob
     state,
   )
 }
-
-/** Returns the name of a rendition of a file: `scan.jpg` becomes `scan.pdf`. */
-export const renditionName = (filename: string): string => `${stemOf(filename)}.pdf`

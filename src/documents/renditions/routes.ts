@@ -5,9 +5,9 @@ import { sendFile } from '../../http/files.ts'
 import { type Call, type Route, user } from '../../http/route.ts'
 import { viewOf } from '../../http/view.ts'
 import { requireDocument } from '../access.ts'
+import { renditionName } from '../file-names.ts'
 import { fileOptions, readCost } from '../routes.ts'
 import { openStoredFile } from '../stored-files.ts'
-import { renditionName } from './rendition-job.ts'
 import * as renditions from './renditions.ts'
 
 const Kind = z.enum(['pdfa'])

@@ -120,10 +120,10 @@ async function reserveForStream(event: H3Event, budget: AnswerBudget): Promise<R
   if (event.context.isLocal) return undefined
   // What a request has changed must not be answered by a refusal.
   const isRead = event.req.method === 'GET'
-  const reserve = () => (isRead ? budget.reserve(callerOf(event), streamBytes, maxIndexedReads) : budget.add(callerOf(event), streamBytes))
-  const reservation = event.context.reservation ?? (await reserve())
+  const granted = event.context.reservation ?? (isRead ? await budget.reserve(callerOf(event), streamBytes, maxIndexedReads) : null)
+  const reservation = granted ?? budget.add(callerOf(event), streamBytes)
   try {
-    if (isRead || event.context.reservation) await reservation.grow(streamBytes)
+    await granted?.grow(streamBytes)
   } catch (error) {
     reservation.release()
     throw error

@@ -13,7 +13,7 @@ export interface HeldFiles {
   batches(): Generator<SourceFile[]>
 }
 
-/** Maximum bytes of a run: a million files with names of usual length take a quarter of it. */
+/** Maximum memory for the files of one run, in bytes. A million files with names of ordinary length take a quarter of it. */
 const maxBytes = 256 << 20
 
 /** Throws SourceFailure SOURCE_PROTOCOL from add() for an endless list. */

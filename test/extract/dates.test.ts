@@ -2,7 +2,7 @@ import sharp, { type Exif } from 'sharp'
 import { expect, test } from 'vitest'
 import { findDate } from '../../src/extract/dates/find-date.ts'
 import { readExifTime } from '../../src/extract/readers/exif.ts'
-import { mailDate } from '../../src/extract/readers/mail.ts'
+import { mailDate } from '../../src/extract/readers/mail/mail.ts'
 
 const today = '2026-11-22'
 const dateOf = (text: string, language = 'eng') => findDate(text, language, today)?.date ?? null

@@ -127,6 +127,8 @@ export const normalizeWhitespace = (text: string): string =>
 
 /** Maximum length of the text of a file, in characters. */
 export const maxTextLength = 20_000_000
+/** Maximum bytes of plain text. More would exceed `maxTextLength` in every encoding. */
+export const maxTextBytes = maxTextLength * 4
 
 export interface TextSink {
   add(text: string): void

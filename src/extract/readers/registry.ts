@@ -5,10 +5,13 @@ import { type ByteSource, bytesSource, type OpenedDocument, openTextOnly } from 
 import { openOtherArchive, openTar, openZip } from './archive.ts'
 import { findPreview } from './camera-raw.ts'
 import { openBzip2OrXz, openGzip, openLz4OrCompress, openZstd } from './compressed.ts'
-import { decode, maxTextLength } from './decode.ts'
+import { decode, maxTextBytes } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage, openSvg } from './image.ts'
-import { openMail } from './mail.ts'
+import { openContentLines } from './mail/content-lines.ts'
+import { openMail } from './mail/mail.ts'
+import { openSignedData } from './mail/signed-data.ts'
+import { openTnef } from './mail/tnef.ts'
 import { decodeXml } from './markup.ts'
 import { openOleObject } from './office/embedded.ts'
 import { openIwork } from './office/iwork.ts'
@@ -19,14 +22,9 @@ import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { openRtf } from './office/rtf.ts'
 import { openXps } from './office/xps.ts'
 import type { PdfTools } from './pdf/pdf.ts'
-import { openSignedData } from './signed-data.ts'
-import { openTnef } from './tnef.ts'
 
 /** `tools.openPart` opens a file in the file. Returns null for a file of the type that it does not read. */
 export type Reader = (source: ByteSource, tools: PdfTools, mimeType: string) => OpenedDocument | null | Promise<OpenedDocument | null>
-
-/** Maximum bytes of plain text. More would exceed `maxTextLength` in every encoding. */
-const maxTextBytes = maxTextLength * 4
 
 const readers = new Map<string, Reader>([
   // Imported on demand: PDF.js takes as long to load as everything else together.
@@ -39,6 +37,7 @@ const readers = new Map<string, Reader>([
   ['application/x-cfb', openOleObject],
   ['message/rfc822', (source, tools) => openMail(source, false, tools)],
   ['application/mbox', (source, tools) => openMail(source, true, tools)],
+  ...withReader(['text/calendar', 'text/vcard'], openContentLines),
   ...withReader(['text/html', 'application/xhtml+xml'], (source) => openTextOnly(async () => readHtml(decodeHtml(source.read())))),
   ['application/xml', (source) => openTextOnly(async () => ({ text: readXmlFile(decodeXml(source.read())) }))],
   ['image/svg+xml', (source, { limits }) => openSvg(source, limits)],

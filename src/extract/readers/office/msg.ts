@@ -4,7 +4,7 @@ import { openWithParts, type PartCollector, type PartTools } from '../../parts.t
 import { codePageEncoding } from '../code-pages.ts'
 import { decode, decodeAs, normalizeWhitespace } from '../decode.ts'
 import { readHtml } from '../html.ts'
-import { mailDate } from '../mail.ts'
+import { mailDate } from '../mail/mail.ts'
 import { type Ole, openOle } from './ole.ts'
 import { unpackRtf } from './packed-rtf.ts'
 import { readRtf } from './rtf.ts'

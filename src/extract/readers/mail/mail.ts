@@ -1,10 +1,10 @@
 /** Reader of mail: headers, body and attachments, which are read like other files. */
 import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
-import { ReadFailure } from '../../ports/document-reader.ts'
-import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
-import { openWithParts, type PartTools } from '../parts.ts'
-import { byteOrderMark, decode, encodeAs, guessEncoding, isUtf8, wideEncoding } from './decode.ts'
-import { readHtml } from './html.ts'
+import { ReadFailure } from '../../../ports/document-reader.ts'
+import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
+import { byteOrderMark, decode, encodeAs, guessEncoding, isUtf8, wideEncoding } from '../decode.ts'
+import { readHtml } from '../html.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000

@@ -1,11 +1,11 @@
 /** Reader of winmail.dat: messages in the Transport Neutral Encapsulation Format of Outlook ([MS-OXTNEF]). */
-import { ReadFailure } from '../../ports/document-reader.ts'
-import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
-import { openWithParts, type PartTools } from '../parts.ts'
-import { decode, decodeAs, normalizeWhitespace } from './decode.ts'
-import { decodeHtml, readHtml } from './html.ts'
-import { unpackRtf } from './office/packed-rtf.ts'
-import { readRtf } from './office/rtf.ts'
+import { ReadFailure } from '../../../ports/document-reader.ts'
+import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
+import { decode, decodeAs, normalizeWhitespace } from '../decode.ts'
+import { decodeHtml, readHtml } from '../html.ts'
+import { unpackRtf } from '../office/packed-rtf.ts'
+import { readRtf } from '../office/rtf.ts'
 
 /** Identifiers of attributes, without their type. */
 const attributes = {

@@ -1,6 +1,6 @@
 /** Reader of signed files (.p7m): the signed content as a separate file (RFC 5652, X.690). Signatures are not verified. */
-import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
-import type { PartTools } from '../parts.ts'
+import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
+import type { PartTools } from '../../parts.ts'
 
 const octetString = 0x04
 const sequence = 0x30

@@ -1,3 +1,4 @@
+import iconv from 'iconv-lite'
 import { describe, expect, test } from 'vitest'
 import { ole } from '../support/data/files.ts'
 import { biff, biff12, formattedXlsx, xlsb } from '../support/data/sheet-files.ts'
@@ -99,4 +100,26 @@ test('xls: formats, page headers, text boxes, chart titles, code pages, any case
     biff(0x204, { u16: 0 }, { u16: 0 }, { u16: 0 }, { u16: 3 }, 0xc4, 0xee, 0xec),
   ])
   expect((await readBytes(ole({ Book: old }), 'a.xls')).text).toBe('Дом')
+})
+
+describe('xls of Excel 5 and 95', () => {
+  const begin = (type: number) => biff(0x809, { u16: 0x500 }, { u16: type })
+  const end = biff(0x0a)
+  const label = (encoding: string, row: number, text: string) => {
+    const bytes = iconv.encode(text, encoding)
+    return biff(0x204, { u16: row }, { u16: 0 }, { u16: 0 }, { u16: bytes.length }, ...bytes)
+  }
+  const textOf = async (...records: Buffer[]) => (await readBytes(ole({ Book: Buffer.concat(records) }), 'a.xls')).text
+
+  test('the code page of the workbook is that of all sheets', async () => {
+    const sheet = (text: string) => [begin(0x10), label('windows-1251', 0, text), end]
+    expect(await textOf(begin(5), biff(0x42, { u16: 1251 }), end, ...sheet('Дом'), ...sheet('Сад'))).toBe('Дом\nСад')
+  })
+
+  test.each([
+    ['windows-1251', 'Предлагает со склада в Москве'],
+    ['windows-1252', 'Größe der Straße in Köln'],
+  ])('a workbook without a code page in %s', async (encoding, text) => {
+    expect(await textOf(begin(0x10), label(encoding, 0, text), end)).toBe(text)
+  })
 })

@@ -1,5 +1,6 @@
 /** Windows code pages. */
 import { decodeAs } from './decode.ts'
+import { guessSingleByte } from './single-byte.ts'
 
 const names: Readonly<Record<number, string>> = {
   437: 'cp437',
@@ -37,3 +38,6 @@ export const codePageEncoding = (codePage: number): string =>
 
 /** Decodes by the number of a code page. */
 export const decodeCodePage = (bytes: Uint8Array, codePage: number): string => decodeAs(bytes, codePageEncoding(codePage)) ?? ''
+
+/** Returns the code page of Windows that fits the letters best. */
+export const guessCodePage = (bytes: Uint8Array): number => Number(/^windows-(125\d)$/.exec(guessSingleByte(bytes))?.[1] ?? 1252)

@@ -1,8 +1,7 @@
 /** Reader of Word documents from before 2007: Word 6 and 95, and Word 97 to 2003 ([MS-DOC]). */
 import { ReadFailure } from '../../../ports/document-reader.ts'
-import { decodeCodePage } from '../code-pages.ts'
+import { decodeCodePage, guessCodePage } from '../code-pages.ts'
 import { createTextSink, decodeAs, maxTextLength, normalizeWhitespace, type TextSink } from '../decode.ts'
-import { guessSingleByte } from '../single-byte.ts'
 import { type ParagraphProperties, readParagraphProperties } from './doc-paragraphs.ts'
 import { readDocListLabels } from './lists/doc-lists.ts'
 import type { Ole } from './ole.ts'
@@ -78,9 +77,6 @@ function readWord6(document: Uint8Array, view: DataView): DocText {
     labelOf: () => '',
   }
 }
-
-/** Returns the code page of Windows that fits the letters best. */
-const guessCodePage = (bytes: Uint8Array): number => Number(/^windows-(125\d)$/.exec(guessSingleByte(bytes))?.[1] ?? 1252)
 
 const languages: Readonly<Record<number, readonly number[]>> = {
   1250: [0x405, 0x40e, 0x415, 0x418, 0x41a, 0x41b, 0x424],

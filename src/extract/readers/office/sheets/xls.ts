@@ -1,9 +1,10 @@
 /** Reader of Excel workbooks from before 2007 (BIFF5 to BIFF8, [MS-XLS]). */
 import { ReadFailure } from '../../../../ports/document-reader.ts'
-import { decodeCodePage } from '../../code-pages.ts'
-import { createTextSink, decodeAs, removeInvalidCharacters, type TextSink } from '../../decode.ts'
+import { guessCodePage } from '../../code-pages.ts'
+import { createTextSink, removeInvalidCharacters, type TextSink } from '../../decode.ts'
 import type { Ole } from '../ole.ts'
 import { type CellFormatter, createCellFormatter, pageHeaderText } from './cell-format.ts'
+import { ansiString, type ReadString, readSharedStrings, unicodeText, wideString } from './xls-strings.ts'
 
 const recordTypes = {
   formula: 0x06,
@@ -61,7 +62,8 @@ export function readXls(ole: Ole): string {
     if (sink.isFull) break
     const { kind, at, data, view } = record
     if (kind === recordTypes.begin && data.length >= 4) {
-      if (view.getUint16(0, true) < 0x600) Object.assign(reader, { readString: ansiString(1252), lengthBytes: 1 })
+      if (view.getUint16(0, true) < 0x600 && reader.readString === wideString)
+        Object.assign(reader, { readString: ansiString(findCodePage(bytes)), lengthBytes: 1 })
       // Some programs write wrong positions. Worksheets have the type 0x10.
       const isSheet = view.getUint16(2, true) === 0x10
       const name = sheets.get(at) ?? (isSheet ? [...sheets.values()][sheetCount] : undefined)
@@ -73,6 +75,17 @@ export function readXls(ole: Ole): string {
   }
   return removeInvalidCharacters(sink.text()).trim()
 }
+
+/** Returns the code page of a workbook of BIFF5. Some programs leave it out; then it is guessed from the cells. */
+function findCodePage(bytes: Uint8Array): number {
+  const labels: Uint8Array[] = []
+  for (const { kind, data, view } of readRecords(bytes)) {
+    if (kind === recordTypes.codePage && data.length >= 2) return view.getUint16(0, true)
+    if (kind === recordTypes.label) labels.push(data.subarray(8), lineEnd)
+  }
+  return guessCodePage(Buffer.concat(labels))
+}
+const lineEnd = Buffer.from('\n')
 
 interface CellReader {
   strings: readonly string[]
@@ -95,32 +108,9 @@ function readGlobal({ kind, data, view, rest }: BiffRecord, reader: CellReader):
   else if (kind === recordTypes.from1904) styles.isFrom1904 = data[0] === 1
   else if (kind === recordTypes.cellStyle && data.length >= 4) styles.formats.push(view.getUint16(2, true))
   else if (kind === recordTypes.format && data.length >= 4) styles.codes.set(view.getUint16(0, true), readString(data, 2, lengthBytes))
-  else if (kind === recordTypes.codePage && data.length >= 2) {
-    if (readString !== wideString) reader.readString = ansiString(view.getUint16(0, true))
-  } else return false
+  else return false
   return true
 }
-
-/** Reads a string with a length of one or two bytes. */
-type ReadString = (data: Uint8Array, at: number, lengthBytes: 1 | 2) => string
-
-/** Reads a string of BIFF8, which has a byte of flags. */
-const wideString: ReadString = (data, at, lengthBytes) => {
-  const length = (data[at] ?? 0) + (lengthBytes === 2 ? (data[at + 1] ?? 0) * 256 : 0)
-  return unicodeText(data.subarray(at + lengthBytes + 1), length, data[at + lengthBytes] ?? 0)
-}
-
-/** Reads a string of BIFF5. */
-const ansiString =
-  (codePage: number): ReadString =>
-  (data, at, lengthBytes) => {
-    const length = (data[at] ?? 0) + (lengthBytes === 2 ? (data[at + 1] ?? 0) * 256 : 0)
-    return decodeCodePage(data.subarray(at + lengthBytes, at + lengthBytes + length), codePage)
-  }
-
-/** Decodes UTF-16 whose upper bytes are left out unless bit 0 of the flags is set. */
-const unicodeText = (data: Uint8Array, length: number, flags: number): string =>
-  flags & 1 ? (decodeAs(data.subarray(0, length * 2), 'utf-16le') ?? '') : Buffer.from(data.subarray(0, length)).toString('latin1')
 
 /** Returns the text of a text box or comment: its length is at 10, its characters are in continuation records. */
 function textBoxText({ view, rest }: BiffRecord): string {
@@ -195,50 +185,4 @@ export function decodeRk(value: number): number {
   view.setUint32(4, value & 0xfffffffc, true)
   const number = value & 2 ? (value | 0) >> 2 : view.getFloat64(0, true)
   return value & 1 ? number / 100 : number
-}
-
-/** Reads the shared strings. If a record ends inside a string, the next one starts with a new byte of flags. */
-function readSharedStrings(blocks: readonly Uint8Array[]): string[] {
-  const strings: string[] = []
-  let block = 0
-  let at = 8
-  const bytesLeft = (): number => (blocks[block]?.length ?? 0) - at
-  const ahead = (): boolean => {
-    while (block < blocks.length && bytesLeft() <= 0) {
-      block++
-      at = 0
-    }
-    return block < blocks.length
-  }
-  const byte = (): number => (ahead() ? blocks[block]![at++]! : 0)
-  const word = (): number => byte() + byte() * 256
-  const skip = (count: number): void => {
-    for (let left = count; left > 0 && ahead(); ) {
-      const step = Math.min(left, bytesLeft())
-      at += step
-      left -= step
-    }
-  }
-  while (ahead()) {
-    const length = word()
-    let flags = byte()
-    const runs = flags & 8 ? word() : 0
-    const extra = flags & 4 ? word() + word() * 65536 : 0
-    let text = ''
-    for (let left = length; left > 0; ) {
-      if (bytesLeft() <= 0) {
-        if (!ahead()) break
-        flags = byte()
-      }
-      const width = flags & 1 ? 2 : 1
-      const count = Math.min(left, Math.max(1, Math.floor(bytesLeft() / width)))
-      const piece = blocks[block]?.subarray(at, at + count * width) ?? new Uint8Array()
-      text += unicodeText(piece, count, flags)
-      at += count * width
-      left -= count
-    }
-    strings.push(text)
-    skip(runs * 4 + extra)
-  }
-  return strings
 }

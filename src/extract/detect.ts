@@ -95,9 +95,19 @@ function isMail(text: string, byName: string): boolean {
   return mailHeaders >= 2 && isTransported
 }
 
+const multipartHeader =
+  /^(?:(?:mime-version|x-[\w-]+|content-[\w-]+):[^\n]*\n){0,5}?content-type:[ \t]*multipart\/[^\n]*(?:\n[ \t][^\n]*){0,20}/i
+
+/** Returns whether the text starts with the header of MIME parts: web archives and signed messages have no other headers. */
+function isMultipart(start: string): boolean {
+  const header = multipartHeader.exec(start)?.[0] ?? ''
+  return /boundary=/i.test(header)
+}
+
 function detectTextType(text: string, byName: string, isWhole: boolean): string {
   const start = text.trimStart()
   if (start.startsWith('{\\rtf')) return 'application/rtf'
+  if (isMultipart(start)) return 'message/rfc822'
   if (isMail(text, byName)) return /^From /.test(text) ? 'application/mbox' : 'message/rfc822'
   if (start.startsWith('<')) {
     const markup = detectMarkupType(start, byName)

@@ -1,5 +1,6 @@
-/** Outlook mail in winmail.dat, and signed files. */
+/** Outlook mail in winmail.dat, web archives, and signed files. */
 import { describe, expect, test } from 'vitest'
+import { ole } from '../support/data/files.ts'
 import { docx, paragraph } from '../support/data/office-files.ts'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
 
@@ -130,4 +131,35 @@ test.each([
     flipped[at] = (flipped[at] ?? 0) ^ 0xff
     expect(['none', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX', 'FILE_ENCRYPTED']).toContain(await failureOf(flipped, 'a'))
   }
+})
+
+describe('parts without the headers of a mail', () => {
+  const parts = (type: string) =>
+    Buffer.from(
+      [
+        'MIME-Version: 1.0\r\nX-Document-Type: Workbook',
+        `Content-Type: multipart/${type};\r\n\tboundary="b"\r\n`,
+        '--b\r\nContent-Location: file:///C:/a.htm\r\nContent-Transfer-Encoding: quoted-printable',
+        'Content-Type: text/html; charset="utf-8"\r\n',
+        '<html><body><p>harbour =\r\nfees f=C3=BCr M=C3=A4rz</p></body></html>',
+        '--b\r\nContent-Type: text/csv; name="table.csv"\r\n\r\na;b\r\n--b--\r\n',
+      ]
+        .join('\r\n')
+        .padEnd(4096, '\r\n'),
+    )
+
+  test('a web archive of Office', async () => {
+    const { mimeType, text } = await readBytes(parts('related'), 'report.doc')
+    expect([mimeType, text.split(/\n+/)]).toEqual(['message/rfc822', ['harbour fees für März', 'table.csv', 'a;b']])
+  })
+
+  test('a signed message in the only attachment of an Outlook message', async () => {
+    const attachment = '__attach_version1.0_#00000000'
+    const file = ole({
+      '__properties_version1.0': Buffer.alloc(32),
+      [`${attachment}/__substg1.0_3707001F`]: Buffer.from('smime.p7m', 'utf16le'),
+      [`${attachment}/__substg1.0_37010102`]: parts('signed; protocol="application/pkcs7-signature"'),
+    })
+    expect((await readBytes(file, 'a.msg')).text.split(/\n+/)).toEqual(['smime.p7m', 'harbour fees für März', 'table.csv', 'a;b'])
+  })
 })

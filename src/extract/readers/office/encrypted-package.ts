@@ -7,7 +7,9 @@ import { ReadFailure } from '../../../ports/document-reader.ts'
 import { decodeXml, walkXml } from '../markup.ts'
 import type { Ole } from './ole.ts'
 
-const password = Buffer.from('VelvetSweatshop', 'utf16le')
+/** Default password of office programs. */
+export const defaultPassword = 'VelvetSweatshop'
+const password = Buffer.from(defaultPassword, 'utf16le')
 /** Rounds of the key derivation. Programs use 50,000 to 100,000; more would only cost time. */
 const maxRounds = 1_000_000
 const standardRounds = 50_000
@@ -107,7 +109,8 @@ const cipherOf = ({ keyBits }: Record<string, string>, mode: string): string => 
 const resize = (bytes: Buffer, length: number): Buffer =>
   bytes.length >= length ? bytes.subarray(0, length) : Buffer.concat([bytes, Buffer.alloc(length - bytes.length, 0x36)])
 
-function uint32(value: number): Buffer {
+/** Returns the bytes of a number, the lowest first. */
+export function uint32(value: number): Buffer {
   const bytes = Buffer.alloc(4)
   bytes.writeUInt32LE(value)
   return bytes

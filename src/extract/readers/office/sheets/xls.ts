@@ -3,48 +3,16 @@ import { ReadFailure } from '../../../../ports/document-reader.ts'
 import { guessCodePage } from '../../code-pages.ts'
 import { createTextSink, removeInvalidCharacters, type TextSink } from '../../decode.ts'
 import type { Ole } from '../ole.ts'
+import { type BiffRecord, readRecords, recordTypes } from './biff-records.ts'
 import { type CellFormatter, createCellFormatter, pageHeaderText } from './cell-format.ts'
+import { decryptWorkbook } from './xls-encryption.ts'
 import { ansiString, type ReadString, readSharedStrings, unicodeText, wideString } from './xls-strings.ts'
-
-const recordTypes = {
-  formula: 0x06,
-  header: 0x14,
-  footer: 0x15,
-  from1904: 0x22,
-  password: 0x2f,
-  continued: 0x3c,
-  codePage: 0x42,
-  sheet: 0x85,
-  multipleRk: 0xbd,
-  richLabel: 0xd6,
-  cellStyle: 0xe0,
-  strings: 0xfc,
-  sharedLabel: 0xfd,
-  textBox: 0x1b6,
-  number: 0x203,
-  label: 0x204,
-  boolean: 0x205,
-  formulaString: 0x207,
-  rk: 0x27e,
-  format: 0x41e,
-  begin: 0x809,
-  seriesText: 0x100d,
-} as const
-
-interface BiffRecord {
-  kind: number
-  /** position in the stream */
-  at: number
-  data: Uint8Array
-  view: DataView
-  /** data of continuation records */
-  rest: Uint8Array[]
-}
 
 /** Reads all sheets: cells, one line per row with tabs between cells, page headers, text boxes, comments, charts. Throws ReadFailure. */
 export function readXls(ole: Ole): string {
-  const bytes = ole.stream('Workbook') ?? ole.stream('Book')
-  if (!bytes) throw new ReadFailure('FILE_CORRUPT', 'The file has no workbook.')
+  const stored = ole.stream('Workbook') ?? ole.stream('Book')
+  if (!stored) throw new ReadFailure('FILE_CORRUPT', 'The file has no workbook.')
+  const bytes = decryptWorkbook(stored)
   const sink = createTextSink()
   const styles = { codes: new Map<number, string>(), formats: [] as number[], isFrom1904: false }
   const reader: CellReader = {
@@ -103,7 +71,6 @@ interface CellReader {
 /** Reads a record that describes the workbook. Returns false for other records. */
 function readGlobal({ kind, data, view, rest }: BiffRecord, reader: CellReader): boolean {
   const { styles, readString, lengthBytes } = reader
-  if (kind === recordTypes.password) throw new ReadFailure('FILE_ENCRYPTED')
   if (kind === recordTypes.strings) reader.strings = readSharedStrings([data, ...rest])
   else if (kind === recordTypes.from1904) styles.isFrom1904 = data[0] === 1
   else if (kind === recordTypes.cellStyle && data.length >= 4) styles.formats.push(view.getUint16(2, true))
@@ -123,23 +90,6 @@ function textBoxText({ view, rest }: BiffRecord): string {
     text += piece
   }
   return text
-}
-
-function* readRecords(bytes: Uint8Array): Generator<BiffRecord> {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-  let last: BiffRecord | undefined
-  for (let at = 0; at + 4 <= bytes.length; ) {
-    const kind = view.getUint16(at, true)
-    const size = view.getUint16(at + 2, true)
-    const data = bytes.subarray(at + 4, at + 4 + size)
-    if (kind === recordTypes.continued) last?.rest.push(data)
-    else {
-      if (last) yield last
-      last = { kind, at, data, view: new DataView(data.buffer, data.byteOffset, data.length), rest: [] }
-    }
-    at += 4 + size
-  }
-  if (last) yield last
 }
 
 /** Adds the cells of a record. A cell begins with its row, its column and its style (16 bits each). */

@@ -126,10 +126,13 @@ function detectMarkupType(start: string, byName: string): string | null {
   if (/^<(\w+:)?svg[\s>]/i.test(root)) return 'image/svg+xml'
   if (/<!doctype\s+html/i.test(prologue) || /^<html[\s>]/i.test(root)) return /^<\?xml/i.test(start) ? 'application/xhtml+xml' : 'text/html'
   if (/^<\?xml/i.test(start)) return 'application/xml'
-  return byName === 'text/html' || byName === 'application/xml' || byName === 'application/xhtml+xml' || byName === 'image/svg+xml'
-    ? byName
-    : null
+  if (byName === 'text/html' || byName === 'application/xml' || byName === 'application/xhtml+xml' || byName === 'image/svg+xml')
+    return byName
+  // Web applications export tables as HTML that is named as a workbook or a document.
+  return !isTextual(byName) && htmlElement.test(root) ? 'text/html' : null
 }
+
+const htmlElement = /^<(table|meta|style|head|body|div|center|title|font|p|h[1-6])[\s>]/i
 
 /** Returns whether a text file gets this type by its extension. */
 const isTextual = (type: string): boolean =>

@@ -101,6 +101,11 @@ describe('HTML and XML', () => {
     expect((await read(bytes, 'a.html')).text).toBe('Привет')
   })
 
+  test('without its root, named as a workbook', async () => {
+    const table = '<table border="1"><tr><td>M&uuml;ller</td><td>12</td></tr></table>'
+    expect((await read(Buffer.from(table), 'export.xls')).text).toBe('Müller\t12')
+  })
+
   test('XHTML: elements that are closed in their own tag have no content', async () => {
     const root = '<html xmlns="http://www.w3.org/1999/xhtml">'
     const body = '<head><title/><style/><script src="a.js"/></head><body><p>one</p><textarea/><iframe src="b"/><p>two</p></body></html>'

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { streamMembers } from '../../src/extract/readers/archive.ts'
 import { image, scan } from '../support/data/files.ts'
 import { docx, packedSpaces, paragraph, zip } from '../support/data/office-files.ts'
 import { failureOf, readBytes, readImages } from '../support/read-bytes.ts'
@@ -89,6 +90,18 @@ describe('an archive is one document', () => {
     const { mimeType, text } = await readBytes(sevenZip, 'a.7z')
     expect(mimeType).toBe('application/x-7z-compressed')
     expect(text.split(/\n+/)).toEqual([expect.stringMatching(/^K.se .ml.ut\.txt$/), 'Grüße aus Köln', expect.any(String), 'привет'])
+  })
+
+  test('7z: a member is read any number of times, in any order, also after the end of the list', async () => {
+    const { libarchiveWasm, ArchiveReader } = await import('libarchive-wasm')
+    const library = await libarchiveWasm()
+    const members = streamMembers(() => new ArchiveReader(library, new Int8Array(sevenZip)))
+    const textAt = (position: number) => Buffer.from(members.read(position)).toString()
+    const listed = []
+    for (const { position } of members.list()) listed.push(textAt(position), textAt(position))
+    expect(listed).toEqual(['Grüße aus Köln', 'Grüße aus Köln', 'привет', 'привет'])
+    expect([...members.list()]).toHaveLength(2)
+    expect([1, 1, 0, 0, 1].map(textAt)).toEqual(['привет', 'привет', 'Grüße aus Köln', 'Grüße aus Köln', 'привет'])
   })
 
   test('gz of one file is read as that file: text, image, drawing', async () => {

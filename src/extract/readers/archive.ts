@@ -64,13 +64,16 @@ export async function openOtherArchive(source: ByteSource, tools: PartTools): Pr
 }
 
 /** Reads members in their order. Starts again for an earlier member, because compressed archives have no index. */
-function streamMembers(start: () => ArchiveReader): MemberReader {
+export function streamMembers(start: () => ArchiveReader): MemberReader {
   let reader: ArchiveReader | null = null
   let next = 0
   let size = 0
+  /** whether the data of the last member were read, or the archive has ended */
+  let isConsumed = false
 
   function advance() {
     const entry = onFailure(() => reader?.nextEntry() ?? null)
+    isConsumed = !entry
     if (!entry) return null
     next++
     size = entry.getSize()
@@ -90,12 +93,13 @@ function streamMembers(start: () => ArchiveReader): MemberReader {
     },
     hasEncryptedList: () => reader?.hasEncryptedData() === true,
     read(position) {
-      if (!reader || next > position + 1) {
+      if (!reader || next > position + 1 || (next === position + 1 && isConsumed)) {
         reader?.free()
         reader = onFailure(start)
         next = 0
       }
       while (next <= position) if (!advance()) throw new ReadFailure('FILE_CORRUPT', 'A member of the archive is missing.')
+      isConsumed = true
       const data = onFailure(() => reader?.readData(size))
       return new Uint8Array(data ?? [])
     },

@@ -13,7 +13,6 @@ import {
 import { decodeBmp } from './bmp.ts'
 import { readExifTime } from './exif.ts'
 import type { DecodedImage } from './magick.ts'
-import { decodeXml, xmlToText } from './markup.ts'
 import { readTiffPages } from './tiff.ts'
 
 /** Minimum side of an image for OCR. */
@@ -127,19 +126,6 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
 
 const sharpTypes = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'svg+xml']
 const isSharpType = (mimeType: string): boolean => sharpTypes.includes(mimeType.replace('image/', ''))
-
-/** Opens a drawing. Its letters are text or outlines; OCR is for drawings without text. */
-export function openSvg(source: ByteSource, limits: Limits): OpenedDocument {
-  const image = openImage(source, 'image/svg+xml', limits)
-  return {
-    ...image,
-    async contents() {
-      const text = xmlToText(decodeXml(source.read()))
-      const { pages, ...rest } = await image.contents()
-      return { ...rest, pages: pages.map((page) => ({ ...page, text, needsOcr: page.needsOcr && text === '' })) }
-    },
-  }
-}
 
 const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= minSidePixels
 

@@ -7,7 +7,7 @@ import { findPreview } from './camera-raw.ts'
 import { openBzip2OrXz, openGzip, openLz4OrCompress, openZstd } from './compressed.ts'
 import { decode, maxTextBytes } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
-import { openImage, openSvg } from './image.ts'
+import { openImage } from './image.ts'
 import { openContentLines } from './mail/content-lines.ts'
 import { openMail } from './mail/mail.ts'
 import { openSignedData } from './mail/signed-data.ts'
@@ -22,6 +22,7 @@ import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { openRtf } from './office/rtf.ts'
 import { openXps } from './office/xps.ts'
 import type { PdfTools } from './pdf/pdf.ts'
+import { openSvg } from './svg.ts'
 
 /** `tools.openPart` opens a file in the file. Returns null for a file of the type that it does not read. */
 export type Reader = (source: ByteSource, tools: PdfTools, mimeType: string) => OpenedDocument | null | Promise<OpenedDocument | null>

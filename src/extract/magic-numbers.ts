@@ -79,7 +79,7 @@ function detectZipType(head: string, byName: string): string {
   const declared = entries[0]?.name === 'mimetype' ? /^application\/[\w.+-]+/.exec(entries[0].start)?.[0] : undefined
   if (declared) return declared
   if (/officedocument|opendocument|macroenabled|epub/.test(byName)) return byName
-  const names = entries.map((entry) => entry.name)
+  const names = entries.map((entry) => entry.name.replaceAll('\\', '/').toLowerCase())
   for (const [folder, extension] of openXml) if (names.some((name) => name.startsWith(folder))) return typeByExtension[extension]!
   return 'application/zip'
 }

@@ -1,10 +1,13 @@
-/** Documents of Apple, XPS and StarOffice in ZIP archives. */
+/** Documents of Apple, XPS and StarOffice in ZIP archives, and names of parts. */
 import { expect, test } from 'vitest'
+import { detectType } from '../../src/extract/detect.ts'
+import { typeByExtension } from '../../src/extract/mime-types.ts'
 import { image, scan } from '../support/data/files.ts'
-import { zip } from '../support/data/office-files.ts'
+import { paragraph, zip } from '../support/data/office-files.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 import { failureOf, readBytes, readImages } from '../support/read-bytes.ts'
 
+const docxType = typeByExtension.docx
 const preview = await image(await scan(['hello'], { width: 300, height: 60 }))
   .jpeg()
   .toBuffer()
@@ -50,6 +53,25 @@ test.each<[what: string, bytes: Buffer, name: string, type: string, lines: strin
 test('Keynote since 2013: the largest preview is for OCR', async () => {
   expect(await readBytes(files.keynote, 'unnamed')).toMatchObject({ mimeType: 'application/vnd.apple.keynote', hasReader: true })
   expect(await readImages(files.keynote, 'a.key')).toEqual([expect.objectContaining({ width: 300, height: 60 })])
+})
+
+test.each<[what: string, rename: (name: string) => string]>([
+  ['with backslashes', (name) => name.replaceAll('/', '\\')],
+  ['in capitals', (name) => name.toUpperCase()],
+])('parts of Open XML with names %s', async (_, rename) => {
+  const relation = 'http://schemas.openxmlformats.org/officeDocument/2006/relationships'
+  const parts = {
+    '[Content_Types].xml': '<Types/>',
+    '_rels/.rels': `<Relationships><Relationship Id="a" Type="${relation}/officeDocument" Target="word/document.xml"/></Relationships>`,
+    'word/_rels/document.xml.rels': `<Relationships><Relationship Id="b" Type="${relation}/header" Target="h.xml"/></Relationships>`,
+    'word/document.xml': `<w:document><w:body>${paragraph('body')}</w:body></w:document>`,
+    'word/h.xml': `<w:hdr>${paragraph('header')}</w:hdr>`,
+    'word/embeddings/note.txt': 'a note',
+  }
+  const bytes = zip(Object.fromEntries(Object.entries(parts).map(([name, content]) => [rename(name), content])))
+  const { mimeType, text } = await readBytes(bytes, 'unnamed')
+  expect([mimeType, text.toLowerCase().split(/\n+/)]).toEqual([docxType, ['header', 'body', 'note.txt', 'a note']])
+  expect(await detectType(bytes, 'unnamed')).toBe(docxType)
 })
 
 test('a binary file that only has the name is not read', async () => {

@@ -40,15 +40,18 @@ export function openArchive(bytes: Uint8Array): Archive {
   const directory = [...readDirectory(bytes, view)]
   const decodeName = chooseNameDecoder(directory.map(({ rawName }) => rawName))
   for (const { rawName, ...rest } of directory) {
-    const name = decodeName(rawName)
+    // .NET before 4.6.1 writes backslashes between folders.
+    const name = decodeName(rawName).replaceAll('\\', '/')
     if (!entries.has(name)) entries.set(name, { name, ...rest })
   }
+  // Names of parts in a package are equal without regard to case (ECMA-376, part 2: part name equivalence).
+  const byLowerCase = new Map(Array.from(entries.values(), (entry) => [entry.name.toLowerCase(), entry]))
   let left = maxUnpackedBytes
   return {
     names: [...entries.keys()],
     sizes: new Map(Array.from(entries.values(), ({ name, unpacked }) => [name, unpacked])),
     readPart(name) {
-      const entry = entries.get(name)
+      const entry = entries.get(name) ?? byLowerCase.get(name.toLowerCase())
       if (!entry) return null
       const content = unpack(bytes, view, entry, left)
       left -= content.length

@@ -36,17 +36,10 @@ export function detectArchiveType(bytes: Uint8Array, byName: string): string | n
   if (iwork) return iwork
   if (archive.names.some(isXpsPage)) return typeByExtension.xps!
   if (starOffice.has(byName) && archive.names.includes('content.xml')) return byName
-  const has = (folder: string): boolean => archive.names.some((name) => name.startsWith(folder))
-  if (!archive.names.includes('[Content_Types].xml')) return null
-  const extension = archive.names.includes('xl/workbook.bin')
-    ? 'xlsb'
-    : has('word/')
-      ? 'docx'
-      : has('xl/')
-        ? 'xlsx'
-        : has('ppt/')
-          ? 'pptx'
-          : null
+  const names = archive.names.map((name) => name.toLowerCase())
+  const has = (folder: string): boolean => names.some((name) => name.startsWith(folder))
+  if (!names.includes('[content_types].xml')) return null
+  const extension = names.includes('xl/workbook.bin') ? 'xlsb' : has('word/') ? 'docx' : has('xl/') ? 'xlsx' : has('ppt/') ? 'pptx' : null
   return extension && typeByExtension[extension]!
 }
 
@@ -90,7 +83,7 @@ function readText(archive: Archive, family: Family): string {
   if (family === 'open-document') return readOpenDocument(archive)
   if (family === 'epub') return readEpub(archive)
   const main = findMainPart(archive)
-  if (!main && !archive.names.some((name) => /^(word|xl|ppt)\//.test(name)))
+  if (!main && !archive.names.some((name) => /^(word|xl|ppt)\//i.test(name)))
     throw new ReadFailure('FILE_CORRUPT', 'The document has no main part.')
   if (family === 'sheet') return readSpreadsheet(archive)
   return family === 'slides' ? readPptx(archive) : readDocx(archive)

@@ -314,6 +314,16 @@ describe('mail', () => {
     expect(text).toMatch(/first words[\s\S]*second words/)
   })
 
+  test.each([
+    ['with a date', 'From a@example.org Thu Feb 29 12:00:00 2024', true],
+    ['without a date', 'From a@example.org', false],
+  ])('mbox whose first line is %s: a line of a body that begins with From', async (_, separator, isWhole) => {
+    const mail = (body: string) => `${separator}\nSubject: s\nMessage-ID: <a@b>\n\n${body}\n\n`
+    const { text } = await read(Buffer.from(mail('We sailed.\n\nFrom the harbour: fees') + mail('end')), 'a.mbox')
+    expect([text.includes('\nFrom the harbour: fees'), text.includes('\nend')]).toEqual([isWhole, true])
+    expect(text.match(/^Subject: s/gm)).toHaveLength(2)
+  })
+
   test('FILE_TOO_COMPLEX for endlessly nested parts', async () => {
     let mail = 'From: a@example.org\r\nSubject: s\r\nMIME-Version: 1.0\r\n'
     for (let i = 0; i < 300; i++) mail += `Content-Type: multipart/mixed; boundary=b${i}\r\n\r\n--b${i}\r\n`

@@ -74,13 +74,22 @@ function throwReadFailure(problem: unknown): never {
   throw new ReadFailure(/exceeded/.test(message) ? 'FILE_TOO_COMPLEX' : 'FILE_CORRUPT', `The message cannot be read: ${message}`)
 }
 
-/** Splits an mbox at its `From ` lines. Leaves out messages beyond `maxMessages`. */
+const separatorStart = 'From '
+/** Separator of messages: an address and a date (RFC 4155, appendix A). */
+const datedSeparator = /^From \S+ .*\d:\d\d.*\d{4}/
+
+/**
+ * Splits an mbox at its `From ` lines; only at those with a date if the first one has a date, because some programs do not quote such lines of a body.
+ * Leaves out messages beyond `maxMessages`.
+ */
 function splitMbox(bytes: Uint8Array): Uint8Array[] {
   const box = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  const lineAt = (at: number): string => box.subarray(at, at + 200).toString('latin1')
+  const isDated = datedSeparator.test(lineAt(0))
   const starts: number[] = []
   for (let at = 0; at >= 0 && starts.length <= maxMessages; ) {
-    if (box.subarray(at, at + 5).toString('latin1') === 'From ') starts.push(at)
-    const next = box.indexOf('\nFrom ', at)
+    if (isDated ? datedSeparator.test(lineAt(at)) : lineAt(at).startsWith(separatorStart)) starts.push(at)
+    const next = box.indexOf(`\n${separatorStart}`, at)
     at = next < 0 ? -1 : next + 1
   }
   return starts.slice(0, maxMessages).map((start, i) => box.subarray(box.indexOf('\n', start) + 1, starts[i + 1]))

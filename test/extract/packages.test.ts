@@ -78,6 +78,15 @@ test('a binary file that only has the name is not read', async () => {
   expect(await readBytes(Buffer.from('00010203fffe9988', 'hex'), 'id.key')).toMatchObject({ hasReader: false, text: '' })
 })
 
+test('XPS: a run to the left of the one before it on a line is another word', async () => {
+  const hebrew = [
+    'OriginX="40" OriginY="30" BidiLevel="1" UnicodeString="של"',
+    'OriginX="30" OriginY="30" BidiLevel="1" UnicodeString="ום"',
+  ]
+  const content = page('OriginX="40" OriginY="10" UnicodeString="fees"', 'OriginX="0" OriginY="10" UnicodeString="harbour"', ...hebrew)
+  expect((await readBytes(zip({ '[Content_Types].xml': '<Types/>', 'Pages/1.fpage': content }), 'a.xps')).text).toBe('fees harbour\nשלום')
+})
+
 test.each(Object.entries(files))('%s, cut anywhere or with flipped bits, ends', async (_, bytes) => {
   const ends = ['none', 'FILE_CORRUPT', 'FILE_TOO_COMPLEX', 'FILE_ENCRYPTED']
   for (let at = 1; at < bytes.length; at += 1 + Math.floor(bytes.length / 25)) {

@@ -28,20 +28,23 @@ export const openXps = (source: ByteSource): OpenedDocument =>
   })
 
 function readPage(xml: string, add: (text: string) => void): void {
-  let last: { x: number; y: number; size: number } | undefined
+  let last: { start: number; end: number; y: number } | undefined
   walkXml(xml, {
-    open(name, { UnicodeString: text = '', OriginX = '', OriginY = '', FontRenderingEmSize = '', Indices = '' }) {
+    open(name, { UnicodeString: text = '', OriginX = '', OriginY = '', FontRenderingEmSize = '', Indices = '', BidiLevel = '' }) {
       if (name !== 'Glyphs' || text === '') return
       const [x, y, size] = [Number(OriginX) || 0, Number(OriginY) || 0, Number(FontRenderingEmSize) || 1]
       if (last && Math.abs(y - last.y) > lineShare * size) add('\n')
-      else if (last && x - last.x > spaceShare * size) add(' ')
+      else if (last && (x - last.end > spaceShare * size || (x < last.start && !isRightToLeft(BidiLevel)))) add(' ')
       // A brace at the start escapes the others.
       const letters = text.replace(/^\{\}/, '')
       add(letters)
-      last = { x: x + widthOf(letters, Indices, size), y, size }
+      last = { start: x, end: x + widthOf(letters, Indices, size), y }
     },
   })
 }
+
+/** Returns whether letters stand to the left of those before them (UAX #9: odd levels). */
+const isRightToLeft = (bidiLevel: string): boolean => Number(bidiLevel) % 2 === 1
 
 /** Returns the width of letters in font sizes from the advances of their glyphs. A glyph without an advance has half a font size. */
 function widthOf(letters: string, indices: string, size: number): number {

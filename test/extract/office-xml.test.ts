@@ -135,6 +135,24 @@ describe('Word', () => {
   })
 })
 
+test('Excel 2003: names of sheets, rows with their cells, comments, properties', async () => {
+  const cell = (data: string): string => `<Cell ss:StyleID="s1">${data}</Cell>`
+  const file = `${xml}<?mso-application progid="Excel.Sheet"?>
+<Workbook xmlns="urn:schemas-microsoft-com:office:spreadsheet" xmlns:ss="urn:schemas-microsoft-com:office:spreadsheet">
+ <DocumentProperties><Author>Ada</Author><LastSaved>2024-02-29T12:00:00Z</LastSaved></DocumentProperties>
+ <Worksheet ss:Name="Umsätze">
+  <Table>
+   <Row>
+    ${cell('<Data ss:Type="String">Kunde</Data><Comment><ss:Data><B>new</B></ss:Data></Comment>')}
+    ${cell('<ss:Data ss:Type="String">Mü<B>ller</B></ss:Data>')}
+   </Row>
+   <Row>${cell('<Data ss:Type="Number">12</Data>')}</Row>
+  </Table>
+ </Worksheet>
+</Workbook>`
+  expect((await readBytes(Buffer.from(file), 'a.xls')).text).toBe('Ada\n\nUmsätze\nKunde new\tMüller\n12')
+})
+
 test('custom properties are metadata', async () => {
   const custom =
     '<Properties><property name="Client"><vt:lpwstr>ACME</vt:lpwstr></property><property name="Year"><vt:i4>2024</vt:i4></property></Properties>'

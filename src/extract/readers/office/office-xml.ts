@@ -1,6 +1,6 @@
-/** Office documents in one XML file: flat OpenDocument, flat Open XML, Word 2003. */
+/** Office documents in one XML file: flat OpenDocument, flat Open XML, Word and Excel 2003. */
 import { createTextSink, normalizeWhitespace } from '../decode.ts'
-import { xmlToText } from '../markup.ts'
+import { walkXml, xmlToText } from '../markup.ts'
 import type { Parts } from '../zip.ts'
 import { readFlatOpenDocument } from './open-document.ts'
 import { addRuns, readDocx, readPptx } from './open-xml.ts'
@@ -10,14 +10,50 @@ const headLength = 2000
 
 /** Reads the text of an XML file by its root element. */
 export function readXmlFile(xml: string): string {
-  const root = /<([A-Za-z][\w:.-]*)/.exec(xml.slice(0, headLength))?.[1]
+  const head = xml.slice(0, headLength)
+  const root = /<([A-Za-z][\w:.-]*)/.exec(head)?.[1]
   if (root === 'office:document') return readFlatOpenDocument(xml)
   if (root === 'pkg:package') return readFlatPackage(xml)
+  if (/^(ss:)?Workbook$/.test(root ?? '') && head.includes(spreadsheetNamespace)) return readWorkbook2003(xml)
   if (root !== 'w:wordDocument') return xmlToText(xml)
   const sink = createTextSink()
   addRuns(sink, xml)
   return normalizeWhitespace(sink.text())
 }
+
+const spreadsheetNamespace = 'urn:schemas-microsoft-com:office:spreadsheet'
+const workbookProperties = new Set(['Title', 'Subject', 'Author', 'Keywords', 'Description', 'Company'])
+
+/** Reads the properties and the sheets of an XML spreadsheet with their names, one line per row with tabs between cells. */
+function readWorkbook2003(xml: string): string {
+  const sink = createTextSink()
+  let textDepth = 0
+  let cellCount = 0
+  const isText = (name: string): boolean => name === 'Data' || workbookProperties.has(name)
+  walkXml(
+    xml,
+    {
+      open(prefixedName, attributes) {
+        const name = localName(prefixedName)
+        if (name === 'Worksheet') sink.add(`\n${attributes['ss:Name'] ?? ''}\n`)
+        else if (name === 'Row') cellCount = 0
+        else if (name === 'Cell' && cellCount++ > 0) sink.add('\t')
+        else if (name === 'Comment') sink.add(' ')
+        else if (isText(name)) textDepth++
+      },
+      text: (part) => textDepth > 0 && sink.add(part),
+      close(prefixedName) {
+        const name = localName(prefixedName)
+        if (isText(name)) textDepth--
+        if (name === 'Row' || workbookProperties.has(name)) sink.add('\n')
+      },
+    },
+    () => sink.isFull,
+  )
+  return normalizeWhitespace(sink.text())
+}
+
+const localName = (name: string): string => name.slice(name.indexOf(':') + 1)
 
 function readFlatPackage(xml: string): string {
   const archive = openFlatPackage(xml)

@@ -42,6 +42,8 @@ type Documents = Timestamps &
     ocr_confidence: number | null
     page_count: number | null
     metadata: Json<Record<string, unknown>>
+    /** the part of `metadata` that the last reading of the file wrote */
+    file_metadata: Json<Record<string, unknown>>
     duplicate_of: string | null
     source_id: string | null
     source_path: string | null
@@ -110,6 +112,11 @@ export interface DocumentTables {
     text_source: TextSource | null
     warnings: Json<DocumentWarning[]> | null
     detected_languages: string[] | null
+    file_metadata: Json<Record<string, unknown>> | null
+    document_date: string | null
+    date_source: 'metadata' | 'text' | null
+    date_confidence: number | null
+    date_checked: boolean | null
   }
   /** pages of versions that are not current */
   version_pages: PageText & { number: number }

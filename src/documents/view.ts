@@ -49,7 +49,8 @@ const selectFrom = (table: 'documents' | 'live_documents', db: Db, characters: n
     )
     .select(columns)
     .select(
-      sql<string | null>`(select original.id from live_documents original where original.id = documents.duplicate_of)`.as('duplicate_of'),
+      sql<string | null>`(select original.id from live_documents original 
+        where original.id = documents.duplicate_of and original.sha256 = documents.sha256)`.as('duplicate_of'),
     )
     .$if(characters > 0, (query) =>
       query.select([sql<string>`left(documents.content, ${sql.lit(characters)})`.as('content'), isLonger(characters)]),
@@ -156,10 +157,10 @@ export const view = (document: Document): DocumentView =>
 
 const roundReal = (value: number | null): number | null => (value === null ? null : Math.round(value * confidenceSteps) / confidenceSteps)
 
-/** Returns the ETag of GET. It changes with each revision, with the names of the labels, and with the document that this one is a duplicate of. */
-export const etag = ({ id, revision, label_names, label_ids, duplicate_of }: Document): string => {
-  const others =
-    label_ids.length === 0 && duplicate_of === null ? '' : `.${crc32(JSON.stringify([label_names, label_ids, duplicate_of])).toString(36)}`
+/** Returns the ETag of GET. It changes with each revision, with the names of the labels, and with the documents that this one refers to. */
+export const etag = ({ id, revision, label_names, label_ids, duplicate_of, split_from }: Document): string => {
+  const references = [label_names, label_ids, duplicate_of, split_from]
+  const others = label_ids.length === 0 && !duplicate_of && !split_from ? '' : `.${crc32(JSON.stringify(references)).toString(36)}`
   return `"${id}.${revision}${others}"`
 }
 

@@ -18,10 +18,15 @@ export interface StoredFile {
   presign?(headers: { type: string; disposition: string }): Promise<URL | null>
 }
 
+/** Types of PDF and raster images, which run no scripts of the page. */
+const inlineTypes = 'application/pdf image/png image/jpeg image/gif image/webp image/bmp image/avif image/tiff'.split(' ')
+/** Types other than `text/*` that are shown as plain text. */
+const textTypes = ['application/json', 'application/x-ndjson', 'application/yaml']
+
 /** Returns the content type for inline display, or null for types that are not safe in browsers. */
 function inlineType(mime: string): string | null {
-  if (['application/pdf', 'image/png', 'image/jpeg', 'image/gif', 'image/webp'].includes(mime)) return mime
-  const isPlainText = ['text/plain', 'text/csv', 'text/markdown', 'application/json'].includes(mime)
+  if (inlineTypes.includes(mime)) return mime
+  const isPlainText = (mime.startsWith('text/') && !/^text\/(?:html|xml)/.test(mime)) || textTypes.includes(mime)
   return isPlainText ? 'text/plain; charset=utf-8' : null
 }
 

@@ -51,7 +51,10 @@ interface Day {
 const days = 30
 const dayMs = 86_400_000
 
-/** Returns OCR statistics of the documents that the actor can see, with the last 30 days, oldest first. Durations are in seconds. */
+/**
+ * Returns OCR statistics of the jobs that finished within `maintenance.jobs_keep`, of documents that the actor can see, and of each of the last 30 days, oldest
+ * first. Durations are in seconds.
+ */
 export async function ocr(app: App, actor: Actor) {
   const [groups, recent] = await Promise.all([countByLanguage(app, actor), countByDay(app, actor)])
   const sum = (of: (group: Group) => number) => groups.reduce((total, group) => total + of(group), 0)
@@ -79,14 +82,16 @@ interface Group {
   seconds: number
 }
 
+/** Counts the jobs that finished within `maintenance.jobs_keep`. Of older ones only failures are left, which would make the rate of success too low. */
 async function countByLanguage(app: App, actor: Actor): Promise<Group[]> {
+  const first = new Date(app.now().getTime() - app.config.maintenance.jobs_keep)
   const { rows } = await sql<Group>`
     select coalesce(nullif(array_to_string(d.detected_languages, '+'), ''), nullif(j.payload ->> 'language', 'auto')) as language,
       count(*) filter (where j.status = 'completed') as succeeded,
       count(*) filter (where j.status = 'failed') as failed,
       coalesce(sum(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed'), 0)::float8 as seconds
     from jobs j left join live_documents d on d.id = j.document_id
-    where j.kind = 'ocr' and j.status in ('completed', 'failed') and ${isVisible(actor)}
+    where j.kind = 'ocr' and j.status in ('completed', 'failed') and j.finished_at >= ${first} and ${isVisible(actor)}
     group by 1`.execute(app.db)
   return rows
 }

@@ -23,7 +23,7 @@ const DayAnswer = z.object({
   average_confidence: z.number().nullable(),
 })
 export const OcrAnswer = z.object({
-  total_processed: count,
+  total_processed: count.describe('Of jobs that finished within `maintenance.jobs_keep`, as the rates and times.'),
   success_rate: z.number().min(0).max(1),
   average_processing_time: z.number(),
   languages_used: z.record(z.string(), count),

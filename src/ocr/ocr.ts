@@ -191,8 +191,13 @@ export async function retry(
   checkPriority(actor, priority)
   const code = language ?? document.language
   await checkLanguage(app, code)
-  if (!app.ocr) throw new AppError('CONFLICT', {}, 'OCR is switched off on this server.')
+  assertOcr(app)
   return app.db.transaction().execute((trx) => requeueDocument(app, trx, documentId, code, priority))
+}
+
+/** Throws CONFLICT if OCR is off: without it, a scan would be read again as an empty document. */
+function assertOcr(app: App): void {
+  if (!app.ocr) throw new AppError('CONFLICT', {}, 'OCR is switched off on this server.')
 }
 
 async function requeueDocument(app: App, trx: Trx, documentId: string, language: string, priority: jobs.Priority): Promise<string> {
@@ -216,8 +221,9 @@ async function requeueDocument(app: App, trx: Trx, documentId: string, language:
   return jobs.enqueue(trx, 'ocr', { language }, { documentId, priority, maxAttempts: app.config.ocr.max_attempts })
 }
 
-/** Queues the documents of failed jobs again: of all failed jobs, or of those with the given ids. Returns the ids of the documents. */
+/** Queues the documents of failed jobs again: of all failed jobs, or of those with the given ids. Returns the ids of the documents. Throws CONFLICT. */
 export async function retryMany(app: App, actor: Actor, selection: { status: 'failed' } | { ids: readonly string[] }): Promise<string[]> {
+  assertOcr(app)
   let query = visibleJobs(app, actor).select(['jobs.document_id', 'documents.language']).distinct().where('documents.status', '=', 'failed')
   query = 'ids' in selection ? query.where('jobs.id', 'in', selection.ids) : query.where('jobs.status', '=', 'failed')
   const queued: string[] = []

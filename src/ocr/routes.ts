@@ -118,7 +118,7 @@ export const routes = (app: App): Route[] => {
     ),
     user(
       'POST /api/ocr/queue/retry',
-      { summary: 'Retry failed OCR jobs', body: RetryMany, answer: RetryManyAnswer },
+      { summary: 'Retry failed OCR jobs', body: RetryMany, answer: RetryManyAnswer, errors: ['CONFLICT'] },
       async ({ actor, body, event }) => {
         const documentIds = await ocr.retryMany(app, actor, body)
         event.context.documentIds = documentIds

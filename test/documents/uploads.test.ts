@@ -422,6 +422,25 @@ test('bulk-upload returns what it stored, even if the rest cannot be stored', as
   expect(answer.documents[2]).toMatchObject({ filename: 'c', status: 'failed', error: { code: 'SERVICE_UNAVAILABLE' } })
 })
 
+test('bulk-upload whose first file cannot be stored lists the files that were stored with others', async () => {
+  const { asAda, app } = await startApp()
+  await asAda.documents.bulkUpload([file('old', 'old')])
+  const stage = app.files.stage.bind(app.files)
+  // A comparison happens only with bytes that are stored already.
+  app.files.stage = async (...given) => {
+    const file = await stage(...given)
+    return file.size === 3 ? { ...file, equals: () => Promise.reject(new Error('the disk failed')) } : file
+  }
+  const log = app.log as { error: unknown }
+  log.error = () => {}
+  const answer = await asAda.documents.bulkUpload([file('old', 'old'), file('a', 'a'), file('b', 'b')])
+  expect(answer.documents.map(({ filename, status }) => [filename, status])).toEqual([
+    ['old', 'failed'],
+    ['a', 'uploaded'],
+    ['b', 'uploaded'],
+  ])
+})
+
 test('a client that disconnects during an upload leaves no row, no file, and nothing open', async () => {
   const { app, dial, token, dataDir } = await startServer()
   const head = `POST /api/documents/upload HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\n`

@@ -2,6 +2,8 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
 import { startApp, upload } from '../support/app.ts'
+import { pdf } from '../support/data/pdf-file.ts'
+import { replace } from '../support/data/versions.ts'
 import { storeFiles } from '../support/servers/server.ts'
 
 const none = '0198f000-0000-7000-8000-000000000000'
@@ -185,4 +187,84 @@ test('a long text of an old version is streamed completely', async () => {
   await runJobs()
   await asAda.documents.replace(id, file('a.txt', 'short'))
   expect(await asAda.documents.versionText(id, 1)).toBe(long)
+})
+
+const letter = 'Berlin, 3 March 2024\n\nDear Ada,\n'
+const byBob = () => pdf({ pages: [{ text: ['one'] }, { text: ['two'] }], info: { Author: 'Bob', CreationDate: 'D:20250501120000Z' } })
+
+test('restore and delete of a version bring back its date and metadata at once; what users set stays', async () => {
+  const { asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', letter, { metadata: { room: '12' } })
+  await runJobs()
+  const first = await asAda.documents.get(id)
+  expect(first).toMatchObject({ document_date: '2024-03-03', date_source: 'text' })
+  await replace(asAda, id, 'b.pdf', byBob())
+  expect(await asAda.documents.get(id)).toMatchObject({ document_date: null, metadata: { room: '12' } })
+  await runJobs()
+  expect(await asAda.documents.get(id)).toMatchObject({
+    ...{ document_date: '2025-05-01', date_source: 'metadata', metadata: { author: 'Bob', page_count: 2, room: '12' } },
+  })
+  await asAda.documents.update(id, { metadata: { author: 'Cy' } })
+  const { document } = await asAda.documents.restore(id, 1)
+  const { document_date, date_source, date_confidence } = first
+  expect(document).toMatchObject({ document_date, date_source, date_confidence })
+  expect(document.metadata).toEqual({ ...first.metadata, author: 'Cy', room: '12' })
+  await asAda.documents.deleteVersion(id, 3)
+  expect(await asAda.documents.get(id)).toMatchObject({
+    document_date: '2025-05-01',
+    metadata: { author: 'Cy', page_count: 2, room: '12' },
+  })
+  await asAda.documents.update(id, { document_date: '2020-01-01' })
+  const { document: dated } = await asAda.documents.restore(id, 1)
+  expect(dated).toMatchObject({ document_date: '2020-01-01', date_source: 'user' })
+})
+
+test('replaced again: nothing of the metadata of the first file is left', async () => {
+  const { asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'b.pdf', byBob())
+  await runJobs()
+  await replace(asAda, id, 'c.pdf', pdf({ pages: [{ text: ['three'] }] }))
+  await runJobs()
+  const { metadata, page_count } = await asAda.documents.get(id)
+  expect([page_count, metadata.page_count, metadata.author, metadata.created]).toEqual([1, 1, undefined, undefined])
+})
+
+test('a duplicate of a document whose file was replaced has no duplicate_of, and another ETag, until the file is restored', async () => {
+  const { asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'the same')
+  const { id: copy } = await upload(asAda, 'b.txt', 'the same')
+  const before = await asAda.documents.getWithEtag(copy)
+  expect(before.document.duplicate_of).toBe(id)
+  await replace(asAda, id, 'a.txt', 'another')
+  const after = await asAda.documents.getWithEtag(copy)
+  expect([after.document.duplicate_of, after.etag === before.etag]).toEqual([null, false])
+  await asAda.documents.restore(id, 1)
+  expect(await asAda.documents.getWithEtag(copy)).toEqual(before)
+})
+
+test('the ETag of a part changes when the document from which it was split is destroyed', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'the stack')
+  const { id: part } = await upload(asAda, 'b.txt', 'a part')
+  await app.db.updateTable('documents').set({ split_from: id }).where('id', '=', part).execute()
+  const before = await asAda.documents.getWithEtag(part)
+  await asAda.documents.delete(id, { permanent: true })
+  const after = await asAda.documents.getWithEtag(part)
+  expect([before.document.split_from, after.document.split_from, after.etag === before.etag]).toEqual([id, null, false])
+})
+
+test('deletion of the current version publishes that file, content and status have changed', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'one')
+  await replace(asAda, id, 'a.txt', 'two')
+  const last = async () => {
+    const { rows } = await sql<{ data: { changes: string[] } }>`
+      select data from events where type = 'document_updated' order by seq desc limit 1`.execute(app.db)
+    return rows[0]?.data.changes
+  }
+  await asAda.documents.deleteVersion(id, 2)
+  expect(await last()).toEqual(['versions', 'file', 'content', 'status'])
+  await replace(asAda, id, 'a.txt', 'three')
+  await asAda.documents.deleteVersion(id, 1)
+  expect(await last()).toEqual(['versions'])
 })

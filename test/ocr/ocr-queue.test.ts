@@ -329,11 +329,16 @@ test('the installed languages with their names', async () => {
   expect(languages.map(({ code }) => code)).not.toContain('osd')
 })
 
-test('with OCR switched off text layers are read, and retry-ocr is 409', async () => {
-  const { asAda, runJobs } = await startApp({ 'ocr.enabled': false })
+test('with OCR switched off text layers are read, and retry-ocr and queue/retry are 409: the text of a failed document stays', async () => {
+  const { app, asAda, runJobs } = await startApp({ 'ocr.enabled': false })
   const answer = await asAda.documents.upload({ filename: 'a.txt', size: 5, open: () => [Buffer.from('hello')] })
   expect(answer.ocr_queued).toBe(false)
   await runJobs()
   expect(await asAda.documents.get(answer.id)).toMatchObject({ status: 'completed', content: 'hello' })
   expect((await asAda.send('POST', `/api/documents/${answer.id}/retry-ocr`, {})).status).toBe(409)
+  await app.db.updateTable('documents').set({ status: 'failed' }).where('id', '=', answer.id).execute()
+  await app.db.updateTable('jobs').set({ kind: 'ocr', status: 'failed' }).where('document_id', '=', answer.id).execute()
+  expect((await asAda.send('POST', '/api/ocr/queue/retry', { status: 'failed' })).status).toBe(409)
+  await runJobs()
+  expect(await asAda.documents.get(answer.id)).toMatchObject({ status: 'failed', content: 'hello' })
 })

@@ -11,7 +11,17 @@ import { pdf } from '../support/data/pdf-file.ts'
 import { hasBrowser, openBrowser } from '../support/processes/chromium.ts'
 import { startServer } from '../support/servers/server.ts'
 
-const inlineTypes = ['application/pdf', 'image/png', 'image/jpeg', 'image/gif', 'image/webp', 'text/plain; charset=utf-8']
+const inlineTypes = [
+  'application/pdf',
+  'image/png',
+  'image/jpeg',
+  'image/gif',
+  'image/webp',
+  'image/bmp',
+  'image/avif',
+  'image/tiff',
+  'text/plain; charset=utf-8',
+]
 
 /** A script that reports in every possible way that it ran. */
 const script = (tell: string) => `document.title='owned';fetch('${tell}').catch(()=>{});alert('owned')`

@@ -7,6 +7,7 @@ import { publishMany } from '../../events.ts'
 import { unknownType } from '../../extract/mime-types.ts'
 import type { Outline } from '../../ports/document-reader.ts'
 import { fileDate, textColumns, textLanguage } from '../dates.ts'
+import { withFileMetadata } from '../file-metadata.ts'
 import { requestAfterExtraction } from '../renditions/renditions.ts'
 import { enqueueIndex, indexJob } from '../revisions.ts'
 import { languageColumns } from './languages.ts'
@@ -95,9 +96,9 @@ export async function recordTexts(app: App, trx: Trx, texts: readonly { document
     const date = dateColumns({ ...document, language: textLanguage(document.language, detected_languages) }, outline, content, now)
     return { id, mime_type, text_source, page_count: outline.pages.length, metadata, content, detected_languages, ...date }
   })
-  // Metadata of the user takes precedence over metadata of the file.
   await sql`
-    update documents set mime_type = result.mime_type, page_count = result.page_count, metadata = result.metadata || documents.metadata,
+    update documents set mime_type = result.mime_type, page_count = result.page_count,
+      metadata = ${withFileMetadata('documents', sql`result.metadata`)}, file_metadata = result.metadata,
       content = result.content, text_source = result.text_source, ocr_confidence = null, status = 'completed', error_code = null, error_message = null, processed_at = ${now},
       date_checked = true, revision = revision + 1, updated_at = ${now}, warnings = '[]', detected_languages = result.detected_languages,
       document_date = result.document_date, date_source = result.date_source, date_confidence = result.date_confidence

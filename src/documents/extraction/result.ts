@@ -9,6 +9,7 @@ import { publish } from '../../events.ts'
 import type { Outline, ReadPage } from '../../ports/document-reader.ts'
 import { slicesOf } from '../../slices.ts'
 import { fileDate, unlessOfUser } from '../dates.ts'
+import { withFileMetadata } from '../file-metadata.ts'
 import * as renditions from '../renditions/renditions.ts'
 import { writeRevision } from '../revisions.ts'
 import { languageAndDate } from './languages.ts'
@@ -83,13 +84,13 @@ export async function recordOutline(app: App, trx: Trx, id: string, outline: Out
   const rows = pageRows(id, outline, ocr)
   for (const batch of slicesOf(rows, batchSize)) await trx.insertInto('document_pages').values(batch).execute()
   const date = fileDate(outline.date ?? outline.metadata.created, app.now())
-  // Metadata of the user takes precedence over metadata of the file.
-  const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb || metadata`
+  const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb`
   const textSource = outline.hasReader ? sql`nullif(text_source, 'none')` : 'none'
   await setColumns(app, trx, id, {
     mime_type: outline.mimeType,
     page_count: outline.pages.length,
-    metadata: metadata as never,
+    metadata: withFileMetadata('documents', metadata) as never,
+    file_metadata: metadata as never,
     text_source: textSource as never,
     warnings: warningOfProgram(outline) as never,
     ...unlessOfUser(date, 'metadata'),

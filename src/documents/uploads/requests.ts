@@ -138,8 +138,9 @@ export async function storeAll(
   }
   if (!request) {
     const grouped = new Map(Array.from(uploads, ([file, upload]) => [file, storeInGroup(upload)]))
-    await Promise.allSettled(grouped.values())
-    return storeEach(app, files, async (file) => {
+    const settled = await Promise.allSettled(grouped.values())
+    const isAnyStored = settled.some((result) => result.status === 'fulfilled' && result.value !== null)
+    return storeEach(app, files, isAnyStored, async (file) => {
       const document = await grouped.get(file)
       if (document) return resultOf(file.filename, document, true)
       const result = await app.db
@@ -181,9 +182,11 @@ function emptyIfRefused(error: unknown): Map<UploadedFile, BulkResult> {
   return new Map()
 }
 
+/** Stores the files one after the other. `isAnyStored`: whether one of them is stored already. */
 async function storeEach(
   app: App,
   files: readonly UploadedFile[],
+  isAnyStored: boolean,
   store: (file: UploadedFile) => Promise<BulkResult>,
 ): Promise<z.infer<typeof BulkAnswer>> {
   const documents: BulkResult[] = []
@@ -193,7 +196,7 @@ async function storeEach(
     } catch (error) {
       const isServerError = !(error instanceof AppError) || error.status >= 500
       // After one file is stored, the answer must list it even if another file fails.
-      if (isServerError && !documents.some(({ status }) => status === 'uploaded')) throw error
+      if (isServerError && !isAnyStored && !documents.some(({ status }) => status === 'uploaded')) throw error
       if (isServerError) app.log.error({ err: error, filename: file.filename }, 'a file of a bulk upload could not be stored')
       documents.push(failed(file, error))
     }

@@ -6,12 +6,16 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { withFileMetadata } from '../file-metadata.ts'
 import { cancelPending } from '../renditions/renditions.ts'
 
 /** Columns that `document_pages` and `version_pages` share. */
 const pageColumns = ['text', 'source', 'confidence', 'width', 'height', 'duration', 'language', 'error_code', 'error_message']
 const insertColumns = sql.join(pageColumns.map((name) => sql.ref(name)))
 const selectColumns = sql.join(pageColumns.map((name) => sql.ref(`page.${name}`)))
+
+/** Whether the row `document` has the date of its file and not one that a user chose. */
+const isOfFile = sql<boolean>`(document.date_source is distinct from 'user')`
 
 /** Copies text and pages of the current versions into their rows, before other versions become current. Cancels the jobs of the documents. */
 export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<void> {
@@ -22,7 +26,9 @@ export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<
       language = document.language, status = case document.status when 'processing' then 'pending' else document.status end,
       ocr_confidence = document.ocr_confidence, page_count = document.page_count, error_code = document.error_code,
       error_message = document.error_message, processed_at = document.processed_at, text_source = document.text_source,
-      warnings = document.warnings, detected_languages = document.detected_languages
+      warnings = document.warnings, detected_languages = document.detected_languages, file_metadata = document.file_metadata,
+      document_date = case when ${isOfFile} then document.document_date end, date_source = case when ${isOfFile} then document.date_source end,
+      date_confidence = document.date_confidence, date_checked = document.date_checked and ${isOfFile}
     from documents document
     where document.id = any(${ids}::uuid[]) and version.document_id = document.id and version.number = document.current_version`.execute(
     trx,
@@ -58,9 +64,12 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
       error_code = version.error_code, error_message = version.error_message, processed_at = version.processed_at,
       text_source = version.text_source, warnings = coalesce(version.warnings, '[]'),
       detected_languages = coalesce(version.detected_languages, '{}'),
-      file_replaced_at = ${at}, duplicate_of = null, document_date = case when date_source = 'user' then document_date end,
-      date_source = case when date_source = 'user' then date_source end, date_confidence = null,
-      date_checked = date_source is not distinct from 'user', revision = revision + 1, updated_at = ${at}
+      file_replaced_at = ${at}, duplicate_of = null,
+      metadata = ${withFileMetadata('document', sql`coalesce(version.file_metadata, '{}')`)}, file_metadata = coalesce(version.file_metadata, '{}'),
+      document_date = case when ${isOfFile} then version.document_date else document.document_date end,
+      date_source = case when ${isOfFile} then version.date_source else document.date_source end,
+      date_confidence = version.date_confidence, date_checked = not ${isOfFile} or coalesce(version.date_checked, false),
+      revision = revision + 1, updated_at = ${at}
     from ${target} join document_versions version on version.document_id = target.id and version.number = target."textOf"
     where document.id = target.id
     returning document.id, document.owner_id, document.language, document.ocr_enabled, document.status`.execute(trx)
@@ -98,6 +107,7 @@ export async function clearArchived(trx: Trx, id: string, number: number): Promi
     .set({
       ...{ content: null, status: null, ocr_enabled: null, language: null, ocr_confidence: null, page_count: null },
       ...{ error_code: null, error_message: null, processed_at: null, text_source: null, warnings: null, detected_languages: null },
+      ...{ file_metadata: null, document_date: null, date_source: null, date_confidence: null, date_checked: null },
     })
     .where('document_id', '=', id)
     .where('number', '=', number)

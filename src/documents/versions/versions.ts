@@ -153,7 +153,8 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
     await assertDeletable(trx, [id])
     const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
     if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')
-    if (number === current_version) {
+    const isCurrent = number === current_version
+    if (isCurrent) {
       await archiveCurrent(trx, [id])
       await makeCurrent(app, trx, [{ id, number: newest.number, textOf: newest.number }])
       await clearArchived(trx, id, newest.number)
@@ -162,7 +163,10 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
     const sums = await renditionSums(trx, [{ document_id: id, number }])
     await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
     await enqueuePurge(trx, [sha256, ...sums])
-    await publish(trx, 'document_updated', owner_id, { document_id: id, changes: ['versions'] })
+    await publish(trx, 'document_updated', owner_id, {
+      document_id: id,
+      changes: isCurrent ? ['versions', 'file', 'content', 'status'] : ['versions'],
+    })
   })
 }
 

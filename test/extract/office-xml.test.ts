@@ -70,7 +70,21 @@ test('docx: formulas and aligned tabs', async () => {
   expect((await readBytes(docx(body), 'a.docx')).text).toBe('left\tright\nE=mc²')
 })
 
+test('docx: text boxes do not join the word before them', async () => {
+  const box = (text: string) =>
+    `<w:r><mc:AlternateContent><mc:Choice><wps:txbx><w:txbxContent>${paragraph(text)}</w:txbxContent></wps:txbx></mc:Choice><mc:Fallback><w:pict><w:txbxContent>${paragraph(text)}</w:txbxContent></w:pict></mc:Fallback></mc:AlternateContent></w:r>`
+  const anchor = (text: string, boxed: string) => `<w:p><w:r><w:t>${text}</w:t></w:r>${box(boxed)}</w:p>`
+  const table = `<w:tbl><w:tr><w:tc>${anchor('Sum', 'checked')}</w:tc><w:tc>${paragraph('9')}</w:tc></w:tr></w:tbl>`
+  const { text } = await readBytes(docx(anchor('Total', 'Approved') + table), 'a.docx')
+  expect(text.split(/\n+/)).toEqual(['Total', 'Approved', 'Sum checked \t9'])
+})
+
 describe('OpenDocument', () => {
+  test('text boxes do not join the word before them', async () => {
+    const body = '<text:p>Total<draw:frame><draw:text-box><text:p>Approved</text:p></draw:text-box></draw:frame></text:p>'
+    expect((await readBytes(flat(body), 'a.fodt')).text).toBe('Total\nApproved')
+  })
+
   test('notes and comments divide no word, and follow the text', async () => {
     const comment = '<office:annotation><dc:creator>Ada</dc:creator><text:p>remark</text:p></office:annotation>'
     const note = '<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>source</text:p></text:note-body></text:note>'

@@ -67,7 +67,11 @@ function addText(sink: TextSink, xml: string, within: string, styles: ReturnType
       else if (name === 'text:line-break') add('\n')
       else if (name === 'table:table-cell') inCell++
       else if (name === 'table:table' && attributes['table:name']) add(`${attributes['table:name']}\n`)
-      else if (paragraphs.has(name)) paragraphDepth++
+      else if (paragraphs.has(name)) {
+        // A text box stands in the middle of a paragraph.
+        if (paragraphDepth > 0 && noteDepth === 0) add(inCell > 0 ? ' ' : '\n')
+        paragraphDepth++
+      }
     },
     text(text) {
       if (inside === 0 || paragraphDepth === 0 || hiddenDepth > 0) return

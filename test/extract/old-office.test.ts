@@ -77,6 +77,13 @@ describe('RTF', () => {
     )
   })
 
+  test('deleted text of tracked changes is no text', async () => {
+    const digits = String.raw`{\deleted\revauthdel1 thirty\u8364?\'e4}{\revised forty}`
+    expect(await read(String.raw`The period is ${digits} days\deleted0 !\par{\deleted gone\plain  here}\deleted x\deleted0 y`)).toBe(
+      'The period is forty days!\n herey',
+    )
+  })
+
   test.each([
     ['mac', '8a'],
     ['pca', '84'],

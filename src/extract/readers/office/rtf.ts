@@ -68,6 +68,8 @@ const maxObjects = 1000
 
 interface Group {
   isSkipped: boolean
+  /** The text is deleted in a tracked change. */
+  isDeleted: boolean
   /** number of fallback characters after `\u`, for readers without Unicode */
   fallback: number
   font: number
@@ -104,7 +106,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
   const token = /\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/gi
   const fonts = new Map<number, string>()
   const stack: Group[] = []
-  let group: Group = { isSkipped: false, fallback: 1, font: -1, isObjectData: false, isNote: false, isBlock: false }
+  let group: Group = { isSkipped: false, isDeleted: false, fallback: 1, font: -1, isObjectData: false, isNote: false, isBlock: false }
   let codePage = 'windows-1252'
   let pending: number[] = []
   let toSkip = 0
@@ -114,6 +116,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
   let definedFont = -1
   let objectData: string[] = []
 
+  const isHidden = (): boolean => group.isSkipped || group.isDeleted
   const flush = (): void => {
     if (pending.length === 0) return
     const encoding = fonts.get(group.font) ?? codePage
@@ -122,7 +125,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
     add(text)
   }
   const add = (text: string): void => {
-    if (group.isSkipped) return
+    if (isHidden()) return
     flush()
     if (group.isNote) notes.add(text)
     else sink.add(text)
@@ -135,6 +138,9 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
       flush()
       group.font = value
       definedFont = value
+    } else if (word === 'deleted' || word === 'plain') {
+      flush()
+      group.isDeleted = word === 'deleted' && value !== 0
     } else if (word === 'fcharset' && value !== null) {
       const charset = charsets[value]
       if (charset && value !== 0) fonts.set(definedFont, charset)
@@ -180,7 +186,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
     } else if (word) control(word, value === undefined ? null : Number(value))
     else if (hex) {
       if (toSkip > 0) toSkip--
-      else if (!group.isSkipped) pending.push(Number.parseInt(hex, 16))
+      else if (!isHidden()) pending.push(Number.parseInt(hex, 16))
     } else if (symbol === '*') isStarred = isFirst
     else if (symbol === '~') add('\u00a0')
     else if (symbol === '_') add('-')
@@ -190,7 +196,7 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
     else if (text) {
       const rest = text.slice(toSkip)
       toSkip = Math.max(0, toSkip - text.length)
-      if (!group.isSkipped) for (let i = 0; i < rest.length; i++) pending.push(rest.charCodeAt(i))
+      if (!isHidden()) for (let i = 0; i < rest.length; i++) pending.push(rest.charCodeAt(i))
     }
   }
   flush()

@@ -3,6 +3,7 @@ import iconv from 'iconv-lite'
 import { describe, expect, test } from 'vitest'
 import { ole } from '../support/data/files.ts'
 import { powerPointRecord, zip } from '../support/data/office-files.ts'
+import { doc } from '../support/data/word-files.ts'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
 
 describe('PowerPoint', () => {
@@ -32,6 +33,21 @@ describe('PowerPoint', () => {
   test('FILE_ENCRYPTED with a password', async () => {
     const user = Buffer.concat([Buffer.from('1400000014000000', 'hex'), Buffer.from('14000000dfc4d1f3', 'hex')])
     expect(await failureOf(ole({ 'Current User': user, 'PowerPoint Document': Buffer.alloc(64, 0x5a) }), 'a.ppt')).toBe('FILE_ENCRYPTED')
+  })
+})
+
+describe('Word 97', () => {
+  test('deleted text of tracked changes is no text', async () => {
+    const file = doc([
+      { text: 'The period is thirty forty days\r', deleted: [14, 20] },
+      { text: 'one\r', list: 1, level: 0 },
+      { text: 'gone\r', list: 1, level: 0, deleted: [0, 4] },
+      { text: 'two\r', list: 1, level: 0 },
+      { text: 'left\x07', deleted: [0, 4] },
+      { text: 'right\x07' },
+      { text: '\x07', isRowEnd: true },
+    ])
+    expect((await readBytes(file, 'a.doc')).text).toBe('The period is forty days\n1. one\n2. two\n\tright')
   })
 })
 

@@ -7,6 +7,8 @@ interface OldParagraph {
   list?: number
   level?: number
   isRowEnd?: boolean
+  /** first and last character deleted in a tracked change */
+  deleted?: readonly [first: number, last: number]
 }
 
 const u16 = (...values: number[]): Buffer => Buffer.from(Uint16Array.from(values).buffer)
@@ -15,6 +17,17 @@ const u32 = (...values: number[]): Buffer => Buffer.from(Uint32Array.from(values
 /** A level of a list: its label has the characters 0 to 8 for the numbers of levels. */
 const listLevel = (start: number, format: number, label: string): Buffer =>
   Buffer.concat([u32(start), Buffer.from([format, ...Array(22).fill(0), 0]), u16(label.length), Buffer.from(label, 'utf16le')])
+
+/** Properties of runs of characters by their bounds; every second run is deleted. */
+function characterPage(bounds: readonly number[]): Buffer {
+  const page = Buffer.alloc(512)
+  u32(...bounds).copy(page, 0)
+  for (let run = 1; run < bounds.length - 1; run += 2) page[bounds.length * 4 + run] = 250
+  // The colour, then the deletion.
+  Buffer.from([6, 0x42, 0x2a, 6, 0, 0x08, 1]).copy(page, 500)
+  page[511] = bounds.length - 1
+  return page
+}
 
 /** Paragraphs of 8-bit characters, further parts by length, and one list of nine levels: `1.` and `a)`. */
 export function doc(
@@ -28,7 +41,9 @@ export function doc(
   const page = Buffer.alloc(512)
   let position = start
   let propertiesAt = 510
-  paragraphs.forEach(({ list, level, isRowEnd }, i) => {
+  const deletions: number[] = []
+  paragraphs.forEach(({ list, level, isRowEnd, deleted }, i) => {
+    if (deleted) deletions.push(position + deleted[0], position + deleted[1] + 1)
     page.writeUInt32LE(position, i * 4)
     position += texts[i]!.length
     const modifiers = Buffer.concat([
@@ -45,14 +60,16 @@ export function doc(
   page.writeUInt32LE(position, paragraphs.length * 4)
   page[511] = paragraphs.length
   const pageNumber = Math.ceil((start + text.length) / 512)
-  const document = Buffer.alloc((pageNumber + 1) * 512)
+  const document = Buffer.alloc((pageNumber + 2) * 512)
   text.copy(document, start)
   page.copy(document, pageNumber * 512)
+  characterPage([start, ...deletions, position]).copy(document, (pageNumber + 1) * 512)
 
   const pieces = Buffer.concat([u32(0, text.length), u16(0), u32((start * 2) | 0x40000000), u16(0)])
   const levels = Array.from({ length: 9 }, (_, i) => listLevel(1, i === 0 ? 0 : 4, i === 0 ? '\x00.' : `\x00.${String.fromCharCode(i)})`))
   const tables = [
     [0x1a2, Buffer.concat([Buffer.from([2]), u32(pieces.length), pieces])],
+    [0xfa, Buffer.concat([u32(start, position), u32(pageNumber + 1)])],
     [0x102, Buffer.concat([u32(start, position), u32(pageNumber)])],
     [0x2e2, Buffer.concat([u16(1), u32(77), Buffer.alloc(24), ...levels])],
     [0x2ea, Buffer.concat([u32(1), u32(77), Buffer.alloc(12), u32(0xffffffff)])],

@@ -66,19 +66,26 @@ function readRuns(document: Uint8Array, binTable: Uint8Array): Run[] {
 /** Bytes of operands by the upper three bits of the code; 0: the operand begins with its length. */
 const operandBytes = [1, 1, 2, 4, 2, 2, 0, 3]
 
-/** Reads the modifiers (Sprm) that matter. */
-function readModifiers(bytes: Uint8Array): ParagraphProperties {
+/** Yields the modifiers (Sprm): the code of each and the position of its operand. */
+export function* modifiersIn(bytes: Uint8Array): Generator<{ code: number; at: number }> {
   const view = viewOf(bytes)
-  const found: ParagraphProperties = {}
   for (let at = 0; at + 3 <= bytes.length; ) {
     const code = view.getUint16(at, true)
     at += 2
-    if (code === 0x460b && at + 2 <= bytes.length) found.list = view.getInt16(at, true)
-    else if (code === 0x260a) found.level = bytes[at]!
-    else if (code === 0x2417) found.isRowEnd = bytes[at] === 1
+    yield { code, at }
     // The length of a table definition has two bytes.
     if (code === 0xd608) at += 1 + (bytes[at]! | ((bytes[at + 1] ?? 0) << 8))
     else at += operandBytes[code >> 13] || 1 + bytes[at]!
+  }
+}
+
+/** Reads the modifiers that matter. */
+function readModifiers(bytes: Uint8Array): ParagraphProperties {
+  const found: ParagraphProperties = {}
+  for (const { code, at } of modifiersIn(bytes)) {
+    if (code === 0x460b && at + 2 <= bytes.length) found.list = viewOf(bytes).getInt16(at, true)
+    else if (code === 0x260a) found.level = bytes[at]!
+    else if (code === 0x2417) found.isRowEnd = bytes[at] === 1
   }
   return found
 }

@@ -2,6 +2,7 @@
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { decodeCodePage, guessCodePage } from '../code-pages.ts'
 import { createTextSink, decodeAs, maxTextLength, normalizeWhitespace, type TextSink } from '../decode.ts'
+import { readDeletions } from './doc-deletions.ts'
 import { type ParagraphProperties, readParagraphProperties } from './doc-paragraphs.ts'
 import { readDocListLabels } from './lists/doc-lists.ts'
 import type { Ole } from './ole.ts'
@@ -53,8 +54,9 @@ function readWord97(ole: Ole, document: Uint8Array, view: DataView): DocText {
   const part = (at: number): Uint8Array => table.subarray(view.getUint32(at, true), view.getUint32(at, true) + view.getUint32(at + 4, true))
   // The levels of lists follow their table and are not counted in its size.
   const lists = view.getUint32(0x2e6, true) > 0 ? table.subarray(view.getUint32(0x2e2, true)) : new Uint8Array()
+  const eraseDeleted = readDeletions(document, part(0xfa))
   return {
-    pieces: readPieces(part(0x1a2), document, null),
+    pieces: readPieces(part(0x1a2), document, null).map((piece) => ({ ...piece, text: eraseDeleted(piece.text, piece.at, piece.width) })),
     partLengths: Array.from({ length: 8 }, (_, i) => view.getUint32(0x4c + i * 4, true)),
     propertiesAt: readParagraphProperties(document, part(0x102), part(0xa2)),
     labelOf: readDocListLabels(lists, part(0x2ea)),

@@ -30,6 +30,36 @@ describe('PowerPoint', () => {
     expect((await readBytes(ole({ 'PowerPoint Document': slide }), 'a.ppt')).text).toBe('slide\na remark\nend')
   })
 
+  const u32 = (...values: number[]): Buffer => Buffer.from(Uint32Array.from(values).buffer)
+  /** A presentation that was saved twice, with a new version of the slide and one slide less. `lastEdit`: offset of the last edit, for damage. */
+  function savedTwice(lastEdit?: number): Buffer {
+    const stream: Buffer[] = []
+    const append = (kind: number, data: Uint8Array, version = 0): number => {
+      const at = Buffer.concat(stream).length
+      stream.push(powerPointRecord(kind, data, version))
+      return at
+    }
+    const document = (...slideIds: number[]) =>
+      append(1000, powerPointRecord(4080, Buffer.concat(slideIds.map((id) => powerPointRecord(1011, u32(id)))), container), container)
+    const save = (previous: number, objects: Buffer): number => {
+      const directory = append(6002, objects)
+      return append(4085, u32(0, 0, previous, directory, 1, 0))
+    }
+    const slide = (words: string) => append(1006, text(words), container)
+    const first = save(0, u32((3 << 20) | 1, document(2, 3), slide('draft'), slide('deleted')))
+    const last = save(first, u32((2 << 20) | 1, document(2, 4), slide('final'), (1 << 20) | 4, slide('added')))
+    const user = Buffer.concat([u32(0, 0, 20, 0xe391c05f), u32(lastEdit ?? last)])
+    return ole({ 'Current User': user, 'PowerPoint Document': Buffer.concat(stream) })
+  }
+
+  test('only the last save is text', async () => {
+    expect((await readBytes(savedTwice(), 'a.ppt')).text).toBe('final\nadded')
+  })
+
+  test('all saves are text if the directory of objects is damaged', async () => {
+    expect((await readBytes(savedTwice(1), 'a.ppt')).text).toBe('draft\ndeleted\nfinal\nadded')
+  })
+
   test('FILE_ENCRYPTED with a password', async () => {
     const user = Buffer.concat([Buffer.from('1400000014000000', 'hex'), Buffer.from('14000000dfc4d1f3', 'hex')])
     expect(await failureOf(ole({ 'Current User': user, 'PowerPoint Document': Buffer.alloc(64, 0x5a) }), 'a.ppt')).toBe('FILE_ENCRYPTED')

@@ -31,33 +31,48 @@ describe('PowerPoint', () => {
   })
 
   const u32 = (...values: number[]): Buffer => Buffer.from(Uint32Array.from(values).buffer)
+  const title = (words: string) => Buffer.concat([powerPointRecord(3999, u32(0)), text(words)])
+  const other = (words: string) => Buffer.concat([powerPointRecord(3999, u32(4)), text(words)])
+
+  test('the prompts of a master are no text, its footer is', async () => {
+    const slides = Buffer.concat([
+      powerPointRecord(1016, Buffer.concat([title('Click to edit'), other('Confidential')]), container),
+      powerPointRecord(1006, title('Agenda'), container),
+    ])
+    expect((await readBytes(ole({ 'PowerPoint Document': slides }), 'a.ppt')).text).toBe('Confidential\nAgenda')
+  })
+
   /** A presentation that was saved twice, with a new version of the slide and one slide less. `lastEdit`: offset of the last edit, for damage. */
   function savedTwice(lastEdit?: number): Buffer {
     const stream: Buffer[] = []
+    const notesMaster = u32(0, 0, 0, 0, 0, 0, 5, 0, 0, 0)
     const append = (kind: number, data: Uint8Array, version = 0): number => {
       const at = Buffer.concat(stream).length
       stream.push(powerPointRecord(kind, data, version))
       return at
     }
+    const list = (instance: number, ...ids: number[]) =>
+      powerPointRecord(4080, Buffer.concat(ids.map((id) => powerPointRecord(1011, u32(id)))), container | (instance << 4))
     const document = (...slideIds: number[]) =>
-      append(1000, powerPointRecord(4080, Buffer.concat(slideIds.map((id) => powerPointRecord(1011, u32(id)))), container), container)
+      append(1000, Buffer.concat([powerPointRecord(1001, notesMaster), list(1, 6), list(0, ...slideIds)]), container)
     const save = (previous: number, objects: Buffer): number => {
       const directory = append(6002, objects)
       return append(4085, u32(0, 0, previous, directory, 1, 0))
     }
     const slide = (words: string) => append(1006, text(words), container)
-    const first = save(0, u32((3 << 20) | 1, document(2, 3), slide('draft'), slide('deleted')))
+    const masters = [append(1008, title('Click to edit notes'), container), append(1006, title('Click to edit title'), container)]
+    const first = save(0, u32((3 << 20) | 1, document(2, 3), slide('draft'), slide('deleted'), (2 << 20) | 5, ...masters))
     const last = save(first, u32((2 << 20) | 1, document(2, 4), slide('final'), (1 << 20) | 4, slide('added')))
     const user = Buffer.concat([u32(0, 0, 20, 0xe391c05f), u32(lastEdit ?? last)])
     return ole({ 'Current User': user, 'PowerPoint Document': Buffer.concat(stream) })
   }
 
-  test('only the last save is text', async () => {
+  test('only the last save is text, without prompts of masters', async () => {
     expect((await readBytes(savedTwice(), 'a.ppt')).text).toBe('final\nadded')
   })
 
   test('all saves are text if the directory of objects is damaged', async () => {
-    expect((await readBytes(savedTwice(1), 'a.ppt')).text).toBe('draft\ndeleted\nfinal\nadded')
+    expect((await readBytes(savedTwice(1), 'a.ppt')).text).toContain('draft\ndeleted\nfinal\nadded')
   })
 
   test('FILE_ENCRYPTED with a password', async () => {

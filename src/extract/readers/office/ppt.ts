@@ -11,11 +11,13 @@ const recordTypes = {
   notes: 1008,
   slidePersist: 1011,
   mainMaster: 1016,
+  textHeader: 3999,
   wideText: 4000,
   text: 4008,
   string: 4026,
   handoutMaster: 4041,
   headersFooters: 4057,
+  slideList: 4080,
   userEdit: 4085,
   object: 4113,
   binaryTag: 5003,
@@ -25,16 +27,23 @@ const recordTypes = {
 const maxObjectBytes = 64 * 1024 * 1024
 const maxPersistObjects = 1_000_000
 
+/** Instance of the list of masters among the lists of slides. */
+const listOfMasters = 1
+/** Type of text outside of the placeholders for title, text and notes, such as a footer. */
+const otherText = 4
+
 /** Part of the stream. */
 interface Range {
   start: number
   end: number
+  isMaster?: boolean
 }
 
 interface PptRecord {
   kind: number
   instance: number
   isContainer: boolean
+  inMaster: boolean
   data: Uint8Array
 }
 
@@ -44,13 +53,13 @@ const encryptedMark = 0xf3d1c4df
 const zipMark = 0x504b0304
 
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
-const u32 = (bytes: Uint8Array, at: number): number => (at + 4 <= bytes.length ? viewOf(bytes).getUint32(at, true) : 0)
+const readUint32 = (bytes: Uint8Array, at: number): number => (at + 4 <= bytes.length ? viewOf(bytes).getUint32(at, true) : 0)
 
 /** Reads the record at a position; null if it is not of one of these kinds, or not complete. */
 function recordAt(bytes: Uint8Array, at: number | undefined, ...kinds: number[]): (Range & { kind: number; data: Uint8Array }) | null {
   if (at === undefined || at + 8 > bytes.length) return null
   const kind = viewOf(bytes).getUint16(at + 2, true)
-  const end = at + 8 + u32(bytes, at + 4)
+  const end = at + 8 + readUint32(bytes, at + 4)
   return kinds.includes(kind) && end <= bytes.length ? { kind, start: at, end, data: bytes.subarray(at + 8, end) } : null
 }
 
@@ -61,18 +70,18 @@ function readPersistDirectory(bytes: Uint8Array, lastEdit: number): { offsets: M
   let count = 0
   for (let at = lastEdit; ; ) {
     const edit = recordAt(bytes, at, recordTypes.userEdit)
-    const directory = edit && recordAt(bytes, u32(edit.data, 12), recordTypes.persistDirectory)
+    const directory = edit && recordAt(bytes, readUint32(edit.data, 12), recordTypes.persistDirectory)
     if (!directory) return null
-    documentId ??= u32(edit.data, 16)
+    documentId ??= readUint32(edit.data, 16)
     const { data } = directory
     for (let entry = 0; entry + 4 <= data.length; ) {
-      const [id, length] = [u32(data, entry) & 0xfffff, u32(data, entry) >>> 20]
+      const [id, length] = [readUint32(data, entry) & 0xfffff, readUint32(data, entry) >>> 20]
       count += 1 + length
       if (count > maxPersistObjects) return null
-      for (let i = 0; i < length; i++) if (!offsets.has(id + i)) offsets.set(id + i, u32(data, entry + 4 + i * 4))
+      for (let i = 0; i < length; i++) if (!offsets.has(id + i)) offsets.set(id + i, readUint32(data, entry + 4 + i * 4))
       entry += 4 + length * 4
     }
-    const previous = u32(edit.data, 8)
+    const previous = readUint32(edit.data, 8)
     if (previous === 0) return { offsets, documentId }
     if (previous >= at) return null
     at = previous
@@ -82,7 +91,7 @@ function readPersistDirectory(bytes: Uint8Array, lastEdit: number): { offsets: M
 /** Finds the document, slides, notes, masters and objects of the last save. Returns null if the directory of objects is missing or damaged. */
 function findCurrentRecords(ole: Ole, bytes: Uint8Array): Range[] | null {
   const user = ole.stream('Current User')
-  const directory = user && readPersistDirectory(bytes, u32(user, 16))
+  const directory = user && readPersistDirectory(bytes, readUint32(user, 16))
   if (!directory) return null
   const { offsets, documentId } = directory
   const document = recordAt(bytes, offsets.get(documentId), recordTypes.document)
@@ -90,7 +99,10 @@ function findCurrentRecords(ole: Ole, bytes: Uint8Array): Range[] | null {
   if (!slideIds?.size) return null
   const { slide, notes, mainMaster, handoutMaster, object } = recordTypes
   const found: (Range | null)[] = [document]
-  for (const id of slideIds) found.push(recordAt(bytes, offsets.get(id), slide, notes, mainMaster, handoutMaster))
+  for (const [id, isMaster] of slideIds) {
+    const record = recordAt(bytes, offsets.get(id), slide, notes, mainMaster, handoutMaster)
+    found.push(record && { ...record, isMaster })
+  }
   for (const at of offsets.values()) {
     const record = recordAt(bytes, at, object)
     if (record) found.push(record)
@@ -101,13 +113,15 @@ function findCurrentRecords(ole: Ole, bytes: Uint8Array): Range[] | null {
   return isDamaged ? null : ranges
 }
 
-/** Returns the numbers of the slides, notes and masters to which a document refers. */
-function findSlideIds(bytes: Uint8Array, document: Range): Set<number> {
-  const ids = new Set<number>()
-  for (const { kind, data } of walkRecords(bytes, document)) {
-    if (kind === recordTypes.slidePersist) ids.add(u32(data, 0))
+/** Returns the numbers of the slides, notes and masters to which a document refers, with whether it is a master. */
+function findSlideIds(bytes: Uint8Array, document: Range): Map<number, boolean> {
+  const ids = new Map<number, boolean>()
+  let isMaster = false
+  for (const { kind, instance, data } of walkRecords(bytes, document)) {
+    if (kind === recordTypes.slideList) isMaster = instance === listOfMasters
+    if (kind === recordTypes.slidePersist) ids.set(readUint32(data, 0), isMaster)
     // The masters of notes and handouts.
-    if (kind === recordTypes.documentAtom) ids.add(u32(data, 24)).add(u32(data, 28))
+    if (kind === recordTypes.documentAtom) ids.set(readUint32(data, 24), true).set(readUint32(data, 28), true)
   }
   ids.delete(0)
   return ids
@@ -115,7 +129,7 @@ function findSlideIds(bytes: Uint8Array, document: Range): Set<number> {
 
 function isEncrypted(ole: Ole): boolean {
   const user = ole.stream('Current User')
-  return user !== null && u32(user, 12) === encryptedMark
+  return user !== null && readUint32(user, 12) === encryptedMark
 }
 
 /** Reads the records of the last save, those of the whole stream if it is not clear which these are. */
@@ -126,8 +140,9 @@ function* readRecords(ole: Ole): Generator<PptRecord> {
 }
 
 /** A record has a version and an instance, a type and a size; containers (version 15) contain records. */
-function* walkRecords(bytes: Uint8Array, { start, end }: Range): Generator<PptRecord> {
+function* walkRecords(bytes: Uint8Array, { start, end, isMaster = false }: Range): Generator<PptRecord> {
   const view = viewOf(bytes)
+  let inMaster = isMaster
   for (let at = start; at + 8 <= end; ) {
     const version = view.getUint16(at, true)
     const size = view.getUint32(at + 4, true)
@@ -136,21 +151,30 @@ function* walkRecords(bytes: Uint8Array, { start, end }: Range): Generator<PptRe
     // Comments are records in the data of a tag.
     const hasComments = kind === recordTypes.binaryTag && at + 12 <= bytes.length && view.getUint16(at + 10, true) === recordTypes.comment
     const isContainer = hasComments || ((version & 0xf) === 0xf && !isZip)
-    yield { kind, instance: version >> 4, isContainer, data: bytes.subarray(at + 8, at + 8 + size) }
+    if (kind === recordTypes.mainMaster || kind === recordTypes.handoutMaster) inMaster = true
+    else if (kind === recordTypes.document || kind === recordTypes.slide || kind === recordTypes.notes) inMaster = isMaster
+    yield { kind, instance: version >> 4, isContainer, inMaster, data: bytes.subarray(at + 8, at + 8 + size) }
     at += 8 + (isContainer ? 0 : size)
   }
 }
 
-/** Reads the text atoms of slides, masters, notes and comments. Throws ReadFailure FILE_ENCRYPTED, FILE_CORRUPT. */
+/** Reads the text atoms of slides, notes, comments and masters, without the prompts of placeholders. Throws ReadFailure FILE_ENCRYPTED, FILE_CORRUPT. */
 export function readPpt(ole: Ole): string {
   if (isEncrypted(ole)) throw new ReadFailure('FILE_ENCRYPTED')
   const sink = createTextSink()
   // Other containers use strings for names, tags and links.
   let inTexts = false
-  for (const { kind, isContainer, data } of readRecords(ole)) {
-    if (isContainer) inTexts = kind === recordTypes.comment || kind === recordTypes.headersFooters
-    if (kind === recordTypes.wideText || (kind === recordTypes.string && inTexts)) sink.add(`${decodeAs(data, 'utf-16le')}\n`)
-    if (kind === recordTypes.text) sink.add(`${decodeAs(data, 'windows-1252')}\n`)
+  let textType: number = otherText
+  for (const { kind, isContainer, inMaster, data } of readRecords(ole)) {
+    if (isContainer) {
+      inTexts = kind === recordTypes.comment || kind === recordTypes.headersFooters
+      textType = otherText
+    }
+    if (kind === recordTypes.textHeader) textType = readUint32(data, 0)
+    const isPrompt = inMaster && textType !== otherText
+    if ((kind === recordTypes.wideText && !isPrompt) || (kind === recordTypes.string && inTexts))
+      sink.add(`${decodeAs(data, 'utf-16le')}\n`)
+    if (kind === recordTypes.text && !isPrompt) sink.add(`${decodeAs(data, 'windows-1252')}\n`)
   }
   // \v is a line break in a paragraph, \r its end.
   return normalizeWhitespace(sink.text().replace(/[\v\r]/g, '\n'))

@@ -1,6 +1,7 @@
 import iconv from 'iconv-lite'
 import { describe, expect, test } from 'vitest'
 import { ole } from '../support/data/files.ts'
+import { relations, zip } from '../support/data/office-files.ts'
 import { biff, biff12, formattedXlsx, xlsb } from '../support/data/sheet-files.ts'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
 
@@ -40,6 +41,39 @@ test('xlsx: page headers and footers without codes, text boxes, charts', async (
     '<headerFooter><oddHeader>&amp;L&amp;"Arial,Bold"&amp;14Draft&amp;CR&amp;&amp;D&amp;RPage &amp;P</oddHeader></headerFooter>'
   const { text } = await readBytes(formattedXlsx([[1, '0']], headers), 'a.xlsx')
   expect(text).toBe('Sheet\n1\nDraft R&D Page\ntext box\n\nMarch\nApril')
+})
+
+describe('xlsx', () => {
+  /** A workbook of one sheet; its related parts by name. */
+  const workbook = (sheet: string, ofSheet: Record<string, [string, string]>, ofBook: Record<string, [string, string]> = {}): Buffer => {
+    const related = (parts: Record<string, [string, string]>, further: Record<string, [string, string]> = {}) =>
+      relations({ ...Object.fromEntries(Object.entries(parts).map(([name, [type]]) => [name, [type, `${name}.xml`]])), ...further })
+    const contents = Object.entries({ ...ofSheet, ...ofBook }).map(([name, [, xml]]) => [`xl/${name}.xml`, xml])
+    return zip({
+      '[Content_Types].xml': '<Types/>',
+      '_rels/.rels': relations({ r1: ['officeDocument', 'xl/workbook.xml'] }),
+      'xl/workbook.xml': '<workbook><sheets><sheet name="Sheet" r:id="r1"/></sheets></workbook>',
+      'xl/_rels/workbook.xml.rels': related(ofBook, { r1: ['worksheet', 'sheet1.xml'] }),
+      'xl/sheet1.xml': `<worksheet><sheetData>${sheet}</sheetData></worksheet>`,
+      'xl/_rels/sheet1.xml.rels': related(ofSheet),
+      ...Object.fromEntries(contents),
+    })
+  }
+  const comments = (...texts: string[]): [string, string] => [
+    'comments',
+    `<comments><authors><author>tc={8F}</author><author>Bob</author></authors><commentList>${texts.map((text, i) => `<comment authorId="${i}"><text><t>${text}</t></text></comment>`).join('')}</commentList></comments>`,
+  ]
+
+  test('threaded comments replace their placeholders', async () => {
+    const thread = (person: string, text: string) => `<threadedComment personId="{${person}}"><text>${text}</text></threadedComment>`
+    const threads = `<ThreadedComments>${thread('1', 'Check this')}${thread('2', 'Done')}${thread('3', 'Why?')}</ThreadedComments>`
+    const persons = '<personList><person displayName="Ada" id="{1}"/><person displayName="Eve" id="{2}"/></personList>'
+    const placeholders = comments('[Threaded comment] Your version of Excel', 'a note')
+    const parts = { c: placeholders, t: ['threadedComment', threads] } satisfies Record<string, [string, string]>
+    const { text } = await readBytes(workbook('', parts, { p: ['person', persons] }), 'a.xlsx')
+    expect(text).toBe('Sheet\nBob\na note\nAda\nCheck this\nEve\nDone\nWhy?')
+    expect((await readBytes(workbook('', { c: placeholders }), 'a.xlsx')).text).toContain('[Threaded comment]')
+  })
 })
 
 test('xlsb: shared strings, formats, results of formulas, page headers', async () => {

@@ -14,5 +14,6 @@ export interface SheetEncoding {
   readStyles(part: Uint8Array): Omit<CellStyles, 'isFrom1904'>
   /** Adds the cells of a sheet, its page headers and its page footers. */
   addCells(sink: TextSink, part: Uint8Array, strings: readonly string[], format: CellFormatter): void
-  addComments(sink: TextSink, part: Uint8Array): void
+  /** `hasThreads`: leave out placeholders for threaded comments. */
+  addComments(sink: TextSink, part: Uint8Array, hasThreads: boolean): void
 }

@@ -1,8 +1,10 @@
 /** Reader of Open XML spreadsheets: one line per row, tabs between cells. */
 import { createTextSink, removeInvalidCharacters } from '../../decode.ts'
+import { decodeXml } from '../../markup.ts'
 import type { Parts } from '../../zip.ts'
 import { addParts, findMainPart, findRelatedParts, readRelations } from '../open-xml.ts'
 import { createCellFormatter } from './cell-format.ts'
+import { readPersons, readThreadedComments } from './threaded-comments.ts'
 import { xlsb } from './xlsb.ts'
 import { xlsx } from './xlsx.ts'
 
@@ -16,14 +18,20 @@ export function readSpreadsheet(archive: Parts): string {
   const strings = encoding.readSharedStrings(read(target('sharedStrings')))
   const { sheets, isFrom1904 } = encoding.readWorkbook(read(main))
   const format = createCellFormatter({ ...encoding.readStyles(read(target('styles'))), isFrom1904 })
+  const persons = readPersons(decodeXml(read(target('person'))))
   const sink = createTextSink()
   for (const { name, id } of sheets) {
     const part = related.find((relation) => relation.id === id)?.target
     if (!part || sink.isFull) continue
     sink.add(`${name}\n`)
     encoding.addCells(sink, read(part), strings, format)
-    for (const { type, target } of readRelations(archive, part)) if (type === 'comments') encoding.addComments(sink, read(target))
-    addParts(sink, archive, findRelatedParts(archive, part, ['drawing', 'chart', 'diagramData', 'threadedComment']))
+    const threads = findRelatedParts(archive, part, ['threadedComment'], 1)
+      .map((target) => readThreadedComments(decodeXml(read(target)), persons))
+      .join('\n')
+    for (const { type, target } of readRelations(archive, part))
+      if (type === 'comments') encoding.addComments(sink, read(target), threads !== '')
+    if (threads !== '') sink.add(`${threads}\n`)
+    addParts(sink, archive, findRelatedParts(archive, part, ['drawing', 'chart', 'diagramData']))
     sink.add('\n')
   }
   return removeInvalidCharacters(sink.text()).trim()

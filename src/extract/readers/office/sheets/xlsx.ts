@@ -3,13 +3,14 @@ import type { TextSink } from '../../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../../markup.ts'
 import { type CellFormatter, type CellStyles, pageHeaderText } from './cell-format.ts'
 import type { SheetEncoding, Workbook } from './sheet-encoding.ts'
+import { placeholderAuthor } from './threaded-comments.ts'
 
 export const xlsx: SheetEncoding = {
   readWorkbook: (part) => readWorkbook(decodeXml(part)),
   readSharedStrings: (part) => readSharedStrings(decodeXml(part)),
   readStyles: (part) => readStyles(decodeXml(part)),
   addCells: (sink, part, strings, format) => addCells(sink, decodeXml(part), strings, format),
-  addComments: (sink, part) => addComments(sink, decodeXml(part)),
+  addComments: (sink, part, hasThreads) => addComments(sink, decodeXml(part), hasThreads),
 }
 
 function readWorkbook(xml: string): Workbook {
@@ -114,10 +115,26 @@ function formatCell(value: string, type: string, format: CellFormatter, style: n
   return type !== 'n' || Number.isNaN(number) ? value : format(number, style)
 }
 
-const addComments = (sink: TextSink, xml: string): void =>
+/** Adds the authors, then the comments. */
+function addComments(sink: TextSink, xml: string, hasThreads: boolean): void {
+  const authors: string[] = []
+  let author = ''
+  let content = ''
   walkXml(xml, {
-    text: (text) => sink.add(text),
+    open(name, { authorId }) {
+      if (localName(name) === 'comment') author = authors[Number(authorId)] ?? ''
+    },
+    text(text) {
+      content += text
+    },
     close(name) {
-      if (['comment', 'author'].includes(localName(name))) sink.add('\n')
+      const tag = localName(name)
+      if (tag === 'author') {
+        author = content
+        authors.push(content)
+      } else if (tag !== 'comment') return
+      if (!hasThreads || !author.startsWith(placeholderAuthor)) sink.add(`${content}\n`)
+      content = ''
     },
   })
+}

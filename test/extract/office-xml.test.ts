@@ -79,6 +79,15 @@ test('docx: text boxes do not join the word before them', async () => {
   expect(text.split(/\n+/)).toEqual(['Total', 'Approved', 'Sum checked \t9'])
 })
 
+test('docx: watermarks and WordArt, once', async () => {
+  const shape = (text: string) => `<w:pict><v:shape><v:textpath on="t" string="${text}"/></v:shape></w:pict>`
+  const choice = '<mc:Choice><w:drawing><a:p><a:r><a:t>WordArt</a:t></a:r></a:p></w:drawing></mc:Choice>'
+  const art = `<mc:AlternateContent>${choice}<mc:Fallback>${shape('WordArt')}</mc:Fallback></mc:AlternateContent>`
+  const header = `<w:hdr><w:p><w:r><w:t>Acme</w:t></w:r><w:r>${shape('CONFIDENTIAL')}</w:r></w:p></w:hdr>`
+  const { text } = await readBytes(docx(`<w:p><w:r>${art}</w:r></w:p>`, { 'h.xml': ['header', header] }), 'a.docx')
+  expect(text.split(/\n+/)).toEqual(['Acme', 'CONFIDENTIAL', 'WordArt'])
+})
+
 describe('OpenDocument', () => {
   test('text boxes do not join the word before them', async () => {
     const body = '<text:p>Total<draw:frame><draw:text-box><text:p>Approved</text:p></draw:text-box></draw:frame></text:p>'

@@ -68,6 +68,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (name === 'w:noBreakHyphen') sink.add('-')
       else if (name === 'w:tc' || name === 'a:tc') inCell++
       else if (name === 'w:txbxContent' && hiddenDepth === 0) sink.add(inCell > 0 ? ' ' : '\n')
+      else if (name === 'v:textpath' && attributes.string && hiddenDepth === 0) sink.add(`\n${attributes.string}\n`)
       else if (pictures.has(name) && attributes.descr && hiddenDepth === 0) sink.add(` ${attributes.descr.replace(filePath, '')} `)
       else if (name === 'w:comment') sink.add(`${attributes['w:author'] ?? ''}\n`)
     },

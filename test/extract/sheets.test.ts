@@ -64,6 +64,14 @@ describe('xlsx', () => {
     `<comments><authors><author>tc={8F}</author><author>Bob</author></authors><commentList>${texts.map((text, i) => `<comment authorId="${i}"><text><t>${text}</t></text></comment>`).join('')}</commentList></comments>`,
   ]
 
+  test('escapes for carriage returns and underscores', async () => {
+    const escaped = 'Street 5_x000D_\nBerlin'
+    const cells = `<row><c t="inlineStr"><is><t>${escaped}</t></is></c><c t="str"><v>_x005F_x000D_</v></c><c t="s"><v>0</v></c></row>`
+    const strings = `<sst><si><t>a_x000d_</t><t>b _x12_</t></si></sst>`
+    const { text } = await readBytes(workbook(cells, { c: comments(escaped) }, { s: ['sharedStrings', strings] }), 'a.xlsx')
+    expect(text).toBe('Sheet\nStreet 5\nBerlin\t_x000D_\ta\nb _x12_\ntc={8F}\nBob\nStreet 5\nBerlin')
+  })
+
   test('threaded comments replace their placeholders', async () => {
     const thread = (person: string, text: string) => `<threadedComment personId="{${person}}"><text>${text}</text></threadedComment>`
     const threads = `<ThreadedComments>${thread('1', 'Check this')}${thread('2', 'Done')}${thread('3', 'Why?')}</ThreadedComments>`

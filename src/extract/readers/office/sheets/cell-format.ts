@@ -70,3 +70,7 @@ export const pageHeaderText = (text: string): string =>
       ampersand ? '&' : /^&[LCR]$/i.test(code) ? ' ' : '',
     )
     .trim()
+
+/** Replaces the escapes of Open XML spreadsheets for characters that XML cannot hold: `_x000D_` (ECMA-376 part 1, 22.9.2.19). Ends lines with \n. */
+export const decodeEscapes = (text: string): string =>
+  text.replace(/_x([0-9a-f]{4})_/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16))).replace(/\r\n?/g, '\n')

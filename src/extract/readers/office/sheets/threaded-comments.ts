@@ -1,5 +1,6 @@
 /** Threaded comments of Excel 365. The comments for older programs show a placeholder in their place, with an author `tc={id}`. */
 import { walkXml } from '../../markup.ts'
+import { decodeEscapes } from './cell-format.ts'
 
 /** Beginning of the author of a placeholder. */
 export const placeholderAuthor = 'tc='
@@ -29,7 +30,7 @@ export function readThreadedComments(xml: string, persons: ReadonlyMap<string, s
     },
     close(name) {
       if (name !== 'text' || text === null) return
-      lines.push(text)
+      lines.push(decodeEscapes(text))
       text = null
     },
   })

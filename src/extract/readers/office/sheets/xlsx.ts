@@ -1,7 +1,7 @@
 /** Parts of .xlsx workbooks, which are XML (ECMA-376 part 1, 18). */
 import type { TextSink } from '../../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../../markup.ts'
-import { type CellFormatter, type CellStyles, pageHeaderText } from './cell-format.ts'
+import { type CellFormatter, type CellStyles, decodeEscapes, pageHeaderText } from './cell-format.ts'
 import type { SheetEncoding, Workbook } from './sheet-encoding.ts'
 import { placeholderAuthor } from './threaded-comments.ts'
 
@@ -45,7 +45,7 @@ function readSharedStrings(xml: string): string[] {
     },
     close(name) {
       const tag = localName(name)
-      if (tag === 'si') strings.push(current)
+      if (tag === 'si') strings.push(decodeEscapes(current))
       else if (tag === 'rPh') isPhonetic = false
       else if (tag === 't') inText = false
     },
@@ -100,7 +100,7 @@ function addCells(sink: TextSink, xml: string, strings: readonly string[], forma
       else if (tag === 'c' && value !== '') sink.add(`${formatCell(value, type, format, style, strings)}\t`)
       else if (tag === 'row') sink.add('\n')
       else if (header !== null && pageHeader.test(tag)) {
-        sink.add(`${pageHeaderText(header)}\n`)
+        sink.add(`${pageHeaderText(decodeEscapes(header))}\n`)
         header = null
       }
     },
@@ -112,7 +112,7 @@ function formatCell(value: string, type: string, format: CellFormatter, style: n
   if (type === 's') return strings[Number(value)] ?? ''
   if (type === 'b') return value === '1' ? 'TRUE' : 'FALSE'
   const number = Number(value)
-  return type !== 'n' || Number.isNaN(number) ? value : format(number, style)
+  return type !== 'n' || Number.isNaN(number) ? decodeEscapes(value) : format(number, style)
 }
 
 /** Adds the authors, then the comments. */
@@ -133,7 +133,7 @@ function addComments(sink: TextSink, xml: string, hasThreads: boolean): void {
         author = content
         authors.push(content)
       } else if (tag !== 'comment') return
-      if (!hasThreads || !author.startsWith(placeholderAuthor)) sink.add(`${content}\n`)
+      if (!hasThreads || !author.startsWith(placeholderAuthor)) sink.add(`${decodeEscapes(content)}\n`)
       content = ''
     },
   })

@@ -42,6 +42,8 @@ async function run() {
   module.enableCompileCache(`${root}node_modules/.cache/dms`)
   const { main } = await import((await hasBuild(root)) ? '../dist/program.js' : '../commands/program.ts')
   process.exitCode = await main(process.argv.slice(2))
+  // Writes to a pipe are asynchronous: the reader may be slow.
+  await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', () => done()))))
   // The work is over. Anything that still holds the process, such as a connection that does not close, gets two seconds.
   setTimeout(() => process.exit(), 2000).unref()
 }

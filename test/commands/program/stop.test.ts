@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 
@@ -11,6 +12,14 @@ test('0 without messages if the reader closes the pipe', async () => {
     stderr += text.toString()
   })
   expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({ code: 0, stderr: '' })
+})
+
+test('a reader that is slower than 2 s gets all of the output', async () => {
+  const line = [process.execPath, executable, 'config', 'show', 'oidc.client_id'].map((word) => `'${word}'`).join(' ')
+  // More than a pipe holds.
+  const env = bareEnvironment({ OIDC_CLIENT_ID: 'x'.repeat(120_000) })
+  const child = spawn('sh', ['-c', `${line} | (sleep 4; wc -c)`], { env, stdio: ['ignore', 'pipe', 'inherit'] })
+  expect((await text(child.stdout)).trim()).toBe(String('oidc.client_id\t\n'.length + 120_000))
 })
 
 test.skipIf(!existsSync('/dev/full'))('1 with one line if the output cannot be written', async () => {

@@ -47,6 +47,8 @@ describe.each(cliTransports)('%s:', (transport) => {
 
   test('list: in the order of execution; filters by status, priority and age', async () => {
     const { dms, jobs, good } = await start(transport)
+    const unset = { code: 2, stdout: '', stderr: expect.stringContaining('--status: no status given') }
+    expect(await dms(['ocr', 'queue', 'list', '--status', '', '-o', 'id'])).toMatchObject(unset)
     const { code, stdout } = await dms(['ocr', 'queue', 'list', '-o', 'csv', '--limit', '1'])
     expect(code).toBe(0)
     const [head, row] = stdout.split('\n')

@@ -46,6 +46,11 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
   return count
 }
 
+/** Throws Failure USAGE for a list without values, such as an unset variable of a script: as a filter it would select everything. */
+export function refuseEmptyList(flag: string, noun: string, list: string | undefined): void {
+  if (list !== undefined && /^[\s,]*$/.test(list)) throw usage(`${flag}: no ${noun} given`)
+}
+
 /** Collects the values of a repeatable option, for commander. */
 export const collectValues = (value: string, before: readonly string[] = []): string[] => [...before, value]
 

@@ -10,7 +10,7 @@ const nowhere = '01900000-0000-7000-8000-000000000000'
 
 describe.each(cliTransports)('%s:', (transport) => {
   test('list: formats, filters, order and limit; text only with --fields content', async () => {
-    const { dms, asAda, asBob, asAdmin } = await startCli(transport)
+    const { dms, asAda, asBob, asAdmin, folder } = await startCli(transport)
     await asAdmin.call('POST', '/api/labels', { name: 'Tax', color: '#336699' })
     const a = await upload(asAda, 'a.txt', 'aaa', { labels: 'Tax' })
     const b = await upload(asAda, 'b.txt', 'b')
@@ -28,6 +28,12 @@ describe.each(cliTransports)('%s:', (transport) => {
     expect(await dms(['documents', 'list', '--to', '2001-01-01', '--json'])).toMatchObject({ code: 0, stdout: '[]\n' })
     expect((await dms(['documents', 'list', '--status', 'lost'])).code).toBe(2)
     expect((await dms(['documents', 'list', '--label', 'none'])).code).toBe(6)
+    for (const noun of ['label', 'status', 'warning'])
+      for (const empty of ['', ' ', ', ']) {
+        const refused = { code: 2, stdout: '', stderr: expect.stringContaining(`--${noun}: no ${noun} given`) }
+        expect(await dms(['documents', 'list', `--${noun}`, empty, '-o', 'id'])).toMatchObject(refused)
+        expect(await dms(['documents', 'export', `--${noun}`, empty, '--to', folder])).toMatchObject(refused)
+      }
   })
 
   test('get and text: 6 for a missing or foreign document, 8 before OCR has finished', async () => {

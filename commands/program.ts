@@ -1,6 +1,6 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
-import { rewriteLine } from '../src/cli/arguments/shared-spellings.ts'
+import { rewriteLine, takesNextWord } from '../src/cli/arguments/shared-spellings.ts'
 import {
   addLockTimeoutHint,
   addOwnerHint,
@@ -12,7 +12,7 @@ import { addFlagNames } from '../src/cli/output/field-flags.ts'
 import { minWidthToWrap, wrapHelp } from '../src/cli/output/manual.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import { type CliRuntime, createCli, exitOfRun } from '../src/cli/runtime/context.ts'
-import { exitOf, exits, Failure, isExpectedExit } from '../src/cli/runtime/exit.ts'
+import { exitOf, exits, Failure, isExpectedExit, usage } from '../src/cli/runtime/exit.ts'
 import { addGlobalOptions, type Terminal, terminalWidth } from '../src/cli/runtime/options.ts'
 import { environment } from '../src/config/environment.ts'
 import { NoData } from '../src/errors.ts'
@@ -89,13 +89,18 @@ export async function programFor(terminal: Streams, argv?: readonly string[]): P
   program.version(readVersion(), first === undefined ? '-V, --version' : '-V', 'print the version')
   for (const [name, { summary, aliases = [], isHidden = false, load }] of Object.entries(firstWords)) {
     const isLoaded = argv === undefined || [name, ...aliases].some((word) => word === first)
-    program.addCommand(isLoaded ? (await load())(cli, loadAll) : new Command(name).summary(summary).aliases(aliases), {
-      hidden: isHidden,
-    })
+    const command = isLoaded ? (await load())(cli, loadAll) : unloadedCommand(name).summary(summary).aliases(aliases)
+    program.addCommand(command, { hidden: isHidden })
   }
   inherit(program)
   return { program, cli }
 }
+
+/** Creates the command in place of one that is not loaded. It throws Failure USAGE if it is run nevertheless. */
+const unloadedCommand = (name: string): Command =>
+  new Command(name).action(() => {
+    throw usage(`cannot read the words before "${name}"`, `put them after: dms ${name}`)
+  })
 
 /** Returns the first word that is neither a global flag nor the value of one. */
 function firstWord(program: Command, argv: readonly string[]): string | undefined {
@@ -105,7 +110,7 @@ function firstWord(program: Command, argv: readonly string[]): string | undefine
       isValue = false
       return false
     }
-    isValue = program.options.some(({ short, long, required }) => required && (word === short || word === long))
+    isValue = takesNextWord(program.options, word)
     return !word.startsWith('-')
   })
 }

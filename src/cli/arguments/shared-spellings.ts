@@ -33,9 +33,17 @@ function indexWords(options: readonly Option[], argv: readonly string[]): number
   for (const [index, word] of argv.entries()) {
     if (word === '--') break
     if (!isValue && !word.startsWith('-')) indexes.push(index)
-    isValue = !isValue && options.some(({ short, long, required }) => required && (word === short || word === long))
+    isValue = !isValue && takesNextWord(options, word)
   }
   return indexes
+}
+
+/** Returns whether the next word is the value of this flag. Of bundled short flags (`-qc FILE`), only the last letter takes it. */
+export function takesNextWord(options: readonly Option[], word: string): boolean {
+  if (!/^-[^-]/.test(word)) return options.some(({ long, required }) => required && word === long)
+  const takesValue = (letter: string) => options.some(({ short, required }) => required && short === `-${letter}`)
+  const letters = word.slice(1)
+  return takesValue(letters.at(-1) ?? '') && ![...letters.slice(0, -1)].some(takesValue)
 }
 
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']

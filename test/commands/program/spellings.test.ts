@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
+import { programFor } from '../../../commands/program.ts'
 import { upload } from '../../support/app.ts'
 import { startCli } from '../../support/cli-transports.ts'
 import { runHere } from '../../support/processes/run-here.ts'
+import { screen } from '../../support/processes/screen.ts'
 
 test('--color of a label, --url of a source, dates in words, --from and --to', async () => {
   const { dms, envOf, admin, asAda } = await startCli('HTTP')
@@ -63,4 +65,18 @@ test('help names dms docs man; aliases of flags are hidden', async () => {
   const { stdout } = await runHere(['documents', 'list', '--help'])
   expect(stdout).toContain('--until <when>')
   expect(stdout).not.toMatch(/--from|--to\b/)
+})
+
+test.each([
+  ['-qc /nonexistent/config.toml migrate', 78, /^error: \/nonexistent\/config.toml: no such file/],
+  ['-vo json labels create red --color #cc0000 --url http://127.0.0.1:9 --print-curl', 0, /#cc0000/],
+])('the value of bundled short flags is not the command: %s', async (line, code, output) => {
+  const ended = await runHere(line.split(' '))
+  expect([ended.code, ended.stderr + ended.stdout]).toEqual([code, expect.stringMatching(output)])
+})
+
+test('2 if a command runs that was not loaded', async () => {
+  const { program } = await programFor(screen({}, null).streams, ['version'])
+  const failure = await program.parseAsync(['migrate'], { from: 'user' }).catch((error) => error)
+  expect(failure).toMatchObject({ exit: 'USAGE', message: 'cannot read the words before "migrate"' })
 })

@@ -8,6 +8,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import { listSettings } from '../../src/cli/output/setting-rows.ts'
+import { rejectClosedReader } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
@@ -116,8 +117,7 @@ async function openSink({ to, format }: Flags, jobs: number, backupFolder: strin
     import('../../src/backup/backup-repository.ts'),
   ])
   if (to === '-') {
-    // Other commands ignore EPIPE. A partial archive is a failure, so the write must throw.
-    process.stdout.removeAllListeners('error').on('error', () => {})
+    rejectClosedReader()
     return { place: '-', sink: sinks.streamSink(process.stdout) }
   }
   const target = to === undefined ? null : resolve(to)

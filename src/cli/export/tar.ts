@@ -6,11 +6,11 @@ import type { Client } from '../../client/client.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
 import type { BatchItem } from '../output/batch-output.ts'
-import { bodyChunks, writeChunk } from '../remote/download-target.ts'
+import { bodyChunks, rejectClosedReader, writeChunk } from '../remote/download-target.ts'
 import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
-import { runBatch } from '../runtime/run-batch.ts'
+import { exitOfAbort, runBatch } from '../runtime/run-batch.ts'
 import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
 import { type ExportFile, manifestFileName, textFileName } from './manifest.ts'
 
@@ -68,9 +68,11 @@ export async function exportToTar(
   }
 }
 
-/** Writes the archive to standard output, and failures to standard error. */
-export const exportToStdout = (cli: Cli, client: Client, files: readonly ExportFile[], withText: boolean): Promise<void> =>
-  writeTar(cli, client, files, withText, writeChunk, true)
+/** Writes the archive to standard output, and failures to standard error. Throws Failure if the archive is not complete. */
+export async function exportToStdout(cli: Cli, client: Client, files: readonly ExportFile[], withText: boolean): Promise<void> {
+  rejectClosedReader()
+  await writeTar(cli, client, files, withText, writeChunk, true)
+}
 
 async function writeTar(
   cli: Cli,
@@ -83,6 +85,7 @@ async function writeTar(
   const target = openTarget(write)
   const lines: string[] = []
   let failed = 0
+  let isComplete = false
   const silent = {
     add({ action, key, error }: { action: string; key: string; error?: { message: string } }) {
       if (action !== 'failed') return
@@ -122,8 +125,11 @@ async function writeTar(
       if (!isReachable || cli.signal.aborted) return
       await writeBuffer(manifestFileName, Buffer.from(lines.join('')), Date.now() / 1000, target)
       await target.write(tarEnd)
+      isComplete = true
     },
   })
+  if (isPipe && !isComplete)
+    throw new Failure(exitOfAbort(cli.signal), `the archive is not complete: ${(cli.signal.reason as Error).message}`)
   if (isPipe && failed > 0) cli.exit = failed === files.length ? 'FAILED' : 'PARTIAL'
 }
 

@@ -41,6 +41,9 @@ export function rejectTerminal(cli: Cli): void {
   if (cli.options.isTerminal) throw usage('standard output is a terminal', 'redirect it to a file or a program')
 }
 
+/** Makes writes to standard output fail once the reader has gone. Commands without this call end successfully then. */
+export const rejectClosedReader = (): void => void process.stdout.removeAllListeners('error').on('error', () => {})
+
 /** Writes the body to standard output, with backpressure, and verifies it. */
 export async function writeToStdout(cli: Cli, response: Response): Promise<SavedContent> {
   const saved = await copyChunks(bodyChunks(response), (chunk) => {

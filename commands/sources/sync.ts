@@ -129,7 +129,7 @@ async function listSelected(client: Client, names: readonly string[], { due }: F
   return sources.filter(({ status, next_sync }) => status !== 'disabled' && (!due || (next_sync !== null && next_sync <= now)))
 }
 
-/** Syncs the sources one after the other. A busy source is an error if it was named, or if all are busy. */
+/** Syncs the sources one after the other. */
 async function syncAll(
   cli: Cli,
   sources: readonly Source[],
@@ -154,15 +154,21 @@ async function syncAll(
     stopped = { error }
   }
   progress.done()
-  const busy = all.filter(({ exit }) => exit === 'BUSY')
-  const isBusy = busy.length > 0 && (named.length > 0 || busy.length === all.length)
+  const busy = findBusy(all, named)
   if (stopped) cli.exit = exitOfAbort(cli.signal)
-  else if (isBusy) cli.exit = 'BUSY'
+  else if (busy) cli.exit = 'BUSY'
   else cli.exit = combineExits(all)
   batch.finish({ sources: all.map(({ item: { action: _, key: __, ...source } }) => ({ error: null, ...source })) })
   if (stopped && cli.exit === 'PENDING')
     throw stopped.error instanceof Failure ? stopped.error : new Failure('PENDING', '--timeout has passed')
-  if (!stopped && isBusy && busy[0]) throw busyError(busy[0].item)
+  if (!stopped && busy) throw busyError(busy)
+}
+
+/** Returns the busy source that makes the command BUSY: a named one, or any if all are busy. Another failure goes before it. */
+function findBusy(all: readonly SyncResult[], named: readonly string[]): BatchItem | undefined {
+  const busy = all.filter(({ exit }) => exit === 'BUSY')
+  const hasFailed = all.some(({ exit }) => exit !== 'BUSY' && exit !== 'OK')
+  return !hasFailed && (named.length > 0 || busy.length === all.length) ? busy[0]?.item : undefined
 }
 
 /** Returns the exit code that all sources share, else PARTIAL. OK leaves the exit code to the batch. */

@@ -5,6 +5,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { withLock } from '../../src/db/lock.ts'
+import { lockName } from '../../src/sources/sync/run-records.ts'
 import { startConfigured } from '../../src/worker/run.ts'
 import { type CliTransport, cliTransports, readBatch } from '../support/cli-transports.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
@@ -184,6 +186,21 @@ test('local: --dry-run only lists, --max-files limits a run, --no-wait queues a 
   expect(await asAdmin.sources.syncStatus(id)).toMatchObject({ state: 'queued', job_id: job })
   await runJobs(['sync'])
   expect(await asAdmin.sources.syncStatus(id)).toMatchObject({ state: 'completed', job_id: job, created: 1 })
+})
+
+test('local: 75 for a busy source that was named, but 3 if another one failed', async () => {
+  const { dms, make, put, root, app } = await start('local')
+  await put('a.txt', 'a')
+  await make('good')
+  await make('lost', { url: join(root, 'none') })
+  const { id } = await make('busy')
+  await withLock(app.database, lockName(id), 0, async () => {
+    expect(await dms(['sources', 'sync', 'good', 'busy'])).toMatchObject({ code: 75, stderr: expect.stringContaining('source "busy" is') })
+    expect(await dms(['sources', 'sync', 'lost', 'busy'])).toMatchObject({
+      code: 3,
+      stdout: expect.stringMatching(/^lost\tfailed.*\nbusy\tskipped/),
+    })
+  })
 })
 
 test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async () => {

@@ -186,15 +186,27 @@ function formatItem(item: BatchItem): string {
 }
 
 async function enqueue(cli: Cli, client: Client, names: readonly string[], flags: Flags): Promise<void> {
-  const rows = await mapSequential(await listSelected(client, names, flags), async ({ id, name }) => {
-    const { job_id } = await client.sources.sync(id, requestOf(flags))
-    return { source: name, source_id: id, job_id }
+  const sources = await listSelected(client, names, flags)
+  const skipped: SyncResult[] = []
+  const rows = await mapSequential(sources, async (source) => {
+    try {
+      const { job_id } = await client.sources.sync(source.id, requestOf(flags))
+      return [{ source: source.name, source_id: source.id, job_id }]
+    } catch (error) {
+      const result = describeSyncError(source, error, 0)
+      if (result.exit !== 'BUSY') throw error
+      skipped.push(result)
+      cli.note(`${source.name}: ${result.item.error?.message}`)
+      return []
+    }
   })
-  cli.print(rows, {
+  cli.print(rows.flat(), {
     columns: [{ name: 'source' }, { name: 'job_id', title: 'JOB' }, { name: 'source_id', show: 'wide' }],
     id: 'job_id',
     isQuery: false,
   })
+  const [busy] = skipped
+  if (busy && (names.length > 0 || skipped.length === sources.length)) throw busyError(busy.item)
 }
 
 type PlannedFile = Awaited<ReturnType<Client['sources']['planSync']>>['files'][number]

@@ -203,6 +203,17 @@ test('local: 75 for a busy source that was named, but 3 if another one failed', 
   })
 })
 
+test('local: --no-wait queues the sources that are not busy; 75 if a busy one was named or all are busy', async () => {
+  const { dms, make, asAdmin } = await start('local')
+  for (const name of ['a', 'b', 'c']) await make(name)
+  const queue = (...args: string[]) => dms(['sources', 'sync', '--no-wait', '--fields', 'source', ...args])
+  expect(await queue('a')).toMatchObject({ code: 0, stdout: 'a\n' })
+  expect(await queue('a', 'b')).toMatchObject({ code: 75, stdout: 'b\n', stderr: expect.stringContaining('source "a" is already') })
+  expect(await queue('--all')).toMatchObject({ code: 0, stdout: 'c\n', stderr: 'a: already being synced\nb: already being synced\n' })
+  expect(await queue('--all')).toMatchObject({ code: 75, stdout: '' })
+  for (const { id } of await asAdmin.sources.list()) expect((await asAdmin.sources.syncStatus(id)).state).toBe('queued')
+})
+
 test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async () => {
   const { make, put, env, asAdmin } = await start('local')
   for (let file = 0; file < 400; file++) await put(`${file}.txt`, `file ${file}`)

@@ -1,3 +1,4 @@
+import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { findSource, selectSources } from '../../src/cli/arguments/sources.ts'
 import { type Batch, type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
@@ -45,6 +46,8 @@ const planColumns: Column<BatchItem>[] = [
   errorColumn,
 ]
 
+const notQueueable = ['dryRun', 'concurrency', 'maxFiles', 'lockTimeout']
+
 export const sync = (cli: Cli) =>
   manual('sync [source...]', {
     summary: 'Fetch new and changed files from sources',
@@ -66,7 +69,7 @@ export const sync = (cli: Cli) =>
     .option('--full', 'check every file again, even if unchanged')
     .option('--accept-changes', 'go on although most files have changed or vanished')
     .option('-n, --dry-run', 'list what would be fetched')
-    .option('--no-wait', 'queue a job for a worker and print its id')
+    .addOption(new Option('--no-wait', 'queue a job for a worker and print its id').conflicts(notQueueable))
     .option('--concurrency <n>', 'parallel downloads per source (default: sources.concurrency)')
     .option('--max-files <n>', 'maximum number of files to fetch (with --url: of --dry-run)')
     .option('--lock-timeout <duration>', 'time to wait for a running sync of the source', '0s')
@@ -75,7 +78,6 @@ export const sync = (cli: Cli) =>
       if (Number(all) + Number(due) + Number(names.length > 0) !== 1) throw usage('give either source names, --all or --due')
       const isLocal = cli.target.url === null
       if (!isLocal) refuseLocalOptions(flags)
-      if (!flags.wait && dryRun) throw usage('--no-wait and --dry-run exclude each other')
       // The getter installs the signal handler: from here on a signal ends the sync, not the process.
       void cli.signal
       if (!flags.wait || (cli.options.printCurl && !dryRun)) return enqueue(cli, await cli.client(), names, flags)

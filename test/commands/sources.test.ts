@@ -203,9 +203,14 @@ test('local: 75 for a busy source that was named, but 3 if another one failed', 
   })
 })
 
-test('local: --no-wait queues the sources that are not busy; 75 if a busy one was named or all are busy', async () => {
+test('local: --no-wait queues the sources that are not busy; 75 if a busy one was named or all are busy; 2 for options of a sync in this process', async () => {
   const { dms, make, asAdmin } = await start('local')
   for (const name of ['a', 'b', 'c']) await make(name)
+  for (const flags of [['-n'], ['--concurrency', '1'], ['--max-files', '1'], ['--lock-timeout', '0s']])
+    expect(await dms(['sources', 'sync', 'a', '--no-wait', ...flags])).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("'--no-wait'"),
+    })
   const queue = (...args: string[]) => dms(['sources', 'sync', '--no-wait', '--fields', 'source', ...args])
   expect(await queue('a')).toMatchObject({ code: 0, stdout: 'a\n' })
   expect(await queue('a', 'b')).toMatchObject({ code: 75, stdout: 'b\n', stderr: expect.stringContaining('source "a" is already') })

@@ -1,18 +1,13 @@
-import { join } from 'node:path'
+import { access, constants, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
-import {
-  bodyChunks,
-  expectedContent,
-  parseFileName,
-  rejectTerminal,
-  resolveDownloadTarget,
-  writeToStdout,
-} from '../../src/cli/remote/download-target.ts'
-import { safeName, saveFile } from '../../src/cli/remote/save-file.ts'
+import { bodyChunks, expectedContent, rejectTerminal, resolveDownloadTarget, writeToStdout } from '../../src/cli/remote/download-target.ts'
+import { fileExistsError, safeName, saveFile } from '../../src/cli/remote/save-file.ts'
 import { resolveSharedLink } from '../../src/cli/remote/shared-link-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { unusablePath } from '../../src/cli/runtime/exit.ts'
 
 interface PasswordFlags {
   passwordStdin?: boolean
@@ -39,12 +34,14 @@ export const download = (cli: Cli) =>
       const { to = '.', clobber = false } = flags
       if (to === '-') rejectTerminal(cli)
       const { token, publicLinks } = await resolveSharedLink(cli, link)
-      const needsPassword = cli.options.printCurl ? hasPassword(cli, flags) : (await publicLinks.get(token)).requires_password
-      const response = await publicLinks.download(token, needsPassword ? await readPassword(cli, flags) : undefined)
-      if (to === '-') return void (await writeToStdout(cli, response))
-      const target = await resolveDownloadTarget(to, 1)
+      const fetchFile = async (needsPassword: boolean) =>
+        publicLinks.download(token, needsPassword ? await readPassword(cli, flags) : undefined)
+      if (cli.options.printCurl) return void (await fetchFile(hasPassword(cli, flags)))
+      const { requires_password, filename } = await publicLinks.get(token)
+      if (to === '-') return void (await writeToStdout(cli, await fetchFile(requires_password)))
+      const path = await resolvePath(to, filename, clobber)
+      const response = await fetchFile(requires_password)
       try {
-        const path = 'file' in target ? target.file : join(target.folder, safeName(await parseFileName(response)))
         const saved = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => cli.signal.throwIfAborted())
         const columns = columnsOf(['path', 'bytes', 'sha256'])
         cli.print({ path, ...saved }, { columns, id: 'path', sentence: `✓ ${path} (${saved.bytes} bytes)` })
@@ -52,6 +49,17 @@ export const download = (cli: Cli) =>
         await response.body?.cancel().catch(() => {})
       }
     })
+
+/** Returns the path of the file. Throws Failure if it cannot be written: a download that fails later has cost a view. */
+async function resolvePath(to: string, filename: string, canOverwrite: boolean): Promise<string> {
+  const target = await resolveDownloadTarget(to, 1)
+  const path = 'file' in target ? target.file : join(target.folder, safeName(filename))
+  await access(dirname(path), constants.W_OK).catch((error: Error) => {
+    throw unusablePath('--to', to, error)
+  })
+  if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
+  return path
+}
 
 const readPassword = (cli: Cli, { passwordStdin: isStdin, passwordFile: file }: PasswordFlags): Promise<string> =>
   readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' })

@@ -36,6 +36,20 @@ test('create prints only the URL in a pipe; info and download work without an ac
   expect((await dms(['links', 'list', '--state', 'usable'])).stdout).toBe('')
 })
 
+test('download: a target that cannot be written costs no view', async () => {
+  const { dms, asAda, folder } = await startCli('HTTP')
+  const { id } = await upload(asAda, 'a.txt', 'shared')
+  const token = (await dms(['links', 'create', id, '--max-views', '1'])).stdout.trim().split('/').at(-1) ?? ''
+  const to = join(folder, 'a.txt')
+  await writeFile(to, 'mine')
+  const fetch = (...args: string[]) => dms(['links', 'download', token, '--to', ...args])
+  for (const place of [folder, to]) expect(await fetch(place)).toMatchObject({ code: 7, stderr: expect.stringContaining(`${to} exists`) })
+  for (const place of [join(to, 'below/'), join(folder, 'none', 'a.txt')])
+    expect(await fetch(place)).toMatchObject({ code: 2, stderr: expect.stringContaining(`--to ${place}`) })
+  expect(await fetch(folder, '--clobber')).toMatchObject({ code: 0 })
+  expect(await readFile(to, 'utf8')).toBe('shared')
+})
+
 test.each([[['links', 'create', 'x']], [['links', 'info', 'https://example.org/other']], [['links', 'info', 'a b']]])(
   '%j is refused before anybody is asked',
   async (args) => {

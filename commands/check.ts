@@ -57,7 +57,11 @@ export const check = (cli: Cli) =>
         written.catch(() => {})
       }
       const onProgress = (done: number) => progress.update({ done })
-      const options = { only, repair: flags.repair === true, lockTimeout, sample, signal: cli.signal, onProgress }
+      const onStart = async () => {
+        // A pipe cannot be truncated.
+        if ((await rejects?.stat())?.isFile()) await rejects?.truncate()
+      }
+      const options = { only, repair: flags.repair === true, lockTimeout, sample, signal: cli.signal, onProgress, onStart }
       // After a signal the findings so far are printed.
       try {
         await check(app, options, add)
@@ -71,9 +75,9 @@ export const check = (cli: Cli) =>
       findings.finish({ checks: only })
     })
 
-/** Throws Failure USAGE for a path that cannot be written. */
+/** Opens the file without changing its content: it may belong to a check that is running. Throws Failure USAGE for a path that cannot be written. */
 const openRejects = (path: string): Promise<FileHandle> =>
-  open(path, 'w', 0o600).catch((error) => {
+  open(path, 'a', 0o600).catch((error) => {
     throw unusablePath('--rejects', path, error)
   })
 

@@ -24,15 +24,18 @@ export interface CheckOptions extends CheckScope {
   repair: boolean
   /** maximum wait for another check, in milliseconds; default 0 */
   lockTimeout?: number
+  /** runs before the first check, while no other check runs */
+  onStart?(): Promise<void>
 }
 
 /** Runs checks. Changes nothing without `repair`. Throws Busy while another check is running. */
 export function check(
   app: App,
-  { only, repair: canRepair, lockTimeout = 0, ...scope }: CheckOptions,
+  { only, repair: canRepair, lockTimeout = 0, onStart, ...scope }: CheckOptions,
   onFinding: (finding: Finding) => void,
 ): Promise<void> {
   return withLock(app.database, 'check', lockTimeout, async () => {
+    await onStart?.()
     for (const name of only) {
       for await (const { repair, address, ...result } of checks[name](app, scope)) {
         scope.signal.throwIfAborted()

@@ -169,8 +169,12 @@ test('check exits 0 without findings, 3 with findings as JSON Lines and in --rej
   expect(unwritable).toMatchObject({ code: 2, stderr: expect.stringContaining(`error: --rejects ${nowhere}`) })
   expect((await here(place, ['check', '--checks', 'nonsense'])).code).toBe(2)
   expect((await here(place, ['check', '--sample', '200%'])).code).toBe(2)
-  const other = () => here(place, ['check', '--lock-timeout', '100ms', '--json'])
+  const other = () => here(place, ['check', '--lock-timeout', '100ms', '--json', '--rejects', rejects])
   const { code: busy, stderr } = await withLock(started.app.database, 'check', 0, other)
   const details = { holder: 'dms check', host: hostname(), pid: process.pid, since: expect.any(String) }
   expect([busy, JSON.parse(stderr)]).toMatchObject([75, { error: { code: 'BUSY', details }, exit_code: 75 }])
+  // The file may be that of the other check.
+  expect(JSON.parse(await readFile(rejects, 'utf8'))).toEqual(finding)
+  expect((await here(place, ['check', '--checks', 'files', '--rejects', rejects])).code).toBe(3)
+  expect(JSON.parse(await readFile(rejects, 'utf8'))).toEqual(finding)
 })

@@ -99,9 +99,9 @@ async function downloadDocument(
     )
     if (usedPaths.has(path))
       throw new Failure('CONFLICT', `${path} is the path of another document in this download`, { fix: 'pass --name id' })
+    usedPaths.add(path)
     if (isThere && flags.skipExisting) return { action: 'skipped', key: id, id, path }
     if (isThere && !flags.clobber) throw fileExistsError(path)
-    usedPaths.add(path)
     const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, moved)
     return { action: 'created', key: id, id, path, ...saved }
   } finally {

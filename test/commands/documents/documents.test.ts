@@ -90,10 +90,13 @@ describe.each(cliTransports)('%s:', (transport) => {
   test('download: two documents with one file name do not overwrite each other', async () => {
     const { dms, asAda, folder } = await startCli(transport)
     const [one, two] = [await upload(asAda, 'same.txt', 'one'), await upload(asAda, 'same.txt', 'two')]
-    const { code, stderr } = await dms(['documents', 'download', '-', '--to', folder, '--clobber', '-o', 'id'], {
-      input: `${one.id}\n${two.id}\n`,
-    })
-    expect([code, stderr]).toEqual([3, expect.stringContaining('another document in this download')])
+    // With the second one, the first document is skipped and the other one is still missing.
+    for (const flag of ['--clobber', '--skip-existing']) {
+      const { code, stderr } = await dms(['documents', 'download', '-', '--to', folder, flag, '-o', 'id'], {
+        input: `${one.id}\n${two.id}\n`,
+      })
+      expect([code, stderr]).toEqual([3, expect.stringContaining('another document in this download')])
+    }
     expect(await readFile(join(folder, 'same.txt'), 'utf8')).toBe('one')
   })
 

@@ -12,7 +12,7 @@ export const staleLockMs = 120_000
 export interface LockOptions {
   /** time of performance.now() at which the wait for a held lock ends */
   readonly deadline: number
-  /** creates the error for a lock that stays held */
+  /** creates the error for a lock that stays held; `owner` is empty if the file cannot be read */
   readonly heldError: (owner: string) => Error
   /** words after the owner, for messages */
   readonly words?: string
@@ -27,12 +27,13 @@ export async function acquireFileLock(
   const owner = [hostname(), process.pid, randomBytes(6).toString('hex'), words].join(' ').trimEnd()
   await mkdir(dirname(lock), { recursive: true, mode: 0o700 })
   while (!(await tryLock(lock, owner))) {
+    signal?.throwIfAborted()
     if (await removeStaleLock(lock)) continue
-    if (performance.now() >= deadline) throw heldError(await readFile(lock, 'utf8').catch(() => ''))
+    if (performance.now() >= deadline) throw heldError((await readOwner(lock)) ?? '')
     await sleep(20 + Math.random() * 60, undefined, { signal })
   }
   return async () => {
-    if ((await readFile(lock, 'utf8').catch(() => '')) === owner) await unlink(lock).catch(() => {})
+    if ((await readOwner(lock)) === owner) await unlink(lock).catch(() => {})
   }
 }
 
@@ -49,23 +50,28 @@ async function tryLock(lock: string, owner: string): Promise<boolean> {
   }
 }
 
+/** Returns the owner of the lock; '' if the file cannot be read, such as a lock of another user, null if there is no file. */
+const readOwner = (lock: string): Promise<string | null> =>
+  readFile(lock, 'utf8').catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? null : ''))
+
 /** Removes the lock of a dead process. Returns false if the lock is held. */
 async function removeStaleLock(lock: string): Promise<boolean> {
-  const before = await readFile(lock, 'utf8').catch(() => null)
+  const before = await readOwner(lock)
   if (before === null) return true
   const ageMs = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
   const [host, pid] = before.split(' ')
-  // Processes of other hosts cannot be checked, and a new lock is empty until it is written: only the age counts for them.
+  // Processes of other hosts cannot be checked, and a new lock is empty until it is written: only the age counts for them. An unreadable one counts as empty.
   const isStale = ageMs > staleLockMs || (host === hostname() && !isAlive(Number(pid)))
   if (!isStale) return false
   const aside = `${lock}.${randomBytes(6).toString('hex')}`
   try {
     await rename(lock, aside)
     // Another process has replaced the lock meanwhile: restore its lock.
-    if ((await readFile(aside, 'utf8')) !== before) await link(aside, lock)
+    if ((await readOwner(aside)) !== before) await link(aside, lock)
     await unlink(aside)
-  } catch {
-    // Another process has removed the lock.
+    return true
+  } catch (error) {
+    // Another process has removed the lock. After another error, such as EACCES, the lock may remain.
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
-  return true
 }

@@ -45,6 +45,7 @@ async function lockFolder(cli: Cli, lock: string, folder: string, command: strin
 }
 
 function lockedError(folder: string, owner: string): Failure {
+  if (owner === '') return new Failure('BUSY', `${folder}: already running (the lock file cannot be read)`)
   const [host = '', pid = '', , since = '', ...holder] = owner.split(' ')
   const details = { holder: holder.join(' '), host, pid: Number(pid), since }
   return new Failure('BUSY', `${folder}: already running (${details.holder} pid=${pid} host=${host} since ${since})`, { details })

@@ -95,14 +95,20 @@ const create = (cli: Cli) =>
       printLink(cli, link, flags.generatePassword ? password : null)
     })
 
-/** Prints only the URL in a pipe, for `url=$(dms shared-links create …)`. */
-function printLink(cli: Cli, link: SharedLink, password: string | null): void {
+/**
+ * Prints only the URL in a pipe, for `url=$(dms shared-links create …)`. A generated password is in every output that does not select fields: it is
+ * not shown again.
+ */
+function printLink(cli: Cli, link: SharedLink, generated: string | null): void {
   const { format, fields, isHuman } = cli.options
-  if (isHuman) cli.note(`✓ Created link to "${link.filename}" (id ${link.id})`)
-  if (isHuman || (format === 'tsv' && fields === null)) cli.write(`${password === null ? link.url : `${link.url}\t${password}`}\n`)
+  const hasIdOnly = format === 'id' && generated !== null
+  if (isHuman || hasIdOnly) cli.note(`✓ Created link to "${link.filename}" (id ${link.id})`)
+  if (isHuman || hasIdOnly || (format === 'tsv' && fields === null)) cli.write(`${[link.url, generated ?? []].flat().join('\t')}\n`)
   else {
     const allColumns = columns.map((column) => (column.name === 'url' ? { name: 'url' } : column))
-    cli.print(password === null ? link : { ...link, password }, { columns: allColumns })
+    const passwordColumn = { name: 'password', title: 'GENERATED PASSWORD' }
+    if (generated === null) cli.print(link, { columns: allColumns })
+    else cli.print({ ...link, password: generated }, { columns: [...allColumns, passwordColumn] })
   }
 }
 

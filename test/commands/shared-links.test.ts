@@ -36,6 +36,18 @@ test('create prints only the URL in a pipe; info and download work without an ac
   expect((await dms(['links', 'list', '--state', 'usable'])).stdout).toBe('')
 })
 
+test('create --generate-password prints the password in every format', async () => {
+  const { dms, asAda } = await startCli('HTTP')
+  const { id } = await upload(asAda, 'a.txt', 'shared')
+  const create = async (...more: string[]) => (await dms(['links', 'create', id, '--generate-password', ...more])).stdout
+  expect(await create('-o', 'csv')).toMatch(/^password,\S{24}$/m)
+  for (const format of ['table', 'wide']) expect(await create('-o', format)).toMatch(/^password +\S{24}$/m)
+  expect(await create('-o', 'id')).toMatch(/^http\S+\t\S{24}\n$/)
+  expect(await create('--fields', 'password')).toMatch(/^password\t\S{24}\n$/)
+  expect(JSON.parse(await create('--json')).password).toHaveLength(24)
+  expect((await dms(['links', 'create', id, '-o', 'csv'])).stdout).not.toMatch(/^password,/m)
+})
+
 test('download: a target that cannot be written costs no view', async () => {
   const { dms, asAda, folder } = await startCli('HTTP')
   const { id } = await upload(asAda, 'a.txt', 'shared')

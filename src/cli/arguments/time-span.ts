@@ -42,7 +42,13 @@ export function parseWhen(flag: string, text: string, isAhead = false): string {
   const word = text.trim().toLowerCase()
   if (word === 'now') return new Date(now).toISOString()
   if (Object.hasOwn(days, word)) return new Date(now + (days[word] ?? 0) * dayMs).toISOString().slice(0, 10)
-  if (/^\d{4}-\d\d-\d\d/.test(word) && !Number.isNaN(Date.parse(word))) return word.toUpperCase()
+  const [, day, time, zone] = /^(\d{4}-\d\d-\d\d)(?:(t\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(z|[+-]\d\d:\d\d)?)?$/.exec(word) ?? []
+  if (day !== undefined && isCalendarDate(day) && !Number.isNaN(Date.parse(word))) {
+    // Without a zone it would be the time of this machine, which may be in another zone than the server.
+    if (time !== undefined && zone === undefined)
+      throw usage(`${flag} ${text}: a time needs Z or an offset, as in 2026-11-20T08:00:00+01:00`)
+    return word.toUpperCase()
+  }
   if (!/^\d+(\.\d+)?\s*[a-z]*$/.test(word))
     throw usage(`${flag} ${text}: not a date, a time or a duration such as yesterday, 2026-11-20, 2026-11-20T08:00:00Z or 7d`)
   const ms = parseDurationFlag(flag, word)

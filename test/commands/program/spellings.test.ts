@@ -38,9 +38,21 @@ test.each([
   ['search query x --to never', '--to never: not a date, a time or a duration'],
   ['documents list --since 1d --from 2026-01-01', "option '--from <when>' cannot be used with option '--since <when>'"],
   ['labels list --color #cc0000', "unknown option '--colour'"],
+  ['documents list --since 2026-11-20T08:00', '--since 2026-11-20T08:00: a time needs Z or an offset'],
+  ['search reindex --since 2026-11-20T08:00:00', '--since 2026-11-20T08:00:00: a time needs Z or an offset'],
+  ['tokens create x --scope read --expires 2027-01-01T00:00:00.000', 'a time needs Z or an offset'],
+  ['tokens create x --scope read --expires 2027-02-30', '--expires 2027-02-30: not a date, a time or a duration'],
 ])('2 for dms %s', async (line, problem) => {
   expect(await runHere(line.split(' '))).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(problem) })
 })
+
+test.each(['2026-11-20', '2026-11-20T08:00Z', '2026-11-20t08:00:00z', '2026-11-20T08:00:00.123+05:30', 'now', '7d'])(
+  '--since accepts %s',
+  async (when) => {
+    const line = ['documents', 'list', '--since', when, '--print-curl', '--url', 'http://127.0.0.1:9']
+    expect(await runHere(line)).toMatchObject({ code: 0, stdout: expect.stringContaining('date_from=20') })
+  },
+)
 
 test('unset secrets are null, and empty in a table', async () => {
   const env = { DMS_DATA_DIR: '/nonexistent' }

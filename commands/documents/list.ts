@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
-import { parseId } from '../../src/cli/arguments/ids.ts'
+import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
@@ -129,10 +129,11 @@ export const get = (cli: Cli) =>
       ['documents get 0192f0c1-…', 'one field per line'],
       ['documents get 0192f0c1-… -o json | jq -r .sha256', 'all fields; the text is in "content"'],
       ['documents get 0192f0c1-… 0192f0c2-… -o csv', 'several documents as a list'],
+      ['dms documents list --label q4 -o id | dms documents get - -o jsonl', 'ids from a pipe'],
     ],
     exits: '0 shown · 4 not signed in · 6 no such document · 69 server unreachable',
   }).action(async (idArguments: string[]) => {
-    const ids = idArguments.map((id) => parseId(id, 'document'))
+    const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
     const client = await cli.client()
     const documents = await mapSequential(ids, (id) => client.documents.get(id))
     const [first] = documents

@@ -39,6 +39,7 @@ describe.each(cliTransports)('%s:', (transport) => {
   test('get and text: 6 for a missing or foreign document, 8 before OCR has finished', async () => {
     const { dms, asAda, asBob, runJobs } = await startCli(transport)
     const { id } = await upload(asAda, 'a.txt', 'line one\nline two')
+    const own = await upload(asAda, 'c.txt', 'another')
     const other = await upload(asBob, 'b.txt', 'secret')
     expect(await dms(['documents', 'text', id])).toMatchObject({ code: 8, stdout: '' })
     await runJobs()
@@ -49,6 +50,8 @@ describe.each(cliTransports)('%s:', (transport) => {
       content: 'line one\nline two',
     })
     expect((await dms(['documents', 'get', id, '--fields', 'sha256'])).stdout).toBe(`sha256\t${sha256('line one\nline two')}\n`)
+    const piped = await dms(['documents', 'get', '-', id, '--fields', 'filename', '-o', 'jsonl'], { input: `${own.id}\n` })
+    expect(piped).toMatchObject({ code: 0, stdout: '{"filename":"c.txt"}\n{"filename":"a.txt"}\n' })
     for (const unknown of [other.id, '..']) expect((await dms(['documents', 'get', unknown])).code, unknown).toBe(6)
     expect((await dms(['documents', 'text', nowhere])).code).toBe(6)
   })

@@ -72,6 +72,8 @@ export const importUsers = (cli: Cli) =>
       if ((flags.passwords === 'generate') !== (flags.passwordsOut !== undefined))
         throw usage('--passwords generate and --passwords-out FILE must be used together')
       const maxErrors = flags.maxErrors === undefined ? Number.POSITIVE_INFINITY : parseCount('--max-errors', flags.maxErrors)
+      if (cli.target.url !== null && flags.lockTimeout !== '0s')
+        throw usage('--lock-timeout works on the server only', 'omit it, or pass --local')
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const rows = (await readUserRows(file, flags)).map((row) => prepareRow(row, flags))
       if (flags.atomic && rows.length > batchSizes.atomic)

@@ -42,6 +42,7 @@ test.each([
   ['search reindex --since 2026-11-20T08:00:00', '--since 2026-11-20T08:00:00: a time needs Z or an offset'],
   ['tokens create x --scope read --expires 2027-01-01T00:00:00.000', 'a time needs Z or an offset'],
   ['tokens create x --scope read --expires 2027-02-30', '--expires 2027-02-30: not a date, a time or a duration'],
+  ['users import x.csv --lock-timeout 1s --url http://127.0.0.1:9', '--lock-timeout works on the server only'],
 ])('2 for dms %s', async (line, problem) => {
   expect(await runHere(line.split(' '))).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(problem) })
 })

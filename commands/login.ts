@@ -90,10 +90,10 @@ function resolveServer(cli: Cli, serverUrl: string | undefined): RemoteTarget {
   const { requestedTarget } = cli.options
   if (requestedTarget.isLocal) throw usage('--local needs no sign-in', 'dms login URL')
   if (serverUrl !== undefined && (requestedTarget.url ?? requestedTarget.context) !== null)
-    throw usage('the server is serverUrl twice', 'omit --url, --context and their variables')
+    throw usage('the server is given twice', 'omit --url, --context and their variables')
   if (serverUrl === undefined) {
     const target = cli.target
-    if (target.url === null) throw usage('no server serverUrl', 'dms login https://dms.example.org')
+    if (target.url === null) throw usage('no server given', 'dms login https://dms.example.org')
     return { ...target, url: target.url }
   }
   const url = parseServerUrl(serverUrl, requestedTarget.isInsecureAllowed)

@@ -43,6 +43,8 @@ test.each([
   ['tokens create x --scope read --expires 2027-01-01T00:00:00.000', 'a time needs Z or an offset'],
   ['tokens create x --scope read --expires 2027-02-30', '--expires 2027-02-30: not a date, a time or a duration'],
   ['users import x.csv --lock-timeout 1s --url http://127.0.0.1:9', '--lock-timeout works on the server only'],
+  ['login http://127.0.0.1:9 --url http://127.0.0.1:9', 'the server is given twice'],
+  ['login', 'no server given'],
 ])('2 for dms %s', async (line, problem) => {
   expect(await runHere(line.split(' '))).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(problem) })
 })

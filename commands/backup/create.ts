@@ -72,7 +72,7 @@ export const create = (cli: Cli) =>
         },
       )
       const progress = cli.progress('backup')
-      const { manifest, lostInStore, unreadable } = await createBackup(installation, sink, {
+      const { manifest, lostInStore, unreadable, recordError } = await createBackup(installation, sink, {
         withFiles: flags.files,
         settings: flags.includeConfig ? await loadSettings(cli) : null,
         withSecrets: flags.includeSecrets === true,
@@ -91,6 +91,7 @@ export const create = (cli: Cli) =>
         )
       if (manifest.damaged.length > 0)
         cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
+      if (recordError) cli.warn(`warning: not recorded as the last success: ${recordError.message}`)
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
       const { files, bytes, damaged } = manifest
       const counts = {

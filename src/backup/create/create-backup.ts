@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { fileRemovalLock, withLock } from '../../db/lock.ts'
+import type { Database } from '../../db/pool.ts'
 import { openCollector } from '../../files/free-buffers.ts'
 import { checkStoreMarker } from '../../files/store-marker.ts'
 import { storeMarkers } from '../../files/stores/registry.ts'
@@ -48,6 +49,8 @@ export interface BackupResult {
   lostInStore: string[]
   /** SHA-256 of files that this process may not read. The manifest omits them. */
   unreadable: string[]
+  /** error of the database that prevented the record of this success; null: none */
+  recordError: Error | null
 }
 
 /** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
@@ -60,8 +63,9 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
       try {
         const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
         const result = await writeBackup(installation, sink, { ...options, assertLocked }, join(folder, 'files'))
-        if (result.manifest.damaged.length === 0) await recordSuccess(database.db, 'backup')
-        return result
+        // The backup is valid, also one of a database that is full or read-only.
+        const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database) : null
+        return { ...result, recordError }
       } catch (error) {
         await sink.discard()
         throw error
@@ -72,13 +76,19 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
   )
 }
 
+const tryRecordSuccess = ({ db }: Database): Promise<Error | null> =>
+  recordSuccess(db, 'backup').then(
+    () => null,
+    (error: Error) => error,
+  )
+
 /** Writes hashes and addresses of all stored files to the file `list` and closes the snapshot before it copies them: an open snapshot blocks vacuum. */
 async function writeBackup(
   installation: Installation,
   sink: BackupSink,
   options: BackupOptions & { assertLocked(): Promise<unknown> },
   list: string,
-): Promise<BackupResult> {
+): Promise<Omit<BackupResult, 'recordError'>> {
   // If the store were not mounted, every file would be missing in the backup.
   await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), false)
   const snapshot = await openSnapshot(installation.database)

@@ -57,6 +57,8 @@ export function folderSink(folder: string, concurrency = 8): BackupSink {
       await directories.flush(concurrency)
       const text = Buffer.from(manifest)
       await readBack(folder, parseJson(Manifest, manifestPath, manifest))
+      // From here on, the manifest may refer to these tables even if a later step fails.
+      isBegun = false
       await writeFile(resolvePath(manifestPath), text.length, [text])
       await flushFolder(folder)
       if (!(await readFile(resolvePath(manifestPath))).equals(text))

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { padToSize } from '../../../src/backup/create/copy-stored-files.ts'
 import { filePath } from '../../../src/backup/manifest.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { emptyPlace, folder, here, type Place } from '../../support/places.ts'
+import { connection, emptyPlace, folder, here, type Place } from '../../support/places.ts'
 import { storedPath } from '../../support/stored-path.ts'
 
 async function oneDocument() {
@@ -54,6 +54,20 @@ describe('backup create --format dir', () => {
     expect((await create()).code).toBe(0)
     expect(await readFile(join(to, filePath(sha256)), 'utf8')).toBe(content)
     expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+  })
+
+  test('a database that is read-only: the backup is valid, with a warning that its success is not recorded', async () => {
+    const { place, dataDir, lastSuccess } = await oneDocument()
+    const to = join(dataDir, 'mirror')
+    const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    expect((await create()).code).toBe(0)
+    const before = await lastSuccess()
+    const client = await connection(place)
+    await client.query(`alter database ${client.database} set default_transaction_read_only = on`)
+    const { code, stderr } = await create()
+    expect([code, stderr]).toEqual([0, expect.stringContaining('warning: not recorded as the last success: cannot execute INSERT')])
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+    expect(await lastSuccess()).toBe(before)
   })
 
   test.each(['missing', 'of another length'])(

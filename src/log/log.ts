@@ -1,4 +1,5 @@
 /** Log with one line per event, on standard error or in a file. */
+import { closeSync, openSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from '../config/environment.ts'
@@ -17,7 +18,13 @@ export interface LogOptions {
 /** Fields whose values are never logged. */
 const redactedPaths = ['password', 'token', 'authorization', 'secret', 'cookie'].flatMap((key) => [key, `*.${key}`, `*.*.${key}`])
 
-/** Opens the log. Writes are synchronous: no line is lost at exit. `reopen()` creates the file again after logrotate has renamed it. */
+/** Size of the lines that wait while the disk is full. Later lines are dropped. */
+const maxPendingBytes = 1 << 20
+
+/**
+ * Opens the log. Writes are synchronous: no line is lost at exit. `reopen()` creates the file again after logrotate has renamed it. Never throws
+ * for a failed write or reopening.
+ */
 export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
   const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
   const settings = {
@@ -30,13 +37,35 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
     serializers: { err: serializeError },
     hooks: { streamWrite: isPretty ? toPrettyLine : escapeControlsInJson },
   }
-  const target = file === '' ? pino.destination({ fd: 2, sync: true }) : pino.destination({ dest: file, sync: true, append: true })
+  const target = openTarget(file)
   const stream = isPretty
     ? pretty({ destination: target, sync: true, translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })
     : file === '' && isJournal(environment())
       ? withPriority(target)
       : target
-  return Object.assign(pino(settings, stream), { reopen: () => file !== '' && target.reopen() }) as Log & { reopen(): void }
+  const log: Log = pino(settings, stream)
+  const reopen = () => {
+    if (file === '') return
+    try {
+      // After a failed target.reopen(), the next one would close its descriptor twice.
+      closeSync(openSync(file, 'a'))
+      target.reopen()
+    } catch (error) {
+      log.error({ err: error }, 'cannot reopen the log file; the old one stays in use')
+    }
+  }
+  return Object.assign(log, { reopen })
+}
+
+/** Opens the file, or standard error. Lines that cannot be written wait for the next line. */
+function openTarget(file: string) {
+  // With minLength 0, flush() does nothing.
+  const options = { sync: true, minLength: 1, maxLength: maxPendingBytes }
+  const target = file === '' ? pino.destination({ ...options, fd: 2 }) : pino.destination({ ...options, dest: file, append: true })
+  target.on('error', () => {})
+  // A dropped line tries to write those that wait.
+  target.on('drop', () => target.flush())
+  return target
 }
 
 /** Escapes control characters in the values of a line for pino-pretty. */

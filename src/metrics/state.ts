@@ -160,8 +160,8 @@ async function tableTotals(app: App): Promise<Family[]> {
   const failed = await sql<{ code: string; jobs: number }>`
     select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
     where kind in ('ocr', 'extract') and status = 'failed' group by 1 order by 1`.execute(db)
-  const free = await diskFree(app.config)
-  // The search index may be unavailable on its own.
+  // Document store and search index may be unavailable on their own.
+  const free = await diskFree(app.config).catch(() => null)
   const indexed = await app.search.status().catch(() => null)
   const countBy = (column: 'status' | 'text_source', values: readonly string[]): Sample[] =>
     values.map((value) => {
@@ -185,7 +185,7 @@ async function tableTotals(app: App): Promise<Family[]> {
     family('dms_documents_by_text_source', 'gauge', 'Documents by the source of their text; none: dms cannot read the type.', textSources),
     family('dms_documents_with_warnings', 'gauge', 'Documents with a warning by its code.', warned),
     gauge('dms_storage_bytes', 'Total size of stored files without duplicates.', stored.rows[0]?.bytes ?? 0),
-    gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free),
+    ...(free === null ? [] : [gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free)]),
     family('dms_jobs_failed', 'gauge', 'Failed extraction jobs by error code.', failedJobs),
     ...(index ?? []),
   ]

@@ -117,7 +117,9 @@ async function serve(
     )
   })
   await manager.ready(status)
-  const stopWatchdog = manager.startWatchdog(() => app.db.selectNoFrom(sql`1`.as('one')).execute())
+  // A restart helps against a blocked event loop or embedded database, not against an outage of an external one.
+  const isEmbedded = config.database.url === ''
+  const stopWatchdog = manager.startWatchdog(async () => isEmbedded && app.db.selectNoFrom(sql`1`.as('one')).execute())
   const reload = () => {
     listening.renewCertificate().catch((error) => log.error({ err: error }, 'cannot load the certificate; the old one stays in use'))
     // onSignals() logs errors of the configuration.

@@ -1,4 +1,5 @@
 import type { Client } from '../client/client.ts'
+import { readError } from '../client/connection.ts'
 import { canShowInline } from '../http/files.ts'
 import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
 import { languageName } from '../ocr/languages.ts'
@@ -113,8 +114,9 @@ async function text(client: Client, document: Document, part: number, { search, 
   const { id, status } = document
   const from = (part - 1) * pagesAtOnce + 1
   const response = await client.send('GET', withParameters(`/api/documents/${id}/pages`, { from, limit: pagesAtOnce }))
-  const json = response.ok ? await readAtMost(response, maxTextBytes) : null
-  if (json?.isWhole) {
+  if (!response.ok) throw await readError(response)
+  const json = await readAtMost(response, maxTextBytes)
+  if (json.isWhole) {
     const { pages } = JSON.parse(json.text) as { pages: Page[] }
     const hasPictures = document.error === null
     const filled = pages.filter(({ text, width }) => text.trim() !== '' || (hasPictures && width !== null))
@@ -127,6 +129,8 @@ async function text(client: Client, document: Document, part: number, { search, 
     const isNumbered = pages.length > 1 || part > 1
     return html`${filled.map((page) => pageSection(document, page, { isNumbered, hasPictures, search, spans: spans.get(page.page) ?? [] }))}`
   }
-  const head = await readAtMost(await client.send('GET', `/api/documents/${id}/text`), maxTextBytes)
+  const whole = await client.send('GET', `/api/documents/${id}/text`)
+  if (!whole.ok) throw await readError(whole)
+  const head = await readAtMost(whole, maxTextBytes)
   return html`${notice('quiet', html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.`)}<pre>${head.text}</pre>`
 }

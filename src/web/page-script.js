@@ -3,7 +3,8 @@ document.documentElement.classList.add('scripted')
 
 const search = document.querySelector('#q')
 const parallelUploads = 2
-const refreshMs = 3000
+/** Each refresh is three calls of the API. */
+const refreshMs = 10_000
 
 /** `/` goes to the search field, arrows from there to the results and between them. */
 document.addEventListener('keydown', (event) => {
@@ -162,12 +163,16 @@ dropForm?.addEventListener('submit', (event) => {
 async function refreshQueue() {
   const queue = document.querySelector('#queue')
   if (!queue) return
-  if (!document.hidden && Number(queue.dataset.active) > 0 && !queue.contains(document.activeElement)) {
-    const response = await fetch('/queue', { headers: { accept: 'text/html' } }).catch(() => null)
-    if (response?.redirected) return location.assign(response.url)
-    const fresh = response?.ok && new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('#queue')
+  try {
+    if (document.hidden || Number(queue.dataset.active) === 0 || queue.contains(document.activeElement)) return
+    const response = await fetch('/queue', { headers: { accept: 'text/html' } })
+    if (response.redirected) return location.assign(response.url)
+    const fresh = response.ok && new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('#queue')
     if (fresh) queue.replaceWith(fresh)
+  } catch {
+    // The connection broke. The next refresh tries again.
+  } finally {
+    setTimeout(refreshQueue, refreshMs)
   }
-  setTimeout(refreshQueue, refreshMs)
 }
 setTimeout(refreshQueue, refreshMs)

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
-import type { Client } from '../client/client.ts'
+import { type Client, ClientError } from '../client/client.ts'
 import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
@@ -25,12 +25,27 @@ interface Request {
 
 type Answer = Awaited<ReturnType<Client['search']['query']>>
 
+/** Stands for the facets while the search engine is unavailable. */
+const noAnswer: Answer = {
+  facets: { mime_types: {}, labels: {}, years: {} },
+  warnings: ['Search is not available right now.'],
+  results: [],
+  total: 0,
+  total_capped: false,
+  took_ms: 0,
+  pagination: { page: 1, per_page: perPage, total: 0, total_pages: 0, has_next: false, has_prev: false },
+}
+
 /** Returns the newest documents, or the results of a search with its facets. */
 export async function searchPage({ client, query, username }: Visit): Promise<string> {
   const request = readRequest(query)
   const { q } = request
   const isFiltered = [q.trim(), ...request.types, ...request.labels, request.year, request.from, request.to].some((value) => value !== '')
-  const answer = await findDocuments(client, request, isFiltered)
+  const answer = await findDocuments(client, request, isFiltered).catch((error) => {
+    // The newest documents come from the database.
+    if (isFiltered || !(error instanceof ClientError && error.code === 'SERVICE_UNAVAILABLE')) throw error
+    return noAnswer
+  })
   const recent = isFiltered ? null : await client.documents.page({ page: request.page, per_page: perPage, fields: listFields })
   const { total, total_pages } = recent?.pagination ?? answer.pagination
   const content = html`<div class="columns">

@@ -306,6 +306,14 @@ describe('GET /metrics', () => {
     expect(text).toContain('dms_http_requests_in_flight 1')
   })
 
+  test('without the document folder, dms_database_up is 1 and only dms_storage_free_bytes is missing', async () => {
+    const { app, asStranger, dataDir } = await startApp()
+    Object.assign(app.config.storage, { path: `${dataDir}/lost` })
+    const text = await (await asStranger.send('GET', '/metrics')).text()
+    expect([sample(text, 'dms_database_up'), sample(text, 'dms_storage_bytes')]).toEqual([1, 0])
+    expect(text).not.toContain('dms_storage_free_bytes')
+  })
+
   test('metrics.enabled: a separate port has equal metrics, with the token if one is set', async () => {
     for (const token of ['', 'a token for metrics']) {
       const { app } = await startApp({ 'metrics.listen': '127.0.0.1:0', 'metrics.token': token })

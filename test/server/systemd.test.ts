@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline'
 import { Agent, request } from 'undici'
 import { expect, onTestFinished, test } from 'vitest'
 import { passedSocketFd } from '../../src/server/systemd.ts'
+import { administer } from '../support/administer.ts'
 import { startApp } from '../support/app.ts'
 import { until } from '../support/processes/processes.ts'
 import { bareEnvironment, executable, hasProgram, run } from '../support/processes/run.ts'
@@ -25,6 +26,7 @@ interface Started {
   address: string
   /** all lines so far */
   said: readonly string[]
+  databaseUrl: string
   /** Stops it. Returns its exit code. */
   stop(): Promise<number | null>
 }
@@ -51,7 +53,7 @@ async function serve(args: readonly string[], env: Record<string, string>, passe
     child.kill('SIGTERM')
     return (await exit)[0]
   }
-  return { child, address: await promise, said, stop }
+  return { child, address: await promise, said, databaseUrl, stop }
 }
 
 async function placeOf(): Promise<Record<string, string>> {
@@ -62,18 +64,28 @@ async function placeOf(): Promise<Record<string, string>> {
 const healthOf = async (address: string, dispatcher?: Agent): Promise<number> =>
   (await request(`${address}/healthz`, { dispatcher })).statusCode
 
-test('READY=1 when it serves, WATCHDOG=1 while it is healthy, STOPPING=1 at its end', async () => {
+test('READY=1 when it serves, WATCHDOG=1 while it runs, also without its external database, STOPPING=1 at its end', async () => {
   const folder = await folderOf()
   const told = join(folder, 'told')
   await writeFile(join(folder, 'systemd-notify'), `#!/bin/sh\necho "$NOTIFY_SOCKET $*" >> ${told}\n`)
   await chmod(join(folder, 'systemd-notify'), 0o755)
   const env = { PATH: `${folder}:${bareEnvironment().PATH}`, NOTIFY_SOCKET: '/run/test/notify', WATCHDOG_USEC: '900000' }
-  const { address, stop } = await serve(['--port', '0'], env)
+  const { address, stop, databaseUrl } = await serve(['--port', '0'], env)
   let lines: string[] = []
   const read = async () => {
     lines = (await readFile(told, 'utf8').catch(() => '')).trim().split('\n')
   }
-  while (lines.filter((line) => line.endsWith(' WATCHDOG=1')).length < 2) await read()
+  const watchdogs = async (count: number) => {
+    while (lines.filter((line) => line.endsWith(' WATCHDOG=1')).length < count) await read()
+  }
+  await watchdogs(2)
+  const database = /dms_test_\w+/.exec(databaseUrl)?.[0]
+  await administer(
+    `alter database ${database} allow_connections false`,
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${database}'`,
+  )
+  await watchdogs(lines.length + 3)
+  await administer(`alter database ${database} allow_connections true`)
   expect(lines[0]).toMatch(`/run/test/notify READY=1 STATUS=listening on ${address} (schema `)
   expect(await stop()).toBe(0)
   await read()

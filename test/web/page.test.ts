@@ -80,7 +80,17 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     await page.goto('/queue')
     expect(await page.locator('.tiles dd').nth(1).textContent()).toBe('2')
     await runJobs()
+    // An answer that breaks off does not end the refreshes.
+    await page.evaluate(`(() => {
+      const { text } = Response.prototype
+      Response.prototype.text = function () {
+        Response.prototype.text = text
+        document.body.dataset.broken = 'true'
+        return Promise.reject(new TypeError('network error'))
+      }
+    })()`)
     await page.getByText('Nothing to do').waitFor()
+    expect(await page.evaluate('document.body.dataset.broken')).toBe('true')
     await page.keyboard.press('/')
     await page.keyboard.type('harbour')
     await page.keyboard.press('Enter')

@@ -1,5 +1,6 @@
 /** The web page without a browser: sessions, forms of other sites, redirects, headers, files. */
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { SearchFailure } from '../../src/ports/search-engine.ts'
 import { upload } from '../support/app.ts'
 import { startServer } from '../support/servers/server.ts'
 
@@ -79,6 +80,28 @@ test('200 without the filter for an impossible date', async () => {
     const response = await get(`/?from=${day}`, { cookie })
     expect([day, response.status, (await response.text()).includes('Filters in use')]).toEqual([day, 200, isFilter])
   }
+})
+
+test('while the search engine is away, the newest documents are shown with a notice, and a search is 503', async () => {
+  const { app, get, signIn, asAda } = await start()
+  await upload(asAda, 'harbour.txt', 'harbour fees')
+  const { cookie } = await signIn()
+  for (const name of ['search', 'advanced'] as const) vi.spyOn(app.search, name).mockRejectedValue(new SearchFailure('refused'))
+  const response = await get('/', { cookie })
+  const page = await response.text()
+  expect([response.status, page.includes('harbour.txt'), page.includes('Search is not available right now.')]).toEqual([200, true, true])
+  expect((await get('/?q=harbour', { cookie })).status).toBe(503)
+})
+
+test('an error page in place of a document whose text cannot be read', async () => {
+  const { app, get, signIn, asAda, runJobs } = await start()
+  const { id } = await upload(asAda, 'harbour.txt', 'harbour fees')
+  await runJobs()
+  const { cookie } = await signIn()
+  expect((await get(`/documents/${id}`, { cookie })).status).toBe(200)
+  await app.db.schema.alterTable('document_pages').renameTo('lost_pages').execute()
+  const response = await get(`/documents/${id}`, { cookie })
+  expect([response.status, (await response.text()).includes('<pre>')]).toEqual([500, false])
 })
 
 test('no open redirect: after the login only paths of this server', async () => {

@@ -37,7 +37,7 @@ const stopTimeoutMs = 60_000
 
 /**
  * Joins the PostgreSQL of `<dataDir>/postgres`: creates the cluster and starts the server if needed, and starts it again after a crash.
- * `startTimeoutMs` bounds one start with its recovery. Throws ConfigError if this machine or folder cannot run it, and Error with the end of
+ * `startTimeoutMs` bounds one start without its recovery. Throws ConfigError if this machine or folder cannot run it, and Error with the end of
  * the server's log if it does not start. Throws DatabaseOutdated for data of an older major version.
  */
 export async function joinEmbedded(
@@ -78,7 +78,7 @@ export async function joinEmbedded(
     try {
       await rejoining
       const last = rejoining ? await connectAsOwner(cluster, startTimeoutMs) : owner
-      if (last && last !== 'answers') await leaveServer(last.client, cluster, log)
+      if (typeof last === 'object' && last !== null) await leaveServer(last.client, cluster, log)
     } catch (error) {
       log.debug({ err: error }, 'PostgreSQL was gone before it was left')
     }
@@ -104,32 +104,35 @@ interface Owner {
 
 /** Becomes an owner. Starts the server if none runs, and waits while one starts or stops. */
 async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: AbortSignal): Promise<Owner> {
-  const start = performance.now()
+  let start = performance.now()
   const elapsedMs = () => performance.now() - start
   let server: Server | undefined
   for (; elapsedMs() < timeoutMs; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
     const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), server !== undefined)
-    if (owner && owner !== 'answers') {
+    if (typeof owner === 'object' && owner !== null) {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, await cluster.binaries()).catch(() => undefined)
       return owner
     }
+    // A recovery may take longer than any limit, and a new attempt would not be faster.
+    if (owner === 'starts' && elapsedMs() > timeoutMs / 2) {
+      log.warn({ log: cluster.logFile }, 'PostgreSQL is still starting, waiting for it')
+      start = performance.now()
+    }
     if (server && (await server.isStarting())) continue
     signal.throwIfAborted()
     // It recovers or stops. If it is in another container, its pid is unknown here, and PostgreSQL takes its lock file for a stale one.
-    if (owner === 'answers') continue
+    if (owner !== null) continue
     server = (await serverPid(cluster)) === undefined ? await startServer(cluster) : undefined
   }
-  throw new Error(
-    `PostgreSQL did not answer on ${cluster.socketFolder} within ${timeoutMs} ms (a recovery after a crash goes on; see ${cluster.logFile})`,
-  )
+  throw new Error(`PostgreSQL did not answer on ${cluster.socketFolder} within ${timeoutMs} ms (see ${cluster.logFile})`)
 }
 
 /**
- * Connects and takes the ownership lock. Returns `answers` if a server refuses connections now, null if none listens. `isStarter`: prepares the database
- * even if it exists.
+ * Connects and takes the ownership lock. Returns `starts` if a server starts, recovers or stops, `answers` if it refuses connections for another
+ * reason, null if none listens. `isStarter`: prepares the database even if it exists.
  */
-async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | 'answers' | null> {
+async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | 'starts' | 'answers' | null> {
   const address = {
     host: cluster.socketFolder,
     port,
@@ -163,7 +166,8 @@ async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = f
   } catch (error) {
     client.end().catch(() => undefined)
     if (!isTransient(error)) throw error
-    return error instanceof DatabaseError ? 'answers' : null
+    if (!(error instanceof DatabaseError)) return null
+    return error.code === '57P03' ? 'starts' : 'answers'
   }
 }
 

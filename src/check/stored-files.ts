@@ -109,12 +109,14 @@ export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<Chec
 }
 
 async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): AsyncGenerator<CheckResult> {
+  // On S3, the files of a bulk upload have their names before the last one has arrived.
+  const minAgeMs = Math.max(minOrphanAgeMs, 2 * app.config.server.upload_timeout)
   const uses = await usesOf(
     app.db,
     files.map(({ address }) => address),
   )
   for (const { address, modifiedAt, size } of files) {
-    if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < minOrphanAgeMs) continue
+    if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < minAgeMs) continue
     yield {
       severity: 'warning',
       message: 'the stored file belongs to no version of a document',

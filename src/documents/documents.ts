@@ -99,6 +99,11 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
     .where('owner_id', '=', from)
     .returning(['id', 'owner_id', 'deleted_at'])
     .execute()
+  // A label of `to` retains them from now on.
+  await retainByLabels(
+    trx,
+    moved.map(({ id }) => id),
+  )
   await jobs.transferPending(trx, from, to)
   await publishOutsideTrash(trx, moved, ['owner'])
 }

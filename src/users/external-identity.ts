@@ -60,8 +60,10 @@ async function linkByEmail(
   { issuer, subject, email, isEmailVerified }: Identity,
   revokeCredentials: RevokeCredentials,
 ): Promise<{ user: users.User; revoked: RevokedCredentials } | null> {
-  if (email === null) return null
-  const local = await trx.selectFrom('users').selectAll().where('email_key', '=', emailKey(email)).forUpdate().executeTakeFirst()
+  // Addresses of accounts are ASCII. Others could fold to one of them, such as the Kelvin sign to k.
+  const address = Email.safeParse(email).data
+  if (address === undefined) return null
+  const local = await trx.selectFrom('users').selectAll().where('email_key', '=', emailKey(address)).forUpdate().executeTakeFirst()
   if (!local) return null
   if (!app.config.oidc.link_by_email || !isEmailVerified || local.oidc_subject !== null)
     throw new AppError(

@@ -132,6 +132,16 @@ describe('with a real provider', () => {
     expect(await linking.signIn('unverified')).toMatchObject({ status: 409 })
   })
 
+  test('an address that only folds to that of a local account does not link it', async () => {
+    // The Kelvin sign is k in lower case.
+    const thief = { sub: 'thief', preferred_username: 'thief', email: 'mi\u212ae@example.org', email_verified: true }
+    const { signIn, asAdmin } = await start({ 'oidc.link_by_email': true }, [thief])
+    const mike = await asAdmin.users.create({ username: 'mike', email: 'mike@example.org', password: 'a long password of mike' })
+    const { body } = await signIn('thief')
+    expect(body.user?.id).not.toBe(mike.id)
+    expect((await asAdmin.users.get(mike.id)).auth_method).toBe('local')
+  })
+
   describe('linking a local account by its e-mail address', () => {
     const owner = { ...alice, email: 'ada@example.org' }
 

@@ -216,7 +216,7 @@ test('restore and delete of a version bring back its date and metadata at once; 
   })
   await asAda.documents.update(id, { document_date: '2020-01-01' })
   const { document: dated } = await asAda.documents.restore(id, 1)
-  expect(dated).toMatchObject({ document_date: '2020-01-01', date_source: 'user' })
+  expect(dated).toMatchObject({ document_date: '2020-01-01', date_source: 'user', date_confidence: null })
 })
 
 test('replaced again: nothing of the metadata of the first file is left', async () => {

@@ -134,6 +134,15 @@ for (const shorter of [10, null])
     expect([await daysOf(asAda, id), await daysOf(asAda, later)]).toEqual([30, shorter])
   })
 
+test('documents that are transferred to the creator of a label with a retention period are retained', async () => {
+  const { ada, asAda, asBob, asAdmin } = await startApp()
+  await asBob.labels.create({ name: 'Tax', color: '#112233', retention_days: 10 })
+  const { id } = await upload(asAda, 'a.txt', 'text', { ocr_enabled: false, labels: 'Tax' })
+  expect((await asAda.documents.get(id)).retain_until).toBeNull()
+  await asAdmin.users.delete(ada.id, { documents: 'transfer', to: 'bob' })
+  expect((await asBob.documents.get(id)).retain_until).toEqual(expect.any(String))
+})
+
 test('documents that wait for their retention by a label of their owner are retained before they get another owner', async () => {
   const { app, ada, asAda, asBob, asAdmin } = await startApp()
   const label = await asAda.labels.create({ name: 'Tax', color: '#112233' })

@@ -68,7 +68,7 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
       metadata = ${withFileMetadata('document', sql`coalesce(version.file_metadata, '{}')`)}, file_metadata = coalesce(version.file_metadata, '{}'),
       document_date = case when ${isOfFile} then version.document_date else document.document_date end,
       date_source = case when ${isOfFile} then version.date_source else document.date_source end,
-      date_confidence = version.date_confidence, date_checked = not ${isOfFile} or coalesce(version.date_checked, false),
+      date_confidence = case when ${isOfFile} then version.date_confidence end, date_checked = not ${isOfFile} or coalesce(version.date_checked, false),
       revision = revision + 1, updated_at = ${at}
     from ${target} join document_versions version on version.document_id = target.id and version.number = target."textOf"
     where document.id = target.id

@@ -35,14 +35,11 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: serializeError },
+    // Not a stream of pino-pretty: it closes its target after the first line that cannot be written.
     hooks: { streamWrite: isPretty ? toPrettyLine : escapeControlsInJson },
   }
   const target = openTarget(file)
-  const stream = isPretty
-    ? pretty({ destination: target, sync: true, translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })
-    : file === '' && isJournal(environment())
-      ? withPriority(target)
-      : target
+  const stream = !isPretty && file === '' && isJournal(environment()) ? withPriority(target) : target
   const log: Log = pino(settings, stream)
   const reopen = () => {
     if (file === '') return
@@ -68,8 +65,10 @@ function openTarget(file: string) {
   return target
 }
 
-/** Escapes control characters in the values of a line for pino-pretty. */
-const toPrettyLine = (line: string): string => `${JSON.stringify(escapeValues(JSON.parse(line), ''))}\n`
+const formatPretty = pretty.prettyFactory({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })
+
+/** Formats a line of JSON for people. Escapes control characters in its values. */
+const toPrettyLine = (line: string): string => formatPretty(escapeValues(JSON.parse(line), '')) ?? ''
 
 function escapeValues(value: unknown, name: string): unknown {
   // A stack keeps its line breaks.

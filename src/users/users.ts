@@ -164,17 +164,14 @@ export interface Removal {
 export async function remove(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
-    // A running sync locks its row first, then waits for the user. It finds no row and stops.
-    const sources = trx.selectFrom('sources').select('id').where('owner_id', '=', id)
-    await trx.deleteFrom('source_syncs').where('source_id', 'in', sources).execute()
     // Every transaction locks documents before users: two of them cannot deadlock.
     await documents.lockOwned(trx, id)
     await refuseLastAdmin(trx, id)
     // From here on uploads of this user wait; afterwards they find no owner.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
-    const deleted = removal.documents === 'delete' ? await documents.lockOwned(trx, id) : []
-    const { entries } = await deleteDocuments(app, trx, actor, deleted, 'user_deleted')
+    const owned = removal.documents === 'delete' ? await documents.lockOwned(trx, id) : []
+    const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
     if (removal.documents === 'transfer') await documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
     else await refuseOwner(trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()

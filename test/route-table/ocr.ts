@@ -25,6 +25,9 @@ export const rows: Rows = {
   'GET /api/ocr/queue': { good: () => ({ query: { status: 'pending', priority: 'normal' } }) },
   'POST /api/ocr/queue/retry': {
     good: async (world, who) => ({ json: { ids: [await world.failedJob(who)] } }),
+    errors: {
+      CONFLICT: async (world, who) => ({ json: { ids: [await world.failedJob(who)] }, app: world.but({ ocr: null }) }),
+    },
   },
   'GET /api/ocr/queue/:id': { good: own },
   'PUT /api/ocr/queue/:id/priority': {

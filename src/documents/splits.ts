@@ -31,8 +31,8 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
       'metadata',
       'documents.ocr_enabled',
       'documents.language',
-      'document_date',
-      'date_source',
+      'documents.document_date',
+      'documents.date_source',
     ])
     .select([
       'version.created_by',

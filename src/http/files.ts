@@ -26,7 +26,7 @@ const textTypes = ['application/json', 'application/x-ndjson', 'application/yaml
 /** Returns the content type for inline display, or null for types that are not safe in browsers. */
 function inlineType(mime: string): string | null {
   if (inlineTypes.includes(mime)) return mime
-  const isPlainText = (mime.startsWith('text/') && !/^text\/(?:html|xml)/.test(mime)) || textTypes.includes(mime)
+  const isPlainText = (mime.startsWith('text/') && !/^text\/(?:html|xml|javascript)/.test(mime)) || textTypes.includes(mime)
   return isPlainText ? 'text/plain; charset=utf-8' : null
 }
 

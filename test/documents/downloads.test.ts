@@ -163,7 +163,6 @@ test('only types that cannot run scripts are served inline, and with their own t
     ['a.txt', 'x', 'text/plain; charset=utf-8', 'inline'],
     ['a.csv', 'a,b\n1,2', 'text/plain; charset=utf-8', 'inline'],
     ['a.ics', 'BEGIN:VCALENDAR\r\nEND:VCALENDAR\r\n', 'text/plain; charset=utf-8', 'inline'],
-    ['a.js', 'alert(1)', 'text/plain; charset=utf-8', 'inline'],
     ['a.yaml', 'a: 1', 'text/plain; charset=utf-8', 'inline'],
     ['a.tif', await sharp(png).tiff().toBuffer(), 'image/tiff', 'inline'],
     ['a.html', '<!doctype html><script>alert(1)</script>', 'application/octet-stream', 'attachment'],

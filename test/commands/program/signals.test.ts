@@ -163,5 +163,5 @@ test('export: SIGINT within an answer with several files exits 130', async () =>
   child.kill('SIGINT')
   await sleep(300)
   child.stdout.resume()
-  expect([await ended, stderr()]).toEqual([130, ''])
+  expect([await ended, stderr()]).toEqual([130, 'error: the archive is not complete: stopped by SIGINT\n'])
 })

@@ -5,6 +5,9 @@ import { declaresOtherPrefix, withUsualPrefixes, type XmlEvents } from './office
 
 export type { XmlEvents } from './office/xml-namespaces.ts'
 
+/** Returns the name of an element without its prefix. */
+export const localName = (name: string): string => name.slice(name.indexOf(':') + 1)
+
 /**
  * Parses XML to its end, or until `isEnough()`. Broken markup is parsed as far as possible. Elements and attributes of known namespaces have their
  * usual prefix, whichever the document declares.

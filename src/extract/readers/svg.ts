@@ -2,7 +2,7 @@
 import type { ByteSource, Limits, OpenedDocument } from '../opened-document.ts'
 import { createTextSink, normalizeWhitespace } from './decode.ts'
 import { openImage } from './image.ts'
-import { decodeXml, walkXml } from './markup.ts'
+import { decodeXml, localName, walkXml } from './markup.ts'
 
 /** Opens a drawing. Its letters are text or outlines; OCR is for drawings without text. */
 export function openSvg(source: ByteSource, limits: Limits): OpenedDocument {
@@ -52,8 +52,6 @@ function readSvg(xml: string): string {
   const lines = normalizeWhitespace(sink.text()).split('\n')
   return lines.flatMap((line) => line.trim() || []).join('\n')
 }
-
-const localName = (name: string): string => name.slice(name.indexOf(':') + 1)
 
 /** Returns whether a span stands below the text before it, rather than beside it. */
 const startsLine = ({ x, y, dy, 'sodipodi:role': role }: Record<string, string>, lastY: string | undefined): boolean =>

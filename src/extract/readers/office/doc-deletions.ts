@@ -1,5 +1,5 @@
 /** Deleted text of tracked changes in Word 97 documents, which is in the text and marked by a modifier of its characters. */
-import { modifiersIn } from './doc-paragraphs.ts'
+import { findFirstAfter, modifiersIn, propertyRuns } from './doc-paragraphs.ts'
 
 /** Bytes of the stream. */
 interface Range {
@@ -7,15 +7,14 @@ interface Range {
   end: number
 }
 
-const pageBytes = 512
 /** Maximum number of runs in a page. */
 const maxRuns = 101
 /** Code of the modifier (sprmCFRMarkDel). */
 const deletionMark = 0x0800
 
 /**
- * Returns a function that overwrites the deleted characters of a text with NUL, except the ends of table cells. `at`: position of the text in
- * the stream; `width`: bytes of each character.
+ * Returns a function that overwrites the deleted characters of a text with NUL, except the ends of table cells. Its arguments are the text, its
+ * position in the stream, and the number of bytes of each character.
  */
 export function readDeletions(document: Uint8Array, binTable: Uint8Array): (text: string, at: number, width: number) => string {
   const ranges = mergeRanges(readDeletedRanges(document, binTable))
@@ -39,21 +38,12 @@ const eraseText = (text: string): string =>
     .map(({ length }) => '\0'.repeat(length))
     .join('\x07')
 
-/** Reads the pages of character properties (ChpxFkp) that the table lists. */
+/** Reads the properties of characters (ChpxFkp). */
 function readDeletedRanges(document: Uint8Array, binTable: Uint8Array): Range[] {
-  const table = new DataView(binTable.buffer, binTable.byteOffset, binTable.length)
-  const view = new DataView(document.buffer, document.byteOffset, document.length)
   const ranges: Range[] = []
-  const count = Math.min(Math.floor((binTable.length - 4) / 8), document.length / pageBytes)
-  for (let i = 0; i < count; i++) {
-    const page = (table.getUint32((count + 1) * 4 + i * 4, true) & 0x3fffff) * pageBytes
-    if (page + pageBytes > document.length) continue
-    const runCount = Math.min(document[page + pageBytes - 1]!, maxRuns)
-    for (let run = 0; run < runCount; run++) {
-      const at = page + document[page + (runCount + 1) * 4 + run]! * 2
-      const isDeleted = at > page && hasDeletionMark(document.subarray(at + 1, Math.min(at + 1 + document[at]!, page + pageBytes)))
-      if (isDeleted) ranges.push({ start: view.getUint32(page + run * 4, true), end: view.getUint32(page + run * 4 + 4, true) })
-    }
+  for (const { start, end, page, offset } of propertyRuns(document, binTable, maxRuns, 1)) {
+    // The size counts the bytes after its own.
+    if (offset > 0 && hasDeletionMark(page.subarray(offset + 1, offset + 1 + page[offset]!))) ranges.push({ start, end })
   }
   return ranges
 }
@@ -72,16 +62,4 @@ function mergeRanges(ranges: Range[]): Range[] {
     else if (range.start < range.end) merged.push(range)
   }
   return merged
-}
-
-/** Returns the index of the first range that ends after a position. */
-function findFirstAfter(ranges: readonly Range[], position: number): number {
-  let low = 0
-  let high = ranges.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (ranges[middle]!.end <= position) low = middle + 1
-    else high = middle
-  }
-  return low
 }

@@ -1,4 +1,5 @@
 /** Properties of the paragraphs of Word 97 documents: list and row end. They are set by modifiers of the paragraph and of its style. */
+import { viewOf } from './ole.ts'
 
 export interface ParagraphProperties {
   /** number of the list override (sprmPIlfo), 0 without a list */
@@ -21,44 +22,65 @@ export function readParagraphProperties(document: Uint8Array, binTable: Uint8Arr
   const runs = readRuns(document, binTable).sort((a, b) => a.start - b.start)
   const styles = readStyles(styleSheet)
   return (position: number): ParagraphProperties => {
-    let low = 0
-    let high = runs.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (runs[middle]!.end <= position) low = middle + 1
-      else high = middle
-    }
-    const run = runs[low]
+    const run = runs[findFirstAfter(runs, position)]
     return run && run.start <= position ? { ...styles(run.style), ...run } : {}
   }
 }
 
-const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+/** Returns the index of the first of the sorted ranges that ends after a position. */
+export function findFirstAfter(ranges: readonly { end: number }[], position: number): number {
+  let low = 0
+  let high = ranges.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (ranges[middle]!.end <= position) low = middle + 1
+    else high = middle
+  }
+  return low
+}
 
-/** Reads the pages of paragraph properties (PapxFkp) that the table lists. */
-function readRuns(document: Uint8Array, binTable: Uint8Array): Run[] {
+/** A run of text with the same properties, from `start` to `end` in the stream. */
+interface PropertyRun {
+  start: number
+  end: number
+  /** page of properties, and the position of those of the run in it; 0: none */
+  page: Uint8Array
+  offset: number
+}
+
+/**
+ * Yields the runs in the pages of properties (Fkp) that the table lists. `maxRuns`: largest number of runs in a page. `entryBytes`: bytes of each
+ * entry that refers to properties.
+ */
+export function* propertyRuns(document: Uint8Array, binTable: Uint8Array, maxRuns: number, entryBytes: number): Generator<PropertyRun> {
   const table = viewOf(binTable)
-  const view = viewOf(document)
-  const runs: Run[] = []
   const count = Math.min(Math.floor((binTable.length - 4) / 8), document.length / pageBytes)
   for (let i = 0; i < count; i++) {
-    const page = (table.getUint32((count + 1) * 4 + i * 4, true) & 0x3fffff) * pageBytes
-    if (page + pageBytes > document.length) continue
-    const runCount = Math.min(document[page + pageBytes - 1]!, 29)
+    const at = (table.getUint32((count + 1) * 4 + i * 4, true) & 0x3fffff) * pageBytes
+    if (at + pageBytes > document.length) continue
+    const page = document.subarray(at, at + pageBytes)
+    const view = viewOf(page)
+    const runCount = Math.min(page[pageBytes - 1]!, maxRuns)
     for (let run = 0; run < runCount; run++) {
-      const offset = document[page + (runCount + 1) * 4 + run * 13]! * 2
-      const [start, end] = [view.getUint32(page + run * 4, true), view.getUint32(page + run * 4 + 4, true)]
-      if (offset === 0 || offset >= pageBytes - 3) {
-        runs.push({ start, end, style: 0 })
-        continue
-      }
-      const at = page + offset
-      // The size in words counts its own byte unless it is 0; then it follows in the next byte.
-      const isLong = document[at] === 0
-      const from = isLong ? at + 2 : at + 1
-      const to = Math.min(isLong ? from + document[at + 1]! * 2 : at + document[at]! * 2, page + pageBytes)
-      runs.push({ start, end, style: view.getUint16(from, true), ...readModifiers(document.subarray(from + 2, to)) })
+      const [start, end] = [view.getUint32(run * 4, true), view.getUint32(run * 4 + 4, true)]
+      yield { start, end, page, offset: page[(runCount + 1) * 4 + run * entryBytes]! * 2 }
     }
+  }
+}
+
+/** Reads the properties of paragraphs (PapxFkp). */
+function readRuns(document: Uint8Array, binTable: Uint8Array): Run[] {
+  const runs: Run[] = []
+  for (const { start, end, page, offset } of propertyRuns(document, binTable, 29, 13)) {
+    if (offset === 0 || offset >= pageBytes - 3) {
+      runs.push({ start, end, style: 0 })
+      continue
+    }
+    // The size in words counts its own byte unless it is 0; then it follows in the next byte.
+    const isLong = page[offset] === 0
+    const from = isLong ? offset + 2 : offset + 1
+    const to = isLong ? from + page[offset + 1]! * 2 : offset + page[offset]! * 2
+    runs.push({ start, end, style: viewOf(page).getUint16(from, true), ...readModifiers(page.subarray(from + 2, to)) })
   }
   return runs
 }

@@ -1,6 +1,6 @@
 /** Office documents in one XML file: flat OpenDocument, flat Open XML, Word and Excel 2003. */
 import { createTextSink, normalizeWhitespace } from '../decode.ts'
-import { walkXml, xmlToText } from '../markup.ts'
+import { localName, walkXml, xmlToText } from '../markup.ts'
 import type { Parts } from '../zip.ts'
 import { readFlatOpenDocument } from './open-document.ts'
 import { addRuns, readDocx, readPptx } from './open-xml.ts'
@@ -52,8 +52,6 @@ function readWorkbook2003(xml: string): string {
   )
   return normalizeWhitespace(sink.text())
 }
-
-const localName = (name: string): string => name.slice(name.indexOf(':') + 1)
 
 function readFlatPackage(xml: string): string {
   const archive = openFlatPackage(xml)

@@ -25,12 +25,15 @@ interface Entry {
   size: number
 }
 
+/** Returns a view that reads numbers from the bytes. */
+export const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+
 /** Returns whether the bytes begin as a compound file. */
 export const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0
 
 /** Opens a compound file. Throws ReadFailure FILE_CORRUPT. */
 export function openOle(bytes: Uint8Array): Ole {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   if (bytes.length < 1536 || Buffer.from(bytes.subarray(0, 8)).toString('hex') !== signature) throw new ReadFailure('FILE_CORRUPT')
   const sectorSize = 1 << Math.min(view.getUint16(30, true), 16)
   const miniSize = 1 << Math.min(view.getUint16(32, true), 16)
@@ -71,7 +74,7 @@ const createStorage = (names: readonly string[], stream: (name: string) => Uint8
 const join = (parts: Uint8Array[]): Uint8Array => new Uint8Array(Buffer.concat(parts))
 
 function toUint32Array(bytes: Uint8Array): Uint32Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   return Uint32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getUint32(i * 4, true))
 }
 
@@ -106,7 +109,7 @@ function followChain(start: number, table: Uint32Array): number[] {
 }
 
 function readDirectory(bytes: Uint8Array): Entry[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const entries: Entry[] = []
   for (let at = 0; at + 128 <= bytes.length && entries.length < maxEntries; at += 128) {
     const nameLength = Math.max(0, Math.min(view.getUint16(at + 64, true), 64) - 2)

@@ -2,7 +2,7 @@
 import { constants, inflateSync } from 'node:zlib'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
-import type { Ole } from './ole.ts'
+import { type Ole, viewOf } from './ole.ts'
 
 const recordTypes = {
   document: 1000,
@@ -52,7 +52,6 @@ const encryptedMark = 0xf3d1c4df
 /** Start of the Open XML that PowerPoint 2007 and later write into records with the version of containers. */
 const zipMark = 0x504b0304
 
-const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
 const readUint32 = (bytes: Uint8Array, at: number): number => (at + 4 <= bytes.length ? viewOf(bytes).getUint32(at, true) : 0)
 
 /** Reads the record at a position; null if it is not of one of these kinds, or not complete. */

@@ -1,6 +1,6 @@
 /** Properties, attached files and XFA forms of a PDF, by PDFium. */
 import { createTextSink, normalizeWhitespace } from '../decode.ts'
-import { decodeXml, walkXml } from '../markup.ts'
+import { decodeXml, localName, walkXml } from '../markup.ts'
 import { type PdfMetadata, readInfo } from './pdf-metadata.ts'
 import { type PdfiumModule, readBytes, readSizedBytes, readText, withString } from './pdfium-module.ts'
 
@@ -59,7 +59,7 @@ export function readXfaForm(pdfium: PdfiumModule, document: number): string {
 
 function addFormText(xml: string, sink: ReturnType<typeof createTextSink>): void {
   let depth = 0
-  const isForm = (name: string): boolean => formElements.has(name.slice(name.indexOf(':') + 1))
+  const isForm = (name: string): boolean => formElements.has(localName(name))
   const events = {
     open: (name: string) => {
       if (isForm(name)) depth++

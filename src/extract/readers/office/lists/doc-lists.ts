@@ -1,5 +1,6 @@
 /** Lists of Word 97 documents ([MS-DOC] 2.9.131 LSTF, 2.9.147 LVL, 2.9.134 LFO). */
 import { decodeAs } from '../../decode.ts'
+import { viewOf } from '../ole.ts'
 import { createListCounters, type ListLevel } from './list-labels.ts'
 
 /** Names of ST_NumberFormat by number (MSONFC). */
@@ -37,8 +38,6 @@ export function readDocListLabels(lists: Uint8Array, overrides: Uint8Array): (ov
     return nextLabel({ list: String(override.listId), levels: merged, level, overrides: { key: String(number), starts: override.starts } })
   }
 }
-
-const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
 
 /** The levels of all lists follow the table of lists. */
 function readLists(bytes: Uint8Array): Map<number, Levels> {

@@ -1,6 +1,6 @@
 /** Parts of .xlsx workbooks, which are XML (ECMA-376 part 1, 18). */
 import type { TextSink } from '../../decode.ts'
-import { decodeXml, walkXml, type XmlEvents } from '../../markup.ts'
+import { decodeXml, localName, walkXml, type XmlEvents } from '../../markup.ts'
 import { type CellFormatter, type CellStyles, decodeEscapes, pageHeaderText } from './cell-format.ts'
 import type { SheetEncoding, Workbook } from './sheet-encoding.ts'
 import { placeholderAuthor } from './threaded-comments.ts'
@@ -25,8 +25,6 @@ function readWorkbook(xml: string): Workbook {
   })
   return { sheets, isFrom1904 }
 }
-
-const localName = (name: string): string => name.slice(name.indexOf(':') + 1)
 
 function readSharedStrings(xml: string): string[] {
   const strings: string[] = []

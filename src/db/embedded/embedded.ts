@@ -37,7 +37,7 @@ const stopTimeoutMs = 60_000
 
 /**
  * Joins the PostgreSQL of `<dataDir>/postgres`: creates the cluster and starts the server if needed, and starts it again after a crash.
- * `startTimeoutMs` bounds one start without its recovery. Throws ConfigError if this machine or folder cannot run it, and Error with the end of
+ * `startTimeoutMs` bounds one start; recovery after a crash does not count. Throws ConfigError if this machine or folder cannot run it, and Error with the end of
  * the server's log if it does not start. Throws DatabaseOutdated for data of an older major version.
  */
 export async function joinEmbedded(
@@ -78,7 +78,7 @@ export async function joinEmbedded(
     try {
       await rejoining
       const last = rejoining ? await connectAsOwner(cluster, startTimeoutMs) : owner
-      if (typeof last === 'object' && last !== null) await leaveServer(last.client, cluster, log)
+      if (typeof last === 'object') await leaveServer(last.client, cluster, log)
     } catch (error) {
       log.debug({ err: error }, 'PostgreSQL was gone before it was left')
     }
@@ -109,30 +109,31 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
   let server: Server | undefined
   for (; elapsedMs() < timeoutMs; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
     const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), server !== undefined)
-    if (typeof owner === 'object' && owner !== null) {
+    if (typeof owner === 'object') {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, await cluster.binaries()).catch(() => undefined)
       return owner
     }
     // A recovery may take longer than any limit, and a new attempt would not be faster.
-    if (owner === 'starts' && elapsedMs() > timeoutMs / 2) {
+    if (owner === 'starting' && elapsedMs() > timeoutMs / 2) {
+      signal.throwIfAborted()
       log.warn({ log: cluster.logFile }, 'PostgreSQL is still starting, waiting for it')
       start = performance.now()
     }
     if (server && (await server.isStarting())) continue
     signal.throwIfAborted()
     // It recovers or stops. If it is in another container, its pid is unknown here, and PostgreSQL takes its lock file for a stale one.
-    if (owner !== null) continue
+    if (owner !== 'absent') continue
     server = (await serverPid(cluster)) === undefined ? await startServer(cluster) : undefined
   }
   throw new Error(`PostgreSQL did not answer on ${cluster.socketFolder} within ${timeoutMs} ms (see ${cluster.logFile})`)
 }
 
 /**
- * Connects and takes the ownership lock. Returns `starts` if a server starts, recovers or stops, `answers` if it refuses connections for another
- * reason, null if none listens. `isStarter`: prepares the database even if it exists.
+ * Connects to the server and takes the ownership lock. Otherwise returns its state: `starting` also while it recovers or stops, `refusing` if it
+ * accepts no connection for another reason, `absent` if none listens. `isStarter`: prepares the database even if it exists.
  */
-async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | 'starts' | 'answers' | null> {
+async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | 'starting' | 'refusing' | 'absent'> {
   const address = {
     host: cluster.socketFolder,
     port,
@@ -166,8 +167,8 @@ async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = f
   } catch (error) {
     client.end().catch(() => undefined)
     if (!isTransient(error)) throw error
-    if (!(error instanceof DatabaseError)) return null
-    return error.code === '57P03' ? 'starts' : 'answers'
+    if (!(error instanceof DatabaseError)) return 'absent'
+    return error.code === '57P03' ? 'starting' : 'refusing'
   }
 }
 

@@ -96,7 +96,7 @@ export async function programFor(terminal: Streams, argv?: readonly string[]): P
   return { program, cli }
 }
 
-/** Creates the command in place of one that is not loaded. It throws Failure USAGE if it is run nevertheless. */
+/** Creates a placeholder for a command that is not loaded. Running it throws Failure USAGE. */
 const unloadedCommand = (name: string): Command =>
   new Command(name).action(() => {
     throw usage(`cannot read the words before "${name}"`, `put them after: dms ${name}`)

@@ -15,8 +15,8 @@ export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(sele
 export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-seconds)
 
 /**
- * Returns the time one millisecond later: the exclusive end of a range. The database stores microseconds. The API shows milliseconds, and its ranges
- * include their end.
+ * Returns the exclusive end of a range whose last millisecond is `time`. The database stores microseconds, but the API shows milliseconds and its
+ * ranges include their end.
  */
 export const afterMillisecond = (time: Date): Date => new Date(time.getTime() + 1)
 

@@ -182,8 +182,10 @@ export const retentionDetail = (error: unknown): Record<string, unknown> | null 
 /** Returns whether an error of a transaction proves that nothing was committed. */
 export const isRolledBack = (error: unknown): boolean => error instanceof pg.DatabaseError && !isUnavailable(error)
 
-/** ENOENT: no Unix socket. */
-const networkErrors = /^(ECONN(REFUSED|RESET|ABORTED)|EHOST(UNREACH|DOWN)|ENET(UNREACH|DOWN)|ENOENT|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)$/
+/** ENOENT: there is no Unix socket. */
+const networkErrors = new Set(
+  'ECONNREFUSED ECONNRESET ECONNABORTED EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENOENT EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN'.split(' '),
+)
 const lostConnection =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error/
 
@@ -192,5 +194,5 @@ export function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || error.code === '25006'
   if (error instanceof ReadOnlyHost) return true
   const { code = '', message, syscall } = error as NodeJS.ErrnoException
-  return (networkErrors.test(code) && syscall !== 'open') || lostConnection.test(message ?? '')
+  return (networkErrors.has(code) && syscall !== 'open') || lostConnection.test(message ?? '')
 }

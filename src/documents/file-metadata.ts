@@ -1,8 +1,8 @@
-/** Metadata that files say of themselves: `documents.file_metadata` is the part of `documents.metadata` that the last reading of the file wrote. */
+/** Metadata found in files. `documents.metadata` has it together with that of users, `documents.file_metadata` alone. */
 import { type RawBuilder, sql } from 'kysely'
 
 /**
- * Returns the metadata of a document with that of its file replaced by `next`. What users added or changed takes precedence.
+ * Returns `documents.metadata` with the metadata of the file replaced by `next`. Keys that users added or changed keep their values.
  * `table`: name or alias of the row of `documents`.
  */
 export const withFileMetadata = (table: string, next: RawBuilder<unknown>): RawBuilder<unknown> => sql`

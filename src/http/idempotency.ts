@@ -94,7 +94,7 @@ export async function findAnswer<T extends object>(
 
 const callerOf = (actor: Actor): string => actor.id ?? 'operator'
 
-/** Condition: the key has not expired, and does not come from the future, which happens when the database clock is set back. */
+/** Whether the key is still valid. A key from the future is not: the database clock was set back. */
 const isKept = sql`idempotency_keys.created_at between clock_timestamp() - make_interval(secs => ${lifetimeSeconds}) and clock_timestamp()`
 
 function repeat<T>(first: Row<'idempotency_keys'>, { fingerprint }: IdempotentRequest): StoredAnswer<T> {

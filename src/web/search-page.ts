@@ -25,7 +25,7 @@ interface Request {
 
 type Answer = Awaited<ReturnType<Client['search']['query']>>
 
-/** Stands for the facets while the search engine is unavailable. */
+/** Answer without facets and results, while the search engine is unavailable. */
 const noAnswer: Answer = {
   facets: { mime_types: {}, labels: {}, years: {} },
   warnings: ['Search is not available right now.'],

@@ -31,8 +31,8 @@ export function parseAfterUpload(action: string): AfterUpload {
 }
 
 /**
- * Throws Failure USAGE for move:DIR if DIR is inside one of the uploaded folders: its files would be found, uploaded and moved again. A folder whose
- * name begins with a dot is allowed, because it is not searched.
+ * Throws Failure USAGE for move:DIR if DIR is inside an uploaded folder, because its files would be uploaded and moved again. DIR may be a hidden
+ * folder (name with a leading dot): uploads skip these.
  */
 export async function assertMovesOut(action: string, folders: readonly string[]): Promise<void> {
   const target = /^move:(.+)$/s.exec(action)?.[1]

@@ -39,7 +39,8 @@ const alphabet = 'abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789-_.'
 export function generatePassword(length = 24): string {
   for (;;) {
     const password = Array.from({ length: Math.max(24, length) }, () => alphabet[randomInt(alphabet.length)]).join('')
-    if (/\d/.test(password) && /[-_.]/.test(password)) return password
+    // A hyphen at the beginning would be a flag in a shell, and a formula in a spreadsheet, which CSV escapes.
+    if (/\d/.test(password) && /[-_.]/.test(password) && !password.startsWith('-')) return password
   }
 }
 

@@ -7,6 +7,7 @@ import { operator } from '../../src/actor.ts'
 import { localClient } from '../../src/client/local.ts'
 import { ConfigError } from '../../src/errors.ts'
 import { ensureFirstAdmin } from '../../src/users/first-admin.ts'
+import { generatePassword } from '../../src/users/passwords.ts'
 import type { UserView } from '../../src/users/view.ts'
 import { startApp, upload } from '../support/app.ts'
 import { connectAll } from '../support/connect-all.ts'
@@ -495,4 +496,9 @@ test('import ?atomic=true: all rows or none; a row may set disabled', async () =
   expect([(await login('one')).status, (await login('two')).status]).toEqual([200, 401])
   const again = await importUsers({ users: [row('one', { disabled: true }), row('two')], on_conflict: 'update' }, '?atomic=true')
   expect(again).toMatchObject({ updated: 1, skipped: 1 })
+})
+
+test('a generated password never begins with a hyphen, which CSV escapes as a formula', () => {
+  const passwords = Array.from({ length: 1000 }, () => generatePassword())
+  expect(passwords.filter((password) => !/^[\w.][\w.-]{23}$/.test(password))).toEqual([])
 })

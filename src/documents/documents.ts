@@ -7,7 +7,7 @@ import { AppError, invalid } from '../errors.ts'
 import { publish } from '../events.ts'
 import { matchesEtag } from '../http/files.ts'
 import * as jobs from '../jobs/queue.ts'
-import { requireDocument } from './access.ts'
+import { requireDocument, requireDocumentName } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
 import { lengthenRetention, retainByLabels } from './retention.ts'
@@ -31,13 +31,16 @@ export interface Changes {
  * VALIDATION_ERROR, RETENTION.
  */
 export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
+  const { title, labels, metadata, document_date, retain_until } = changes
   return app.db.transaction().execute(async (trx) => {
+    if (labels) await requireDocumentName(trx, actor, id)
+    // Every transaction locks labels before documents: this one and the deletion of a label cannot deadlock.
+    const labelIds = labels && (await resolveLabelIds(trx, labels))
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
     if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
-    const { title, labels, metadata, document_date, retain_until } = changes
     if (retain_until) await lengthenRetention(trx, id, retain_until, document.retain_until)
-    if (labels) await setLabels(trx, id, await resolveLabelIds(trx, labels))
+    if (labelIds) await setLabels(trx, id, labelIds)
     await writeRevision(app, trx, id, {
       ...(title === undefined ? {} : { title }),
       ...(document_date === undefined ? {} : { document_date, ...ofUser }),

@@ -174,6 +174,15 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
   })
 }
 
+/**
+ * Deletes the syncs of a user's sources, before the user is deleted. A running sync locks its row before all others: a transaction that waits for it
+ * first cannot deadlock with it. Without its row the sync stops.
+ */
+export async function deleteSyncs(trx: Trx, ownerId: string): Promise<void> {
+  const owned = trx.selectFrom('sources').select('id').where('owner_id', '=', ownerId)
+  await trx.deleteFrom('source_syncs').where('source_id', 'in', owned).execute()
+}
+
 /** Disables all sources of a user and cancels their syncs. Returns the number of sources that were enabled. */
 export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<number> {
   const disabled = await trx

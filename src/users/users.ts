@@ -12,6 +12,7 @@ import { deleteDocuments } from '../documents/trash/destroy.ts'
 import { AppError, invalid } from '../errors.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
+import * as sources from '../sources/sources.ts'
 import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
 import { removeInitialPassword } from './passwords.ts'
@@ -164,6 +165,7 @@ export interface Removal {
 export async function remove(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
+    await sources.deleteSyncs(trx, id)
     // Every transaction locks documents before users: two of them cannot deadlock.
     await documents.lockOwned(trx, id)
     await refuseLastAdmin(trx, id)

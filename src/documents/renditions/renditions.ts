@@ -118,16 +118,25 @@ export const publishStates = (
 
 /** Queues the renditions of documents whose text is complete: renditions requested meanwhile, and renditions by `documents.pdfa`. */
 export async function requestAfterExtraction(app: App, trx: Trx, ids: readonly string[]): Promise<void> {
-  const { pdfa } = app.config.documents
+  await requestMany(trx, 'pdfa', sql`id = any(${ids}::uuid[]) and ${isWanted(app)}`)
+}
+
+/**
+ * Queues the renditions that documents lack whose text became current without an extraction: documents out of the trash, and documents with a
+ * restored version. Unlike requestAfterExtraction(), it does not repeat refused renditions.
+ */
+export async function requestAfterReturn(app: App, trx: Trx, ids: readonly string[]): Promise<void> {
+  const hasText = sql`status in ('completed', 'failed')`
+  await requestMany(trx, 'pdfa', sql`id = any(${ids}::uuid[]) and ${hasText} and ${isMissing('pdfa')} and ${isWanted(app)}`)
+}
+
+/** Condition on `document`: a rendition was requested, or `documents.pdfa` asks for one. */
+function isWanted(app: App): RawBuilder<boolean> {
   const hasOcr = sql`exists (select from document_pages where document_id = document.id and source = 'ocr')`
-  const isChosen = { never: sql`false`, ocr: hasOcr, always: sql`true` }[pdfa]
+  const isChosen = { never: sql`false`, ocr: hasOcr, always: sql`true` }[app.config.documents.pdfa]
   const isRequested = sql`exists (
     select from renditions where document_id = document.id and number = current_version and kind = 'pdfa' and state = 'pending')`
-  await requestMany(
-    trx,
-    'pdfa',
-    sql`id = any(${ids}::uuid[]) and (${isRequested} or (${isConvertible} and status = 'completed' and ${isChosen}))`,
-  )
+  return sql`(${isRequested} or (${isConvertible} and status = 'completed' and ${isChosen}))`
 }
 
 /** Makes the renditions of the current versions pending, because the words of their pages are read again. They are made after that. */
@@ -156,7 +165,7 @@ async function loadUnfinishedJobs(trx: Trx, documentId: string): Promise<string[
   return rows.map(({ id }) => id)
 }
 
-/** Deletes the requested renditions of documents whose jobs are cancelled. */
+/** Deletes the requested renditions of documents whose current version is replaced. */
 export async function cancelPending(trx: Trx, ids: readonly string[]): Promise<void> {
   await trx.deleteFrom('renditions').where('document_id', 'in', ids).where('state', '=', 'pending').execute()
 }

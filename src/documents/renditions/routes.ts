@@ -46,7 +46,7 @@ export const routes = (app: App): Route[] => [
   user('GET /api/documents/:id/download', downloadOptions(app), download(app)),
   user(
     'GET /api/documents/:id/renditions',
-    { summary: 'List the renditions of a document, newest version first', cost: readCost, ids, answer: ListAnswer },
+    { summary: 'List the renditions of a document, newest version first', cost: readCost, ids, answer: ListAnswer, isLarge: true },
     async ({ actor, param }) => ({ renditions: (await renditions.list(app, actor, param('id'))).map(view) }),
   ),
   user(

@@ -13,7 +13,7 @@ import * as jobs from '../../jobs/queue.ts'
 import { slicesOf } from '../../slices.ts'
 import { requireDocument, requireDocumentName } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
-import { cancelPending } from '../renditions/renditions.ts'
+import { requestAfterReturn } from '../renditions/renditions.ts'
 import { enqueueIndex } from '../revisions.ts'
 import { type Document, excerptLength, selectAllDocuments } from '../view.ts'
 import { destroyDocuments } from './destroy.ts'
@@ -22,7 +22,7 @@ import { destroyDocuments } from './destroy.ts'
 const batchSize = 500
 
 /**
- * Moves documents to the trash and cancels their jobs. Returns the ids of the moved documents. Skips ids that do not exist or are in the trash
+ * Moves documents to the trash and cancels their jobs; renditions that were requested stay requested. Returns the ids of the moved documents. Skips ids that do not exist or are in the trash
  * already.
  */
 export async function moveToTrash(app: App, trx: Trx, actorId: string | null, ids: readonly string[]): Promise<string[]> {
@@ -34,15 +34,11 @@ export async function moveToTrash(app: App, trx: Trx, actorId: string | null, id
       from locked where documents.id = locked.id returning documents.id, owner_id`.execute(trx)
     moved.push(...(await finish(trx, 'document_trashed', rows)))
     await jobs.cancelByDocument(trx, ...rows.map(({ id }) => id))
-    await cancelPending(
-      trx,
-      rows.map(({ id }) => id),
-    )
   }
   return moved
 }
 
-/** Moves documents out of the trash and queues the ones with unfinished text. Returns the ids of the moved documents. */
+/** Moves documents out of the trash and queues unfinished texts and missing renditions. Returns the ids of the moved documents. */
 export async function undelete(app: App, trx: Trx, ids: readonly string[]): Promise<string[]> {
   const moved: string[] = []
   for (const batch of slicesOf(ids.toSorted(), batchSize)) {
@@ -50,12 +46,10 @@ export async function undelete(app: App, trx: Trx, ids: readonly string[]): Prom
       with locked as materialized (select id from documents where id = any(${batch}::uuid[]) and deleted_at is not null order by id for update)
       update documents set deleted_at = null, deleted_by = null, revision = revision + 1, updated_at = ${app.now()}
       from locked where documents.id = locked.id returning documents.id, owner_id`.execute(trx)
-    moved.push(...(await finish(trx, 'document_restored', rows)))
-    await queueStranded(
-      app,
-      trx,
-      rows.map(({ id }) => id),
-    )
+    const restored = await finish(trx, 'document_restored', rows)
+    await queueStranded(app, trx, restored)
+    await requestAfterReturn(app, trx, restored)
+    moved.push(...restored)
   }
   return moved
 }

@@ -7,7 +7,7 @@ import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import * as jobs from '../../jobs/queue.ts'
 import { withFileMetadata } from '../file-metadata.ts'
-import { cancelPending } from '../renditions/renditions.ts'
+import { cancelPending, requestAfterReturn } from '../renditions/renditions.ts'
 
 /** Columns that `document_pages` and `version_pages` share. */
 const pageColumns = ['text', 'source', 'confidence', 'width', 'height', 'duration', 'language', 'error_code', 'error_message']
@@ -51,7 +51,7 @@ export interface Target {
   textOf: number
 }
 
-/** Makes archived versions current, and queues the extraction of texts that were not finished. The caller queues the indexing. */
+/** Makes archived versions current, and queues the extraction of texts that were not finished and renditions that are missing. The caller queues the indexing. */
 export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]): Promise<void> {
   const at = app.now()
   const target = sql`jsonb_to_recordset(${JSON.stringify(targets)}::jsonb) as target (id uuid, number integer, "textOf" integer)`
@@ -87,6 +87,8 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
     select rendition.document_id, target.number, kind, state, sha256, size, created_at, finished_at
     from ${target} join renditions rendition on rendition.document_id = target.id and rendition.number = target."textOf"
     where target.number <> target."textOf" and state = 'completed'`.execute(trx)
+  const finished = rows.filter(({ status }) => status !== 'pending').map(({ id }) => id)
+  if (finished.length > 0) await requestAfterReturn(app, trx, finished)
   const unfinished = rows.filter(({ status }) => status === 'pending').sort((a, b) => (a.id < b.id ? -1 : 1))
   await jobs.enqueueAll(
     trx,

@@ -59,7 +59,14 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'GET /api/documents/:id/versions',
-    { summary: 'List the versions of a document, newest first', readsReplica: true, cost: readCost, ids, answer: ListAnswer },
+    {
+      summary: 'List the versions of a document, newest first',
+      readsReplica: true,
+      cost: readCost,
+      ids,
+      answer: ListAnswer,
+      isLarge: true,
+    },
     async ({ actor, param }) => ({ versions: (await versions.list(app, actor, param('id'))).map(versionView) }),
   ),
   user(

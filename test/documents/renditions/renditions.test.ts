@@ -92,9 +92,37 @@ test('a conversion that loses its lease stores nothing', async () => {
     await asAda.documents.delete(id)
     return fakeReader(1).pdfa(...args)
   })
-  await asAda.documents.undelete(id)
-  expect(await statesOf(asAda, id)).toEqual([])
+  expect(await statesOf(asAda, id)).toEqual(['1 pending'])
   expect((await storeFiles(app.config.data_dir)).named.length).toBe(before)
+})
+
+test('a rendition that was requested before the trash is made after it; a refused one is not repeated', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  const { id: note } = await upload(asAda, 'note.txt', 'a note')
+  await asAda.documents.makeRendition(note, 'pdfa')
+  await runJobs()
+  await asAda.documents.makeRendition(id, 'pdfa')
+  for (const each of [id, note]) await asAda.documents.delete(each)
+  await work(app)
+  for (const each of [id, note]) await asAda.documents.undelete(each)
+  expect([await statesOf(asAda, id), await statesOf(asAda, note)]).toEqual([['1 pending'], ['1 refused']])
+  await work(app)
+  expect(await statesOf(asAda, id)).toEqual(['1 completed'])
+})
+
+test('documents.pdfa = "always": a version whose rendition was not made before it was replaced gets it when it is restored', async () => {
+  const { app, asAda } = await startApp({ 'documents.pdfa': 'always' })
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  await work(app, async () => {
+    throw new ReadFailure('READ_CRASHED', undefined, true)
+  })
+  await asAda.documents.replace(id, { filename: 'a.pdf', size: 8, open: () => [Buffer.from('%PDF-1.5')] })
+  await work(app)
+  await asAda.documents.restore(id, 1)
+  expect(await statesOf(asAda, id)).toEqual(['3 pending', '2 completed'])
+  await work(app)
+  expect(await statesOf(asAda, id)).toEqual(['3 completed', '2 completed'])
 })
 
 test('documents.pdfa = "ocr": created after OCR; another OCR replaces it and purges the old file', async () => {

@@ -181,6 +181,14 @@ describe('office documents', () => {
     })
   })
 
+  test('epub: FILE_ENCRYPTED for chapters under protection, not for fonts', async () => {
+    const protect = (name: string) => ({
+      'META-INF/encryption.xml': `<encryption><enc:EncryptedData><enc:CipherData><enc:CipherReference URI="${name}"/></enc:CipherData></enc:EncryptedData></encryption>`,
+    })
+    expect(await failureOf(epub(protect('OEBPS/a.xhtml')), 'a.epub')).toBe('FILE_ENCRYPTED')
+    expect((await read(epub(protect('OEBPS/font.otf')), 'a.epub')).text).toBe('erstes Kapitel\n\nzweites Kapitel')
+  })
+
   test('bytes before the archive shift no offset', async () => {
     expect((await read(Buffer.concat([Buffer.from('PK\x03\x04junk'), docx(paragraph('still here'))]), 'a.docx')).text).toBe('still here')
   })

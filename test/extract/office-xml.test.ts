@@ -79,6 +79,15 @@ test('docx: text boxes do not join the word before them', async () => {
   expect(text.split(/\n+/)).toEqual(['Total', 'Approved', 'Sum checked \t9'])
 })
 
+test('docx: symbols, and no phonetic guides', async () => {
+  const symbols = '<w:r><w:t>5</w:t><w:sym w:font="Arial" w:char="20AC"/><w:sym w:font="Wingdings" w:char="F0FC"/><w:sym/></w:r>'
+  const run = (text: string) => `<w:r><w:t>${text}</w:t></w:r>`
+  const ruby = (guide: string, base: string) =>
+    `<w:r><w:ruby><w:rt>${run(guide)}</w:rt><w:rubyBase>${run(base)}</w:rubyBase></w:ruby></w:r>`
+  const { text } = await readBytes(docx(`<w:p>${symbols}</w:p><w:p>${ruby('とう', '東')}${ruby('きょう', '京')}</w:p>`), 'a.docx')
+  expect(text).toBe('5€\n東京')
+})
+
 test('docx: watermarks and WordArt, once', async () => {
   const shape = (text: string) => `<w:pict><v:shape><v:textpath on="t" string="${text}"/></v:shape></w:pict>`
   const choice = '<mc:Choice><w:drawing><a:p><a:r><a:t>WordArt</a:t></a:r></a:p></w:drawing></mc:Choice>'
@@ -100,6 +109,12 @@ describe('OpenDocument', () => {
     const picture = '<draw:frame><svg:title>title</svg:title><svg:desc>alt</svg:desc></draw:frame>'
     const body = `<text:p>super${comment}cali${note}fragil${picture}end</text:p><text:p>next</text:p>`
     expect((await readBytes(flat(body), 'a.fodt')).text).toBe('supercalifragil title alt end\nnext\nAda\nremark\nsource')
+  })
+
+  test('headers, footers and dates of slides', async () => {
+    const decl = (kind: string, text: string) => `<presentation:${kind}-decl presentation:name="a">${text}</presentation:${kind}-decl>`
+    const body = `<office:presentation>${decl('header', 'Acme')}${decl('footer', 'Internal')}${decl('date-time', '3 May')}<draw:page><text:p>slide</text:p></draw:page></office:presentation>`
+    expect((await readBytes(flat(body), 'a.fodp')).text).toBe('Acme\nInternal\n3 May\nslide')
   })
 
   test('labels of lists and headings', async () => {

@@ -27,8 +27,15 @@ describe('numbers of cells', () => {
   })
 
   test('days of workbooks from old Macintoshes count from 1904', async () => {
-    const file = formattedXlsx([[37757, 'yyyy-mm-dd']], '', '<workbookPr date1904="1"/>')
-    expect((await readBytes(file, 'a.xlsx')).text).toContain('2007-05-17')
+    const cells: [number, string][] = [
+      [37757, 'yyyy-mm-dd'],
+      [37757, 'mmm yyyy'],
+      [37757, 'yyyy'],
+      [1.25, '[h]:mm:ss'],
+      [1.25, 'h:mm'],
+    ]
+    const { text } = await readBytes(formattedXlsx(cells, '', '<workbookPr date1904="1"/>'), 'a.xlsx')
+    expect(text.split('\n')[1]?.trim()).toBe('2007-05-17\tMay 2007\t2007\t30:00:00\t6:00')
   })
 
   test('a format of any length terminates', async () => {

@@ -1,5 +1,6 @@
 /** Reader of EPUB books. */
 
+import { ReadFailure } from '../../ports/document-reader.ts'
 import { createTextSink } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { decodeXml, walkXml } from './markup.ts'
@@ -16,7 +17,18 @@ export function findPackagePath(archive: Archive): string {
   return path
 }
 
-/** Reads the chapters in the order of the spine. */
+/** Returns the names of the files that are encrypted. Books without protection can have encrypted fonts. */
+function findEncryptedFiles(archive: Archive): Set<string> {
+  const names = new Set<string>()
+  walkXml(decodeXml(archive.readPart('META-INF/encryption.xml') ?? new Uint8Array()), {
+    open(name, { URI }) {
+      if (name.endsWith('CipherReference') && URI) names.add(decodePath(URI))
+    },
+  })
+  return names
+}
+
+/** Reads the chapters in the order of the spine. Throws ReadFailure FILE_ENCRYPTED. */
 export function readEpub(archive: Archive): string {
   const packagePath = findPackagePath(archive)
   const files = new Map<string, string>()
@@ -27,9 +39,11 @@ export function readEpub(archive: Archive): string {
       else if (name.endsWith('item')) files.set(id, resolvePart(packagePath, href.replace(/#.*/, '')))
     },
   })
+  const encrypted = findEncryptedFiles(archive)
   const sink = createTextSink()
   for (const chapter of chapters) {
     const name = files.get(chapter) ?? ''
+    if (encrypted.has(decodePath(name))) throw new ReadFailure('FILE_ENCRYPTED')
     const bytes = archive.readPart(name) ?? archive.readPart(decodePath(name))
     if (bytes && !sink.isFull) sink.add(`${readHtml(decodeHtml(bytes)).text}\n\n`)
   }

@@ -122,9 +122,10 @@ export const openDocument = (
   })
 
 /** A book of two chapters, the second listed first. */
-export const epub = (): Buffer =>
+/** Returns a book of two chapters. `parts`: further files of the archive. */
+export const epub = (parts: Readonly<Record<string, string>> = {}): Buffer =>
   zip({
-    mimetype: 'application/epub+zip',
+    ...{ mimetype: 'application/epub+zip', ...parts },
     'META-INF/container.xml': '<container><rootfiles><rootfile full-path="OEBPS/book.opf"/></rootfiles></container>',
     'OEBPS/book.opf':
       '<package><metadata><dc:title>Buch</dc:title><dc:creator>Ada</dc:creator></metadata><manifest><item id="a" href="a.xhtml"/><item id="b" href="b.xhtml"/></manifest><spine><itemref idref="b"/><itemref idref="a"/></spine></package>',

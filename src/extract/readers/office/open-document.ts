@@ -5,7 +5,12 @@ import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
 import type { Archive } from '../zip.ts'
 import { followLists, readListStyles } from './lists/odf-lists.ts'
 
-const paragraphs = new Set(['text:p', 'text:h', 'dc:creator', 'dc:date', 'script:module', 'ooo:source-code'])
+/** Elements with lines of their own, also the headers and footers of slides. */
+const paragraphs = new Set(
+  'text:p text:h dc:creator dc:date script:module ooo:source-code presentation:header-decl presentation:footer-decl presentation:date-time-decl'.split(
+    ' ',
+  ),
+)
 
 const hidden = new Set(['text:tracked-changes', 'office:binary-data', 'text:note-citation'])
 /** Notes in the middle of a sentence, whose text follows the document. */

@@ -48,7 +48,16 @@ const textElements = new Set(['w:t', 'a:t', 'm:t', 'p:text'])
 /** Folder of the inserted file, with which programs fill in the alternative text. */
 const filePath = /^(?:[A-Za-z]:|\\)\\.*\\|^file:.*\//
 
-/** Adds the text runs of WordprocessingML and DrawingML, and the alternative texts of pictures. Skips deleted text and fallbacks for old programs. */
+/** Fallbacks for old programs, deleted text, and phonetic guides, which repeat the words beside them. */
+const hidden = new Set(['mc:Fallback', 'w:del', 'w:moveFrom', 'w:rt'])
+
+/** Returns the character of a symbol by its code in hexadecimal digits; '' in a symbol font, whose codes begin at F000. */
+function symbolText(digits = ''): string {
+  const code = Number.parseInt(digits, 16)
+  return code < 0xf000 ? String.fromCharCode(code) : ''
+}
+
+/** Adds the text runs of WordprocessingML and DrawingML, and the alternative texts of pictures. Skips `hidden` elements. */
 export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => ''): void {
   const paragraphs = followParagraphs(labels)
   let hiddenDepth = 0
@@ -60,12 +69,13 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       paragraphs.open(name, attributes)
       // Tabs in the properties are tab stops.
       if (paragraphs.isInProperties && name === 'w:tab') return
-      if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth++
+      if (hidden.has(name)) hiddenDepth++
       else if (textElements.has(name) || (name === 'c:v' && inChartText)) inText = true
       else if (name === 'c:strCache') inChartText = true
       else if (name === 'w:tab' || name === 'w:ptab' || name === 'a:tab') sink.add('\t')
       else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
       else if (name === 'w:noBreakHyphen') sink.add('-')
+      else if (name === 'w:sym' && hiddenDepth === 0) sink.add(symbolText(attributes['w:char']))
       else if (name === 'w:tc' || name === 'a:tc') inCell++
       else if (name === 'w:txbxContent' && hiddenDepth === 0) sink.add(inCell > 0 ? ' ' : '\n')
       else if (name === 'v:textpath' && attributes.string && hiddenDepth === 0) sink.add(`\n${attributes.string}\n`)
@@ -79,7 +89,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
     },
     close(name) {
       paragraphs.close(name)
-      if (name === 'mc:Fallback' || name === 'w:del' || name === 'w:moveFrom') hiddenDepth--
+      if (hidden.has(name)) hiddenDepth--
       else if (textElements.has(name)) inText = false
       else if (name === 'c:strCache') inChartText = false
       else if (name === 'c:v') {

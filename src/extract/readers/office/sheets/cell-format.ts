@@ -17,6 +17,8 @@ export interface CellStyles {
 /** Date formats that depend on the country of the reader. */
 const shortDates: Readonly<Record<number, string>> = { 14: 'm/d/yy', 22: 'm/d/yy h:mm' }
 const daysTo1904 = 1462
+/** Hours, minutes or seconds since the start, not since midnight. */
+const elapsedTime = /\[(h+|m+|s+)\]/i
 /** Maximum length of a code in Excel is 255. */
 const maxCodeLength = 300
 /** Maximum number of formatted cells, which take two seconds. Further cells are plain numbers. */
@@ -24,14 +26,16 @@ const maxFormattedCells = 200_000
 
 /** Returns a formatter. A date is followed by its ISO form, which is the same in every country: `17-May-07 2007-05-17`. */
 export function createCellFormatter({ codes, formats, isFrom1904 }: CellStyles): CellFormatter {
-  const isDay = new Map<string, boolean>()
+  const shownParts = new Map<string, { hasDate: boolean; hasDay: boolean }>()
   let count = 0
-  const showsDay = (code: string): boolean => {
-    const known = isDay.get(code)
-    if (known !== undefined) return known
-    const { month, day } = getFormatDateInfo(code)
-    isDay.set(code, month && day)
-    return month && day
+  const partsOf = (code: string): { hasDate: boolean; hasDay: boolean } => {
+    const known = shownParts.get(code)
+    if (known) return known
+    const { year, month, day } = getFormatDateInfo(code)
+    // The library takes the minutes of `[h]:mm:ss` for months.
+    const parts = { hasDate: (year || month || day) && !elapsedTime.test(code), hasDay: month && day }
+    shownParts.set(code, parts)
+    return parts
   }
   return (value, style) => {
     const id = formats[style] ?? 0
@@ -39,8 +43,8 @@ export function createCellFormatter({ codes, formats, isFrom1904 }: CellStyles):
     if (code === '' || code.length > maxCodeLength || code === '@' || /^general$/i.test(code) || count++ >= maxFormattedCells)
       return formatNumber(value)
     try {
-      const hasDay = showsDay(code)
-      const serial = hasDay && isFrom1904 ? value + daysTo1904 : value
+      const { hasDate, hasDay } = partsOf(code)
+      const serial = hasDate && isFrom1904 ? value + daysTo1904 : value
       const text = format(code, serial).replace(/\s+/g, ' ').trim()
       if (!hasDay || value < 1) return text || formatNumber(value)
       const iso = toIsoDay(serial)

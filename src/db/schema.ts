@@ -199,7 +199,7 @@ export interface Schema extends DocumentTables {
       started_at: ColumnType<Date, Date | undefined, Date>
       finished_at: Date | null
     }
-  source_folders: { source_id: string; path: string; etag: string | null; next_etag: string | null; run_id: string | null }
+  source_folders: { source_id: string; path: string; etag: string | null; next_etag: string | null; seen_by: string | null }
   source_files: {
     source_id: string
     path: string
@@ -210,7 +210,10 @@ export interface Schema extends DocumentTables {
     /** null: never stored, or deleted by a user */
     document_id: string | null
     outcome: 'stored' | 'moving' | 'skipped' | 'failed'
+    /** the last run that counted the file */
     run_id: string | null
+    /** `holder` of the last turn of a run that listed the file */
+    seen_by: string | null
     removed_at: Date | null
   }
   runs: { name: string; last_success_at: Date }

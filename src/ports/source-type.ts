@@ -44,7 +44,14 @@ export interface SourceFile {
 export type SourceEntry =
   | { readonly kind: 'file'; readonly file: SourceFile }
   | { readonly kind: 'folder'; readonly path: string; readonly etag: string | null; readonly isPruned: boolean }
-  | { readonly kind: 'problem'; readonly path: string; readonly code: SourceFailureCode; readonly message: string }
+  | {
+      readonly kind: 'problem'
+      readonly path: string
+      readonly code: SourceFailureCode
+      readonly message: string
+      /** The path is for display: no file that was synced before is at or below it. */
+      readonly isUnusableName?: true
+    }
 
 export interface SourceBody {
   /** Throws SourceFailure CONTENT_MISMATCH at its end if the content differs from its announced size or checksum. */

@@ -42,6 +42,11 @@ export const findWithOwner = (db: Db, id: string): Promise<OwnedSource | undefin
     .where('sources.id', '=', id)
     .executeTakeFirst()
 
+/** Throws CONFLICT for a disabled source. */
+export function assertEnabled(source: Pick<Row<'sources'>, 'status'> | undefined): void {
+  if (source?.status === 'disabled') throw new AppError('CONFLICT', { status: 'disabled' }, 'The source is disabled.')
+}
+
 /** Throws SourceFailure if the owner may no longer read the source. */
 export function assertOwnerRights(source: OwnedSource): void {
   if (source.is_owner_disabled) throw new SourceFailure('SOURCE_OWNER_DISABLED')

@@ -95,7 +95,7 @@ async function visitAll(visit: (after: string) => Promise<Decided[]>): Promise<v
 
 async function cancelWaitingSyncs(app: App, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    await cancelRuns(app, trx, id)
+    await cancelRuns(trx, id)
     await runs.cancelActiveJobs(trx, id)
   })
 }

@@ -100,7 +100,7 @@ export async function update(
 ): Promise<Source> {
   return app.db.transaction().execute(async (trx) => {
     // Before the lock of the source: the end of a run locks in this order too.
-    const isCancelled = await cancelOutdatedSyncs(app, trx, await get(app, actor, id, trx), { ...changes, file_patterns })
+    const isCancelled = await cancelOutdatedSyncs(trx, await get(app, actor, id, trx), { ...changes, file_patterns })
     const source = await lockSource(trx, actor, id)
     if (type !== undefined && type !== source.type) throw invalid('type', 'the type of a source cannot change')
     const { url = source.url, recursive = source.recursive, sync_interval = source.sync_interval } = changes
@@ -141,7 +141,6 @@ export async function update(
 
 /** Cancels syncs if a change disables the source, or changes its address or which files it takes. Returns whether there were any. */
 async function cancelOutdatedSyncs(
-  app: App,
   trx: Trx,
   { id, url, recursive, file_patterns }: Source,
   changes: Pick<SourceChanges, 'status' | 'url' | 'recursive' | 'file_patterns'>,
@@ -152,7 +151,7 @@ async function cancelOutdatedSyncs(
     (changes.recursive ?? recursive) !== recursive ||
     JSON.stringify(changes.file_patterns ?? file_patterns) !== JSON.stringify(file_patterns)
   if (!isOutdated) return false
-  const runCount = await cancelRuns(app, trx, id)
+  const runCount = await cancelRuns(trx, id)
   const jobIds = await runs.cancelActiveJobs(trx, id)
   return runCount + jobIds.length > 0
 }
@@ -185,15 +184,15 @@ export async function deleteSyncs(trx: Trx, ownerId: string): Promise<void> {
 
 /** Disables all sources of a user and cancels their syncs. Returns the number of sources that were enabled. */
 export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<number> {
-  const disabled = await trx
-    .updateTable('sources')
-    .set({ status: 'disabled', updated_at: app.now() })
-    .where('owner_id', '=', ownerId)
-    .where('status', '!=', 'disabled')
-    .returning('id')
-    .execute()
-  for (const { id } of disabled) await runs.cancelActiveJobs(trx, id)
-  return disabled.length
+  const enabled = trx.selectFrom('sources').select('id').where('owner_id', '=', ownerId).where('status', '!=', 'disabled').orderBy('id')
+  const ids = (await enabled.execute()).map(({ id }) => id)
+  // Before the sources: a running sync locks its own row first.
+  for (const id of ids) {
+    await cancelRuns(trx, id)
+    await runs.cancelActiveJobs(trx, id)
+  }
+  if (ids.length > 0) await trx.updateTable('sources').set({ status: 'disabled', updated_at: app.now() }).where('id', 'in', ids).execute()
+  return ids.length
 }
 
 /** Returns the columns that grant a server folder to a non-admin owner; none if no grant is needed or the actor is no admin. */

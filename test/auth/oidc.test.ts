@@ -1,8 +1,9 @@
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { describe, expect, test } from 'vitest'
 import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
+import { beginRun } from '../../src/sources/sync/run-records.ts'
 import { ensureFirstAdmin } from '../../src/users/first-admin.ts'
 import { startApp, upload } from '../support/app.ts'
 import { run } from '../support/processes/run.ts'
@@ -155,6 +156,7 @@ describe('with a real provider', () => {
       const { id } = await upload(asAda, 'a.txt', 'hello')
       const sharedLink = await asAda.sharedLinks.create({ document_id: id })
       const source = await asAdmin.sources.create({ name: 's', type: 'local_folder', url: tmpdir(), sync_interval: 0, owner: ada.id })
+      await beginRun(app, source.id, randomUUID())
       await app.db.updateTable('users').set({ password_hash: 'a hash' }).where('id', '=', ada.id).execute()
       const { body, status } = await signIn('alice-1')
       expect([status, body.user.id, body.user.role]).toEqual([200, ada.id, 'admin'])
@@ -173,10 +175,11 @@ describe('with a real provider', () => {
       expect(await asAdmin.tokens.list({ user: ada.id })).toEqual([])
     })
 
-    test('an unverified address: shared links are revoked and sources disabled, with an audit entry and a notification', async () => {
+    test('an unverified address: shared links are revoked, sources disabled and their syncs cancelled, with an audit entry and a notification', async () => {
       const { app, asAdmin, asStranger, sharedLink, source, body, ada } = await link(false)
       expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(410)
       expect((await asAdmin.sources.get(source.id)).status).toBe('disabled')
+      expect((await asAdmin.sources.syncStatus(source.id)).state).toBe('cancelled')
       const entry = await app.db.selectFrom('audit_entries').selectAll().orderBy('seq', 'desc').limit(1).executeTakeFirstOrThrow()
       expect([entry.action, entry.actor, JSON.parse(entry.details)]).toMatchObject([
         'GET /api/auth/oidc/callback',

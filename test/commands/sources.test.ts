@@ -87,6 +87,15 @@ describe.each(cliTransports)('%s:', (transport) => {
 })
 
 describe.each(cliTransports)('%s:', (transport) => {
+  test('sync: 7 for a disabled source, which stays as it is', async () => {
+    const { dms, make, put, asAdmin } = await start(transport)
+    await put('a.txt', 'alpha')
+    const { id } = await make('one', { sync_interval: 0 })
+    await asAdmin.sources.update(id, { status: 'disabled' })
+    expect(await dms(['sources', 'sync', 'one'])).toMatchObject({ code: 7, stdout: expect.stringContaining('disabled') })
+    expect(await asAdmin.sources.get(id)).toMatchObject({ status: 'disabled', document_count: 0, last_error: null })
+  })
+
   test('rollback: returns the documents; -n changes nothing; 2 without a terminal or for a later time; 0 if there is nothing to do', async () => {
     const { dms, make, put, app, asAdmin } = await start(transport)
     for (let file = 0; file < 20; file++) await put(`${file}.txt`, `clean ${file}`)
@@ -217,6 +226,20 @@ test('local: --no-wait queues the sources that are not busy; 75 if a busy one wa
   expect(await queue('--all')).toMatchObject({ code: 0, stdout: 'c\n', stderr: 'a: already being synced\nb: already being synced\n' })
   expect(await queue('--all')).toMatchObject({ code: 75, stdout: '' })
   for (const { id } of await asAdmin.sources.list()) expect((await asAdmin.sources.syncStatus(id)).state).toBe('queued')
+})
+
+test('over HTTP: 3 and no counts of the sync before for a sync that is cancelled while it waits', async () => {
+  const { dms, make, put, url, app, admin, asAdmin } = await start('local')
+  await put('a.txt', 'alpha')
+  const { id } = await make('one')
+  expect(await dms(['sources', 'sync', 'one'])).toMatchObject({ code: 0 })
+  const remote = { DMS_URL: url, DMS_INSECURE_HTTP: '1', DMS_TOKEN: await tokenFor(app, admin) }
+  const waiting = runHere(['sources', 'sync', 'one', '-o', 'jsonl'], { env: remote })
+  await expect.poll(async () => (await asAdmin.sources.syncStatus(id)).state).toBe('queued')
+  await asAdmin.sources.cancelSync(id)
+  const { code, stdout } = await waiting
+  expect(code).toBe(3)
+  expect(readBatch(stdout).items).toMatchObject([{ key: 'one', state: 'failed', unchanged: 0, error: { code: 'CANCELLED' } }])
 })
 
 test('local: SIGTERM ends a sync with 143 and keeps fetched documents', async () => {

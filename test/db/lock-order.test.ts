@@ -1,9 +1,13 @@
 /** Transactions that lock the same rows take turns: none is refused because it deadlocks with another. */
+import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import type { Trx } from '../../src/db/pool.ts'
+import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
+import { syncNow } from '../../src/sources/sync/sync-job.ts'
 import { startApp, upload } from '../support/app.ts'
+import { startLying } from '../support/servers/lying-server.ts'
 
 /** Runs `ask` while `hold` has run in a transaction, and commits this one after `go`, as soon as `ask` waits for a lock. Returns what `ask` returns. */
 async function meanwhile<T>({ db }: App, hold: (trx: Trx) => Promise<unknown>, ask: () => Promise<T>, go: (trx: Trx) => Promise<unknown>) {
@@ -49,3 +53,34 @@ test('400 for a label that is deleted while the labels of its document are repla
   )
   expect(answer.status).toBe(400)
 })
+
+test('a sync locks the stored files of a batch in the usual order, not in the order of its downloads', async () => {
+  const { app, asAda } = await startApp({ 'ocr.enabled': false, 'sources.concurrency': 1 })
+  const [low = '', high = ''] = ['one', 'two'].toSorted((a, b) => (sumOf(a) < sumOf(b) ? -1 : 1))
+  let version = 'first'
+  const share = await startLying('/', (request, response) => {
+    const name = (request.url ?? '').slice(1)
+    if (request.method === 'GET') return void response.end(version === 'first' ? `first ${name}` : { 'a.txt': high, 'b.txt': low }[name])
+    const entry = (href: string) =>
+      `<D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${href === '/' ? '<D:collection/>' : ''}</D:resourcetype>` +
+      `<D:getetag>"${version}"</D:getetag></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
+    response.writeHead(207, { 'content-type': 'application/xml' })
+    response.end(`<D:multistatus xmlns:D="DAV:">${['/', '/a.txt', '/b.txt'].map(entry).join('')}</D:multistatus>`)
+  })
+  const { id } = await asAda.sources.create({ name: 'Share', type: 'webdav', url: share.url, sync_interval: 0 })
+  const sync = () =>
+    syncNow(app, id, { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeout: 0 }, new AbortController().signal)
+  expect(await sync()).toMatchObject({ created: 2 })
+  version = 'second'
+  const store = (trx: Trx, bytes: string) =>
+    lockOrCreate(trx, { sha256: sumOf(bytes), size: bytes.length, address: placeholderAddress(sumOf(bytes)) })
+  const ended = await meanwhile(
+    app,
+    (trx) => store(trx, low),
+    sync,
+    (trx) => store(trx, high),
+  )
+  expect(ended).toMatchObject({ state: 'completed', updated: 2, failed: 0 })
+})
+
+const sumOf = (bytes: string): string => createHash('sha256').update(bytes).digest('hex')

@@ -456,7 +456,9 @@ async function startWithPendingMove() {
   const copy = <T extends { where(column: 'source_id' | 'path', operator: '=', value: string): T }>(query: T) =>
     query.where('source_id', '=', source.id).where('path', '=', 'b.txt')
   const { document_id } = await copy(app.db.selectFrom('source_files').select('document_id')).executeTakeFirstOrThrow()
-  await copy(app.db.updateTable('source_files').set({ outcome: 'moving', document_id: null, run_id: randomUUID() })).execute()
+  await copy(
+    app.db.updateTable('source_files').set({ outcome: 'moving', document_id: null, run_id: randomUUID(), seen_by: randomUUID() }),
+  ).execute()
   await app.db.deleteFrom('documents').where('id', '=', document_id).execute()
   return started
 }
@@ -481,13 +483,13 @@ test('a copy that an interrupted sync took for a move stays out if patterns excl
 
 test('the tag of a folder that was not entered stays, with those below it', async () => {
   const { app, source } = await start()
-  const tag = (path: string) => ({ source_id: source.id, path, etag: path, next_etag: null, run_id: randomUUID() })
+  const tag = (path: string) => ({ source_id: source.id, path, etag: path, next_etag: null, seen_by: randomUUID() })
   await app.db.insertInto('source_folders').values(['', 'a', 'b', 'b/c', 'bc'].map(tag)).execute()
-  const run = randomUUID()
+  const turn = { id: randomUUID(), holder: randomUUID() }
   await app.db.transaction().execute(async (trx) => {
-    await ledger.recordTags(trx, source.id, run, new Map([['', 'new']]))
-    await ledger.markSeenBelow(trx, source.id, run, 'b')
-    await ledger.commitTags(trx, source.id, run, [])
+    await ledger.recordTags(trx, source.id, turn, new Map([['', 'new']]))
+    await ledger.markSeenBelow(trx, source.id, turn, 'b')
+    await ledger.commitTags(trx, source.id, turn, [])
   })
   const left = await app.db.selectFrom('source_folders').select(['path', 'etag']).orderBy('path').execute()
   expect(left.map(({ path, etag }) => [path, etag])).toEqual([

@@ -58,8 +58,9 @@ export async function syncOnServer(
   progress: Progress,
 ): Promise<SyncResult> {
   const started = performance.now()
+  let jobId: string
   try {
-    await client.sources.sync(source.id, request)
+    jobId = (await client.sources.sync(source.id, request)).job_id
   } catch (error) {
     return describeSyncError(source, error, seconds(started))
   }
@@ -72,9 +73,12 @@ export async function syncOnServer(
     throwIfTimedOut(cli, `the sync of "${source.name}" goes on at the server`)
     throw cli.signal.reason
   }
+  // A sync that is cancelled while it waits leaves no run: the status is that of another one.
+  const isOther = status.job_id !== jobId
   const { error, state } = status
-  if (state === 'completed') return describeSync(cli, source, status, seconds(started))
-  const problem = error ?? { code: 'CANCELLED', message: 'The sync was cancelled.' }
+  if (state === 'completed' && !isOther) return describeSync(cli, source, status, seconds(started))
+  const message = isOther ? 'The sync was cancelled, or another one has replaced it.' : 'The sync was cancelled.'
+  const problem = (isOther ? null : error) ?? { code: 'CANCELLED', message }
   return describeSyncError(source, Object.assign(new Error(problem.message), { code: problem.code }), seconds(started))
 }
 

@@ -117,12 +117,18 @@ async function* listFolder(root: string, path: string, folders: string[] | null,
   yield* await statBatch()
 }
 
+const unusableName = {
+  kind: 'problem',
+  code: 'SOURCE_PROTOCOL',
+  message: 'The name is not valid UTF-8, or holds control characters.',
+  isUnusableName: true,
+} as const
+
 async function toEntry(full: string, path: string, entry: Dirent<Buffer>, folders: string[] | null): Promise<SourceEntry | null> {
   const name = entry.name.toString()
   const inner = path === '' ? name : `${path}/${name}`
   if (!entry.isFile() && !entry.isDirectory()) return null
-  if (!Buffer.from(name).equals(entry.name) || hasControlCharacters(name))
-    return { kind: 'problem', path: inner, code: 'SOURCE_PROTOCOL', message: 'The name is not valid UTF-8, or holds control characters.' }
+  if (!Buffer.from(name).equals(entry.name) || hasControlCharacters(name)) return { ...unusableName, path: inner }
   if (entry.isDirectory()) {
     folders?.push(inner)
     return null

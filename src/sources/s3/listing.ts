@@ -59,4 +59,5 @@ const problem = (path: string, message: string): SourceEntry => ({
   path: truncateForDisplay(path),
   code: 'SOURCE_PROTOCOL',
   message,
+  isUnusableName: true,
 })

@@ -13,15 +13,15 @@ import { ingest } from './ingest.ts'
 import * as ledger from './ledger.ts'
 import type { FetchRequest, FetchResult, SyncContext, WalkState } from './sync-context.ts'
 
-/** Applies the held changes as soon as the run has seen enough unchanged files: all others may change then. */
+/** Applies the held changes as soon as the turn has seen enough unchanged files: all others may change then. */
 export async function approveIfSafe(context: SyncContext, state: WalkState, queue: FetchQueue): Promise<void> {
   const { app, sourceId, run } = context
   const { held } = state
-  if (held === null || held.known === null || held.count === 0 || run.unchanged < held.nextCheck) return
+  if (held === null || held.known === null || held.count === 0 || state.seenCount < held.nextCheck) return
   await flushMarks(context, state)
-  const { unchanged } = await counts.countKnown(app.db, sourceId, run.id)
+  const { unchanged } = await counts.countKnown(app.db, sourceId, run)
   const missing = held.known - limitOf(context, held.known) - unchanged
-  if (missing > 0) held.nextCheck = run.unchanged + missing
+  if (missing > 0) held.nextCheck = state.seenCount + missing
   else await applyHeld(context, state, queue)
 }
 
@@ -56,7 +56,7 @@ const limitOf = ({ app }: SyncContext, known: number): number => app.config.sour
 export async function assertNotDestructive(context: SyncContext, state: WalkState, onFetch: (path: string) => void): Promise<void> {
   const { app, sourceId, run } = context
   if (state.held === null) return
-  const known = state.held.known ?? (await counts.countKnown(app.db, sourceId, run.id)).known
+  const known = state.held.known ?? (await counts.countKnown(app.db, sourceId, run)).known
   if (known < counts.minKnownFiles) return
   await flushMarks(context, state)
   const limit = limitOf(context, known)
@@ -69,7 +69,7 @@ export async function assertNotDestructive(context: SyncContext, state: WalkStat
 /** Returns the number of known files that the run would change or remove, according to its records. An incomplete walk removes none. */
 async function countTouched(context: SyncContext, state: WalkState): Promise<number> {
   const { app, sourceId, run } = context
-  if (state.isComplete) return counts.countUnseenKnown(app.db, sourceId, run.id, state.uncertainPaths)
+  if (state.isComplete) return counts.countUnseenKnown(app.db, sourceId, run, state.uncertainPaths)
   let touched = 0
   for await (const { row } of listDoubtful(context, state)) if (row) touched++
   return touched
@@ -81,7 +81,7 @@ async function countTouched(context: SyncContext, state: WalkState): Promise<num
  */
 async function compareBytes(context: SyncContext, state: WalkState, limit: number, onFetch: (path: string) => void): Promise<number> {
   const { app, sourceId, run } = context
-  const unseenSizes = await counts.listUnseenSizes(app.db, sourceId, run.id, state.uncertainPaths)
+  const unseenSizes = await counts.listUnseenSizes(app.db, sourceId, run, state.uncertainPaths)
   const isPossibleMove = ({ size }: SourceFile) => state.isComplete && (unseenSizes === null || size === null || unseenSizes.has(size))
   const isUseful = ({ file, row }: Doubtful): boolean => (row ? !hasOtherSize(context, file, row) : isPossibleMove(file))
   let touched = await countTouched(context, state)
@@ -122,7 +122,7 @@ interface Doubtful {
   row: ledger.ComparedFile | null
 }
 
-/** Yields held files that the run has not recorded: known files, and new files, which may be moved ones. */
+/** Yields held files that the turn has not recorded: known files, and new files, which may be moved ones. */
 async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held, uncertainPaths }: WalkState): AsyncGenerator<Doubtful> {
   const isUncertain = (path: string) => uncertainPaths.some((above) => above === '' || path === above || path.startsWith(`${above}/`))
   for (const files of held?.batches() ?? []) {
@@ -130,7 +130,7 @@ async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held
     const rows = await ledger.compareFiles(app.db, sourceId, run.id, files, true)
     for (const file of files) {
       const row = rows.get(file.path) ?? null
-      if (row?.run_id === run.id || isUncertain(file.path)) continue
+      if (row?.seen_by === run.holder || isUncertain(file.path)) continue
       const isKnown = row !== null && counts.isKnown(row)
       if (isKnown || row?.outcome !== 'stored') yield { file, row: isKnown ? row : null }
     }
@@ -148,7 +148,7 @@ function hasOtherSize({ app }: SyncContext, { size }: SourceFile, row: ledger.Co
 async function recordKnownBytes(context: SyncContext, results: readonly FetchResult[]): Promise<number> {
   const hashed = results.filter((result) => result.outcome === 'hashed')
   const newHashes = hashed.flatMap(({ request, sha256 }) => (request.previous === null ? [sha256] : []))
-  const unseen = await ledger.findUnseenHashes(context.app.db, context.sourceId, context.run.id, newHashes)
+  const unseen = await ledger.findUnseenHashes(context.app.db, context.sourceId, context.run, newHashes)
   const isSame = ({ previous }: FetchRequest, sha256: string) =>
     previous === null ? unseen.has(sha256) : sha256 === previous.sha256 || sha256 === previous.current_sha256
   const known = hashed.filter(({ request, sha256 }) => isSame(request, sha256))

@@ -44,11 +44,13 @@ export async function compareListing(
   const held: SourceFile[] = []
   let heldFetches = 0
   const changes = collectChanges(entries)
-  for (const { path } of changes.errors) markUncertain(state, path)
+  for (const entry of entries) if (entry.kind === 'problem' && !entry.isUnusableName) markUncertain(state, entry.path)
   for (const file of listed.values()) {
     const { path } = file
     if (state.marks.paths.has(path) || queue.has(path)) continue
     const row = ledgerRows.get(path)
+    // Listed twice.
+    if (row?.seen_by === run.holder) continue
     const isMatching = matchingPaths.has(path)
     if (isMatching && Buffer.byteLength(path) > maxPathBytes) {
       state.fileCount++
@@ -57,7 +59,8 @@ export async function compareListing(
       continue
     }
     const action = isMatching ? decideAction(row, options.full) : 'unchanged'
-    if (state.held !== null && row?.run_id !== run.id && (action === 'fetch' || action === 'trashed' || row?.removed_at)) {
+    const isCounted = row?.run_id === run.id && !(action === 'fetch' && hasOtherVersion(row))
+    if (state.held !== null && !isCounted && (action === 'fetch' || action === 'trashed' || row?.removed_at)) {
       if (action !== 'fetch' || heldFetches++ < left) held.push(file)
       continue
     }
@@ -69,9 +72,12 @@ export async function compareListing(
       continue
     }
     state.fileCount++
-    // Counted by this run before it was interrupted.
-    if (row?.run_id === run.id) continue
-    if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
+    // By an earlier turn of this run.
+    if (isCounted) {
+      state.seenCount++
+      if (row.removed_at) changes.restored.push(row)
+      else state.marks.paths.add(path)
+    } else if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
     else if (action === 'trashed') {
       changes.outdated.push(path)
       if (row?.removed_at) changes.restored.push(row)
@@ -81,6 +87,7 @@ export async function compareListing(
       if (action !== 'wait') changes.counts[row.document_id === null ? action : 'updated']++
     } else {
       state.marks.paths.add(path)
+      state.seenCount++
       if (action === 'wait') continue
       state.marks.counts[action]++
       run[action]++
@@ -96,7 +103,7 @@ export async function compareListing(
 /** Counts the known files once. Approves the changes of a source that has few. */
 async function countBeforeHold({ app, sourceId, run }: SyncContext, state: WalkState, held: HeldFiles): Promise<void> {
   if (held.known !== null) return
-  held.known = (await countKnown(app.db, sourceId, run.id)).known
+  held.known = (await countKnown(app.db, sourceId, run)).known
   held.nextCheck = held.known * (1 - app.config.sources.max_change_share)
   if (held.known < minKnownFiles) state.held = null
 }
@@ -117,6 +124,10 @@ export function decideAction(
   if (isFull || !row.is_same) return 'fetch'
   return row.outcome === 'moving' ? 'wait' : row.outcome === 'stored' ? 'unchanged' : 'fetch'
 }
+
+/** Whether the ledger has a version of the file, and it is not the listed one. */
+const hasOtherVersion = ({ outcome, is_same, etag, size, modified_at }: ledger.ComparedFile): boolean =>
+  outcome === 'stored' && !is_same && (etag !== null || size !== null || modified_at !== null)
 
 /** Drops the other columns to save memory in the queue. */
 export const pickKnown = ({
@@ -153,21 +164,24 @@ async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkStat
   const marks = state.marks
   if (marks.paths.size === 0 && !hasChanges(changes)) return
   const { restored, outdated, counts, errors, walked, pruned } = changes
-  let unchangedBelow = 0
+  let [seenBelow, unchangedBelow] = [0, 0]
   await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)
     const documents = restored.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
     await markSourceRestored(app, trx, documents)
-    await ledger.markSeen(trx, sourceId, run.id, [...marks.paths, ...restored.map(({ path }) => path), ...outdated])
+    await ledger.markSeen(trx, sourceId, run, [...marks.paths, ...restored.map(({ path }) => path), ...outdated])
     if (outdated.length > 0) await ledger.resetVersions(trx, sourceId, outdated)
-    await ledger.recordTags(trx, sourceId, run.id, walked)
+    await ledger.recordTags(trx, sourceId, run, walked)
     for (const path of pruned) {
-      unchangedBelow += await ledger.markSeenBelow(trx, sourceId, run.id, path)
+      const { seen, counted } = await ledger.markSeenBelow(trx, sourceId, run, path)
+      seenBelow += seen
+      unchangedBelow += counted
     }
     await runs.addCounts(trx, run, runs.sumCounts(counts, { ...marks.counts, unchanged: marks.counts.unchanged + unchangedBelow }), errors)
   })
   state.marks = createMarks()
   runs.tallyCounts(run, { ...counts, unchanged: counts.unchanged + unchangedBelow }, errors)
-  state.fileCount += unchangedBelow
+  state.fileCount += seenBelow
+  state.seenCount += seenBelow
   if (pruned.length > 0) state.hasFiles = true
 }

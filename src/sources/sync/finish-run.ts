@@ -29,7 +29,7 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
     await runAndCount(context, async () => ({ counts: {}, errors: [error] }))
     return
   }
-  const { files, is_moving } = await ledger.countUnseen(app.db, sourceId, run.id)
+  const { files, is_moving } = await ledger.countUnseen(app.db, sourceId, run)
   // If every unseen file has a pending mark, nothing was removed and the marks need not be written.
   const isNothingMissing = files === state.marks.paths.size && !is_moving
   if (!isNothingMissing) {
@@ -43,14 +43,14 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
   for (let hasMore = !isNothingMissing; hasMore; ) {
     signal.throwIfAborted()
     hasMore = await runAndCount(context, async (trx) => {
-      const removed = await ledger.markRemoved(trx, sourceId, run.id, state.uncertainPaths, app.now(), batchSize)
+      const removed = await ledger.markRemoved(trx, sourceId, run, state.uncertainPaths, app.now(), batchSize)
       if (removed) await markSourceRemoved(app, trx, removed.documents)
       return removed && { counts: { removed: removed.documents.length } }
     })
   }
   if (!(await ledger.hasTags(app.db, sourceId))) return
   await runAndCount(context, async (trx) => {
-    await ledger.commitTags(trx, sourceId, run.id, state.uncertainPaths)
+    await ledger.commitTags(trx, sourceId, run, state.uncertainPaths)
     return null
   })
 }
@@ -72,14 +72,14 @@ async function runAndCount({ app, run }: SyncContext, work: (trx: Trx) => Promis
 /** Resolves new paths whose bytes are known: a moved file keeps its document; a copy becomes a new document. */
 async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: readonly string[]): Promise<StepResult | null> {
   const { app, sourceId, run, from } = context
-  const moving = await ledger.listMoving(trx, sourceId, run.id, batchSize)
+  const moving = await ledger.listMoving(trx, sourceId, run, batchSize)
   if (moving.length === 0) return null
   const counts = runs.emptyCounts()
   const errors: runs.FileError[] = []
   const entries: ledger.LedgerEntry[] = []
   for (const file of moving) {
     const { path, etag, size, modified_at, sha256 } = file
-    const oldFile = await ledger.findVanished(trx, sourceId, run.id, file, uncertainPaths)
+    const oldFile = await ledger.findVanished(trx, sourceId, run, file, uncertainPaths)
     if (oldFile) {
       await ledger.deletePath(trx, sourceId, oldFile.path)
       if (oldFile.document_id !== null) await renameDocument(app, trx, oldFile.document_id, path)
@@ -103,7 +103,7 @@ async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: read
       })
     }
   }
-  await ledger.writeEntries(trx, sourceId, run.id, entries)
+  await ledger.writeEntries(trx, sourceId, run, entries)
   return { counts, errors }
 }
 
@@ -129,7 +129,7 @@ async function stageExisting(app: App, trx: Trx, sha256: string): Promise<Staged
 export async function completeRun(app: App, run: runs.Run, total: number, pendingCounts: runs.Counts): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await runs.addCounts(trx, run, pendingCounts)
-    const ended = await endRun(app, trx, run.id, 'completed', null)
+    const ended = await endRun(trx, run.id, 'completed', null)
     if (!ended || ended.holder !== run.holder) throw new runs.RunLost()
     const source = await trx
       .updateTable('sources')
@@ -170,7 +170,7 @@ export async function failRun(
 ): Promise<void> {
   const run = await trx.selectFrom('source_syncs').select(['source_id', 'state']).where('id', '=', id).executeTakeFirst()
   if (run?.state !== 'running') return
-  if (final) await endRun(app, trx, id, 'failed', problem)
+  if (final) await endRun(trx, id, 'failed', problem)
   const source = await trx
     .updateTable('sources')
     .set((eb) => ({
@@ -204,17 +204,17 @@ const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${cloc
 const backoffTime = sql<Date>`case when sync_interval = 0 then null else
   ${clock} + least(sync_interval * power(2, least(failures, 20)), greatest(sync_interval, 21600)) * interval '1 s' end`
 
-/** Cancels running syncs. Their processes notice within a second. The schedule continues. Returns the number of runs. */
-export async function cancelRuns(app: App, trx: Trx, sourceId: string): Promise<number> {
-  const live = await trx.selectFrom('source_syncs').select('id').where('source_id', '=', sourceId).where('state', '=', 'running').execute()
+/** Cancels the running syncs of a source, or only one. Their processes notice within a second. The schedule continues. Returns the number of runs. */
+export async function cancelRuns(trx: Trx, sourceId: string, only?: string): Promise<number> {
+  const running = trx.selectFrom('source_syncs').select('id').where('source_id', '=', sourceId).where('state', '=', 'running')
+  const live = await running.$if(only !== undefined, (query) => query.where('id', '=', only ?? '')).execute()
   let count = 0
-  for (const { id } of live) if (await endRun(app, trx, id, 'cancelled', null)) count++
+  for (const { id } of live) if (await endRun(trx, id, 'cancelled', null)) count++
   await trx.updateTable('sources').set({ next_sync: nextSyncTime }).where('id', '=', sourceId).execute()
   return count
 }
 
 async function endRun(
-  app: App,
   trx: Trx,
   id: string,
   state: 'completed' | 'failed' | 'cancelled',
@@ -227,7 +227,7 @@ async function endRun(
       current_file: null,
       error_code: problem?.code ?? null,
       error_message: problem?.message ?? null,
-      finished_at: app.now(),
+      finished_at: clock,
     })
     .where('id', '=', id)
     .where('state', '=', 'running')

@@ -6,7 +6,7 @@ import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 export interface HeldFiles {
   /** number of known files; null: not counted yet */
   known: number | null
-  /** number of unchanged files at which the run is checked for approval again */
+  /** number of files seen unchanged at which the run is checked for approval again */
   nextCheck: number
   readonly count: number
   add(files: readonly SourceFile[]): void

@@ -1,7 +1,7 @@
 /** Turns fetched files into documents or new versions and records them in the ledger, in one transaction. */
 import type { Trx } from '../../db/pool.ts'
 import { markSourceRestored, replaceFile, storeBatch } from '../../documents/source-documents.ts'
-import { compareLargeFiles } from '../../documents/stored-files.ts'
+import { compareLargeFiles, lockOrCreateAll } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
@@ -47,11 +47,11 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
 
   const documents = await lockDocuments(trx, files)
   const knownFiles = files.filter(({ request: { previous } }) => previous?.outcome === 'stored')
-  for (const file of knownFiles) entries.push(...(await ingestKnownFile(context, trx, file, documents, result)))
-
   const newFiles = files.filter((each) => !knownFiles.includes(each))
-  const possibleMoves = await ledger.findUnseenHashes(trx, sourceId, run.id, newFiles.map(sumOf))
+  const possibleMoves = await ledger.findUnseenHashes(trx, sourceId, run, newFiles.map(sumOf))
   const createdFiles = newFiles.filter((each): each is Staged => each.outcome === 'staged' && !possibleMoves.has(each.staged.sha256))
+  await lockStoredFiles(trx, [...knownFiles.filter((file) => isNewVersion(file, documents)), ...createdFiles])
+  for (const file of knownFiles) entries.push(...(await ingestKnownFile(context, trx, file, documents, result)))
   const ids = await storeBatch(
     app,
     trx,
@@ -67,10 +67,27 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
   for (const file of newFiles)
     if (possibleMoves.has(sumOf(file))) entries.push(toEntry(file.request.file.path, file.version, sumOf(file), null, 'moving'))
 
-  await ledger.writeEntries(trx, sourceId, run.id, entries)
+  await ledger.writeEntries(trx, sourceId, run, entries)
   await runs.addCounts(trx, run, result.counts, result.errors)
   return result
 }
+
+/** Locks the stored files of all files at once: two syncs that lock them one by one, in the order of their downloads, would deadlock. */
+async function lockStoredFiles(trx: Trx, files: readonly Received[]): Promise<void> {
+  const staged = files.flatMap((file) => (file.outcome === 'staged' ? [file.staged] : []))
+  const bySum = new Map(staged.toReversed().map((file) => [file.sha256, file]))
+  if (bySum.size > 0) await lockOrCreateAll(trx, [...bySum.values()])
+}
+
+/** Whether a known file becomes a new version of its document. */
+function isNewVersion(file: Received, documents: ReadonlyMap<string, CurrentFile>): boolean {
+  const { document_id, sha256 } = file.request.previous as NonNullable<FetchRequest['previous']>
+  const document = document_id === null ? undefined : documents.get(document_id)
+  return document !== undefined && !document.is_trashed && isChanged(file, sha256, document)
+}
+
+const isChanged = (file: Received, lastSum: string | null, document: CurrentFile): boolean =>
+  sumOf(file) !== lastSum && sumOf(file) !== document.sha256
 
 const sumOf = (file: Received): string => (file.outcome === 'staged' ? file.staged.sha256 : file.sha256)
 
@@ -92,18 +109,18 @@ async function ingestKnownFile(
     result.counts.skipped++
     return [toEntry(path, file.version, sumOf(file), null, 'stored')]
   }
-  const isChanged = sumOf(file) !== sha256 && sumOf(file) !== document.sha256
-  if (isChanged && document.is_trashed) {
+  const hasNewBytes = isChanged(file, sha256, document)
+  if (hasNewBytes && document.is_trashed) {
     result.counts.skipped++
     return [toEntry(path, unknownVersion, sha256, document_id, 'stored')]
   }
-  if (isChanged && file.outcome === 'hashed') return []
+  if (hasNewBytes && file.outcome === 'hashed') return []
   if (removed_at !== null) await markSourceRestored(app, trx, [document_id])
-  if (isChanged && file.outcome === 'staged') {
+  if (hasNewBytes && file.outcome === 'staged') {
     await replaceFile(app, trx, document_id, { staged: file.staged, ocr: from.ocr, language: from.language })
     result.stored.push(file.staged)
   }
-  result.counts[isChanged || removed_at !== null ? 'updated' : 'unchanged']++
+  result.counts[hasNewBytes || removed_at !== null ? 'updated' : 'unchanged']++
   return [toEntry(path, file.version, sumOf(file), document_id, 'stored')]
 }
 
@@ -126,7 +143,7 @@ interface CurrentFile {
   is_trashed: boolean
 }
 
-/** Locks the documents in the usual order, because users may delete them. Returns the existing ones. */
+/** Locks the documents in the usual order, because users may delete them. Uploads may still refer to them as duplicates. Returns the existing ones. */
 async function lockDocuments(trx: Trx, files: readonly Received[]): Promise<Map<string, CurrentFile>> {
   const ids = files.flatMap(({ request: { previous } }) => (previous?.document_id ? [previous.document_id] : []))
   if (ids.length === 0) return new Map()
@@ -135,7 +152,7 @@ async function lockDocuments(trx: Trx, files: readonly Received[]): Promise<Map<
     .select(['id', 'sha256', 'deleted_at'])
     .where('id', 'in', ids)
     .orderBy('id')
-    .forUpdate()
+    .forNoKeyUpdate()
     .execute()
   return new Map(rows.map(({ id, sha256, deleted_at }) => [id, { sha256, is_trashed: deleted_at !== null }]))
 }

@@ -1,10 +1,14 @@
 /** Ledger of a source: version, document and last run of each ingested file, and tags (etags) of folders. */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import type { SourceFile } from '../../ports/source-type.ts'
+import type { Run } from './run-records.ts'
 
 export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
+
+/** A turn of a run: a run that is interrupted or yields goes on in another turn, which lists the source again. */
+export type Turn = Pick<Run, 'id' | 'holder'>
 
 /** A listed file with its ledger row. `is_same`: the listed version was ingested. */
 export interface ComparedFile extends KnownFile {
@@ -36,7 +40,7 @@ export async function compareFiles(
       from unnest(${files.map(({ path }) => path)}::text[], ${files.map(({ etag }) => etag)}::text[],
         ${files.map(({ size }) => size)}::int8[], ${files.map(({ modifiedAt }) => modifiedAt?.getTime() ?? null)}::float8[]) as l (path, etag, size, modified_at)
       left join lateral (
-        select path, etag, size, modified_at, sha256, document_id, outcome, removed_at, run_id
+        select path, etag, size, modified_at, sha256, document_id, outcome, removed_at, run_id, seen_by
         from source_files where source_id = ${sourceId} and path = l.path limit 1
       ) f on true
     ) compared
@@ -48,31 +52,40 @@ export async function compareFiles(
   return new Map(rows.map(({ listed, ...row }) => [listed, row.path === null ? null : row]))
 }
 
-/** Marks unchanged files as seen by the run. */
-export async function markSeen(trx: Trx, sourceId: string, runId: string, paths: readonly string[]): Promise<void> {
+/** Marks unchanged files as seen by the turn. */
+export async function markSeen(trx: Trx, sourceId: string, turn: Turn, paths: readonly string[]): Promise<void> {
   if (paths.length === 0) return
-  await sql`update source_files set run_id = ${runId}, removed_at = null
+  await sql`update source_files set run_id = ${turn.id}, seen_by = ${turn.holder}, removed_at = null
     where source_id = ${sourceId} and path = any(${paths}::text[])`.execute(trx)
 }
 
-/** Marks all files and folders below an unchanged folder as seen. Returns the number of files. */
-export async function markSeenBelow(trx: Trx, sourceId: string, runId: string, folder: string): Promise<number> {
-  await sql`update source_folders set run_id = ${runId}, next_etag = etag
+/** Marks all files and folders below an unchanged folder as seen. Returns the number of files, and of those that an earlier turn has not counted. */
+export async function markSeenBelow(
+  trx: Trx,
+  sourceId: string,
+  { id, holder }: Turn,
+  folder: string,
+): Promise<{ seen: number; counted: number }> {
+  await sql`update source_folders set seen_by = ${holder}, next_etag = etag
     where source_id = ${sourceId} and (${folder} = '' or path = ${folder} or starts_with(path, ${`${folder}/`}))`.execute(trx)
-  const { numAffectedRows } = await sql`update source_files set run_id = ${runId}
-    where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId}
-      and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
-  return Number(numAffectedRows ?? 0)
+  const mark = async (condition: RawBuilder<unknown>): Promise<number> => {
+    const { numAffectedRows } = await sql`update source_files set run_id = ${id}, seen_by = ${holder}
+      where source_id = ${sourceId} and removed_at is null and ${condition}
+        and (${folder} = '' or starts_with(path, ${`${folder}/`}))`.execute(trx)
+    return Number(numAffectedRows ?? 0)
+  }
+  const counted = await mark(sql`run_id is distinct from ${id}`)
+  return { counted, seen: counted + (await mark(sql`seen_by is distinct from ${holder}`)) }
 }
 
 export interface LedgerEntry extends Pick<KnownFile, 'path' | 'etag' | 'size' | 'modified_at' | 'sha256' | 'document_id' | 'outcome'> {}
 
 /** Inserts or updates entries. Their paths are unique. */
-export async function writeEntries(trx: Trx, sourceId: string, runId: string, entries: readonly LedgerEntry[]): Promise<void> {
+export async function writeEntries(trx: Trx, sourceId: string, { id, holder }: Turn, entries: readonly LedgerEntry[]): Promise<void> {
   if (entries.length === 0) return
   await trx
     .insertInto('source_files')
-    .values(entries.map((entry) => ({ ...entry, source_id: sourceId, run_id: runId, removed_at: null })))
+    .values(entries.map((entry) => ({ ...entry, source_id: sourceId, run_id: id, seen_by: holder, removed_at: null })))
     .onConflict((conflict) =>
       conflict.columns(['source_id', 'path']).doUpdateSet((eb) => ({
         etag: eb.ref('excluded.etag'),
@@ -82,33 +95,34 @@ export async function writeEntries(trx: Trx, sourceId: string, runId: string, en
         document_id: eb.ref('excluded.document_id'),
         outcome: eb.ref('excluded.outcome'),
         run_id: eb.ref('excluded.run_id'),
+        seen_by: eb.ref('excluded.seen_by'),
         removed_at: null,
       })),
     )
     .execute()
 }
 
-/** Returns the hashes of files that the run has not seen yet. Such a file may have been moved. */
-export async function findUnseenHashes(trx: Db, sourceId: string, runId: string, hashes: readonly string[]): Promise<Set<string>> {
+/** Returns the hashes of files that the turn has not seen yet. Such a file may have been moved. */
+export async function findUnseenHashes(trx: Db, sourceId: string, turn: Turn, hashes: readonly string[]): Promise<Set<string>> {
   if (hashes.length === 0) return new Set()
   const { rows } = await sql<{ sha256: string }>`
     select distinct sha256 from source_files
-    where source_id = ${sourceId} and sha256 = any(${hashes}::text[]) and ${isUnseen(runId)}`.execute(trx)
+    where source_id = ${sourceId} and sha256 = any(${hashes}::text[]) and ${isUnseen(turn)}`.execute(trx)
   return new Set(rows.map(({ sha256 }) => sha256))
 }
 
-/** Condition: ingested by an earlier run and not seen by this run. Excludes files deleted both here and at the source. */
-const isUnseen = (runId: string) =>
-  sql`outcome = 'stored' and run_id is distinct from ${runId} and (document_id is not null or removed_at is null)`
+/** Condition: ingested before and not seen by this turn. Excludes files deleted both here and at the source. */
+const isUnseen = ({ holder }: Turn) =>
+  sql`outcome = 'stored' and seen_by is distinct from ${holder} and (document_id is not null or removed_at is null)`
 
 /** Lists files that may have been moved from another path. */
-export const listMoving = (trx: Trx, sourceId: string, runId: string, limit: number): Promise<KnownFile[]> =>
+export const listMoving = (trx: Trx, sourceId: string, { holder }: Turn, limit: number): Promise<KnownFile[]> =>
   trx
     .selectFrom('source_files')
     .selectAll()
     .where('source_id', '=', sourceId)
     .where('outcome', '=', 'moving')
-    .where('run_id', '=', runId)
+    .where('seen_by', '=', holder)
     .orderBy('path')
     .limit(limit)
     .execute()
@@ -117,13 +131,13 @@ export const listMoving = (trx: Trx, sourceId: string, runId: string, limit: num
 export async function findVanished(
   trx: Trx,
   sourceId: string,
-  runId: string,
+  turn: Turn,
   { path, sha256 }: KnownFile,
   uncertainPaths: readonly string[],
 ): Promise<KnownFile | undefined> {
   const name = path.slice(path.lastIndexOf('/') + 1)
   const { rows } = await sql<KnownFile>`
-    select * from source_files f where source_id = ${sourceId} and sha256 = ${sha256} and ${isUnseen(runId)} and ${isCertain(uncertainPaths)}
+    select * from source_files f where source_id = ${sourceId} and sha256 = ${sha256} and ${isUnseen(turn)} and ${isCertain(uncertainPaths)}
     order by (f.path = ${name} or right(f.path, ${name.length + 1}) = ${`/${name}`}) desc, (document_id is null), path
     limit 1 for update`.execute(trx)
   return rows[0]
@@ -134,10 +148,10 @@ export async function deletePath(trx: Trx, sourceId: string, path: string): Prom
   await trx.deleteFrom('source_files').where('source_id', '=', sourceId).where('path', '=', path).execute()
 }
 
-/** Returns the number of files that the run has not seen, and whether it or an interrupted run has recorded files that may have been moved. */
-export async function countUnseen(db: Db, sourceId: string, runId: string): Promise<{ files: number; is_moving: boolean }> {
+/** Returns the number of files that the turn has not seen, and whether any turn has recorded files that may have been moved. */
+export async function countUnseen(db: Db, sourceId: string, { holder }: Turn): Promise<{ files: number; is_moving: boolean }> {
   const { rows } = await sql<{ files: number; is_moving: boolean }>`
-    select count(*) filter (where removed_at is null and run_id is distinct from ${runId}) as files,
+    select count(*) filter (where removed_at is null and seen_by is distinct from ${holder}) as files,
       coalesce(bool_or(outcome = 'moving' and removed_at is null), false) as is_moving
     from source_files where source_id = ${sourceId}`.execute(db)
   return rows[0] as { files: number; is_moving: boolean }
@@ -147,7 +161,7 @@ export async function countUnseen(db: Db, sourceId: string, runId: string): Prom
 export async function markRemoved(
   trx: Trx,
   sourceId: string,
-  runId: string,
+  { holder }: Turn,
   uncertainPaths: readonly string[],
   now: Date,
   limit: number,
@@ -156,7 +170,7 @@ export async function markRemoved(
   const { rows } = await sql<{ document_id: string | null }>`
     with gone as materialized (
       select path from source_files f
-      where source_id = ${sourceId} and removed_at is null and run_id is distinct from ${runId} and ${isCertain(uncertainPaths)} limit ${limit}
+      where source_id = ${sourceId} and removed_at is null and seen_by is distinct from ${holder} and ${isCertain(uncertainPaths)} limit ${limit}
     )
     update source_files f set removed_at = ${now} from gone
     where f.source_id = ${sourceId} and f.path = gone.path returning f.document_id`.execute(trx)
@@ -206,25 +220,26 @@ export const hasTags = async (db: Db, sourceId: string): Promise<boolean> =>
   (await db.selectFrom('source_folders').select('path').where('source_id', '=', sourceId).limit(1).executeTakeFirst()) !== undefined
 
 /** Records the tags of completely listed folders. */
-export async function recordTags(trx: Trx, sourceId: string, runId: string, tags: ReadonlyMap<string, string>): Promise<void> {
+export async function recordTags(trx: Trx, sourceId: string, { holder }: Turn, tags: ReadonlyMap<string, string>): Promise<void> {
   if (tags.size === 0) return
   await trx
     .insertInto('source_folders')
-    .values([...tags].map(([path, next_etag]) => ({ source_id: sourceId, path, etag: null, next_etag, run_id: runId })))
+    .values([...tags].map(([path, next_etag]) => ({ source_id: sourceId, path, etag: null, next_etag, seen_by: holder })))
     .onConflict((conflict) =>
       conflict
         .columns(['source_id', 'path'])
-        .doUpdateSet((eb) => ({ next_etag: eb.ref('excluded.next_etag'), run_id: eb.ref('excluded.run_id') })),
+        .doUpdateSet((eb) => ({ next_etag: eb.ref('excluded.next_etag'), seen_by: eb.ref('excluded.seen_by') })),
     )
     .execute()
 }
 
 /**
  * Commits the recorded tags at the end of a run. Leaves out folders with unfinished contents: a failed or skipped file, a file of unknown version, or
- * a folder that could not be listed.
+ * a folder that could not be listed; all folders if nothing is certain.
  */
-export async function commitTags(trx: Trx, sourceId: string, runId: string, uncertainPaths: readonly string[]): Promise<void> {
-  await sql`delete from source_folders where source_id = ${sourceId} and run_id is distinct from ${runId}`.execute(trx)
+export async function commitTags(trx: Trx, sourceId: string, { holder }: Turn, uncertainPaths: readonly string[]): Promise<void> {
+  if (uncertainPaths.includes('')) return deleteTags(trx, sourceId)
+  await sql`delete from source_folders where source_id = ${sourceId} and seen_by is distinct from ${holder}`.execute(trx)
   await sql`update source_folders set etag = next_etag where source_id = ${sourceId}`.execute(trx)
   await sql`
     with recursive left_over (path) as (

@@ -56,11 +56,11 @@ export const isSyncing = isLocked(sql<string>`'source:' || sources.id::text`)
 /** Begins a run or resumes it after a crash. Returns null for a finished run. The caller holds the lock of the source. */
 export async function beginRun(app: App, sourceId: string, id: string): Promise<Run | null> {
   return app.db.transaction().execute(async (trx) => {
-    await failInterruptedRuns(app, trx, sourceId, id)
+    await failInterruptedRuns(trx, sourceId, id)
     const holder = randomUUID()
     const row = await trx
       .insertInto('source_syncs')
-      .values({ id, source_id: sourceId, holder, errors: '[]', started_at: app.now() })
+      .values({ id, source_id: sourceId, holder, errors: '[]', started_at: clock })
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ holder }).where('source_syncs.state', '=', 'running'))
       .returningAll()
       .executeTakeFirst()
@@ -71,14 +71,14 @@ export async function beginRun(app: App, sourceId: string, id: string): Promise<
 }
 
 /** Marks runs of the source as failed if their process has ended. The caller holds the lock of the source. */
-async function failInterruptedRuns(app: App, trx: Trx, sourceId: string, exceptId: string): Promise<void> {
+async function failInterruptedRuns(trx: Trx, sourceId: string, exceptId: string): Promise<void> {
   await trx
     .updateTable('source_syncs')
     .set({
       state: 'failed',
       ...interruptedError,
       current_file: null,
-      finished_at: app.now(),
+      finished_at: clock,
     })
     .where('source_id', '=', sourceId)
     .where('state', '=', 'running')
@@ -138,6 +138,10 @@ export const publishProgressEvent = (trx: Trx, run: Run, ownerId: string, total:
 /** Returns the number of processed files. */
 export const countProcessed = (counts: Omit<Counts, 'bytes'>): number =>
   counts.created + counts.updated + counts.unchanged + counts.skipped + counts.failed
+
+/** Returns a run; undefined if its source was deleted. */
+export const findRun = (db: Db, id: string): Promise<Row<'source_syncs'> | undefined> =>
+  db.selectFrom('source_syncs').selectAll().where('id', '=', id).executeTakeFirst()
 
 /** Returns the latest run of a source. */
 export const findLatestRun = (db: Db, sourceId: string): Promise<Row<'source_syncs'> | undefined> =>

@@ -4,6 +4,7 @@ import type { App } from '../../app.ts'
 import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { assertEnabled } from '../open-source.ts'
 import { get, lockSource } from '../sources.ts'
 import { cancelRuns } from './finish-run.ts'
 import * as runs from './run-records.ts'
@@ -12,7 +13,7 @@ import * as runs from './run-records.ts'
 export async function startSync(app: App, actor: Actor, id: string, options: Omit<jobs.Payloads['sync'], 'source_id'>): Promise<string> {
   return app.db.transaction().execute(async (trx) => {
     const source = await lockSource(trx, actor, id)
-    if (source.status === 'disabled') throw new AppError('CONFLICT', { status: 'disabled' }, 'The source is disabled.')
+    assertEnabled(source)
     const { is_syncing } = await get(app, actor, id, trx)
     const [activeJob] = await runs.listActiveJobs(trx, id)
     // Replaces a job that waits for a retry by a job that runs now.
@@ -31,7 +32,7 @@ export async function cancelSync(app: App, actor: Actor, id: string): Promise<st
   return app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)
     const latest = await runs.findLatestRun(trx, id)
-    const ended = await cancelRuns(app, trx, id)
+    const ended = await cancelRuns(trx, id)
     const cancelledJobs = await runs.cancelActiveJobs(trx, id)
     const [job = ended > 0 ? latest?.id : undefined] = cancelledJobs
     if (job === undefined) throw new AppError('CONFLICT', {}, 'The source is not being synced.')

@@ -62,6 +62,8 @@ export interface WalkState {
   /** listed files, including those below unchanged folders */
   fileCount: number
   hasFiles: boolean
+  /** listed files that are in the ledger, in their listed version */
+  seenCount: number
   /** paths that could not be listed; files at or below them are not marked as removed */
   uncertainPaths: readonly string[]
   /** false: the walk was ended early on purpose */
@@ -83,6 +85,7 @@ const maxUncertainPaths = 1000
 export const createWalkState = (held: HeldFiles | null): WalkState => ({
   fileCount: 0,
   hasFiles: false,
+  seenCount: 0,
   uncertainPaths: [],
   isComplete: true,
   held,

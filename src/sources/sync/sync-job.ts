@@ -9,7 +9,7 @@ import type { Handler, Job } from '../../jobs/queue.ts'
 import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as settings from '../../settings/settings.ts'
 import { compileGlobs, filterMatching, type GlobMatcher } from '../globs.ts'
-import { findWithOwner, openSource } from '../open-source.ts'
+import { assertEnabled, findWithOwner, openSource } from '../open-source.ts'
 import { judgeChanges } from './approve-changes.ts'
 import * as counts from './change-counts.ts'
 import { decideAction } from './compare-listing.ts'
@@ -41,7 +41,7 @@ export const sync: Handler<'sync'> = {
   failed: (app, trx, job, problem, final) => failRun(app, trx, job.id, problem, final),
 }
 
-/** Syncs a source in this process. Returns the finished run. Throws Busy and failures of the whole source. */
+/** Syncs a source in this process. Returns the finished run. Throws Busy, CONFLICT for a disabled source, and failures of the whole source. */
 export async function syncNow(
   app: App,
   sourceId: string,
@@ -55,12 +55,14 @@ export async function syncNow(
   } catch (error) {
     if (error instanceof Busy) throw error
     await app.db.transaction().execute(async (trx) => {
-      if (signal.aborted) await cancelRuns(app, trx, sourceId)
+      if (signal.aborted) await cancelRuns(trx, sourceId, id)
       else await failRun(app, trx, id, toProblem(error), true)
     })
     throw error
   }
-  return (await runs.findLatestRun(app.db, sourceId)) as Row<'source_syncs'>
+  const ended = await runs.findRun(app.db, id)
+  if (!ended) throw new runs.RunLost()
+  return ended
 }
 
 function toProblem(error: unknown): { code: string; message: string } {
@@ -77,6 +79,7 @@ async function run(
   signal: AbortSignal,
 ): Promise<void> {
   const work = async () => {
+    assertEnabled(await findWithOwner(app.db, sourceId))
     const run = await runs.beginRun(app, sourceId, job.id).catch((error) => {
       throw isForeignKeyViolation(error) ? new runs.RunLost() : error
     })

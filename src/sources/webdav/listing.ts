@@ -100,6 +100,14 @@ async function collectListing(
   let textLength = 0
   const addProblem = (at: string, code: SourceFailureCode, message: string) => {
     if (problems.length < maxProblems) problems.push({ kind: 'problem', path: copyString(at), code, message })
+    // The problem of the folder stands for the others: what is below it is not taken for removed.
+    else if (problems.length === maxProblems)
+      problems.push({
+        kind: 'problem',
+        path,
+        code: 'SOURCE_PROTOCOL',
+        message: `More than ${maxProblems} entries of the folder cannot be read.`,
+      })
   }
   await read((resource) => {
     const target = resolveHref(resource.href)

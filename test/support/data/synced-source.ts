@@ -54,7 +54,9 @@ export async function startSynced(settings: Settings = {}, place?: Place) {
     state: async () => ({
       documents: await dms.app.db.selectFrom('documents').selectAll().orderBy('id').execute(),
       versions: await dms.app.db.selectFrom('document_versions').selectAll().orderBy('document_id').orderBy('number').execute(),
-      files: (await dms.app.db.selectFrom('source_files').selectAll().orderBy('path').execute()).map(({ run_id: _, ...file }) => file),
+      files: (await dms.app.db.selectFrom('source_files').selectAll().orderBy('path').execute()).map(
+        ({ run_id: _, seen_by: __, ...file }) => file,
+      ),
     }),
   }
 }

@@ -1,4 +1,5 @@
 /** Registry of document stores. */
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Config } from '../../config/schema.ts'
 import type { FileStore, Markers } from '../../ports/file-store.ts'
@@ -18,7 +19,12 @@ export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
     markers: async (config) => folderMarkers(storeFolder(config)),
   },
   s3: {
-    open: async (config, storeId) => (await import('./s3/s3.ts')).openS3(config, join(config.data_dir, 'tmp', 's3-cache'), storeId),
+    async open(config, storeId) {
+      const folder = join(config.data_dir, 'tmp')
+      // Earlier releases did not flush their cache: its files may be incomplete since a power failure.
+      await rm(join(folder, 's3-cache'), { recursive: true, force: true }).catch(() => {})
+      return (await import('./s3/s3.ts')).openS3(config, join(folder, 's3-read-cache'), storeId)
+    },
     markers: async (config) => (await import('./s3/s3.ts')).s3Markers(config),
   },
 }

@@ -20,7 +20,7 @@ export function openReadCache(folder: string, maxBytes: number): ReadCache {
   let addedBytes = maxBytes
 
   const openOnce = (): Promise<Staging> => {
-    staging ??= openStaging({ folder, fsync: false })
+    staging ??= openStaging({ folder, fsync: true })
     staging.catch(() => {
       staging = null
     })
@@ -33,7 +33,7 @@ export function openReadCache(folder: string, maxBytes: number): ReadCache {
       addedBytes = 0
       await evict(folder, maxBytes - maxBytes / 4)
     }
-    // Another process may have been first.
+    // Flushed: after a power failure the name exists only with all bytes. Another process may have been first.
     await link(path, join(folder, address)).catch(() => {})
   }
 

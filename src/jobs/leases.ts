@@ -45,18 +45,21 @@ export const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${m
 /** Extends the lease. Throws LeaseLost. */
 export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })
 
-/** Extends the leases of jobs. Locks them by id, as moveFinished() does, which prevents deadlocks. Returns the ids of the jobs that still have their lease. */
+/**
+ * Extends the leases of jobs. Returns the ids of the jobs that still have their lease. Leaves a locked row alone: a long transaction that cancels one
+ * job must not expire the others. A locked row cannot be leased by another worker.
+ */
 export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number): Promise<Set<string>> {
   if (jobs.length === 0) return new Set()
   const { rows } = await sql<{ id: string }>`
-    with leased as (
-      select jobs.id from jobs
-      join unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ fence }) => fence)}::bigint[]) as lease (id, fence) using (id, fence)
-      where status = 'processing' order by id for no key update of jobs
+    with lease as (
+      select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ fence }) => fence)}::bigint[]) as lease (id, fence)
+    ), unlocked as (
+      select jobs.id from jobs join lease using (id, fence) where status = 'processing' for no key update of jobs skip locked
+    ), renewed as (
+      update jobs set lease_until = ${msFromNow(leaseMs)} from unlocked where jobs.id = unlocked.id and status = 'processing'
     )
-    update jobs set lease_until = ${msFromNow(leaseMs)} from leased where jobs.id = leased.id and status = 'processing' returning jobs.id`.execute(
-    db,
-  )
+    select jobs.id from jobs join lease using (id, fence) where status = 'processing'`.execute(db)
   return new Set(rows.map(({ id }) => id))
 }
 
@@ -167,15 +170,12 @@ export async function leaseExpired(db: Db, worker: string, leaseMs: number): Pro
   return rows[0] ?? null
 }
 
-/** Expires all leases of the named workers at once. */
+/** Expires the leases of the named workers at once. Leaves out locked rows, which a transaction is changing. */
 export async function expireLeases(db: Db, workers: readonly string[]): Promise<void> {
   if (workers.length === 0) return
-  await db
-    .updateTable('jobs')
-    .set({ lease_until: new Date(0) })
-    .where('status', '=', 'processing')
-    .where('worker', 'in', workers)
-    .execute()
+  await sql`
+    with leased as (select id from jobs where status = 'processing' and worker = any(${workers}) for no key update skip locked)
+    update jobs set lease_until = ${new Date(0)} from leased where jobs.id = leased.id and status = 'processing'`.execute(db)
 }
 
 export interface AbandonedJob extends Pick<Job, 'id' | 'kind' | 'worker' | 'document_id' | 'fence'> {

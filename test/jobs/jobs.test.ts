@@ -326,7 +326,7 @@ test('a missing stored file fails its document alone, after all attempts', async
   expect(await asAda.documents.get(kept.id)).toMatchObject({ status: 'completed' })
 })
 
-test('jobs are locked in the order of their ids, whatever the order of a renewal, a completion or a cancellation', async () => {
+test('jobs are locked in the order of their ids, whatever the order of a completion or a cancellation', async () => {
   const { app, asAda } = await startApp()
   for (let index = 0; index < 8; index++) await upload(asAda, `${index}.txt`, `text ${index}`)
   const leased: jobs.Job[] = []
@@ -349,7 +349,6 @@ test('jobs are locked in the order of their ids, whatever the order of a renewal
       })
       .catch((error) => expect(error).toBe(rollback))
   const writers = [
-    (trx: Trx) => claims.renewLeases(trx, descending, minute),
     (trx: Trx) =>
       completeGroup(
         trx,

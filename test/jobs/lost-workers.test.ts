@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import * as leases from '../../src/jobs/leases.ts'
+import { cancelByDocument } from '../../src/jobs/queue.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
 import { fakeReader } from '../support/fake-reader.ts'
@@ -24,6 +25,11 @@ async function dieWithAll(app: App) {
   await hurry(app)
   while (await leases.leaseNext(app.db, 'ocr', 'dead/1', 60_000));
   await leases.expireLeases(app.db, ['dead/1'])
+  await recover(app)
+}
+
+/** Recovers the jobs of dead workers. */
+async function recover(app: App) {
   const recovering = await startWorker(app, { queues: ['index'], concurrency: 1, name: 'recovering/1' })
   await recovering.stop(1000)
 }
@@ -97,4 +103,45 @@ test('a job that ends its worker is failed after two losses in company and its a
     ['failed', 2, 2],
   ])
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'failed', error: { code: 'WORKER_LOST' } })
+})
+
+test('a transaction that cancels a job and goes on longer than its lease costs the other jobs of the worker nothing', async () => {
+  const { app, asAda } = await startApp({ 'worker.lease': '3s' })
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4 a')
+  await upload(asAda, 'b.pdf', '%PDF-1.4 b')
+  const { promise: released, resolve: release } = Promise.withResolvers<undefined>()
+  const reader = fakeReader(1, () => released)
+  const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 2, name: 'here/1' })
+  await expect.poll(() => reader.calls.filter((page) => page === 1), { timeout: 20_000 }).toHaveLength(2)
+
+  await app.db.transaction().execute(async (trx) => {
+    await cancelByDocument(trx, id)
+    const expired = async (seconds: number) =>
+      (await sql`select document_id as id from jobs where lease_until < clock_timestamp() - ${seconds} * interval '1 s'`.execute(app.db))
+        .rows
+    await expect.poll(() => expired(3), { timeout: 20_000 }).toContainEqual({ id })
+    expect(await expired(0)).toEqual([{ id }])
+    await recover(app)
+  })
+  release(undefined)
+  await worker.idle()
+  await worker.stop(1000)
+  expect(await jobsOf(app)).toMatchObject([
+    { filename: 'a.pdf', status: 'cancelled' },
+    { filename: 'b.pdf', status: 'completed', attempts: 1, losses: 0, error_code: null },
+  ])
+})
+
+test('jobs of a dead worker are recovered while a transaction locks one of them, and that one afterwards', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4 a')
+  await upload(asAda, 'b.pdf', '%PDF-1.4 b')
+  while (await leases.leaseNext(app.db, 'ocr', 'dead/1', 60_000));
+  await app.db.transaction().execute(async (trx) => {
+    await sql`select from jobs where document_id = ${id} and kind = 'ocr' for update`.execute(trx)
+    await recover(app)
+    expect(await jobsOf(app)).toMatchObject([{ status: 'processing' }, { status: 'pending', error_code: 'WORKER_LOST' }])
+  })
+  await recover(app)
+  expect((await jobsOf(app)).map(({ status }) => status)).toEqual(['pending', 'pending'])
 })

@@ -168,10 +168,10 @@ export async function remove(app: App, actor: Actor, id: string, removal: Remova
     await sources.deleteSyncs(trx, id)
     // Every transaction locks documents before users: two of them cannot deadlock.
     await documents.lockOwned(trx, id)
-    await refuseLastAdmin(trx, id)
     // From here on uploads of this user wait; afterwards they find no owner.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
+    await refuseLastAdmin(trx, id)
     const owned = removal.documents === 'delete' ? await documents.lockOwned(trx, id) : []
     const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
     if (removal.documents === 'transfer') await documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
@@ -214,17 +214,14 @@ async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {
   if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'The last active admin cannot be deleted, disabled or demoted.')
 }
 
-/** Returns whether the user is the only active admin. Locks the admins, so that concurrent demotions are serialized. */
+/** Returns whether the user is the only active admin. Locks the user. Other demotions of active admins wait until the transaction ends. */
 export async function isLastAdmin(trx: Trx, id: string): Promise<boolean> {
-  const admins = await trx
-    .selectFrom('users')
-    .select('id')
-    .where('role', '=', 'admin')
-    .where('disabled', '=', false)
-    .orderBy('id')
-    .forUpdate()
-    .execute()
-  return admins.length === 1 && admins[0]?.id === id
+  const user = await trx.selectFrom('users').select(['role', 'disabled']).where('id', '=', id).forNoKeyUpdate().executeTakeFirst()
+  if (user?.role !== 'admin' || user.disabled) return false
+  // Not a lock of all admins: the deletion of an account may last minutes, and admins sign in meanwhile.
+  await sql`select pg_advisory_xact_lock(hashtextextended('admins', 0))`.execute(trx)
+  const admins = trx.selectFrom('users').select('id').where('role', '=', 'admin').where('disabled', '=', false)
+  return (await admins.where('id', '!=', id).limit(1).execute()).length === 0
 }
 
 const emailColumns = (email: string, verifiedAt: Date | null) => ({ email, email_key: emailKey(email), email_verified_at: verifiedAt })

@@ -1,0 +1,54 @@
+/** Deletions of accounts that take minutes, as of thousands of documents. */
+import { sql } from 'kysely'
+import { expect, test } from 'vitest'
+import type { UserView } from '../../src/users/view.ts'
+import { startApp, upload } from '../support/app.ts'
+
+const password = 'correct horse battery'
+
+type Started = Awaited<ReturnType<typeof startApp>>
+
+const waiting = async ({ app }: Started) =>
+  (await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)).rows.length
+
+/** Deletes the account and documents of Ada, and calls `meanwhile` when her account is locked. Returns the answer. */
+async function deleteAda(started: Started, meanwhile: () => Promise<void>): Promise<Response> {
+  const { app, asAda, asAdmin, ada } = started
+  const { id } = await upload(asAda, 'a.txt', 'words of ada')
+  let deletion: Promise<Response> | undefined
+  await app.db.transaction().execute(async (trx) => {
+    await sql`select from jobs where document_id = ${id} for update`.execute(trx)
+    deletion = asAdmin.send('DELETE', `/api/users/${ada.id}?documents=delete`)
+    await expect.poll(() => waiting(started), { timeout: 10_000 }).toBe(1)
+    await meanwhile()
+  })
+  return deletion!
+}
+
+test.each(['user', 'admin'])('204 DELETE an account of role %s: admins sign in, upload and share meanwhile', async (role) => {
+  const started = await startApp()
+  const { asAdmin, asStranger, ada } = started
+  await asAdmin.call('POST', '/api/users', { username: 'second', email: 'second@example.org', password, role: 'admin' })
+  await asAdmin.call('PUT', `/api/users/${ada.id}`, { role })
+  const { status } = await deleteAda(started, async () => {
+    expect((await asStranger.send('POST', '/api/auth/login', { username: 'second', password })).status).toBe(200)
+    const { id } = await upload(asAdmin, 'b.txt', 'words of root')
+    expect((await asAdmin.send('POST', '/api/shared-links', { document_id: id })).status).toBe(201)
+    expect(await waiting(started)).toBe(1)
+  })
+  expect(status).toBe(204)
+})
+
+test('409 CONFLICT for a demotion of the last admin that begins during the deletion of the other one; users are disabled meanwhile', async () => {
+  const started = await startApp()
+  const { asAdmin, admin, ada, bob } = started
+  await asAdmin.call('PUT', `/api/users/${ada.id}`, { role: 'admin' })
+  let demotion: Promise<Response> | undefined
+  const { status } = await deleteAda(started, async () => {
+    expect(await asAdmin.call<UserView>('PUT', `/api/users/${bob.id}`, { disabled: true })).toMatchObject({ disabled: true })
+    demotion = asAdmin.send('PUT', `/api/users/${admin.id}`, { role: 'user' })
+    await expect.poll(() => waiting(started), { timeout: 10_000 }).toBe(2)
+  })
+  const refused = await demotion!
+  expect([status, refused.status, (await refused.json()).error.code]).toEqual([204, 409, 'CONFLICT'])
+})

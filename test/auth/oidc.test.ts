@@ -1,5 +1,6 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
@@ -255,6 +256,32 @@ describe('with a real provider', () => {
     await asAdmin.users.update(admin.id, { disabled: true })
     accounts.people.set('alice-1', { ...alice, groups: [] })
     expect((await signIn('alice-1')).body.user.role).toBe('admin')
+  })
+
+  test('200 for two users who left the admin group and sign in at once', async () => {
+    const { app, signIn, accounts, admin } = await start({}, [alice, { ...bob, groups: ['dms-admins'] }])
+    const people = [alice, bob].map((person) => ({ ...person, groups: ['staff'] }))
+    for (const { sub } of people) expect((await signIn(sub)).body.user.role).toBe('admin')
+    for (const person of people) accounts.people.set(person.sub, person)
+    const signIns: ReturnType<typeof signIn>[] = []
+    let ended = 0
+    await app.db.transaction().execute(async (trx) => {
+      // A demotion that locks all admins stops here, and holds its own user.
+      await sql`select from users where id = ${admin.id} for update`.execute(trx)
+      const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      for (const [index, { sub }] of people.entries()) {
+        signIns.push(
+          signIn(sub).finally(() => {
+            ended++
+          }),
+        )
+        await expect.poll(async () => ended + (await waiting.execute(app.db)).rows.length, { timeout: 10_000 }).toBe(index + 1)
+      }
+    })
+    expect((await Promise.all(signIns)).map(({ status, body }) => [status, body.user?.role])).toEqual([
+      [200, 'user'],
+      [200, 'user'],
+    ])
   })
 
   test('401 UNAUTHORIZED for a disabled account', async () => {

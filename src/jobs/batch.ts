@@ -19,11 +19,18 @@ export async function loadBatch<K extends Kind>(db: Db, job: Job<K>, limit: numb
   return rows
 }
 
-/** Deletes jobs that are still pending. Jobs that were enqueued again since loadBatch() stay: they may stand for a later change. */
+/**
+ * Deletes jobs that are still pending. Jobs that were enqueued again since loadBatch() stay: they may stand for a later change. A locked job is being
+ * enqueued again, by a transaction that may last minutes.
+ */
 export async function finishBatch(trx: Trx, finished: readonly BatchJob<Kind>[]): Promise<void> {
   await sql`
-    delete from jobs using unnest(${finished.map(({ id }) => id)}::uuid[], ${finished.map(({ version }) => version)}::text[]) as done (id, version)
-    where jobs.id = done.id and jobs.status = 'pending' and jobs.xmin::text = done.version`.execute(trx)
+    with done as (
+      select jobs.id from jobs
+      join unnest(${finished.map(({ id }) => id)}::uuid[], ${finished.map(({ version }) => version)}::text[]) as batch (id, version) using (id)
+      where status = 'pending' and jobs.xmin::text = version for update of jobs skip locked
+    )
+    delete from jobs using done where jobs.id = done.id and jobs.status = 'pending'`.execute(trx)
 }
 
 /** Maximum number of attempts that deferred jobs inherit. More would let their backoff grow until they failed finally. */

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { enqueueIndex } from '../../src/documents/revisions.ts'
 import * as jobs from '../../src/jobs/queue.ts'
 import { startApp } from '../support/app.ts'
 import { insertDocument } from '../support/search-suite.ts'
@@ -44,6 +45,19 @@ test('a document that changes while it is indexed with others is indexed again',
   await runJobs(['index'])
   expect(refreshed).toEqual([ids.toSorted(), [last]])
   expect((await asAda.search.query('after')).total).toBe(1)
+  expect(await left()).toEqual([])
+})
+
+test('index jobs end while a long transaction enqueues one of them again, and that one runs after it', async () => {
+  const { app, runJobs, refreshed, ids, left } = await start(4)
+  const last = ids.at(-1)!
+  await app.db.transaction().execute(async (trx) => {
+    await enqueueIndex(trx, [last])
+    await runJobs(['index'])
+    expect(await left()).toHaveLength(1)
+  })
+  await runJobs(['index'])
+  expect(refreshed).toEqual([ids.toSorted(), [last]])
   expect(await left()).toEqual([])
 })
 

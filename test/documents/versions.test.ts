@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
@@ -150,6 +151,20 @@ test('204 DELETE a version: its bytes go, numbers are never given twice; 409 CON
   expect(await numbers(asAda, id)).toEqual(['4 current', '1'])
   const { rows } = await sql`select from document_versions where number = 4 and content is not null`.execute(app.db)
   expect(rows).toEqual([])
+})
+
+test('204 DELETE a version: the audit log keeps its number, checksum and size, and the reason version_deleted', async () => {
+  const { app, asAda, ada } = await startApp()
+  const { id, sha256, size } = await upload(asAda, 'a.txt', 'one', { title: 'Mine' })
+  await asAda.documents.replace(id, file('a.txt', 'two'))
+  await asAda.documents.deleteVersion(id, 1)
+  const entries = await app.db.selectFrom('audit_entries').selectAll().where('action', '=', 'purge versions').execute()
+  expect(entries).toMatchObject([{ actor_id: ada.id, actor: 'ada', target: `id=${id}`, outcome: 'ok' }])
+  expect(JSON.parse(entries[0]?.details ?? '')).toEqual({
+    reason: 'version_deleted',
+    title_sha256: hash('sha256', 'Mine'),
+    versions: [{ number: 1, sha256, size }],
+  })
 })
 
 test('bytes stay while any version of any document uses them', async () => {

@@ -11,7 +11,7 @@ import { enqueuePurge, renditionSums } from '../purge.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
 
-export type Reason = 'permanent' | 'trash_emptied' | 'trash_expired' | 'user_deleted' | 'version_limit'
+export type Reason = 'permanent' | 'trash_emptied' | 'trash_expired' | 'user_deleted' | 'version_limit' | 'version_deleted'
 
 interface DestroyedVersion {
   number: number
@@ -88,7 +88,7 @@ export const destructionEntry = (
   actor: actor.username,
   via: actor.via ?? 'api',
   ip: '',
-  action: reason === 'version_limit' ? 'purge versions' : 'purge document',
+  action: reason === 'version_limit' || reason === 'version_deleted' ? 'purge versions' : 'purge document',
   target: `id=${id}`,
   outcome: 'ok',
   code: null,

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
+import { appendWith } from '../../audit/audit.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
@@ -15,6 +16,7 @@ import { enqueuePurge, renditionSums } from '../purge.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex, publishUpdates } from '../revisions.ts'
 import { ensureBytes, isOwned, lockOrCreate } from '../stored-files.ts'
+import { destructionEntry } from '../trash/destroy.ts'
 import { type Document, etag } from '../view.ts'
 import { archiveCurrent, clearArchived, makeCurrent } from './current-version.ts'
 
@@ -147,13 +149,13 @@ export async function restoreVersions(
 export async function remove(app: App, actor: Actor, id: string, number: number): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await lockDocument(trx, id)
-    const { owner_id, current_version } = await requireDocument(trx, actor, id)
-    const { sha256 } = await find(trx, id, number)
+    const document = await requireDocument(trx, actor, id)
+    const version = await find(trx, id, number)
     assertNotWorm(app)
     await assertDeletable(trx, [id])
     const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
     if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')
-    const isCurrent = number === current_version
+    const isCurrent = number === document.current_version
     if (isCurrent) {
       await archiveCurrent(trx, [id])
       await makeCurrent(app, trx, [{ id, number: newest.number, textOf: newest.number }])
@@ -162,11 +164,12 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
     }
     const sums = await renditionSums(trx, [{ document_id: id, number }])
     await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
-    await enqueuePurge(trx, [sha256, ...sums])
-    await publish(trx, 'document_updated', owner_id, {
+    await enqueuePurge(trx, [version.sha256, ...sums])
+    await publish(trx, 'document_updated', document.owner_id, {
       document_id: id,
       changes: isCurrent ? ['versions', 'file', 'content', 'status'] : ['versions'],
     })
+    await appendWith(trx, [destructionEntry(app, actor, document, [version], 'version_deleted')])
   })
 }
 

@@ -182,6 +182,9 @@ export const retentionDetail = (error: unknown): Record<string, unknown> | null 
 /** Returns whether an error of a transaction proves that nothing was committed. */
 export const isRolledBack = (error: unknown): boolean => error instanceof pg.DatabaseError && !isUnavailable(error)
 
+/** Returns whether a write was refused because the database is read-only. */
+export const isReadOnly = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '25006'
+
 /** ENOENT: there is no Unix socket. */
 const networkErrors = new Set(
   'ECONNREFUSED ECONNRESET ECONNABORTED EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENOENT EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN'.split(' '),
@@ -191,7 +194,7 @@ const lostConnection =
 
 /** Returns whether the database is unavailable: SQLSTATE classes 08, 40, 53 and 57, 25006 (read-only), a read-only host, or a network error. */
 export function isUnavailable(error: unknown): boolean {
-  if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || error.code === '25006'
+  if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || isReadOnly(error)
   if (error instanceof ReadOnlyHost) return true
   const { code = '', message, syscall } = error as NodeJS.ErrnoException
   return (networkErrors.has(code) && syscall !== 'open') || lostConnection.test(message ?? '')

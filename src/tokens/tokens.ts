@@ -5,7 +5,7 @@ import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
 import { byCreation } from '../db/keyset.ts'
-import { rejectDuplicateName, type Trx } from '../db/pool.ts'
+import { isUnavailable, rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError, invalid } from '../errors.ts'
 import { countRows, type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
@@ -115,13 +115,22 @@ export async function authenticate(app: App, token: string): Promise<{ actor: Ac
   const remainingMs = row?.remaining_ms ?? Number.POSITIVE_INFINITY
   if (!row || remainingMs <= 0) return undefined
   const { id, user_id, username, scopes, expires_at, ver } = row
-  if (row.is_use_due) await app.database.auth.updateTable('api_tokens').set({ last_used_at: clock }).where('id', '=', id).execute()
+  if (row.is_use_due) await recordUse(app, id)
   const role = scopes.includes('admin') ? row.role : 'user'
   return {
     actor: { id: user_id, username, role, scopes },
     session: { sub: user_id, jti: id, exp: expirySeconds(expires_at), ver },
     remainingMs,
   }
+}
+
+/** Records the time of use. A database that is read-only or busy does not fail the request. */
+async function recordUse({ database, log }: App, id: string): Promise<void> {
+  const recorded = database.auth.updateTable('api_tokens').set({ last_used_at: clock }).where('id', '=', id).execute()
+  await recorded.catch((error: unknown) => {
+    if (!isUnavailable(error)) throw error
+    log.debug({ err: error, token_id: id }, 'the use of an API token was not recorded')
+  })
 }
 
 /** Returns the owner of a new token: the actor, or for admins the named user. */

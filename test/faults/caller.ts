@@ -20,11 +20,19 @@ export type Caller = Awaited<ReturnType<typeof openCaller>>
 export interface CallerOptions {
   /** milliseconds after which a request without an answer has failed */
   timeoutMs?: number
+  /** user with the password of the first admin; default: the first admin */
+  username?: string
+  /** used instead of a sign-in */
+  apiToken?: string
 }
 
-/** Signs in as the first admin and sends requests as this user. */
-export async function openCaller(url: string, ledger: Ledger, { timeoutMs: patience = 20_000 }: CallerOptions = {}) {
-  let token = ''
+/** Signs in and sends requests as this user. */
+export async function openCaller(
+  url: string,
+  ledger: Ledger,
+  { timeoutMs: patience = 20_000, username = 'admin', apiToken = '' }: CallerOptions = {},
+) {
+  let token = apiToken
 
   const call = async (
     method: string,
@@ -55,11 +63,11 @@ export async function openCaller(url: string, ledger: Ledger, { timeoutMs: patie
 
   const json = (body: unknown) => ({ body: JSON.stringify(body), headers: { 'content-type': 'application/json' } })
   const signIn = async () => {
-    const { status, body } = await call('POST', '/api/auth/login', { what: 'sign in', ...json({ username: 'admin', password }) })
+    const { status, body } = await call('POST', '/api/auth/login', { what: 'sign in', ...json({ username, password }) })
     if (status !== 200) throw new Error(`sign in: ${status} ${body}`)
     token = (JSON.parse(body.toString()) as { token: string }).token
   }
-  await signIn()
+  if (apiToken === '') await signIn()
 
   /** Uploads bytes with a new Idempotency-Key. Records an acknowledged upload. */
   const upload = async (bytes: Buffer, name: string, { key = randomUUID() as string, word = null as string | null, fields = {} } = {}) => {

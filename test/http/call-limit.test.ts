@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import pg from 'pg'
 import { expect, test } from 'vitest'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { listen } from '../../src/server/listen.ts'
@@ -141,3 +142,37 @@ test('reading one document costs a tenth of a request, batch-get five; requests 
   expect(await batch(root)).toBe(200)
   await close(1000)
 })
+
+test('a read-only database: a user and an API token read as before, and get 429 RATE_LIMITED after the limit', async () => {
+  const started = await startApp(limited)
+  const { url, close } = await serve(started)
+  const { id } = await upload(started.asAda, 'a.txt', 'hello')
+  const iat = Math.floor(started.app.now().getTime() / 1000)
+  const session = await started.app.tokens.sign({
+    ...{ sub: started.bob.id, jti: randomUUID(), iat, exp: iat + 3600, ver: started.bob.token_version },
+  })
+  const { token } = await started.asAda.tokens.create({ name: 'reader', scopes: ['read'] })
+  const read = async (bearer: string, path: string) =>
+    (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${bearer}` } })).status
+  await makeReadOnly(started.databaseUrl)
+  // The connections were cut.
+  await expect.poll(() => read(session, '/api/documents'), { timeout: 10_000 }).toBe(200)
+  await expect.poll(() => read(token, `/api/documents/${id}/download`), { timeout: 10_000 }).toBe(200)
+  expect(await read(token, '/api/search?q=hello')).toBe(200)
+  const statuses: number[] = []
+  for (let call = 0; call < 21; call++) statuses.push(await read(token, '/api/documents'))
+  expect([...new Set(statuses)]).toEqual([200, 429])
+  expect(await read(session, '/api/documents')).toBe(200)
+  await close(1000)
+})
+
+/** Makes a database read-only for new connections, and cuts the others. */
+async function makeReadOnly(connectionString: string): Promise<void> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  await client.query(`alter database ${client.escapeIdentifier(client.database ?? '')} set default_transaction_read_only = on`)
+  await client.query(
+    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+  )
+  await client.end()
+}

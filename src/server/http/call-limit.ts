@@ -5,6 +5,7 @@
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { App } from '../../app.ts'
+import { isReadOnly } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 
 interface Window {
@@ -12,6 +13,8 @@ interface Window {
   endsAt: number
   /** Remaining calls of the share of this process. */
   left: number
+  /** Calls of all shares of this process. */
+  granted: number
   isUsedUp: boolean
   request: Promise<void> | null
 }
@@ -26,7 +29,8 @@ const cleanupInterval = 500
 
 /**
  * Opens the limiter, which throws RATE_LIMITED with the seconds until the window ends. Over all processes, no more calls pass than the limit.
- * Unused shares (at most a twentieth of the limit for each process) are lost, so slightly fewer may pass.
+ * Unused shares (at most a twentieth of the limit for each process) are lost, so slightly fewer may pass. While the database is read-only, the limit is
+ * that of each process.
  */
 export function openCallLimit(app: App): (key: string, routeCost: number) => Promise<void> {
   const limit = app.config.limits.api_calls_per_minute
@@ -50,13 +54,22 @@ export function openCallLimit(app: App): (key: string, routeCost: number) => Pro
     window.endsAt = app.monotonicMs() + left_ms
     const granted = Math.max(0, share - Math.max(0, used - limit))
     window.left += granted
+    window.granted += granted
     window.isUsedUp = granted < share
+  }
+
+  /** Grants the rest of the limit: users go on reading. */
+  const grantRest = (error: unknown, window: Window): void => {
+    if (!isReadOnly(error)) throw error
+    window.left += limit - window.granted
+    window.granted = limit
+    window.isUsedUp = true
   }
 
   const currentWindow = (key: string, now: number): Window => {
     const current = windows.get(key)
     if (current && current.endsAt > now) return current
-    const window: Window = { endsAt: now + minuteMs, left: 0, isUsedUp: false, request: null }
+    const window: Window = { endsAt: now + minuteMs, left: 0, granted: 0, isUsedUp: false, request: null }
     windows.set(key, window)
     return window
   }
@@ -73,9 +86,11 @@ export function openCallLimit(app: App): (key: string, routeCost: number) => Pro
       }
       if (window.isUsedUp) throw new AppError('RATE_LIMITED', { retry_after_secs: Math.max(1, Math.ceil((window.endsAt - now) / 1000)) })
       // Concurrent calls wait for one share instead of taking one each.
-      window.request ??= requestShare(key, window, cost).finally(() => {
-        window.request = null
-      })
+      window.request ??= requestShare(key, window, cost)
+        .catch((error) => grantRest(error, window))
+        .finally(() => {
+          window.request = null
+        })
       await window.request
     }
   }

@@ -1,19 +1,23 @@
 /** F15: PostgreSQL has no free connection, or accepts no writes. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { mixedLoad } from '../caller.ts'
+import { type Caller, mixedLoad, openCaller } from '../caller.ts'
 import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
-import type { Installation } from '../installation.ts'
+import { type Installation, password } from '../installation.ts'
+import type { Ledger } from '../ledger.ts'
 
 export const unwillingDatabase: Fault = { id: 'F15', name: 'PostgreSQL without free connections; read-only', run }
 
 async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const seconds = isShort ? 4 : 30
-  const server = await installation.start({ env: { DMS_DATABASE_CONNECT_TIMEOUT: '2s', DMS_WORKER_LEASE: '5s' } })
+  // A limit of calls, which are counted in the database.
+  const env = { DMS_DATABASE_CONNECT_TIMEOUT: '2s', DMS_WORKER_LEASE: '5s', DMS_API_CALLS_PER_MINUTE: '100000' }
+  const server = await installation.start({ env })
   const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
   await caller.uploadText()
   const [id = ''] = ledger.uploads.keys()
+  const { reader, program } = await openReaders(installation, caller, ledger)
 
   const release = await takeAllConnections(installation)
   const stop = new AbortController()
@@ -28,7 +32,16 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   await installation.query('alter database dms set default_transaction_read_only = on')
   await cutAll(installation)
   await sleep(500)
-  const answers = { list: caller.list, download: () => caller.download(id), search: caller.search }
+  const answers = {
+    list: caller.list,
+    download: () => caller.download(id),
+    search: caller.search,
+    'list of a user': reader.list,
+    'search of a user': reader.search,
+    'list with an API token': program.list,
+    'download with an API token': () => program.download(id),
+    'search with an API token': program.search,
+  }
   for (const [what, call] of Object.entries(answers)) {
     // The first request uses the connection that was cut.
     await call()
@@ -51,6 +64,15 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
       if ((await caller.uploadText()).status === 201) return
     expect(false, `no upload is taken 20 s after ${when}`)
   }
+}
+
+/** Adds a user and an API token. Their calls are counted, unlike those of an admin. */
+async function openReaders({ url }: Installation, caller: Caller, ledger: Ledger) {
+  const user = { username: 'reader', email: 'reader@example.org', password, role: 'user' }
+  await caller.call('POST', '/api/users', { what: 'user', ...caller.json(user) })
+  const made = await caller.call('POST', '/api/tokens', { what: 'token', ...caller.json({ name: 'reader', scopes: ['read'] }) })
+  const { token: apiToken } = JSON.parse(made.body.toString()) as { token: string }
+  return { reader: await openCaller(url, ledger, { username: 'reader' }), program: await openCaller(url, ledger, { apiToken }) }
 }
 
 const cutAll = ({ query }: Installation) =>

@@ -18,14 +18,23 @@ export interface SnippetOptions {
 /** Returns the best snippets of a text, those with most distinct terms first; none if nothing matches. */
 export type Highlighter = (text: string, options: SnippetOptions) => string[]
 
+/** Matches of a text after which the search ends. Three snippets need no more, and a long text can have millions, which take gigabytes. */
+const maxMatches = 100_000
+
 /** Compiles a highlighter for many texts. */
 export function highlighter(marker: Marker): Highlighter {
   const { terms, substrings = [] } = marker
   const matcher = compileMatcher(marker)
   const termCount = terms.filter(({ negated }) => !negated).length
+  const perSubstring = Math.ceil(maxMatches / Math.max(1, substrings.length))
   return (text, { size, max }) => {
-    const inside = substringsIn(text, substrings).map(({ start, end, substring }) => ({ start, end, term: terms.length + substring }))
-    const isComplete = substrings.length > 0 ? () => false : hasBestPassages(termCount, size, max)
+    const inside = substringsIn(text, substrings, perSubstring).map(({ start, end, substring }) => ({
+      start,
+      end,
+      term: terms.length + substring,
+    }))
+    const hasBest = substrings.length > 0 ? () => false : hasBestPassages(termCount, size, max)
+    const isComplete: IsComplete = (spans, upTo) => spans.length >= maxMatches || hasBest(spans, upTo)
     const spans = [...matchPositions(text, matcher, isComplete), ...inside].sort(byOffset)
     return passages(spans, size)
       .sort((one, other) => other.termCount - one.termCount || one.start - other.start)

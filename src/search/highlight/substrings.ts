@@ -12,8 +12,8 @@ export interface SubstringMatch {
 /** Maximum length of a match. Only white space can make a match longer. */
 const maxMatchLength = 2_000
 
-/** Returns the non-overlapping matches of each substring, in linear time per substring (Knuth, Morris and Pratt 1977). */
-export function substringsIn(text: string, substrings: readonly string[]): SubstringMatch[] {
+/** Returns the first `max` non-overlapping matches of each substring, in linear time per substring (Knuth, Morris and Pratt 1977). */
+export function substringsIn(text: string, substrings: readonly string[], max = Number.POSITIVE_INFINITY): SubstringMatch[] {
   if (substrings.length === 0) return []
   const { normalized, startOf, endOf } = normalizeWithOffsets(text)
   const collapsed = collapseSpaces(normalized)
@@ -21,7 +21,7 @@ export function substringsIn(text: string, substrings: readonly string[]): Subst
   return substrings.flatMap((value, substring) => {
     const pattern = normalizeText(value).replace(/\s+/g, ' ')
     const matches =
-      cache.get(pattern)?.map((match) => ({ ...match, substring })) ?? occurrences(collapsed, pattern, startOf, endOf, substring)
+      cache.get(pattern)?.map((match) => ({ ...match, substring })) ?? occurrences(collapsed, pattern, startOf, endOf, substring, max)
     cache.set(pattern, matches)
     return matches
   })
@@ -58,12 +58,13 @@ function occurrences(
   startOf: (unit: number) => number,
   endOf: (unit: number) => number,
   substring: number,
+  max: number,
 ): SubstringMatch[] {
   const matches: SubstringMatch[] = []
   if (pattern === '') return matches
   const failure = failureFunction(pattern)
   let matched = 0
-  for (let unit = 0; unit < codes.length; unit++) {
+  for (let unit = 0; unit < codes.length && matches.length < max; unit++) {
     while (matched > 0 && pattern.charCodeAt(matched) !== codes[unit]) matched = failure[matched - 1]!
     if (pattern.charCodeAt(matched) === codes[unit]) matched++
     if (matched < pattern.length) continue

@@ -43,7 +43,8 @@ export const reindex = (cli: Cli) =>
       'Runs on the server only. Builds a new index while the current one answers, then swaps them.',
       'An interrupted run keeps the current index. The next run removes the unfinished one.',
     ],
-    exits: '0 done, or nothing to do · 2 bad flag · 69 database or search unreachable · 75 another reindex is running',
+    exits:
+      '0 done, or nothing to do · 2 bad flag · 3 some documents could not be indexed · 69 database or search unreachable · 75 another reindex is running',
   })
     .addOption(new Option('--if-needed', 'only if documents are missing or were indexed by another version').conflicts(partial))
     .option('--since <when>', 'update documents changed since this time (7d, yesterday, 2026-11-20) in the current index')
@@ -67,19 +68,21 @@ export const reindex = (cli: Cli) =>
       const app = await cli.app('search reindex', { hasStatementTimeout: false })
       const { reindex } = await import('../../src/search/reindex.ts')
       const progress = cli.progress('search reindex')
-      const { documents, skipped, swapped, kept } = await reindex(app, {
+      const { documents, skipped, swapped, kept, omitted } = await reindex(app, {
         ...options,
         signal: cli.signal,
         onProgress: (done, total) => progress.update({ done, total }),
       })
       progress.done()
+      if (omitted > 0) cli.exit = 'PARTIAL'
       const { index } = await app.search.status()
-      const fields = { engine: app.search.name, index, documents, skipped, swapped, kept, dry_run: options.dryRun }
+      const fields = { engine: app.search.name, index, documents, failed: omitted, skipped, swapped, kept, dry_run: options.dryRun }
       const summary = buildSummary(cli, 'search reindex', fields, started)
       let sentence = `indexed ${documents} documents in ${summary.duration_seconds.toFixed(1)} s`
       if (skipped) sentence = `nothing to do: all ${documents} documents are indexed`
       else if (options.dryRun) sentence = `would index ${documents} documents`
       else if (kept !== undefined) sentence += `; the old index is kept as ${kept}`
+      if (omitted > 0) sentence += `; ${omitted} could not be indexed`
       cli.print(summary, { columns: columnsOf(['engine', 'documents', 'skipped', 'swapped', 'duration_seconds']), sentence })
     })
 

@@ -169,6 +169,8 @@ export class SearchFailure extends AppError {
 export interface IndexRebuild {
   /** Name of the old index if it can be kept. */
   readonly keptAs?: string
+  /** Errors of documents that cannot be indexed, by id. The new index lacks them. */
+  readonly omitted?: ReadonlyMap<string, unknown>
   /**
    * Updates the new index with these documents, first all in ascending order of ids, then changed ones, also after swap(). The next call or
    * complete() may report a failure.

@@ -39,6 +39,8 @@ export interface ReindexResult {
   swapped: boolean
   /** name of the old index, if it was kept */
   kept?: string
+  /** number of documents that could not be indexed; the log names them */
+  omitted: number
 }
 
 export interface IndexHealth extends IndexStatus {
@@ -52,7 +54,7 @@ export interface IndexHealth extends IndexStatus {
   failing: number
 }
 
-const unchanged = { skipped: false, swapped: false }
+const unchanged = { skipped: false, swapped: false, omitted: 0 }
 
 /** Compares the index with the database. Throws SERVICE_UNAVAILABLE. */
 export async function status(app: App): Promise<IndexHealth> {
@@ -69,7 +71,7 @@ export async function indexDocuments(app: App, documentIds: readonly string[]): 
 
 /**
  * Builds a new index while the active one answers searches. With `since`, `ids` or `inPlace`, indexes documents in the active one instead. Throws Busy, SERVICE_UNAVAILABLE.
- * If it is interrupted, the old index stays active; the next run removes the unfinished one.
+ * If it is interrupted, the old index stays active; the next run removes the unfinished one. Documents that cannot be indexed are omitted and logged.
  */
 export function reindex(app: App, options: ReindexOptions = {}): Promise<ReindexResult> {
   return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, async (lock) => {
@@ -134,7 +136,9 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number, lock
     await applyChanges(app, put)
     await stopChangeLog(app)
     await applyChanges(app, put)
-    return { ...unchanged, documents, swapped: true, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
+    const { omitted = new Map<string, unknown>() } = next
+    for (const [document_id, err] of omitted) app.log.error({ err, document_id }, 'a document could not be indexed')
+    return { ...unchanged, documents, swapped: true, omitted: omitted.size, ...(options.keepOld && keptAs ? { kept: keptAs } : {}) }
   } catch (error) {
     // Without the lock another rebuild may run. It removes what is left of this one.
     const discard = () => Promise.allSettled([next?.discard(), endChangeLog(app)])
@@ -175,13 +179,13 @@ const maxCatchUps = 50
 /** Attempts after which documents may differ whose index jobs have not ended: these jobs write into the new index after its activation. */
 const minCatchUps = 5
 
-/** Indexes changes until the new index contains every document, but those that wait for an index job. Returns the number of documents. */
+/** Indexes changes until the new index contains every document, but those that wait for an index job or were omitted. Returns the number of documents. */
 async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, cursor: { id: string }): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     await forEachBatch(app, { ...options, onProgress: () => {} }, 0, next.put, cursor)
     await applyChanges(app, next.put, batchSize(app, options))
     const [documents, expected] = [await next.complete(), await documentCount(app)]
-    if (documents === expected) return documents
+    if (documents + (next.omitted?.size ?? 0) === expected) return documents
     if (attempt >= minCatchUps && Math.abs(documents - expected) <= (await countChanges(app))) return documents
     if (attempt === maxCatchUps) throw new Error(`the new index has ${documents} of ${expected} documents; the old one stays active`)
     options.signal?.throwIfAborted()

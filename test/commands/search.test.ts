@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
 import { enqueue } from '../../src/jobs/queue.ts'
@@ -124,6 +125,30 @@ test('reindex writes every document; --if-needed only if entries are missing', a
   expect(await app.search.count()).toBe(3)
   expect(JSON.parse((await dms('reindex', '--if-needed', '--json')).stdout)).toMatchObject({ documents: 3, skipped: true })
   expect((await dms('reindex', '--if-needed', '-o', 'id')).stdout).toBe('')
+})
+
+test('reindex: 0 with a document of 2,100 long words that each occur four times', async () => {
+  const { app, ada, dms } = await start()
+  const words = Array.from({ length: 2100 }, (_, nth) => `w${nth}`.padEnd(255, 'x'))
+  const id = await insertDocument(app.db, ada.id, { content: `${words.join(' ')} `.repeat(4) })
+  expect(await dms('reindex', '--json')).toMatchObject({ code: 0, stdout: expect.stringContaining('"documents": 1') })
+  expect((await dms('query', words.at(-1)!, '-o', 'id')).stdout).toBe(`${id}\n`)
+})
+
+test('reindex: 3 if a document cannot be indexed, which is named; status and verify report it', async () => {
+  const { app, ada, dms } = await start()
+  const [one, bad, other] = [
+    await insertDocument(app.db, ada.id),
+    await insertDocument(app.db, ada.id),
+    await insertDocument(app.db, ada.id),
+  ]
+  await sql`alter table search_segment_template add check (document_id <> ${sql.lit(bad)})`.execute(app.db)
+  const { code, stdout, stderr } = await dms('reindex', '--json')
+  expect([code, stderr]).toEqual([3, expect.stringContaining(bad)])
+  expect(JSON.parse(stdout)).toMatchObject({ documents: 2, failed: 1, swapped: true, exit_code: 3 })
+  expect((await dms('query', 'untitled', '-o', 'id')).stdout.trim().split('\n').sort()).toEqual([one, other].sort())
+  expect((await dms('status', '--check')).code).toBe(8)
+  expect(await dms('verify')).toMatchObject({ code: 3, stdout: expect.stringContaining(bad) })
 })
 
 test('reindex: 75 during another reindex, 2 with a remote target', async () => {

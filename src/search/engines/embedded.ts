@@ -29,6 +29,7 @@ export function withEmbedded(own: SearchEngine, postgres: SearchEngine): SearchE
       const [one, other] = [await own.rebuild(), await postgres.rebuild()]
       return {
         ...one,
+        ...(other.omitted ? { omitted: other.omitted } : {}),
         async put(ids) {
           await other.put(ids)
           await one.put(ids)

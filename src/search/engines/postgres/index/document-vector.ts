@@ -45,8 +45,10 @@ const maxPositions = 16_000
 const maxOccurrences = 255
 /** Minimum number of positions of a passage. Before it, a frequent word loses occurrences; after it, the passage ends. */
 const minPositions = 2_000
-/** A tsvector holds at most 1,048,575 bytes. */
+/** Bytes of words after which a passage ends. The remaining bytes are for terms. */
 const maxBytes = 900_000
+/** A tsvector holds at most 1,048,575 bytes. Impact terms are left out that would exceed this: they only change the order of hits. */
+const maxBytesWithImpact = 1_040_000
 /** Number of words that consecutive passages share. Phrases up to this length match across the boundary. */
 const overlap = 128
 /** Gap in positions between fields, so that no phrase matches across them. */
@@ -114,15 +116,17 @@ export async function analyze(
     recent.push(word)
     if (recent.length === 8 * overlap) recent = recent.slice(-overlap)
   }
-  for (const term of head.impactTerms()) marks.add(term)
+  const impacts = head.impactTerms()
   for (const word of headingOnly) marks.add(headingOnlyTerm(word))
   if (vector === head) {
     head.mark(marks)
+    head.mark(impacts, maxBytesWithImpact)
     return { words: head.encode(), tags: tags.sorted(), parts: 0 }
   }
   await save({ words: vector.encode(), ...characters(start, content.length) })
   const parts = head.bytes > maxBytes ? 2 : 1
   head.mark(parts === 2 ? [...marks, longTerm, overflowTerm] : [...marks, longTerm])
+  head.mark(impacts, maxBytesWithImpact)
   return { words: head.encode(), tags: tags.sorted(), parts }
 }
 
@@ -156,8 +160,9 @@ class Vector {
     return true
   }
 
-  mark(terms: Iterable<string>): void {
-    for (const term of terms) if (!this.#positions.has(term)) this.#insert(term, [])
+  /** Adds terms without positions, up to a size of `max` bytes. */
+  mark(terms: Iterable<string>, max = Number.POSITIVE_INFINITY): void {
+    for (const term of terms) if (!this.#positions.has(term) && this.bytes + sizeOf(term) <= max) this.#insert(term, [])
   }
 
   impactTerms(): string[] {
@@ -179,9 +184,12 @@ class Vector {
 
   #insert(word: string, positions: number[]): void {
     this.#positions.set(word, positions)
-    this.bytes += Buffer.byteLength(word) + 4
+    this.bytes += sizeOf(word)
   }
 }
+
+/** Returns the size of a lexeme without positions, in bytes. */
+const sizeOf = (lexeme: string): number => Buffer.byteLength(lexeme) + 4
 
 /**
  * The minimum score of each impact level, from the highest. In words: in the title and often elsewhere; in the title and once elsewhere; in the

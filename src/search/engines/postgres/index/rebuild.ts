@@ -1,14 +1,16 @@
 /** Rebuilds the index without downtime: fills a new generation of segments while the live one serves searches. */
 import { sql } from 'kysely'
-import type { Db } from '../../../../db/pool.ts'
+import { type Db, isUnavailable } from '../../../../db/pool.ts'
 import type { IndexRebuild } from '../../../../ports/search-engine.ts'
 import type { StoredWords } from '../../../vocabulary/vocabulary.ts'
 import { indexDocuments } from './index-documents.ts'
-import { createIndex, dropSegment, openBlock, openSegment, sizeOf, tableOf } from './segments.ts'
+import { createIndex, dropSegment, isUndefinedTable, openBlock, openSegment, sizeOf, tableOf } from './segments.ts'
 
 /** Maximum number of concurrent batches. PostgreSQL writes some while this process analyzes another. */
 const maxBatches = 4
 const batchSize = 100
+/** Number of documents that cannot be indexed after which the fault is not in the documents: the rebuild fails. */
+const maxOmitted = 100
 
 /** Returns the size of the next segment and of its blocks, given the number of documents left. */
 export type SegmentSizes = (left: number) => { readonly segment: number; readonly block: number }
@@ -36,13 +38,27 @@ export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSize
     indexing.catch(() => {})
   }
 
+  const omitted = new Map<string, unknown>()
+  /** Indexes a batch. If it fails, indexes its documents one by one, and omits those that fail alone. */
+  const write = async (ids: readonly string[]): Promise<void> => {
+    try {
+      await indexDocuments(db, stored, ids, generation)
+      for (const id of ids) omitted.delete(id)
+    } catch (error) {
+      const [id, ...others] = ids
+      if (id === undefined || isUnavailable(error) || isUndefinedTable(error)) throw error
+      if (others.length > 0) for (const one of ids) await write([one])
+      else if (omitted.set(id, error).size > maxOmitted) throw error
+    }
+  }
+
   const running = new Set<Promise<void>>()
   let failure: unknown
   /** Starts a batch once a slot is free. The next call throws if a batch has failed. */
   const start = async (ids: readonly string[]) => {
     while (running.size >= maxBatches) await Promise.race(running)
     if (failure) throw failure
-    const batch: Promise<void> = indexDocuments(db, stored, ids, generation)
+    const batch: Promise<void> = write(ids)
       .catch((error) => {
         failure ??= error
       })
@@ -78,7 +94,8 @@ export async function rebuild(db: Db, stored: StoredWords, sizesFor: SegmentSize
   }
 
   return {
-    put: (ids) => (isFilling ? fill(ids.toSorted()) : indexDocuments(db, stored, ids, generation)),
+    omitted,
+    put: (ids) => (isFilling ? fill(ids.toSorted()) : write(ids)),
     async complete() {
       await allWritten()
       if (isFilling) await finish(segment)

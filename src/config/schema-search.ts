@@ -1,5 +1,5 @@
 /** Settings of the search engines. */
-import { choice, duration, flag, integer, list, path, secret, text } from './setting.ts'
+import { choice, duration, flag, header, integer, list, path, secret, text } from './setting.ts'
 import * as kinds from './values.ts'
 
 const node = kinds.textKind((url) => kinds.isUrl('http', 'https')(url) && !url.includes('@'), 'an http(s) URL without a password')
@@ -8,7 +8,7 @@ export const search = {
   engine: choice(['postgres', 'meilisearch', 'opensearch'], 'postgres', 'DMS_SEARCH_ENGINE'),
   keep_embedded: flag(true, 'DMS_SEARCH_KEEP_EMBEDDED'),
   url: text('http://127.0.0.1:7700', 'DMS_MEILI_URL', kinds.isUrl('http', 'https'), 'an http(s) URL'),
-  api_key: secret(text('', 'DMS_MEILI_API_KEY')),
+  api_key: secret(header('', 'DMS_MEILI_API_KEY')),
   index: text('documents', 'DMS_MEILI_INDEX', (name) => /^[\w-]{1,400}$/.test(name), 'an index name (letters, digits, - and _)'),
   batch_size: integer(500, 'DMS_MEILI_BATCH_SIZE', 1, 100_000),
   timeout: duration('10s', 'DMS_MEILI_TIMEOUT', '100ms'),

@@ -1,11 +1,12 @@
 /** All settings: name in config.toml, variable, type and default. A test compares them with config.example.toml. */
 
 import { search } from './schema-search.ts'
-import { choice, duration, flag, integer, list, path, type Setting, secret, setting, size, text } from './setting.ts'
+import { choice, duration, flag, header, integer, list, path, type Setting, secret, setting, size, text } from './setting.ts'
 import * as kinds from './values.ts'
 
 const networks = kinds.textKind(kinds.isNetwork, 'an address or a network such as 10.0.0.0/8')
 const language = kinds.textKind((code) => /^\w+$/.test(code), 'a language such as "eng"')
+const isRedirectTarget = (url: string): boolean => kinds.isUrl('http', 'https')(url) && kinds.isHeaderText(url)
 const languages = /^\w+(\+\w+)*$/
 
 export const schema = {
@@ -44,17 +45,17 @@ export const schema = {
     path: path('', 'DMS_STORAGE_PATH'),
     s3_endpoint: text('', 'DMS_S3_ENDPOINT', kinds.isUrl('http', 'https'), 'an http(s) URL'),
     s3_ca_file: path('', 'DMS_S3_CA_FILE'),
-    s3_region: text('', 'DMS_S3_REGION'),
+    s3_region: header('', 'DMS_S3_REGION'),
     s3_bucket: text('', 'DMS_S3_BUCKET', kinds.isBucketName, 'the name of a bucket'),
     s3_prefix: text('', 'DMS_S3_PREFIX', kinds.isKeyPrefix, 'a prefix such as "dms/" (letters, digits and _ - . /, no leading /)'),
     s3_credentials: choice(['static', 'instance'], 'static', 'DMS_S3_CREDENTIALS'),
-    s3_access_key_id: text('', 'DMS_S3_ACCESS_KEY_ID'),
+    s3_access_key_id: header('', 'DMS_S3_ACCESS_KEY_ID'),
     s3_secret_access_key: secret(text('', 'DMS_S3_SECRET_ACCESS_KEY')),
-    s3_session_token: secret(text('', 'DMS_S3_SESSION_TOKEN')),
+    s3_session_token: secret(header('', 'DMS_S3_SESSION_TOKEN')),
     s3_force_path_style: flag(false, 'DMS_S3_FORCE_PATH_STYLE'),
     s3_timeout: duration('30s', 'DMS_S3_TIMEOUT', '1s', '10m'),
     s3_sse: choice(['none', 'AES256', 'aws:kms'], 'none', 'DMS_S3_SSE'),
-    s3_sse_kms_key_id: text('', 'DMS_S3_SSE_KMS_KEY_ID'),
+    s3_sse_kms_key_id: header('', 'DMS_S3_SSE_KMS_KEY_ID'),
     redirect_downloads: flag(false, 'DMS_STORAGE_REDIRECT_DOWNLOADS'),
     cache_bytes: size('1GB', 'DMS_STORAGE_CACHE_BYTES'),
     tmp_path: path('', 'DMS_STORAGE_TMP_PATH'),
@@ -80,7 +81,8 @@ export const schema = {
     max_pages: integer(500, 'DMS_OCR_MAX_PAGES', 1),
     max_pixels: integer(60_000_000, 'DMS_OCR_MAX_PIXELS', 1),
     memory_limit: size('1500MB', 'DMS_OCR_MEMORY_LIMIT', '64MB'),
-    page_timeout: duration('60s', 'DMS_OCR_PAGE_TIMEOUT', '100ms'),
+    // A request about up to ten pages has a timer of ten times as long.
+    page_timeout: duration('60s', 'DMS_OCR_PAGE_TIMEOUT', '100ms', '2d'),
     timeout: duration('10m', 'DMS_OCR_TIMEOUT', '100ms'),
     turn: duration('5s', 'DMS_OCR_TURN'),
     max_attempts: integer(3, 'DMS_OCR_MAX_ATTEMPTS', 1, 100),
@@ -118,7 +120,7 @@ export const schema = {
     max_body_size_anonymous: size('64kB', 'DMS_MAX_BODY_SIZE_ANONYMOUS', '1kB'),
     max_upload_size: size('500MB', 'DMS_MAX_UPLOAD_SIZE', '1B'),
     bulk_max_files: integer(10, 'DMS_BULK_MAX_FILES', 1, 1000),
-    api_calls_per_minute: integer(100, 'DMS_API_CALLS_PER_MINUTE'),
+    api_calls_per_minute: integer(100, 'DMS_API_CALLS_PER_MINUTE', 0, 1_000_000_000),
     per_page_default: integer(20, 'DMS_PER_PAGE_DEFAULT', 1, 1000),
     per_page_max: integer(100, 'DMS_PER_PAGE_MAX', 1, 1000),
     search_max_results: integer(1000, 'DMS_SEARCH_MAX_RESULTS', 1),
@@ -169,7 +171,7 @@ export const schema = {
     admin_group: text('', 'OIDC_ADMIN_GROUP'),
     auto_create_users: flag(true, 'OIDC_AUTO_CREATE_USERS'),
     link_by_email: flag(false, 'OIDC_LINK_BY_EMAIL'),
-    post_login_url: text('', 'OIDC_POST_LOGIN_URL', kinds.isUrl('http', 'https'), 'an http(s) URL'),
+    post_login_url: text('', 'OIDC_POST_LOGIN_URL', isRedirectTarget, 'an http(s) URL in ASCII'),
     audience: text('', 'OIDC_AUDIENCE'),
     token_endpoint_auth_method: choice(
       ['client_secret_post', 'client_secret_basic', 'private_key_jwt', 'none'],
@@ -185,12 +187,12 @@ export const schema = {
   },
   security: {
     headers_enabled: flag(true, 'SECURITY_HEADERS_ENABLED'),
-    csp: text("default-src 'none'; frame-ancestors 'none'", 'SECURITY_CSP'),
+    csp: header("default-src 'none'; frame-ancestors 'none'", 'SECURITY_CSP'),
     hsts_seconds: integer(31_536_000, 'SECURITY_HSTS_SECONDS'),
     hsts_include_subdomains: flag(false, 'SECURITY_HSTS_INCLUDE_SUBDOMAINS'),
-    x_frame_options: text('DENY', 'SECURITY_X_FRAME_OPTIONS'),
-    x_content_type_options: text('nosniff', 'SECURITY_X_CONTENT_TYPE_OPTIONS'),
-    referrer_policy: text('no-referrer', 'SECURITY_REFERRER_POLICY'),
+    x_frame_options: header('DENY', 'SECURITY_X_FRAME_OPTIONS'),
+    x_content_type_options: header('nosniff', 'SECURITY_X_CONTENT_TYPE_OPTIONS'),
+    referrer_policy: header('no-referrer', 'SECURITY_REFERRER_POLICY'),
   },
   log: {
     level: choice(['trace', 'debug', 'info', 'warn', 'error'], 'info', 'DMS_LOG_LEVEL'),
@@ -204,7 +206,7 @@ export const schema = {
   metrics: {
     enabled: flag(false, 'DMS_METRICS_ENABLED'),
     listen: text('127.0.0.1:9464', 'DMS_METRICS_LISTEN', kinds.isHostPort, 'host:port'),
-    token: secret(text('', 'DMS_METRICS_TOKEN')),
+    token: secret(header('', 'DMS_METRICS_TOKEN')),
   },
   backup: {
     path: path('', 'DMS_BACKUP_PATH'),

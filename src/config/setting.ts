@@ -17,6 +17,9 @@ export const setting = <T>(kind: kinds.Kind<T>, fallback: unknown, env: string):
 })
 export const text = (fallback: string, env: string, isValid?: (text: string) => boolean, expected?: string) =>
   setting(kinds.textKind(isValid, expected), fallback, env)
+/** Creates a setting of a text that is sent in a header of HTTP. */
+export const header = (fallback: string, env: string) =>
+  text(fallback, env, kinds.isHeaderText, 'text for a header (printable ASCII characters, no line breaks)')
 export const path = (fallback: string, env: string) => setting(kinds.pathKind, fallback, env)
 export const flag = (fallback: boolean, env: string) => setting(kinds.booleanKind, fallback, env)
 export const integer = (fallback: number, env: string, min = 0, max = Number.MAX_SAFE_INTEGER) =>

@@ -151,6 +151,9 @@ export const isUrl =
   (text: string): boolean =>
     schemes.some((scheme) => text.startsWith(`${scheme}://`) && (scheme.startsWith('postgres') || URL.canParse(text)))
 
+/** Tells if text can be sent in a header of HTTP. */
+export const isHeaderText = (text: string): boolean => /^[\t\x20-\x7e]*$/.test(text)
+
 export const isOrigin = (text: string): boolean => text === '*' || (URL.canParse(text) && new URL(text).origin === text)
 
 /** Tells if text is an address or a network such as 10.0.0.0/8. */

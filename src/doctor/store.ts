@@ -1,5 +1,5 @@
 /** Checks the document store and OCR. */
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -46,10 +46,7 @@ async function checkStorage(installation: LazyInstallation): Promise<CheckResult
     )
   const app = await installation.app()
   await app.files.check()
-  // Also proves that tmp_path is on its file system.
   await proveWritable(app)
-  if (storage.tmp_path !== '' && (await stat(storage.tmp_path)).dev !== (await stat(path)).dev)
-    return fail(`storage.tmp_path ${storage.tmp_path} is on another file system than ${path}`, 'leave storage.tmp_path empty')
   return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
 }
 

@@ -205,6 +205,8 @@ test.each([
   [{ DMS_LOG_LEVEL: 'loud' }, 'DMS_LOG_LEVEL: "loud" is not one of trace, debug, info, warn, error'],
   [{ DMS_REQUEST_TIMEOUT: 'soon' }, 'DMS_REQUEST_TIMEOUT: "soon" is not a duration such as "90s", "15m", "24h" or "7d"'],
   [{ DMS_REQUEST_TIMEOUT: '60d' }, 'DMS_REQUEST_TIMEOUT: "60d" is not a duration from 1s to 24d'],
+  [{ DMS_OCR_PAGE_TIMEOUT: '3d' }, 'DMS_OCR_PAGE_TIMEOUT: "3d" is not a duration from 100ms to 2d'],
+  [{ DMS_API_CALLS_PER_MINUTE: '1000000001' }, 'DMS_API_CALLS_PER_MINUTE: 1000000001 is not a whole number from 0 to 1000000000'],
   [{ DMS_MAX_UPLOAD_SIZE: '5 apples' }, 'DMS_MAX_UPLOAD_SIZE: "5 apples" is not a size such as "500MB" or "100MiB"'],
   [{ DMS_OCR_MEMORY_LIMIT: '1MB' }, 'DMS_OCR_MEMORY_LIMIT: "1MB" is less than 64MB'],
   [{ DMS_TRUSTED_PROXIES: '10.0.0.0/40' }, 'DMS_TRUSTED_PROXIES: ["10.0.0.0/40"] is not an address or a network such as 10.0.0.0/8'],
@@ -234,6 +236,31 @@ test.each([
   [{ JWT_SECRET_FILE: '/nonexistent/jwt' }, 'JWT_SECRET_FILE=/nonexistent/jwt: no such file or directory'],
   [{ JWT_SECRET: secret, JWT_SECRET_FILE: '/dev/null' }, 'JWT_SECRET and JWT_SECRET_FILE are both set; use one of them'],
 ])('%j is refused', (env, problem) => expect(problemsOf({ env })).toEqual([problem]))
+
+test.each([
+  'SECURITY_CSP',
+  'SECURITY_X_FRAME_OPTIONS',
+  'SECURITY_X_CONTENT_TYPE_OPTIONS',
+  'SECURITY_REFERRER_POLICY',
+  'DMS_S3_REGION',
+  'DMS_S3_SSE_KMS_KEY_ID',
+])('%s: text that a header cannot have is refused', (variable) => {
+  for (const text of ['one\ntwo', 'one\r', 'caf\u00e9', '\u0000'])
+    expect(problemsOf({ env: { [variable]: text } })).toEqual([
+      `${variable}: ${JSON.stringify(text)} is not text for a header (printable ASCII characters, no line breaks)`,
+    ])
+})
+
+test('a secret or an address that a header cannot have is refused', () => {
+  for (const variable of ['DMS_S3_SESSION_TOKEN', 'DMS_MEILI_API_KEY', 'DMS_METRICS_TOKEN'])
+    expect(problemsOf({ env: { [variable]: 'one\n' } })).toEqual([
+      `${variable}: the value is not text for a header (printable ASCII characters, no line breaks)`,
+    ])
+  for (const url of ['https://a.example/\n', 'https://a.example/caf\u00e9'])
+    expect(problemsOf({ env: { OIDC_POST_LOGIN_URL: url } })).toEqual([
+      `OIDC_POST_LOGIN_URL: ${JSON.stringify(url)} is not an http(s) URL in ASCII`,
+    ])
+})
 
 test('an invalid secret is not printed', () => {
   expect(problemsOf({ env: { DATABASE_URL: 'mysql://dms:hunter2@db/dms' } })).toEqual(['DATABASE_URL: the value is not a postgres:// URL'])

@@ -35,6 +35,13 @@ test('429 RATE_LIMITED after exactly the limit, with the seconds to wait in thre
   await close(1000)
 })
 
+test('200 with the highest limit', async () => {
+  const started = await startApp({ 'limits.api_calls_per_minute': 1_000_000_000 })
+  const { url, close } = await serve(started)
+  expect((await fetch(`${url}/api/health`)).status).toBe(200)
+  await close(1000)
+})
+
 test('two servers on one database allow at most the limit, and at least nine tenths of it', async () => {
   const started = await startApp({ 'limits.api_calls_per_minute': 40 })
   const servers = [await serve(started), await serve(started)]

@@ -1,6 +1,7 @@
 /** Empty places for restores, commands on them, and their content afterwards. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
+import { existsSync, statSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -22,9 +23,12 @@ export interface Place {
   readonly dataDir: string
 }
 
+/** A folder on another file system than tmpdir(), if there is one. */
+export const otherFileSystem = ['/var/tmp', '/dev/shm'].find((path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev)
+
 /** Creates a folder that is removed with the test. */
-export async function folder(): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'dms-place-'))
+export async function folder(parent = tmpdir()): Promise<string> {
+  const path = await mkdtemp(join(parent, 'dms-place-'))
   onTestFinished(() => rm(path, { recursive: true, force: true }))
   return path
 }

@@ -1,7 +1,8 @@
-/** Checks whether the volume of a document store is mounted and has free space. */
-import { readFile, statfs } from 'node:fs/promises'
+/** Checks whether the volume of a document store is mounted, has free space, and is that of its temporary files. */
+import { randomUUID } from 'node:crypto'
+import { readFile, rename, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import { AppError } from '../../errors.ts'
+import { AppError, ConfigError } from '../../errors.ts'
 import { toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
 
@@ -63,4 +64,16 @@ export async function openDiskChecks(root: string, minFree: number, storeId: str
       return undefined
     },
   }
+}
+
+/** Throws ConfigError if files of `tmpFolder` cannot be renamed into the store. Both folders exist. */
+export async function requireSameFileSystem(root: string, tmpFolder: string): Promise<void> {
+  const [store, tmp] = await Promise.all([stat(root), stat(tmpFolder)])
+  const name = randomUUID()
+  // Two mounts of one file system have the same device. Linux compares the mounts before it looks for the file.
+  const code = await rename(join(tmpFolder, name), join(root, name)).catch((error) => error.code)
+  if (store.dev === tmp.dev && code !== 'EXDEV') return
+  throw new ConfigError([
+    `storage.tmp_path: ${tmpFolder} is on another file system than ${root}; leave it empty, or name a folder on that file system`,
+  ])
 }

@@ -15,7 +15,15 @@ interface StoreType {
 
 export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
   disk: {
-    open: async (config, storeId) => (await import('./disk.ts')).openDisk({ ...config.storage, path: storeFolder(config) }, storeId),
+    async open(config, storeId) {
+      const [{ openDisk }, { requireSameFileSystem }] = await Promise.all([import('./disk.ts'), import('./disk-checks.ts')])
+      const { kind, tmp_path } = config.storage
+      const path = storeFolder(config)
+      const store = await openDisk({ ...config.storage, path }, storeId)
+      // A secondary store is only read.
+      if (kind === 'disk' && tmp_path !== '') await requireSameFileSystem(path, tmp_path)
+      return store
+    },
     markers: async (config) => folderMarkers(storeFolder(config)),
   },
   s3: {

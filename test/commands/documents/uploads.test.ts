@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import { existsSync, statSync } from 'node:fs'
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,6 +11,7 @@ import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { readBatch, startCli } from '../../support/cli-transports.ts'
+import { otherFileSystem } from '../../support/places.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
@@ -129,9 +129,6 @@ test('--after-upload move: 2 for a folder in an uploaded folder, where files wou
   for (const target of ['in', 'in/done', 'in/a/b', 'link/done']) expect([target, await refusal(target)]).toEqual([target, 'USAGE'])
   for (const target of ['done', 'in2', 'in/.done', '..in']) expect([target, await refusal(target)]).toEqual([target, 'none'])
 })
-
-/** A folder on another file system than tmpdir(), if there is one. */
-const otherFileSystem = ['/var/tmp', '/dev/shm'].find((path) => existsSync(path) && statSync(path).dev !== statSync(tmpdir()).dev)
 
 test.skipIf(otherFileSystem === undefined)(
   '--after-upload move to another file system never overwrites and leaves whole files only',

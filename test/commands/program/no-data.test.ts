@@ -7,7 +7,7 @@ import { run as runHere } from '../../../commands/program.ts'
 import { joinEmbedded } from '../../../src/db/embedded/embedded.ts'
 import { openLog } from '../../../src/log/log.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { folder } from '../../support/places.ts'
+import { folder, otherFileSystem } from '../../support/places.ts'
 import { bareEnvironment } from '../../support/processes/run.ts'
 import { screen } from '../../support/processes/screen.ts'
 import { startServer } from '../../support/servers/server.ts'
@@ -126,6 +126,16 @@ test('78 if the database has documents and the folder of files is missing; neith
   for (const words of ['documents list', 'serve --port 0'])
     expect(await dms(words, unmounted)).toMatchObject({ code: 78, stderr: expect.stringContaining('unmounted') })
   expect(await readdir(top)).toEqual([])
+})
+
+test.skipIf(otherFileSystem === undefined)('78 if storage.tmp_path is on another file system than the document store', async () => {
+  const { databaseUrl, app } = await startApp()
+  const tmpPath = await folder(otherFileSystem)
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: app.config.data_dir, DMS_STORAGE_TMP_PATH: tmpPath }
+  for (const words of ['serve --check --port 0', 'documents list'])
+    expect(await dms(words, env)).toMatchObject({ code: 78, stderr: expect.stringContaining(`storage.tmp_path: ${tmpPath} is on another`) })
+  const inner = { ...env, DMS_STORAGE_TMP_PATH: join(app.config.data_dir, 'staging') }
+  expect(await dms('documents list', inner)).toMatchObject({ code: 0 })
 })
 
 test('78 if the data folder cannot be created: a link to a missing folder, a file, and a file system without new folders', async () => {

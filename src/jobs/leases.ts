@@ -13,7 +13,7 @@ export async function leaseNext(db: Db, queue: Queue, worker: string, leaseMs: n
   return rows[0] ?? null
 }
 
-/** Returns whether another owner's job of equal or higher priority could run in place of this one. `maxRunning`: see leaseNext(). */
+/** Returns whether another owner's job of equal or higher priority could run in place of this one, no OCR job while OCR is paused. `maxRunning`: see leaseNext(). */
 export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
   // Index ranges before and after the owner's own jobs: the owner may have many.
   const other = (side: '<' | '>') => sql`
@@ -22,7 +22,7 @@ export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, ma
       and (${maxRunning}::integer = 0 or ${maxRunning}::integer > (
         select count(*) from jobs other where other.queue = jobs.queue and other.status = 'processing' and other.owner_id = jobs.owner_id)) limit 1)`
   const { rows } = await sql<{ is_awaited: boolean }>`
-    select not exists (select from instance where key = ${ocrPausedKey}) and exists (
+    select (${queue} <> 'ocr' or not exists (select from instance where key = ${ocrPausedKey})) and exists (
       select from unnest(${Object.values(priorities).filter((level) => level >= priority)}::smallint[]) level
       cross join lateral (${other('<')} union all ${other('>')}) waiting) as is_awaited`.execute(db)
   return rows[0]?.is_awaited ?? false

@@ -68,12 +68,16 @@ test('SOURCE_TOO_SLOW: a sync ends after sources.max_duration', async () => {
   expect(await asAda.sources.get(id)).toMatchObject({ status: 'error', last_error: expect.stringContaining('sources.max_duration (2 s)') })
 })
 
-test('a sync pauses for that of another user after its turn, and is continued', async () => {
+test.each([
+  ['OCR runs', 'resume'],
+  ['OCR is paused', 'pause'],
+])('while %s, a sync pauses for that of another user after its turn, and is continued', async (_, verb) => {
   const { app, asAda, asBob, ada, bob, admin, asAdmin } = await startApp({
     'ocr.enabled': false,
     'sources.min_rate': '0B',
     'sources.turn': '1s',
   })
+  await asAdmin.call('POST', `/api/ocr/queue/${verb}`)
   const [slow, quick] = [await startShare(trickle), await startShare((response) => response.end('x'.repeat(100_000)))]
   const make = (client: typeof asAda, url: string, owner: string) =>
     client.sources.create({ name: owner, type: 'webdav', url, sync_interval: 0, file_patterns: ['0.txt'] })

@@ -456,6 +456,19 @@ describe('events', () => {
     expect(heardByBob).toBe('[]')
   })
 
+  test('document_purged of a deleted user reaches admins, at once and with `since`, and nobody else', async () => {
+    const dms = await startLive({}, { servers: 1 })
+    const root = await dms.joined(dms.admin, ['document_created', 'document_purged'])
+    const ada = await dms.joined(dms.ada, ['document_created', 'document_purged'])
+    const { id } = await upload(dms.asBob, 'a.txt', 'hello')
+    const { seq } = await root.next('document_created')
+    await dms.asAdmin.users.delete(dms.bob.id, { documents: 'delete' })
+    expect(await root.next('document_purged')).toMatchObject({ document_id: id })
+    const late = await dms.joined(dms.admin, ['document_purged'], { since: seq })
+    expect(await late.next('document_purged')).toMatchObject({ document_id: id })
+    expect(await heardUntilNow(dms.app, dms.ada.id, ada)).toEqual([])
+  })
+
   test('ocr_progress at the start, for each page of every worker, and at the end; never backwards', async () => {
     const dms = await startLive({}, { servers: 1 })
     const socket = await dms.joined(dms.ada, ['ocr_progress', 'document_created'])

@@ -69,7 +69,9 @@ async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly strin
   await trx.deleteFrom('documents').where('id', 'in', found).execute()
   await enqueueIndex(trx, found)
   await enqueuePurge(trx, [...rows.map(({ sha256 }) => sha256), ...sums])
-  const events = documents.map(({ id, owner_id }) => ({ userId: owner_id, data: { document_id: id } }))
+  // The deletion of a user deletes the events of this user too: only admins hear of it.
+  const userIdOf = (ownerId: string) => (reason === 'user_deleted' ? null : ownerId)
+  const events = documents.map(({ id, owner_id }) => ({ userId: userIdOf(owner_id), data: { document_id: id } }))
   await publishMany(trx, 'document_purged', events)
   const versions = Map.groupBy(rows, ({ document_id }) => document_id)
   return documents.map((document) => destructionEntry(app, actor, document, versions.get(document.id) ?? [], reason))

@@ -131,7 +131,8 @@ export async function startWorker(
     }
     const done = start().finally(() => {
       if (loneJob === job) loneJob = null
-      for (const each of leased) running.delete(each.id)
+      // After an expired lease this worker may run the same job again.
+      for (const each of leased) if (running.get(each.id)?.job === each) running.delete(each.id)
       void fillSlots()
     })
     for (const member of members) running.set(member.job.id, { ...member, done })

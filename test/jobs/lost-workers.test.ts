@@ -145,3 +145,34 @@ test('jobs of a dead worker are recovered while a transaction locks one of them,
   await recover(app)
   expect((await jobsOf(app)).map(({ status }) => status)).toEqual(['pending', 'pending'])
 })
+
+test('a job that its worker leases again after an expired lease is still renewed when the earlier run ends', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4 a')
+  const reader = fakeReader(1)
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  let runCount = 0
+  const slow: typeof reader = {
+    ...reader,
+    async outline(file, options) {
+      await gates[runCount++]?.promise
+      return reader.outline(file, options)
+    },
+  }
+  const worker = await startWorker({ ...app, reader: slow }, { queues: ['ocr'], concurrency: 2, name: 'here/1' })
+  const attempts = () => worker.running().map(({ job }) => job.attempts)
+  await expect.poll(() => runCount).toBe(1)
+  // Another worker has found the lease expired.
+  await sql`update jobs set status = 'pending', fence = fence + 1, lease_until = null, worker = null where kind = 'ocr'`.execute(app.db)
+  await sql`select pg_notify('dms_jobs', 'ready')`.execute(app.db)
+  await expect.poll(() => runCount).toBe(2)
+  expect(attempts()).toEqual([2])
+  gates[0]?.resolve()
+  await sleep(500)
+  expect(attempts()).toEqual([2])
+  gates[1]?.resolve()
+  await worker.idle()
+  await worker.stop(10_000)
+  expect((await asAda.documents.get(id)).status).toBe('completed')
+  expect(await jobsOf(app)).toMatchObject([{ status: 'completed', attempts: 2, losses: 0 }])
+})

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { enqueueIndex } from '../../src/documents/revisions.ts'
 import * as jobs from '../../src/jobs/queue.ts'
@@ -62,7 +63,7 @@ test('index jobs end while a long transaction enqueues one of them again, and th
 })
 
 test('a document that cannot be indexed delays no other, and waits for its next attempt', async () => {
-  const { app, runJobs, ids, during, left } = await start(3)
+  const { app, runJobs, ids, during, left, asAda } = await start(3)
   const bad = ids.at(-1)!
   during.now = async (some) => {
     if (some.includes(bad)) throw new Error('it is odd')
@@ -71,6 +72,20 @@ test('a document that cannot be indexed delays no other, and waits for its next 
   const waiting = await app.db.selectFrom('jobs').select(['payload', 'attempts']).where('kind', '=', 'index').execute()
   expect(waiting).toEqual([{ payload: { document_id: bad }, attempts: 1 }])
   expect(await left()).toHaveLength(1)
+  expect(await asAda.search.pending(ids)).toEqual([bad])
+})
+
+test('POST /api/search/pending: a document whose indexing failed is pending until it is indexed', async () => {
+  const { app, runJobs, ids, during, asAda, asBob } = await start(1)
+  during.now = async () => {
+    throw new Error('it is odd')
+  }
+  await runJobs(['index'])
+  expect([await asAda.search.pending(ids), await asBob.search.pending(ids)]).toEqual([ids, []])
+  during.now = async () => {}
+  await sql`update jobs set run_at = now()`.execute(app.db)
+  await runJobs(['index'])
+  expect(await asAda.search.pending(ids)).toEqual([])
 })
 
 test('a document that is changed by its id in capitals keeps its words, and its passages', async () => {

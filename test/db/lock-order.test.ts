@@ -3,11 +3,18 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { App } from '../../src/app.ts'
-import type { Trx } from '../../src/db/pool.ts'
+import type { Db, Trx } from '../../src/db/pool.ts'
 import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
 import { syncNow } from '../../src/sources/sync/sync-job.ts'
 import { startApp, upload } from '../support/app.ts'
+import { startLive } from '../support/processes/live.ts'
 import { startLying } from '../support/servers/lying-server.ts'
+
+/** Returns the number of statements that wait for a lock. */
+async function countWaiting(db: Db): Promise<number> {
+  const { rows } = await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
+  return rows.length
+}
 
 /** Runs `ask` while `hold` has run in a transaction, and commits this one after `go`, as soon as `ask` waits for a lock. Returns what `ask` returns. */
 async function meanwhile<T>({ db }: App, hold: (trx: Trx) => Promise<unknown>, ask: () => Promise<T>, go: (trx: Trx) => Promise<unknown>) {
@@ -15,12 +22,7 @@ async function meanwhile<T>({ db }: App, hold: (trx: Trx) => Promise<unknown>, a
     await hold(trx)
     const answer = ask()
     answer.catch(() => {})
-    const isWaiting = async () => {
-      const { rows } = await sql`
-        select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
-      return rows.length > 0
-    }
-    await expect.poll(isWaiting, { timeout: 10_000 }).toBe(true)
+    await expect.poll(() => countWaiting(db), { timeout: 10_000 }).toBe(1)
     await go(trx)
     return { answer }
   })
@@ -52,6 +54,24 @@ test('400 for a label that is deleted while the labels of its document are repla
     (trx) => sql`select from documents where id = ${id} for update`.execute(trx),
   )
   expect(answer.status).toBe(400)
+})
+
+test('204 DELETE of a user while the OCR queue is counted: the count leaves the user out', async () => {
+  const dms = await startLive({}, { servers: 1 })
+  const { app, ada, bob, asAda, asBob, asAdmin } = dms
+  await upload(asAda, 'a.txt', 'hello')
+  const { id } = await upload(asBob, 'b.txt', 'hello')
+  const answer = await meanwhile(
+    app,
+    (trx) => sql`select from jobs where dedupe_key = ${`index:${id}`} for update`.execute(trx),
+    () => asAdmin.send('DELETE', `/api/users/${bob.id}?documents=delete`),
+    async () => {
+      const { messages } = await dms.joined(ada, ['queue_status'])
+      const isCounted = () => messages.some(({ type }) => type === 'queue_status')
+      await expect.poll(async () => isCounted() || (await countWaiting(app.db)) === 2).toBe(true)
+    },
+  )
+  expect(answer.status).toBe(204)
 })
 
 test('a sync locks the stored files of a batch in the usual order, not in the order of its downloads', async () => {

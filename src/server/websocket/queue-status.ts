@@ -32,7 +32,7 @@ export function watchQueue({ db, log }: App, hasSubscribers: () => boolean): Que
     timer = null
     const isCounted = await db.transaction().execute(publishCounts)
     pauseEndsAt = performance.now() + Math.max(intervalMs, 10 * (performance.now() - started))
-    // Another server has just counted, perhaps before the change.
+    // Another server has just counted, perhaps before the change; or a user was left out.
     if (!isCounted) onChange()
   }
 
@@ -56,7 +56,10 @@ export function watchQueue({ db, log }: App, hasSubscribers: () => boolean): Que
   }
 }
 
-/** Publishes changed counts, in total for admins and for each user. Returns false if the last count was too recent. */
+/**
+ * Publishes changed counts, in total for admins and for each user. Returns false if the last count was too recent, or if it left out a user whose row is
+ * locked: the deletion of a user locks the user before the counts of the user.
+ */
 async function publishCounts(trx: Trx): Promise<boolean> {
   const { rows: due } = await sql`
     update queue_counts set at = clock_timestamp()
@@ -64,7 +67,7 @@ async function publishCounts(trx: Trx): Promise<boolean> {
     trx,
   )
   if (due.length === 0) return false
-  const { rows } = await sql<Counts>`
+  const { rows } = await sql<Counts & { is_stored: boolean }>`
     with counted as (
       select coalesce(documents.owner_id::text, 'all') as key, documents.owner_id as user_id, count(*) filter (where jobs.status = 'pending') as pending,
         count(*) filter (where jobs.status = 'processing') as processing, count(*) filter (where jobs.status = 'completed') as completed
@@ -80,15 +83,19 @@ async function publishCounts(trx: Trx): Promise<boolean> {
       from counted full join queue_counts previous using (key)
       where (coalesce(counted.pending, 0), coalesce(counted.processing, 0), coalesce(counted.completed, 0))
         is distinct from (previous.pending, previous.processing, previous.completed)
+    ), unlocked as materialized (
+      select id from users where id in (select user_id from changed) for key share skip locked
+    ), stored as (
+      insert into queue_counts (key, user_id, pending, processing, completed)
+      select * from changed where user_id is null or user_id in (select id from unlocked)
+      on conflict (key) do update set pending = excluded.pending, processing = excluded.processing, completed = excluded.completed
+      returning key
     )
-    insert into queue_counts (key, user_id, pending, processing, completed)
-    select key, user_id, pending, processing, completed from changed
-    on conflict (key) do update set pending = excluded.pending, processing = excluded.processing, completed = excluded.completed
-    returning user_id, pending, processing, completed`.execute(trx)
+    select user_id, pending, processing, completed, key in (select key from stored) as is_stored from changed`.execute(trx)
   await publishMany(
     trx,
     'queue_status',
-    rows.map(({ user_id, ...data }) => ({ userId: user_id, data })),
+    rows.filter(({ is_stored }) => is_stored).map(({ user_id, is_stored: _, ...data }) => ({ userId: user_id, data })),
   )
-  return true
+  return rows.every(({ is_stored }) => is_stored)
 }

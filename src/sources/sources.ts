@@ -19,6 +19,7 @@ import { type Credentials, decryptCredentials, encryptCredentials } from './cred
 import { compileGlobs } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
 import { cancelRuns } from './sync/finish-run.ts'
+import * as folderTags from './sync/folder-tags.ts'
 import * as ledger from './sync/ledger.ts'
 import * as runs from './sync/run-records.ts'
 
@@ -133,7 +134,7 @@ export async function update(
       })
       .where('id', '=', id)
       .execute()
-    if (isUrlChanged || file_patterns || recursive !== source.recursive) await ledger.deleteTags(trx, id)
+    if (isUrlChanged || file_patterns || recursive !== source.recursive) await folderTags.deleteTags(trx, id)
     if (isUrlChanged) await ledger.resetVersions(trx, id)
     return get(app, actor, id, trx)
   })

@@ -5,6 +5,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
 import { withLock } from '../../src/db/lock.ts'
 import { AppError } from '../../src/errors.ts'
+import * as folderTags from '../../src/sources/sync/folder-tags.ts'
 import * as ledger from '../../src/sources/sync/ledger.ts'
 import { beginRun, lockName } from '../../src/sources/sync/run-records.ts'
 import { startApp, upload } from '../support/app.ts'
@@ -487,9 +488,9 @@ test('the tag of a folder that was not entered stays, with those below it', asyn
   await app.db.insertInto('source_folders').values(['', 'a', 'b', 'b/c', 'bc'].map(tag)).execute()
   const turn = { id: randomUUID(), holder: randomUUID() }
   await app.db.transaction().execute(async (trx) => {
-    await ledger.recordTags(trx, source.id, turn, new Map([['', 'new']]))
+    await folderTags.recordTags(trx, source.id, turn, new Map([['', 'new']]))
     await ledger.markSeenBelow(trx, source.id, turn, 'b')
-    await ledger.commitTags(trx, source.id, turn, [])
+    await folderTags.commitTags(trx, source.id, turn, [])
   })
   const left = await app.db.selectFrom('source_folders').select(['path', 'etag']).orderBy('path').execute()
   expect(left.map(({ path, etag }) => [path, etag])).toEqual([

@@ -4,6 +4,7 @@ import type { SourceEntry, SourceFile } from '../../ports/source-type.ts'
 import { filterMatching } from '../globs.ts'
 import { countKnown, minKnownFiles } from './change-counts.ts'
 import type { FetchQueue } from './fetch-queue.ts'
+import * as folderTags from './folder-tags.ts'
 import type { HeldFiles } from './held-files.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
@@ -164,24 +165,24 @@ async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkStat
   const marks = state.marks
   if (marks.paths.size === 0 && !hasChanges(changes)) return
   const { restored, outdated, counts, errors, walked, pruned } = changes
-  let [seenBelow, unchangedBelow] = [0, 0]
+  let [filesBelow, unchangedBelow] = [0, 0]
   await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)
     const documents = restored.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
     await markSourceRestored(app, trx, documents)
     await ledger.markSeen(trx, sourceId, run, [...marks.paths, ...restored.map(({ path }) => path), ...outdated])
     if (outdated.length > 0) await ledger.resetVersions(trx, sourceId, outdated)
-    await ledger.recordTags(trx, sourceId, run, walked)
+    await folderTags.recordTags(trx, sourceId, run, walked)
     for (const path of pruned) {
-      const { seen, counted } = await ledger.markSeenBelow(trx, sourceId, run, path)
-      seenBelow += seen
+      const { files, counted } = await ledger.markSeenBelow(trx, sourceId, run, path)
+      filesBelow += files
       unchangedBelow += counted
     }
     await runs.addCounts(trx, run, runs.sumCounts(counts, { ...marks.counts, unchanged: marks.counts.unchanged + unchangedBelow }), errors)
   })
   state.marks = createMarks()
   runs.tallyCounts(run, { ...counts, unchanged: counts.unchanged + unchangedBelow }, errors)
-  state.fileCount += seenBelow
-  state.seenCount += seenBelow
+  state.fileCount += filesBelow
+  state.seenCount += filesBelow
   if (pruned.length > 0) state.hasFiles = true
 }

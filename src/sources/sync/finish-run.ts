@@ -12,6 +12,7 @@ import { notify } from '../../notifications/notifications.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { assertNotDestructive } from './approve-changes.ts'
 import { flushMarks } from './compare-listing.ts'
+import * as folderTags from './folder-tags.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import type { SyncContext, WalkState } from './sync-context.ts'
@@ -48,9 +49,9 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
       return removed && { counts: { removed: removed.documents.length } }
     })
   }
-  if (!(await ledger.hasTags(app.db, sourceId))) return
+  if (!(await folderTags.hasTags(app.db, sourceId))) return
   await runAndCount(context, async (trx) => {
-    await ledger.commitTags(trx, sourceId, run, state.uncertainPaths)
+    await folderTags.commitTags(trx, sourceId, run, state.uncertainPaths)
     return null
   })
 }

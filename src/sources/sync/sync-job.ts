@@ -14,6 +14,7 @@ import { judgeChanges } from './approve-changes.ts'
 import * as counts from './change-counts.ts'
 import { decideAction } from './compare-listing.ts'
 import { cancelRuns, failRun } from './finish-run.ts'
+import * as folderTags from './folder-tags.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import type { SyncContext, SyncOptions } from './sync-context.ts'
@@ -175,7 +176,7 @@ export async function* planSync(
     if (failure) onFailure(failure)
   }
   try {
-    for await (const entry of connection.walk({ loadTag: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
+    for await (const entry of connection.walk({ loadTag: folderTags.createTagLookup(app.db, sourceId, options.full), signal })) {
       if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
       if (entry.kind === 'file') batch.push(entry.file)
       if (entry.kind === 'folder' && entry.isPruned) unchanged += await counts.countKnownBelow(app.db, sourceId, entry.path)

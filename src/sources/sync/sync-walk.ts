@@ -6,8 +6,8 @@ import { approveAll, approveIfSafe } from './approve-changes.ts'
 import { compareListing, flushMarks } from './compare-listing.ts'
 import { type FetchQueue, openFetchQueue } from './fetch-queue.ts'
 import { completeRun, finishRun } from './finish-run.ts'
+import * as folderTags from './folder-tags.ts'
 import { holdFiles } from './held-files.ts'
-import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import { createWalkState, type SyncContext, type WalkState } from './sync-context.ts'
 
@@ -141,7 +141,7 @@ async function walk(context: SyncContext, state: WalkState, queue: FetchQueue): 
     return filesLeft > 0
   }
   try {
-    for await (const entry of connection.walk({ loadTag: ledger.createTagLookup(app.db, sourceId, options.full), signal })) {
+    for await (const entry of connection.walk({ loadTag: folderTags.createTagLookup(app.db, sourceId, options.full), signal })) {
       signal.throwIfAborted()
       batch.push(entry)
       if (batch.length < batchSize && performance.now() - batchStart < maxBatchWaitMs) continue

@@ -11,10 +11,12 @@ import { openYielder } from '../http/time-slices.ts'
 import { ReadFailure, type WordRow } from '../ports/document-reader.ts'
 import { type Span, searchMatches } from './highlight/match-positions.ts'
 import { compileMatcher, type Matcher } from './highlight/matcher.ts'
-import { parse } from './query/parser.ts'
+import { parse, type Term } from './query/parser.ts'
 import { parseQualifiers } from './query/qualifiers.ts'
 import { isSpacelessCharacter } from './query/tokenizer.ts'
-import { mergeExpansions, stemExpansions, typoExpansions } from './vocabulary/expansions.ts'
+import { type Expansions, expandable, mergeExpansions, stemExpansions, typoExpansions } from './vocabulary/expansions.ts'
+import { expansionsIn } from './vocabulary/expansions-in-texts.ts'
+import { isMistypable } from './vocabulary/vocabulary.ts'
 
 /** Pages read by one query, and characters of each. */
 const batchSize = 10
@@ -61,17 +63,19 @@ export async function documentMatches(
   { q, fuzzy, from, limit = Number.MAX_SAFE_INTEGER, boxes }: MatchesQuery,
 ): Promise<{ pages: PageMatches[]; next: number | null }> {
   const document = await requireDocument(app.reads, actor, id, { inTrash: true })
-  const matcher = await compileQuery(app, q, fuzzy)
+  const terms = parse(parseQualifiers(q).text).filter(({ field }) => field === null || field === 'content')
   const pages: PageMatches[] = []
-  if (matcher.isEmpty) return { pages, next: null }
+  if (compileMatcher({ terms, expansions: new Map() }).isEmpty) return { pages, next: null }
+  const expand = await openExpansions(app, terms, fuzzy)
+  const matcherOf = async (texts: readonly string[]) => compileMatcher({ terms, expansions: await expand(texts) })
   const last = from + limit - 1
   const left = { pages: boxes ? maxPagesWithBoxes : maxPages, characters: maxTotalCharacters }
   for (let after = from - 1; ; ) {
-    const batch = await limitBatches(() => searchBatch(app, document.id, { after, last }, matcher, left))
+    const batch = await limitBatches(() => searchBatch(app, document.id, { after, last }, matcherOf, left))
     for (const { page, source, spans } of batch.found) {
       const terms = new Set(spans.map(({ term }) => term)).size
       const matches = spans.slice(0, maxMatches).map(({ start, end }) => ({ start, end }))
-      pages.push({ page, terms, matches, ...(boxes && { boxes: await boxesOn(app, document, page, source, matcher) }) })
+      pages.push({ page, terms, matches, ...(boxes && { boxes: await boxesOn(app, document, page, source, batch.matcher) }) })
     }
     if (batch.next !== null || batch.isLast) return { pages, next: batch.next }
     after = batch.last
@@ -79,6 +83,7 @@ export async function documentMatches(
 }
 
 interface Batch {
+  readonly matcher: Matcher
   /** pages with a match */
   readonly found: readonly { readonly page: number; readonly source: string | null; readonly spans: readonly Span[] }[]
   /** first page that was read but not searched, because nothing was left of the limits */
@@ -94,7 +99,7 @@ async function searchBatch(
   app: App,
   id: string,
   range: { after: number; last: number },
-  matcher: Matcher,
+  matcherOf: (texts: readonly string[]) => Promise<Matcher>,
   left: { pages: number; characters: number },
 ): Promise<Batch> {
   const { rows } = await sql<{ page: number; text: string; source: string | null }>`
@@ -102,7 +107,8 @@ async function searchBatch(
     where document_id = ${id} and page > ${range.after} and page <= ${range.last}::bigint order by page limit ${sql.lit(batchSize)}`.execute(
     app.database.texts,
   )
-  const batch = { found: [] as Batch['found'][number][], last: rows.at(-1)?.page ?? range.last, isLast: rows.length < batchSize }
+  const matcher = await matcherOf(rows.map(({ text }) => text))
+  const batch = { matcher, found: [] as Batch['found'][number][], last: rows.at(-1)?.page ?? range.last, isLast: rows.length < batchSize }
   for (const { page, text, source } of rows) {
     if (left.pages <= 0 || left.characters < 0) return { ...batch, next: page }
     left.characters -= text.length
@@ -114,10 +120,19 @@ async function searchBatch(
   return { ...batch, next: null }
 }
 
-async function compileQuery({ reads }: App, q: string, fuzzy: boolean): Promise<Matcher> {
-  const terms = parse(parseQualifiers(q).text).filter(({ field }) => field === null || field === 'content')
+/** Returns the function that expands the words of a query for some texts. Without the embedded index, only words of these texts are known. */
+async function openExpansions(
+  { config, reads }: App,
+  terms: readonly Term[],
+  fuzzy: boolean,
+): Promise<(texts: readonly string[]) => Promise<Expansions>> {
+  if (!config.search.keep_embedded) {
+    const words = expandable(terms).filter(isMistypable)
+    return (texts) => expansionsIn(reads, texts, words, fuzzy)
+  }
   const [stems, typos] = await Promise.all([stemExpansions(reads, terms), fuzzy ? typoExpansions(reads, terms) : new Map()])
-  return compileMatcher({ terms, expansions: mergeExpansions(stems, typos) })
+  const expansions = mergeExpansions(stems, typos)
+  return async () => expansions
 }
 
 /** Returns the matches in a text in order, without matches inside other matches. Lets other requests run meanwhile. */

@@ -1,6 +1,6 @@
 /** Hits: documents of a page with highlights. */
 import { setImmediate } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 import type { SearchAnswer, SearchHit } from '../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
@@ -37,7 +37,7 @@ export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
 export interface Highlighting {
   /** Markers by field. Fields without a marker are not highlighted. */
   readonly markers: Readonly<Partial<Record<MarkedField, Marker>>>
-  /** Tsqueries that choose the passage of a long document: it meets `all` and ranks best by `any`. Null: the first passage. */
+  /** Tsqueries that choose the passage of a long document: it meets `all` and ranks best by `any`. Null: the whole text. */
   readonly passage: { readonly all: string; readonly any: string } | null
   /** Returns the words of these texts that also match a word of the query, by the word of the query. Default: only words of the markers. */
   readonly expand?: (texts: readonly string[]) => Promise<Expansions>
@@ -80,28 +80,29 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   return answer
 }
 
-/** Reads the documents of a page. Of a long document, reads the best passage only. */
+/** Reads the documents of a page: their labels and contents if these are highlighted. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Highlighting): Promise<Found[]> {
-  // By its content only: the first passage also has the words of the headings.
-  const relevance = passage ? sql`ts_rank('{1, 0, 0, 0}', words, ${passage.any}::tsquery)` : sql`0`
-  const hasAll = passage ? sql`words @@ ${passage.all}::tsquery` : sql`true`
-  // A prefix of one or two letters is in `all` only.
-  const best = passage ? sql`relevance > 0 and ${hasAll} desc, relevance desc, ${hasAll} desc,` : sql``
+  const content = sql`left(content, ${Math.floor(maxPageCharacters / page.length)})`
   const { rows } = await sql<Found>`
     select documents.id as document_id, title, filename, mime_type, documents.created_at, documents.document_date,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
-      ${markers.content ? sql`case when passage.length is null then left(content, ${Math.floor(maxPageCharacters / page.length)}) else substr(content, passage.start_at + 1, passage.length) end` : sql`''`} as content
+      ${!markers.content ? sql`''` : passage ? sql`case when passage.length is null then ${content} else substr(content, passage.start_at + 1, passage.length) end` : content} as content
     from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
       select id, title, filename, mime_type, created_at, document_date, content from live_documents where id = page.id offset 0
-    ) documents ${
-      markers.content
-        ? sql`left join lateral (
-            select start_at, length from search_passages cross join lateral (select ${relevance} as relevance offset 0) of_text where search_passages.document_id = documents.id
-            order by ${best} passage limit 1
-          ) passage on true`
-        : sql``
-    }`.execute(db)
+    ) documents ${markers.content && passage ? sql`left join lateral (${bestPassage(passage)}) passage on true` : sql``}`.execute(db)
   return rows
+}
+
+/** Returns the query for the best passage of a long document. */
+function bestPassage({ all, any }: NonNullable<Highlighting['passage']>): RawBuilder<unknown> {
+  // By its content only: the first passage also has the words of the headings.
+  const relevance = sql`ts_rank('{1, 0, 0, 0}', words, ${any}::tsquery)`
+  const hasAll = sql`words @@ ${all}::tsquery`
+  // A prefix of one or two letters is in `all` only.
+  return sql`
+    select start_at, length from search_passages cross join lateral (select ${relevance} as relevance offset 0) of_text
+    where search_passages.document_id = documents.id
+    order by relevance > 0 and ${hasAll} desc, relevance desc, ${hasAll} desc, passage limit 1`
 }
 
 const line = { size: 300, max: 1 }

@@ -511,3 +511,12 @@ test('a text of spaces is read in linear time', async () => {
     expect(results[0]?.highlights[0]?.snippet.length).toBeLessThan(5000)
   }
 })
+
+test('200 with a snippet of a sign without words, from whatever part of a long text it is', async () => {
+  const { put, search } = await start()
+  await put({ content: `${'ab '.repeat(20_000)}§ 12` })
+  const { results } = await search({ query: { must: [{ field: 'content', type: 'contains', value: '§' }] } })
+  expect(results.map(({ highlights }) => highlights)).toEqual([
+    [{ field: 'content', snippet: expect.stringContaining('<mark>§</mark> 12') }],
+  ])
+})

@@ -6,6 +6,7 @@ import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 import { fakeReader } from '../support/fake-reader.ts'
+import { insertDocument } from '../support/search-suite.ts'
 
 type App = Awaited<ReturnType<typeof startApp>>['app']
 
@@ -112,4 +113,24 @@ test('the event loop has turns while a page of a million characters without spac
   clearInterval(timer)
   // Without turns, more than a second of processor time.
   expect(longestMs).toBeLessThan(300)
+})
+
+test('stems and typos match without the embedded index too', async () => {
+  const { app, ada, asAda } = await startApp({
+    'search.engine': 'opensearch',
+    'search.opensearch_urls': 'http://127.0.0.1:1',
+    'search.keep_embedded': false,
+  })
+  const id = await insertDocument(app.db, ada.id)
+  const texts = ['a house in Malmö', 'nothing', 'gardens']
+  for (const [nth, text] of texts.entries())
+    await sql`insert into document_pages (document_id, page, text) values (${id}, ${nth + 1}, ${text})`.execute(app.db)
+  await sql`insert into search_languages (language) values ('eng')`.execute(app.db)
+  const find = async (q: string, more = {}) => (await asAda.search.matches(id, { q, ...more })).pages
+  expect(await find('houses garden ')).toEqual([
+    { page: 1, terms: 1, matches: [{ start: 2, end: 7 }] },
+    { page: 3, terms: 1, matches: [{ start: 0, end: 7 }] },
+  ])
+  expect(await find('houze ')).toEqual([])
+  expect(await find('houze ', { fuzzy: true })).toEqual([{ page: 1, terms: 1, matches: [{ start: 2, end: 7 }] }])
 })

@@ -181,3 +181,18 @@ test('503 SERVICE_UNAVAILABLE for a deletion without an index; no index with the
   await expect(app.search.refresh(['01900000-0000-7000-8000-000000000009'])).rejects.toThrow('Fix: dms search reindex')
   expect(seen).toEqual(['GET /_alias/dms', 'GET /'])
 })
+
+test('200 with a snippet of a long text, from whatever part the match is, beside the embedded index', async () => {
+  const hits: object[] = []
+  const { url } = await startLying('', (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ hits: { total: { value: hits.length }, hits } }))
+  })
+  const { app, ada, asAda } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url })
+  const id = await insertDocument(app.db, ada.id, { content: `${'amber brook '.repeat(20_000)} the harbours of Malmö` })
+  await openPostgres(app.db).refresh([id])
+  hits.push({ _score: 1, sort: [1, id], fields: { mime_type: ['text/plain'] } })
+  const snippets = async (q: string) =>
+    (await asAda.search.query(q)).results.flatMap(({ highlights }) => highlights.map(({ snippet }) => snippet))
+  expect(await snippets('malmö')).toEqual([expect.stringContaining('harbours of <mark>Malmö</mark>')])
+})

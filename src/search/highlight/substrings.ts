@@ -9,13 +9,15 @@ export interface SubstringMatch {
   readonly substring: number
 }
 
+/** Maximum number of characters of a text that are searched. A normalized text takes 60 bytes for each. */
+const maxSearched = 2_000_000
 /** Maximum length of a match. Only white space can make a match longer. */
 const maxMatchLength = 2_000
 
-/** Returns the first `max` non-overlapping matches of each substring, in linear time per substring (Knuth, Morris and Pratt 1977). */
+/** Returns the first `max` non-overlapping matches of each substring in the first 2,000,000 characters, in linear time per substring (Knuth, Morris and Pratt 1977). */
 export function substringsIn(text: string, substrings: readonly string[], max = Number.POSITIVE_INFINITY): SubstringMatch[] {
   if (substrings.length === 0) return []
-  const { normalized, startOf, endOf } = normalizeWithOffsets(text)
+  const { normalized, startOf, endOf } = normalizeWithOffsets(text.slice(0, maxSearched))
   const collapsed = collapseSpaces(normalized)
   const cache = new Map<string, SubstringMatch[]>()
   return substrings.flatMap((value, substring) => {

@@ -1,6 +1,6 @@
 /** Translates conditions on fields into Meilisearch terms and filter expressions. */
 import type { AdvancedQuery, SearchClause } from '../../../ports/search-engine.ts'
-import { phraseOf, type Term, termFields, termsOf } from '../../query/parser.ts'
+import { phraseOf, type Term, termsOf } from '../../query/parser.ts'
 import { hasOtherForms, isExpressible, isUnescaped } from './query.ts'
 
 export interface Conditions {
@@ -10,7 +10,7 @@ export interface Conditions {
 
 const filterable = ['mime_type', 'status', 'source_id']
 
-/** Returns null for conditions that Meilisearch cannot express: alternatives, parts of texts, whole titles, metadata, stems, and another order than by score. */
+/** Returns null for conditions that Meilisearch cannot express: alternatives, parts of texts, words in one field, metadata, stems, and another order than by score. */
 export function conditionsOf({ must, should, mustNot, sort }: AdvancedQuery): Conditions | null {
   const [first, second] = sort
   if (first?.field !== 'score' || first.order !== 'desc' || second) return null
@@ -25,11 +25,10 @@ export function conditionsOf({ must, should, mustNot, sort }: AdvancedQuery): Co
 function compile({ field, type, value }: SearchClause, negated: boolean): Conditions | null {
   if (filterable.includes(field))
     return type === 'exact' && isUnescaped(value) ? { terms: [], filter: [`${negated ? 'NOT ' : ''}${field} = "${value}"`] } : null
-  const termField = termFields.find((one) => one === field) ?? null
-  if (field !== 'any' && termField === null) return null
-  const phrase = type === 'exact' && (field === 'any' || field === 'content') ? phraseOf(value) : null
+  if (field !== 'any') return null
+  const phrase = type === 'exact' ? phraseOf(value) : null
   const words = type === 'match' ? termsOf(value) : phrase ? [phrase] : []
-  const terms = words.map((term) => ({ ...term, field: termField, negated }))
+  const terms = words.map((term) => ({ ...term, negated }))
   // A document that lacks one of several words does not match all of them.
   const isExpressed = terms.length > 0 && (!negated || terms.length === 1) && !terms.some(hasOtherForms)
   return isExpressed ? { terms, filter: [] } : null

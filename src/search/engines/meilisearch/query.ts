@@ -1,6 +1,6 @@
 /** Converts terms and filters to a Meilisearch query. */
 import type { SearchFilter } from '../../../ports/search-engine.ts'
-import type { Term, TermField } from '../../query/parser.ts'
+import type { Term } from '../../query/parser.ts'
 import { maxTypos } from '../../query/typos.ts'
 import { isMistypable } from '../../vocabulary/vocabulary.ts'
 import { exactAttributes } from './settings.ts'
@@ -14,16 +14,15 @@ export const hasOtherForms = ({ parts: [part], joined, quoted }: Pick<Term, 'par
   !quoted && (isMistypable(part!.text) || (joined !== null && isMistypable(joined)))
 
 /**
- * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases and no joined words. A field applies to all terms of a query,
- * and not to the order of the words in a phrase. Words in a field that have other forms need the stems of the PostgreSQL index.
+ * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases and no joined words. It does not know in which field two words
+ * are neighbors, or are one word without the hyphen or space between them.
  */
 export const isExpressible = (terms: readonly Term[]): boolean =>
   terms.length <= maxTerms &&
   terms.filter(isPrefix).length <= 1 &&
-  new Set(terms.map(({ field }) => field)).size <= 1 &&
   terms.every(
-    ({ field, alternative, joined, parts, ...term }) =>
-      (field === null || (parts.length === 1 && !hasOtherForms({ ...term, parts, joined }))) &&
+    ({ field, alternative, joined, parts }) =>
+      field === null &&
       !alternative &&
       joined === null &&
       (parts.length === 1 || parts.every(({ offset, prefix }, index) => offset === index && !prefix)),
@@ -31,12 +30,6 @@ export const isExpressible = (terms: readonly Term[]): boolean =>
   !terms.some((term) => isPrefix(term) && term.negated)
 
 const isPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix
-
-const attributesOf: Readonly<Record<TermField, readonly string[]>> = {
-  title: ['title'],
-  filename: ['filename'],
-  content: exactAttributes.filter((name) => name.startsWith('content_')),
-}
 
 export interface MeilisearchQuery {
   readonly q: string
@@ -55,17 +48,12 @@ export function toMeilisearchQuery(terms: readonly Term[], fuzzy: boolean): Meil
   const fuzzyTerms = rest.filter((term) => term.parts.length === 1 && isFuzzy(term))
   const exact = rest.filter((term) => !fuzzyTerms.includes(term))
   const word = ({ parts: [part] }: Term) => encodeWord(part!.text)
-  const field = terms[0]?.field ?? null
   const phrase = ({ parts, negated }: Term) => `${negated ? '-' : ''}"${parts.map(({ text }) => encodeWord(text)).join(' ')}"`
   return {
     // After a space the last word is no prefix.
     q: `${[...fuzzyTerms.map(word), ...exact.map(phrase)].join(' ')} ${prefix ? word(prefix) : ''}`.trimStart(),
     attributes:
-      field !== null
-        ? attributesOf[field]
-        : prefix && fuzzyTerms.length === 0 && !isFuzzy(prefix) && word(prefix).length >= minSizeForTypos.oneTypo
-          ? exactAttributes
-          : null,
+      prefix && fuzzyTerms.length === 0 && !isFuzzy(prefix) && word(prefix).length >= minSizeForTypos.oneTypo ? exactAttributes : null,
   }
 }
 

@@ -27,6 +27,7 @@ export interface Draft {
   createdAt?: Date
   /** YYYY-MM-DD */
   date?: string
+  metadata?: object
   ownerId?: string
 }
 
@@ -47,7 +48,7 @@ export async function insertDocument(db: Db, ownerId: string, draft: Draft = {})
       size: 1,
       sha256,
       language: 'eng',
-      metadata: '{}',
+      metadata: JSON.stringify(draft.metadata ?? {}),
       document_date: draft.date ?? null,
       ...(draft.createdAt ? { created_at: draft.createdAt } : {}),
     })
@@ -132,6 +133,24 @@ export function searchSuite(name: string, prepare: Prepare): void {
     for (const word of ['uber', 'KÖLN', 'koln', 'angstrom', 'creme', 'BRÛLÉE', 'αθήνα', 'елка', 'STRASSE', 'facade']) {
       expect(await titles(word), word).toEqual(['Über Köln'])
     }
+  })
+
+  test(its('metadata match finds words, and any characters of scripts without spaces'), async () => {
+    const { put, find } = await start()
+    await put({ title: 'A', metadata: { note: '東京日本語' } }, { title: 'B', metadata: { note: ['ภาษาไทย', '日 reports'] } })
+    const titles = async (value: string) =>
+      (await find({ must: [{ field: 'metadata.note', type: 'match', value }] })).hits.map(({ title }) => title).sort()
+    for (const [value, expected] of [
+      ['日本', ['A']],
+      ['東京', ['A']],
+      ['語', ['A']],
+      ['日', ['A', 'B']],
+      ['ไทย', ['B']],
+      ['reports 日', ['B']],
+      ['report', []],
+      ['本日', []],
+    ] as const)
+      expect([value, await titles(value)]).toEqual([value, expected])
   })
 
   test(its('finds words that begin like the last word'), async () => {

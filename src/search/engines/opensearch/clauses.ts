@@ -2,7 +2,7 @@
 import type { SearchClause } from '../../../ports/search-engine.ts'
 import { phraseOf, type Term, termsOf } from '../../query/parser.ts'
 import { normalizeText, tokenize } from '../../query/tokenizer.ts'
-import { foldExact, foldSpaces, valueTerm, valueWords } from './entry.ts'
+import { foldExact, foldSpaces, valueTerm } from './entry.ts'
 import { allOf, anyOf, matchNone, type Query } from './filter.ts'
 import { type TextField, textFields } from './mapping.ts'
 import { type MatchOptions, matchTerm, scoreOf, type WordField } from './terms.ts'
@@ -55,8 +55,9 @@ function onValue(field: string, { type, value }: Pick<SearchClause, 'type' | 'va
   const exactly = (query: Query): Part => ({ query, isSuperset: false })
   if (type === 'exact') return exactly({ term: { exact_values: valueTerm(field, foldExact(value)) } })
   if (type === 'contains') return partOfValue(field, value)
-  const words = valueWords(value)
-  return exactly(words.length === 0 ? matchNone : allOf(words.map((word) => ({ term: { value_words: valueTerm(field, word) } }))))
+  const parts = phraseOf(value)?.parts ?? []
+  const words = parts.map(({ text, prefix }) => ({ [prefix ? 'prefix' : 'term']: { value_words: valueTerm(field, text) } }))
+  return exactly(words.length === 0 ? matchNone : allOf(words))
 }
 
 /**

@@ -124,6 +124,6 @@ export const foldSpaces = (text: string): string => normalizeText(text).replace(
 export const foldExact = (text: string): string => text.normalize('NFC').toLowerCase()
 
 /** Returns the words of a value. */
-export const valueWords = (text: string): string[] => [...tokenize(text)].filter(({ form }) => form !== 'joined').map(({ text }) => text)
+const valueWords = (text: string): string[] => [...tokenize(text)].filter(({ form }) => form !== 'joined').map(({ text }) => text)
 
 const cut = (text: string): string => text.slice(0, maxValue).toWellFormed()

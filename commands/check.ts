@@ -57,7 +57,9 @@ export const check = (cli: Cli) =>
         written.catch(() => {})
       }
       const onProgress = (done: number) => progress.update({ done })
+      let hasStarted = false
       const onStart = async () => {
+        hasStarted = true
         // A pipe cannot be truncated.
         if ((await rejects?.stat())?.isFile()) await rejects?.truncate()
       }
@@ -66,7 +68,7 @@ export const check = (cli: Cli) =>
       try {
         await check(app, options, add)
       } catch (error) {
-        if (!cli.signal.aborted) throw error
+        if (!cli.signal.aborted || !hasStarted) throw error
       } finally {
         await written.finally(() => rejects?.close())
       }

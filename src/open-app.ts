@@ -218,7 +218,9 @@ async function migrateSchema(database: OpenedDatabase, config: Config, log: Log,
   if (pending.length === 0) return
   const isAllowed = when === 'always' || (when === 'embedded' && database.isEmbedded) || (when !== 'never' && config.database.auto_migrate)
   if (!isAllowed) throw new PendingMigrations(pending)
-  await database.asOwner((owner) => migrate(owner, config.database.lock_timeout, (name) => log.info({ migration: name }, 'migrated')))
+  await database.asOwner((owner) =>
+    migrate(owner, { lockTimeoutMs: config.database.lock_timeout }, (name) => log.info({ migration: name }, 'migrated')),
+  )
 }
 
 /** Loads the configured secret, or the generated one. */

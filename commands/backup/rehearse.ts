@@ -70,7 +70,7 @@ export const rehearse = (cli: Cli) =>
         ({ path, problem }) => escapeControls(`${problem}  ${path}`),
         'path',
       )
-      await withLock(database, 'rehearsal', lockTimeoutMs, async () => {
+      const rehearse = async () => {
         const folder = join(flags.workDir ?? config.data_dir, 'rehearsal')
         const progress = cli.progress('rehearsal')
         const result = await withScratch(cli, config, log, folder, flags.toDatabase, (scratch) =>
@@ -103,7 +103,8 @@ export const rehearse = (cli: Cli) =>
         }
         const verdict = about ? `${about.rows} rows and ${about.files} files restored and compared` : `${source.name} cannot be restored`
         findings.finish(about ?? { backup: source.name }, escapeControls(isGood ? `✓ ${verdict}` : `damaged: ${verdict}`))
-      })
+      }
+      await withLock(database, 'rehearsal', lockTimeoutMs, rehearse, 'rehearsal', cli.signal)
     })
 
 /** Returns the path of the newest complete backup in backup.path. Throws Failure NOT_FOUND. */

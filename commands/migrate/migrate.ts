@@ -44,7 +44,9 @@ const up = (cli: Cli) =>
       const { migrate, pendingUpTo } = await import('../../src/db/migrate.ts')
       await requireMigration(to)
       if (dryRun) return printMigrations(cli, await pendingUpTo(db, to), 'pending')
-      const names = await asOwner((owner) => migrate(owner, lockTimeoutMs, (name) => cli.note(`applied ${name}`), to))
+      const names = await asOwner((owner) =>
+        migrate(owner, { lockTimeoutMs, signal: cli.signal }, (name) => cli.note(`applied ${name}`), to),
+      )
       printMigrations(cli, names, 'applied')
     }),
   )
@@ -86,7 +88,7 @@ const verify = (cli: Cli) =>
   ).action(({ lockTimeout }: { lockTimeout?: string }) =>
     withDatabase(cli, 'migrate verify', lockTimeout, async ({ asOwner }, lockTimeoutMs) => {
       const { verifyPending } = await import('../../src/db/migrate.ts')
-      printMigrations(cli, await asOwner((owner) => verifyPending(owner, lockTimeoutMs)), 'would apply')
+      printMigrations(cli, await asOwner((owner) => verifyPending(owner, { lockTimeoutMs, signal: cli.signal })), 'would apply')
     }),
   )
 
@@ -124,7 +126,7 @@ const down = (cli: Cli) =>
       if (!dryRun && reverted.length > 0) {
         for (const { name, loses } of reverted) cli.warn(`reverting ${name} loses ${loses}`)
         if (!yes) await confirm(cli.options, `Revert ${reverted.map(({ name }) => name).join(', ')}?`)
-        await asOwner((owner) => revert(owner, lockTimeoutMs, goal, reverted))
+        await asOwner((owner) => revert(owner, { lockTimeoutMs, signal: cli.signal }, goal, reverted))
       }
       const rows = reverted.map(({ name, loses }) => ({ name, action: dryRun ? 'would revert' : 'reverted', loses }))
       cli.print(rows, { columns: columnsOf(['name', 'action', 'loses']), id: 'name', isQuery: false })

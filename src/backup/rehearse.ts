@@ -40,19 +40,22 @@ export interface RehearseOptions extends Omit<LoadOptions, 'skipsDamaged' | 'kee
 export function rehearseRestore(scratch: Installation, source: BackupSource, options: RehearseOptions): Promise<RehearsalResult> {
   return scratch.database.asOwner((owner) => {
     const installation = { ...scratch, database: { ...scratch.database, ...owner } }
-    return withLock(installation.database, 'restore', options.lockTimeoutMs, () =>
-      withLock(installation.database, migrations.migrateLock, options.lockTimeoutMs, async () => {
-        await assertEmpty(installation)
-        const inspector = createComparison()
-        const { manifest, lost } = await loadBackup(installation, source, generation, null, {
-          ...options,
-          skipsDamaged: false,
-          keepsSources: false,
-          inspector,
-        })
-        return { manifest, lost, ...inspector.result() }
-      }),
-    )
+    const { database } = installation
+    const { lockTimeoutMs, signal } = options
+    const rehearse = async (): Promise<RehearsalResult> => {
+      await assertEmpty(installation)
+      const inspector = createComparison()
+      const { manifest, lost } = await loadBackup(installation, source, generation, null, {
+        ...options,
+        skipsDamaged: false,
+        keepsSources: false,
+        inspector,
+      })
+      return { manifest, lost, ...inspector.result() }
+    }
+    const { migrateLock } = migrations
+    const withMigrateLock = () => withLock(database, migrateLock, lockTimeoutMs, rehearse, migrateLock, signal)
+    return withLock(database, 'restore', lockTimeoutMs, withMigrateLock, 'restore', signal)
   })
 }
 

@@ -34,7 +34,7 @@ export function check(
   { only, repair: canRepair, lockTimeout = 0, onStart, ...scope }: CheckOptions,
   onFinding: (finding: Finding) => void,
 ): Promise<void> {
-  return withLock(app.database, 'check', lockTimeout, async () => {
+  const work = async () => {
     await onStart?.()
     for (const name of only) {
       for await (const { repair, address, ...result } of checks[name](app, scope)) {
@@ -43,7 +43,8 @@ export function check(
         onFinding({ check: name, ...result, ...path, repaired: canRepair && repair ? await repair() : null })
       }
     }
-  })
+  }
+  return withLock(app.database, 'check', lockTimeout, work, 'check', scope.signal)
 }
 
 /** Returns the location of a file in the store that has it, or in the primary store. */

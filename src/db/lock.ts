@@ -21,6 +21,14 @@ export class Busy extends Error {
   }
 }
 
+/** The time of the whole command has passed while it waited for a lock. The command line exits with 8. */
+export class LockWaitTimeout extends Error {
+  constructor(timeout: Error, holder: Busy) {
+    super(`${timeout.message}: ${holder.message}`, { cause: timeout })
+    this.name = 'LockWaitTimeout'
+  }
+}
+
 /** The connection of a lock is lost, and with it the lock. */
 export class LockLost extends Error {
   constructor(lock: string, cause?: unknown) {
@@ -37,18 +45,22 @@ export interface HeldLock {
 
 const assertTimeoutMs = 10_000
 
-/** Runs `work` while holding the lock `name`. Waits for it up to `timeoutMs`, then throws Busy. `label` names the holder in pg_stat_activity. */
+/**
+ * Runs `work` while holding the lock `name`. Waits for it up to `timeoutMs`, then throws Busy. `label` names the holder in pg_stat_activity. `signal`
+ * ends the wait with its reason, or with LockWaitTimeout if that is a TimeoutError.
+ */
 export async function withLock<T>(
   database: Pick<Database, 'connect'>,
   name: string,
   timeoutMs: number,
   work: (lock: HeldLock) => Promise<T>,
   label = name,
+  signal?: AbortSignal,
 ): Promise<T> {
   const client = await database.connect(`dms ${label} pid=${process.pid} host=${hostname()}`)
   try {
     await client.query(`set client_connection_check_interval = '10s'`).catch(() => {})
-    await acquire(client, name, timeoutMs)
+    await acquire(client, name, timeoutMs, signal)
     return await work({ assertHeld: openAssertion(client, name) })
   } finally {
     await client.end().catch(() => {})
@@ -94,13 +106,16 @@ const lockHolders = `pg_locks l on l.locktype = 'advisory' and l.granted
 export const isLocked = (name: RawBuilder<string>): RawBuilder<boolean> =>
   sql<boolean>`exists (select from (select ${name} as name) lock join ${sql.raw(lockHolders)})`
 
-async function acquire(client: pg.Client, name: string, timeoutMs: number): Promise<void> {
+async function acquire(client: pg.Client, name: string, timeoutMs: number, signal?: AbortSignal): Promise<void> {
+  signal?.throwIfAborted()
   const deadline = performance.now() + timeoutMs
   for (;;) {
     const { rows } = await client.query<{ got: boolean }>(`select pg_try_advisory_lock(hashtext('dms'), hashtext($1)) as got`, [name])
     if (rows[0]?.got) return
     if (performance.now() >= deadline) throw await describeHolder(client, name)
-    await sleep(Math.min(100, Math.max(1, deadline - performance.now())))
+    await sleep(Math.min(100, Math.max(1, deadline - performance.now())), undefined, { signal }).catch(() => {})
+    if (!signal?.aborted) continue
+    throw signal.reason.name === 'TimeoutError' ? new LockWaitTimeout(signal.reason, await describeHolder(client, name)) : signal.reason
   }
 }
 

@@ -21,6 +21,13 @@ export interface RevertStep {
   loses: string
 }
 
+/** The wait for another migration. */
+export interface LockWait {
+  lockTimeoutMs: number
+  /** ends the wait, and starts no further migration */
+  signal?: AbortSignal
+}
+
 /** The newest `steps` migrations, or all after `to`. */
 export type RevertGoal = { steps: number } | { to: string }
 
@@ -39,12 +46,13 @@ const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations
 /** The lock for every change of the schema. */
 export const migrateLock = 'migrate'
 
-/** Applies pending migrations, up to `to`, and returns their names. Throws Busy (after `lockTimeoutMs`), UnknownMigration, NewerSchema. */
-export function migrate(database: Database, lockTimeoutMs: number, onApplied?: (name: string) => void, to?: string): Promise<string[]> {
-  return withLock(database, migrateLock, lockTimeoutMs, async () => {
+/** Applies pending migrations, up to `to`, and returns their names. Throws Busy (after `wait.lockTimeoutMs`), UnknownMigration, NewerSchema. */
+export function migrate(database: Database, wait: LockWait, onApplied?: (name: string) => void, to?: string): Promise<string[]> {
+  return withMigrateLock(database, wait, async () => {
     const { db } = database
     const pending = await pendingUpTo(db, to)
     for (const name of pending) {
+      wait.signal?.throwIfAborted()
       await db.transaction().execute((trx) => applyMigration(trx, name))
       onApplied?.(name)
     }
@@ -53,12 +61,15 @@ export function migrate(database: Database, lockTimeoutMs: number, onApplied?: (
 }
 
 /** Applies pending migrations in one transaction and rolls it back, to verify that they work on this data. Holds their table locks meanwhile. */
-export function verifyPending(database: Database, lockTimeoutMs: number): Promise<string[]> {
-  return withLock(database, migrateLock, lockTimeoutMs, async () => {
+export function verifyPending(database: Database, wait: LockWait): Promise<string[]> {
+  return withMigrateLock(database, wait, async () => {
     const pending = await pendingUpTo(database.db)
     const trx = await database.db.startTransaction().execute()
     try {
-      for (const name of pending) await applyMigration(trx, name)
+      for (const name of pending) {
+        wait.signal?.throwIfAborted()
+        await applyMigration(trx, name)
+      }
     } finally {
       await trx.rollback().execute()
     }
@@ -76,21 +87,25 @@ export async function applyMigration(trx: Trx, name: string): Promise<void> {
   await sql`insert into migrations (name) values (${name})`.execute(trx)
 }
 
-/** Reverts `steps` (of planRevert) in one transaction. Throws Busy (after `lockTimeoutMs`), and AppError CONFLICT if the schema has changed. */
-export function revert(database: Database, lockTimeoutMs: number, goal: RevertGoal, steps: readonly RevertStep[]): Promise<void> {
-  return withLock(database, migrateLock, lockTimeoutMs, () =>
+/** Reverts `steps` (of planRevert) in one transaction. Throws Busy (after `wait.lockTimeoutMs`), and AppError CONFLICT if the schema has changed. */
+export function revert(database: Database, wait: LockWait, goal: RevertGoal, steps: readonly RevertStep[]): Promise<void> {
+  return withMigrateLock(database, wait, () =>
     database.db.transaction().execute(async (trx) => {
       const names = (await planRevert(trx, goal)).map(({ name }) => name)
       if (names.join() !== steps.map(({ name }) => name).join())
         throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile: start again')
       await sql`set local statement_timeout = 0`.execute(trx)
       for (const name of names) {
+        wait.signal?.throwIfAborted()
         await (await loadMigration(name)).down?.(trx as unknown as Kysely<unknown>)
         await sql`delete from migrations where name = ${name}`.execute(trx)
       }
     }),
   )
 }
+
+const withMigrateLock = <T>(database: Database, { lockTimeoutMs, signal }: LockWait, work: () => Promise<T>): Promise<T> =>
+  withLock(database, migrateLock, lockTimeoutMs, work, migrateLock, signal)
 
 /** Returns the migrations to revert, newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT if one cannot be reverted. */
 export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]> {

@@ -43,7 +43,7 @@ interface Migration {
 
 /** Moves all files to the store `to`, and adds them to `counts`. A file that fails is reported and skipped. Throws Busy, ConfigError, STORAGE_UNAVAILABLE, LockLost. */
 export function migrateStore(app: App, counts: MigrationCounts, options: MigrationOptions): Promise<void> {
-  return withLock(app.database, 'storage migrate', options.lockTimeoutMs, async (lock) => {
+  const migrateAll = async (lock: HeldLock): Promise<void> => {
     const from = otherKind[options.to]
     if (app.stores.locate(options.to) === null)
       throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
@@ -92,7 +92,8 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
     await moveAll()
     const left = await countAll(source, options)
     if (failed === 0 && left.files === 0) await app.stores.retire(from)
-  })
+  }
+  return withLock(app.database, 'storage migrate', options.lockTimeoutMs, migrateAll, 'storage migrate', options.signal)
 }
 
 /** Returns empty counts. */

@@ -74,7 +74,7 @@ export async function indexDocuments(app: App, documentIds: readonly string[]): 
  * If it is interrupted, the old index stays active; the next run removes the unfinished one. Documents that cannot be indexed are omitted and logged.
  */
 export function reindex(app: App, options: ReindexOptions = {}): Promise<ReindexResult> {
-  return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, async (lock) => {
+  const work = async (lock: HeldLock): Promise<ReindexResult> => {
     const { ids, since, dryRun = false } = options
     if (ids) return refreshDocuments(app, ids, options)
     if (options.ifNeeded) {
@@ -88,7 +88,8 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
       return { ...unchanged, documents }
     }
     return rebuildAll(app, options, total, lock)
-  })
+  }
+  return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, work, rebuildLock, options.signal)
 }
 
 /** Enqueues a rebuild and returns the id of the job, which is deleted at its end. `ifNeeded`: see ReindexOptions. */

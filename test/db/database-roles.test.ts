@@ -132,7 +132,7 @@ describe('the embedded database', () => {
     await sql`drop owned by dms_owner, dms_app`.execute(asSuperuser.db)
     await sql`alter database dms owner to dms`.execute(asSuperuser.db)
     await sql`drop role dms_app, dms_owner`.execute(asSuperuser.db)
-    await migrate(asSuperuser, 10_000)
+    await migrate(asSuperuser, { lockTimeoutMs: 10_000 })
     await asSuperuser.close()
     await before.release()
 

@@ -57,7 +57,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const client = await server.connect('dms test')
   await client.query(`create database ${template}`)
   const database = openDatabase(address(template))
-  await migrate(database, 10_000)
+  await migrate(database, { lockTimeoutMs: 10_000 })
   await setDatabaseClock(database.db, 0)
   await database.close()
   project.provide('databaseUrl', url('NAME'))

@@ -5,7 +5,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { fileRemovalLock, withLock } from '../../db/lock.ts'
+import { fileRemovalLock, type HeldLock, withLock } from '../../db/lock.ts'
 import type { Database } from '../../db/pool.ts'
 import { openCollector } from '../../files/free-buffers.ts'
 import { checkStoreMarker } from '../../files/store-marker.ts'
@@ -56,24 +56,25 @@ export interface BackupResult {
 /** Writes a backup to `sink`. Records a success only if no stored file is damaged. Throws Busy. On an error, removes the unfinished backup. */
 export function createBackup(installation: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
   const { database } = installation
-  return withLock(database, 'backup', options.lockTimeoutMs, (backup) =>
-    // Held from before the snapshot until the last file: no referenced file is removed meanwhile.
-    withLock(database, fileRemovalLock, filesLockTimeoutMs, async (files) => {
-      const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
-      try {
-        const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
-        const result = await writeBackup(installation, sink, { ...options, assertLocked }, join(folder, 'files'))
-        // The backup is valid, also one of a database that is full or read-only.
-        const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database) : null
-        return { ...result, recordError }
-      } catch (error) {
-        await sink.discard()
-        throw error
-      } finally {
-        await rm(folder, { recursive: true, force: true })
-      }
-    }),
-  )
+  const write = async (backup: HeldLock, files: HeldLock): Promise<BackupResult> => {
+    const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
+    try {
+      const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
+      const result = await writeBackup(installation, sink, { ...options, assertLocked }, join(folder, 'files'))
+      // The backup is valid, also one of a database that is full or read-only.
+      const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database) : null
+      return { ...result, recordError }
+    } catch (error) {
+      await sink.discard()
+      throw error
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  }
+  // Held from before the snapshot until the last file: no referenced file is removed meanwhile.
+  const withRemovalLock = (backup: HeldLock) =>
+    withLock(database, fileRemovalLock, filesLockTimeoutMs, (files) => write(backup, files), fileRemovalLock, options.signal)
+  return withLock(database, 'backup', options.lockTimeoutMs, withRemovalLock, 'backup', options.signal)
 }
 
 const tryRecordSuccess = ({ db }: Database): Promise<Error | null> =>

@@ -39,26 +39,27 @@ export function restoreBackup(installation: Installation, source: BackupSource, 
 
 function restoreAsOwner(installation: Installation, source: BackupSource, options: RestoreOptions): Promise<RestoreResult> {
   const { database } = installation
-  const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
-  return withLock(database, 'restore', options.lockTimeoutMs, () =>
-    withLock(database, migrations.migrateLock, options.lockTimeoutMs, async () => {
-      const markers = await storeMarkers(installation.config)
-      await resolveInterruptedRestore(installation, markers, timeoutMs)
-      await assertEmpty(installation)
-      const storeId = randomUUID()
-      await restoreMarker.beginRestore(markers, { store_id: storeId, commit: null })
-      // An open store takes the new marker for that of another volume.
-      const store = await openPrimary(installation.config)
-      try {
-        const claimed = { ...installation, files: store.files }
-        const restored = await loadOrUndo(claimed, source, storeId, markers, options)
-        await endClaims(installation, markers)
-        return restored
-      } finally {
-        await store.close()
-      }
-    }),
-  )
+  const { lockTimeoutMs, signal, outcomeTimeoutMs = defaultOutcomeTimeoutMs } = options
+  const restore = async (): Promise<RestoreResult> => {
+    const markers = await storeMarkers(installation.config)
+    await resolveInterruptedRestore(installation, markers, outcomeTimeoutMs)
+    await assertEmpty(installation)
+    const storeId = randomUUID()
+    await restoreMarker.beginRestore(markers, { store_id: storeId, commit: null })
+    // An open store takes the new marker for that of another volume.
+    const store = await openPrimary(installation.config)
+    try {
+      const claimed = { ...installation, files: store.files }
+      const restored = await loadOrUndo(claimed, source, storeId, markers, options)
+      await endClaims(installation, markers)
+      return restored
+    } finally {
+      await store.close()
+    }
+  }
+  const { migrateLock } = migrations
+  const withMigrateLock = () => withLock(database, migrateLock, lockTimeoutMs, restore, migrateLock, signal)
+  return withLock(database, 'restore', lockTimeoutMs, withMigrateLock, 'restore', signal)
 }
 
 /** Loads a backup into a claimed store. Removes its files after an error, unless the rows may have been committed. */

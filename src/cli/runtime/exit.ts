@@ -69,6 +69,7 @@ const byStatus: Readonly<Record<number, Exit>> = {
 const byName: Readonly<Record<string, Exit>> = {
   Busy: 'BUSY',
   LockLost: 'UNAVAILABLE',
+  LockWaitTimeout: 'PENDING',
   NewerSchema: 'CONFIG',
   PendingMigrations: 'PENDING',
   DatabaseOutdated: 'PENDING',

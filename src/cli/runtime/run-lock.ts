@@ -6,6 +6,7 @@ import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
 import { acquireFileLock, staleLockMs } from './file-lock.ts'
 import { stateFolder } from './private-file.ts'
+import { throwIfTimedOut } from './wait.ts'
 
 /**
  * Locks the folders until the command ends; `command` is the command words. Waits up to `timeoutMs`, then throws Failure BUSY. Without a writable
@@ -36,6 +37,9 @@ async function lockFolder(cli: Cli, lock: string, folder: string, command: strin
     words: `${new Date().toISOString()} dms ${command}`,
     heldError: (owner) => lockedError(folder, owner),
     signal: cli.signal,
+  }).catch((error) => {
+    throwIfTimedOut(cli, `${folder} is locked by another run`)
+    throw error
   })
   const heartbeat = setInterval(() => void utimes(lock, new Date(), new Date()).catch(() => {}), staleLockMs / 4)
   cli.onEnd(async () => {

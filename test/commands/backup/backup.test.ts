@@ -112,7 +112,7 @@ test('a backup of an older schema is migrated by the restore', async () => {
     statementTimeoutMs: 0,
     log: openLog({ level: 'warn', format: 'json' }),
   })
-  await migrate(database, 10_000, undefined, '0011_servers')
+  await migrate(database, { lockTimeoutMs: 10_000 }, undefined, '0011_servers')
   const content = 'written long ago'
   const sha256 = createHash('sha256').update(content).digest('hex')
   const client = await connection(old)

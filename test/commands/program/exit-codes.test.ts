@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { run as runHere, type Streams } from '../../../commands/program.ts'
 import { formatErrorJson, formatErrorLines } from '../../../src/cli/output/error-lines.ts'
@@ -6,6 +9,7 @@ import { withLock } from '../../../src/db/lock.ts'
 import { AppError, ConfigError, invalid } from '../../../src/errors.ts'
 import { upload } from '../../support/app.ts'
 import { bareEnvironment, hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
+import { runHere as dms } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
 
 const withCode = (code: string, cause?: Error) => Object.assign(new Error('failed', { cause }), { code })
@@ -157,6 +161,29 @@ test('every exit code but 130 and 143 (signals.test.ts) is returned by a command
     }
   })
 })
+
+test('8 after --timeout while another run holds the lock, and nothing begins', async () => {
+  const { app, databaseUrl, dataDir } = await startServer()
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_STORAGE_MIN_FREE: '0' }
+  const users = join(dataDir, 'users.csv')
+  await writeFile(users, 'username,email\neve,eve@example.org\n')
+  const archive = join(dataDir, 'backup.tar')
+  const commands = {
+    check: ['check'],
+    migrate: ['migrate'],
+    'search.reindex': ['search', 'reindex'],
+    backup: ['backup', 'create', '--to', archive],
+    'users.import': ['users', 'import', users, '--passwords', 'none'],
+  }
+  for (const [lock, words] of Object.entries(commands)) {
+    const waiting = () => dms([...words, '--lock-timeout', '1h', '--timeout', '2s'], { env })
+    const { code, stderr } = await withLock(app.database, lock, 0, waiting, 'other run')
+    const expected = new RegExp(`^error: --timeout of 2 s has passed: ${lock}: already running \\(dms other run pid=${process.pid} `, 'm')
+    expect([lock, code, stderr]).toEqual([lock, 8, expect.stringMatching(expected)])
+  }
+  expect(existsSync(archive)).toBe(false)
+  expect(await app.db.selectFrom('users').select('id').where('username', '=', 'eve').execute()).toEqual([])
+}, 120_000)
 
 test('2 for an invalid variable', async () => {
   expect(await run(['version'], { env: { DMS_QUIET: 'perhaps' } })).toMatchObject({

@@ -5,8 +5,10 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
+import { withLock } from '../../../src/db/lock.ts'
 import { upload } from '../../support/app.ts'
 import { readBatch, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
@@ -99,6 +101,8 @@ test('upload: SIGHUP exits 143 after the current files, and the next run sends o
   const busy = await dms([...args.slice(0, -2), '--json'])
   const details = { holder: 'dms documents upload', host: hostname(), pid: child.pid, fix: '--lock-timeout 10m waits for it' }
   expect([busy.code, JSON.parse(busy.stderr)]).toMatchObject([75, { error: { details } }])
+  const late = await dms([...args, '--lock-timeout', '1h', '--timeout', '1s'])
+  expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('--timeout has passed: ') })
   child.kill('SIGHUP')
   const { summary } = readBatch(await textOf(child.stdout))
   expect([await ended, summary]).toMatchObject([143, { failed: 0, exit_code: 143 }])
@@ -107,6 +111,26 @@ test('upload: SIGHUP exits 143 after the current files, and the next run sends o
   expect(created).toBeLessThan(files)
   expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: files - created, unchanged: created, exit_code: 0 })
 })
+
+test('a signal ends the wait for the lock of another run: 130 after SIGINT, 143 after SIGTERM', async () => {
+  const { app, databaseUrl, dataDir } = await startCli('local')
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  for (const [command, signal, code] of [
+    ['check', 'SIGINT', 130],
+    ['migrate', 'SIGTERM', 143],
+  ] as const)
+    await withLock(app.database, command, 0, async () => {
+      const { child, ended } = begin([command, '--lock-timeout', '1h'], env)
+      const isWaiting = async () => {
+        const { rows } = await sql`select from pg_stat_activity where application_name like ${`dms ${command} pid=${child.pid} %`}
+          and query like '%pg_try_advisory_lock%'`.execute(app.db)
+        return rows.length > 0
+      }
+      while (!(await isWaiting())) await sleep(50)
+      child.kill(signal)
+      expect([command, await ended]).toEqual([command, code])
+    })
+}, 60_000)
 
 test('worker: 0 after --max-time and --max-jobs; --watch exits 0 after SIGINT, 143 after SIGTERM', async () => {
   const { env, dms, asAda } = await startCli('local')

@@ -97,7 +97,7 @@ export async function openPair() {
 async function migrateAll(port: number): Promise<void> {
   const address = { connectionString: `postgres://dms@127.0.0.1:${port}/dms` }
   const database = openDatabase({ address, poolMax: 2, connectTimeoutMs: 5000, statementTimeoutMs: 0, log })
-  await migrate(database, 10_000)
+  await migrate(database, { lockTimeoutMs: 10_000 })
   await database.close()
 }
 

@@ -61,16 +61,32 @@ export async function countOwned(db: Db, userId: string): Promise<{ documents: n
   return rows[0] ?? { documents: 0, trashed: 0 }
 }
 
-/** Locks all documents of a user until the transaction ends, including the trash. Returns their ids. */
-export async function lockOwned(trx: Trx, userId: string): Promise<string[]> {
-  const rows = await trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id').forUpdate().execute()
-  return rows.map(({ id }) => id)
+/**
+ * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. `isDeletion`: the caller deletes the documents. This
+ * cancels their jobs, and new comments and links wait here: they lock documents before users.
+ */
+export async function lockOwned(trx: Trx, userId: string, isDeletion = false): Promise<string[]> {
+  const owned = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
+  const rows = await (isDeletion ? owned.forUpdate() : owned.forNoKeyUpdate()).execute()
+  return cancelJobs(trx, rows, isDeletion)
 }
 
-/** Locks the documents of a source that are not in the trash. Returns their ids. */
-export async function lockOfSource(trx: Trx, sourceId: string): Promise<string[]> {
-  const rows = await trx.selectFrom('live_documents').select('id').where('source_id', '=', sourceId).orderBy('id').forUpdate().execute()
-  return rows.map(({ id }) => id)
+/**
+ * Locks the documents of a source that are not in the trash. Returns their ids. `isDeletion`: the caller moves the documents to the trash or deletes them.
+ * This cancels their jobs.
+ */
+export async function lockOfSource(trx: Trx, sourceId: string, isDeletion: boolean): Promise<string[]> {
+  const live = trx.selectFrom('live_documents').select('id').where('source_id', '=', sourceId)
+  return cancelJobs(trx, await live.orderBy('id').forNoKeyUpdate().execute(), isDeletion)
+}
+
+/** Cancels the jobs of locked documents before a long deletion: workers that leased one would wait for the deletion. Returns the ids of the documents. */
+async function cancelJobs(trx: Trx, documents: readonly { id: string }[], isDeletion: boolean): Promise<string[]> {
+  const ids = documents.map(({ id }) => id)
+  if (!isDeletion) return ids
+  await jobs.cancelByDocument(trx, ids)
+  await jobs.deleteIndexJobs(trx, ids)
+  return ids
 }
 
 /** Publishes the updates of documents that are not in the trash, and indexes these again. */

@@ -10,12 +10,15 @@ export interface BatchJob<K extends Kind> {
   readonly version: string
 }
 
-/** Returns at most `limit` runnable jobs of the kind of `job`. They are not leased: other workers may run them too. */
+/**
+ * Returns at most `limit` runnable jobs of the kind of `job`. They are not leased: other workers may run them too. Leaves out jobs that a transaction is
+ * deleting, because it has locked what they are about.
+ */
 export async function loadBatch<K extends Kind>(db: Db, job: Job<K>, limit: number): Promise<BatchJob<K>[]> {
   const { rows } = await sql<BatchJob<K>>`
     select id, payload, xmin::text as version from jobs
     where queue = ${job.queue} and kind = ${job.kind} and status = 'pending' and run_at <= now()
-    order by priority desc, run_at, id limit ${limit}`.execute(db)
+    order by priority desc, run_at, id limit ${limit} for key share skip locked`.execute(db)
   return rows
 }
 

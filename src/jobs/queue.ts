@@ -177,18 +177,30 @@ export async function cancel(trx: Trx, ids: readonly string[]): Promise<string[]
       sql`(id = any(${ids}) or parent_id = any(${ids}))`,
       sql`jsonb_build_object('status', 'cancelled', 'fence', (job).fence + 1)`,
     )} returning id, parent_id`.execute(trx)
-  for (const { id } of rows) await sql`select pg_notify('dms_jobs', ${`cancel:${id}`})`.execute(trx)
-  return rows.map(({ id }) => id).filter((id) => ids.includes(id))
+  await sql`select pg_notify('dms_jobs', 'cancel:' || id) from unnest(${rows.map(({ id }) => id)}::text[]) id`.execute(trx)
+  const requested = new Set(ids)
+  return rows.map(({ id }) => id).filter((id) => requested.has(id))
 }
 
 /** Cancels all pending and running jobs of documents. */
-export async function cancelByDocument(trx: Trx, ...documentIds: string[]): Promise<void> {
+export async function cancelByDocument(trx: Trx, documentIds: readonly string[]): Promise<void> {
   const { rows } = await sql<{ id: string }>`
     select id from jobs where document_id = any(${documentIds}) and status in ('pending', 'processing')`.execute(trx)
   await cancel(
     trx,
     rows.map(({ id }) => id),
   )
+}
+
+/**
+ * Deletes pending index jobs of documents. The caller deletes the documents and queues index jobs at the end. Leaves jobs that another transaction has
+ * locked, which prevents deadlocks.
+ */
+export async function deleteIndexJobs(trx: Trx, documentIds: readonly string[]): Promise<void> {
+  await sql`
+    delete from jobs_live where id in (
+      select id from jobs_live where kind = 'index' and status = 'pending' and (payload->>'document_id')::uuid = any(${documentIds}::uuid[])
+      for update skip locked)`.execute(trx)
 }
 
 /** Moves pending jobs to another owner. */

@@ -165,7 +165,7 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
     // A running sync locks this row for each write. After the deletion it finds no row and stops.
     await trx.deleteFrom('source_syncs').where('source_id', '=', id).execute()
     await runs.cancelActiveJobs(trx, id)
-    const ids = await documents.lockOfSource(trx, id)
+    const ids = await documents.lockOfSource(trx, id, withDocuments)
     if (withDocuments) await assertDeletable(trx, ids)
     else await documents.detachFromSource(trx, id)
     const { numDeletedRows } = await trx.deleteFrom('sources').where('id', '=', id).executeTakeFirst()

@@ -166,13 +166,14 @@ export async function remove(app: App, actor: Actor, id: string, removal: Remova
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
     await sources.deleteSyncs(trx, id)
+    const isDeletion = removal.documents === 'delete'
     // Every transaction locks documents before users: two of them cannot deadlock.
-    await documents.lockOwned(trx, id)
+    await documents.lockOwned(trx, id, isDeletion)
     // From here on uploads of this user wait; afterwards they find no owner.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
     await refuseLastAdmin(trx, id)
-    const owned = removal.documents === 'delete' ? await documents.lockOwned(trx, id) : []
+    const owned = isDeletion ? await documents.lockOwned(trx, id, isDeletion) : []
     const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
     if (removal.documents === 'transfer') await documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
     else await refuseOwner(trx, id)

@@ -1,12 +1,14 @@
 /** Transactions that lock the same rows take turns: none is refused because it deadlocks with another. */
 import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import type { Db, Trx } from '../../src/db/pool.ts'
 import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
 import { syncNow } from '../../src/sources/sync/sync-job.ts'
+import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
+import { fakeReader } from '../support/fake-reader.ts'
 import { startLive } from '../support/processes/live.ts'
 import { startLying } from '../support/servers/lying-server.ts'
 
@@ -69,6 +71,34 @@ test('204 DELETE of a user while the OCR queue is counted: the count leaves the 
       const { messages } = await dms.joined(ada, ['queue_status'])
       const isCounted = () => messages.some(({ type }) => type === 'queue_status')
       await expect.poll(async () => isCounted() || (await countWaiting(app.db)) === 2).toBe(true)
+    },
+  )
+  expect(answer.status).toBe(204)
+})
+
+test.each([
+  ['a user with documents', 'users', 'documents=delete', ['ocr', 'index']],
+  ['a user whose documents are transferred', 'users', 'documents=transfer&to=root', ['index']],
+  ['a source with documents', 'sources', 'documents=delete', ['ocr', 'index']],
+  ['a source without its documents', 'sources', '', ['index']],
+] as const)('204 DELETE of %s: documents of others are read and indexed meanwhile', async (_, kind, query, queues) => {
+  const { app, ada, asAda, asBob, asAdmin } = await startApp()
+  const source = await asAda.sources.create({ name: 'Cloud', type: 'webdav', url: 'http://127.0.0.1:9/dav/' })
+  for (const client of [asAda, asBob]) for (const number of [1, 2, 3]) await upload(client, `report ${number}.pdf`, `%PDF-1.4 ${number}`)
+  const id = kind === 'users' ? ada.id : source.id
+  await sql`update documents set source_id = ${source.id} where owner_id = ${ada.id}`.execute(app.db)
+  let worker: Awaited<ReturnType<typeof startWorker>> | undefined
+  onTestFinished(() => worker?.stop(10_000))
+  const answer = await meanwhile(
+    app,
+    // The deletion waits for this row after it has locked the documents.
+    (trx) => sql`select from ${sql.table(kind)} where id = ${id} for update`.execute(trx),
+    () => asAdmin.send('DELETE', `/api/${kind}/${id}?${query}`),
+    async () => {
+      worker = await startWorker({ ...app, reader: fakeReader(1) }, { queues, concurrency: 2, name: 'here/1' })
+      const statuses = async () => (await Array.fromAsync(asBob.documents.list())).map(({ status }) => status)
+      if (queues.length > 1) await expect.poll(statuses, { timeout: 20_000 }).toEqual(['completed', 'completed', 'completed'])
+      await expect.poll(async () => (await asBob.search.query('report')).total, { timeout: 20_000 }).toBe(3)
     },
   )
   expect(answer.status).toBe(204)

@@ -65,7 +65,7 @@ async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly strin
     .orderBy('number')
     .execute()
   const sums = await renditionSums(trx, rows)
-  await jobs.cancelByDocument(trx, ...found)
+  await jobs.cancelByDocument(trx, found)
   await trx.deleteFrom('documents').where('id', 'in', found).execute()
   await enqueueIndex(trx, found)
   await enqueuePurge(trx, [...rows.map(({ sha256 }) => sha256), ...sums])

@@ -29,11 +29,12 @@ export async function moveToTrash(app: App, trx: Trx, actorId: string | null, id
   const moved: string[] = []
   for (const batch of slicesOf(ids.toSorted(), batchSize)) {
     const { rows } = await sql<{ id: string; owner_id: string }>`
-      with locked as materialized (select id from live_documents where id = any(${batch}::uuid[]) order by id for update)
+      with locked as materialized (select id from live_documents where id = any(${batch}::uuid[]) order by id for no key update)
       update documents set deleted_at = ${clock}, deleted_by = ${actorId}, revision = revision + 1, updated_at = ${app.now()}
       from locked where documents.id = locked.id returning documents.id, owner_id`.execute(trx)
-    moved.push(...(await finish(trx, 'document_trashed', rows)))
-    await jobs.cancelByDocument(trx, ...rows.map(({ id }) => id))
+    const trashed = await finish(trx, 'document_trashed', rows)
+    await jobs.cancelByDocument(trx, trashed)
+    moved.push(...trashed)
   }
   return moved
 }

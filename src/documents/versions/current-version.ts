@@ -19,7 +19,7 @@ const isOfFile = sql<boolean>`(document.date_source is distinct from 'user')`
 
 /** Copies text and pages of the current versions into their rows, before other versions become current. Cancels the jobs of the documents. */
 export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<void> {
-  await jobs.cancelByDocument(trx, ...ids)
+  await jobs.cancelByDocument(trx, ids)
   await sql`
     update document_versions version
     set mime_type = document.mime_type, filename = document.filename, content = document.content, ocr_enabled = document.ocr_enabled,

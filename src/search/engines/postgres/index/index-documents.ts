@@ -75,7 +75,8 @@ async function writeEntries(
     const { words, tags, parts } = await analyze(fields, terms, (word) => vocabulary.add(word), onEach)
     entries.push({ segment: segment.number, document, words, tags: smallints(tags), parts })
   }
-  // Locks the documents after the analysis of long texts: changes need not wait that long. A deletion waits for this lock or has happened.
+  // Locks the documents after the analysis of long texts: changes need not wait that long. A deletion waits for this lock or has happened. A move to the
+  // trash does not wait: its index job comes later.
   const { rows } = await sql<{ id: string }>`
     select id from live_documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
   const existing = new Set(rows.map(({ id }) => id))

@@ -115,7 +115,7 @@ test('a transaction that cancels a job and goes on longer than its lease costs t
   await expect.poll(() => reader.calls.filter((page) => page === 1), { timeout: 20_000 }).toHaveLength(2)
 
   await app.db.transaction().execute(async (trx) => {
-    await cancelByDocument(trx, id)
+    await cancelByDocument(trx, [id])
     const expired = async (seconds: number) =>
       (await sql`select document_id as id from jobs where lease_until < clock_timestamp() - ${seconds} * interval '1 s'`.execute(app.db))
         .rows

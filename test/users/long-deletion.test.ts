@@ -1,6 +1,7 @@
 /** Deletions of accounts that take minutes, as of thousands of documents. */
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { enqueue } from '../../src/jobs/queue.ts'
 import type { UserView } from '../../src/users/view.ts'
 import { startApp, upload } from '../support/app.ts'
 
@@ -14,10 +15,11 @@ const waiting = async ({ app }: Started) =>
 /** Deletes the account and documents of Ada, and calls `meanwhile` when her account is locked. Returns the answer. */
 async function deleteAda(started: Started, meanwhile: () => Promise<void>): Promise<Response> {
   const { app, asAda, asAdmin, ada } = started
-  const { id } = await upload(asAda, 'a.txt', 'words of ada')
+  const { sha256 } = await upload(asAda, 'a.txt', 'words of ada')
   let deletion: Promise<Response> | undefined
   await app.db.transaction().execute(async (trx) => {
-    await sql`select from jobs where document_id = ${id} for update`.execute(trx)
+    // The deletion queues this job too, near its end.
+    await enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` })
     deletion = asAdmin.send('DELETE', `/api/users/${ada.id}?documents=delete`)
     await expect.poll(() => waiting(started), { timeout: 10_000 }).toBe(1)
     await meanwhile()

@@ -25,7 +25,7 @@ export function parseAfterUpload(action: string): AfterUpload {
     async apply(file) {
       await rejectChanged(file)
       if (remove) await remove(file.path)
-      else await move(file.path, join(folder ?? '', file.relativePath))
+      else await move(file, join(folder ?? '', file.relativePath))
     },
   }
 }
@@ -64,16 +64,21 @@ async function rejectChanged({ path, size, mtimeNs }: FoundFile): Promise<void> 
     throw new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
 }
 
-/** Moves a file without replacing another: adds a number to the name if it is taken. */
-async function move(from: string, to: string): Promise<void> {
+/** Moves a file without replacing another: adds a number to the name if it is taken. Throws Failure CONFLICT if the file changes meanwhile. */
+async function move(file: FoundFile, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true })
   const extension = extensionOf(basename(to))
   const stem = to.slice(0, to.length - extension.length)
   for (let number = 1; ; number++) {
     const path = number === 1 ? to : `${stem} (${number})${extension}`
     try {
-      await linkOrCopy(from, path)
-      return await unlink(from)
+      await linkOrCopy(file.path, path)
+      // The copy of a large file takes minutes.
+      await rejectChanged(file).catch(async (error) => {
+        if (error instanceof Failure) await unlink(path)
+        throw error
+      })
+      return await unlink(file.path)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
     }

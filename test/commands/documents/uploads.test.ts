@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -142,6 +142,28 @@ test.skipIf(otherFileSystem === undefined)(
     }
     expect([await readdir(folder), (await readdir(target)).sort()]).toEqual([[], ['a (2).txt', 'a.txt']])
     expect(await readFile(join(target, 'a (2).txt'), 'utf8')).toBe('second')
+  },
+)
+
+test.skipIf(otherFileSystem === undefined)(
+  '--after-upload move: a file that changes while it is copied stays, without a copy',
+  async () => {
+    const [folder, target] = [await emptyFolder(), await emptyFolder(otherFileSystem)]
+    const path = join(folder, 'scan.pdf')
+    const size = 200 << 20
+    await writeFile(path, '')
+    await truncate(path, size)
+    const [found] = (await findFiles([folder], all)) as [FoundFile]
+    const moved = parseAfterUpload(`move:${target}`)
+      .apply(found)
+      .then(
+        () => 'moved',
+        ({ exit }: { exit: string }) => exit,
+      )
+    while ((await readdir(target)).length === 0) await sleep(1)
+    await appendFile(path, 'a second page')
+    expect(await moved).toBe('CONFLICT')
+    expect([(await stat(path)).size, await readdir(target)]).toEqual([size + 13, []])
   },
 )
 

@@ -1,6 +1,7 @@
 /** Continuous upload of new files in a folder. */
 import { randomUUID } from 'node:crypto'
 import { watch } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
 import type { Batch } from '../output/batch-output.ts'
@@ -31,6 +32,8 @@ interface FileState {
   /** Idempotency-Key of its upload: a request without an answer may have created the document */
   readonly key: string
   readonly isDone: boolean
+  /** state before the file could not be read */
+  readonly readable?: FileState | undefined
 }
 
 /** Intervals: rescan in case events were lost, polling after events failed, least time between scans while a file is being written. */
@@ -60,7 +63,10 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
       if (isUnreachable) await sleep(retryMs, undefined, { signal }).catch(() => {})
       else {
         let firstMs = Number.POSITIVE_INFINITY
-        for (const { isDone, sinceMs } of states.values()) if (!isDone) firstMs = Math.min(firstMs, sinceMs)
+        for (const { path } of files) {
+          const state = states.get(path)
+          if (state && !state.isDone) firstMs = Math.min(firstMs, state.sinceMs)
+        }
         await changes.wait(Math.min(changes.maxWaitMs, firstMs + settleMs - performance.now()))
       }
     }
@@ -69,18 +75,34 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
   }
 }
 
-/** Updates the states of the files. Age before the first scan counts towards `settleMs`. */
+/**
+ * Updates the states of the files. Age before the first scan counts towards `settleMs`. A file or folder that cannot be read keeps its states: they are
+ * valid again once it can be read.
+ */
 function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, FileState>, settleMs: number): Map<string, FileState> {
   const now = performance.now()
-  return new Map(
-    files.map(({ path, size, mtimeNs, changedMs }) => {
-      const state = `${size} ${mtimeNs}`
-      const previous = before.get(path)
-      if (previous?.state === state) return [path, previous]
-      const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, Date.now() - changedMs))
-      return [path, { state, sinceMs, key: randomUUID(), isDone: false }]
-    }),
-  )
+  const states = new Map<string, FileState>()
+  const unreadable = new Set<string>()
+  for (const { path, size, mtimeNs, changedMs, error } of files) {
+    const state = `${size} ${mtimeNs}`
+    const previous = before.get(path)
+    const known = [previous, previous?.readable].find((candidate) => candidate?.state === state)
+    const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, Date.now() - changedMs))
+    const readable = error ? previous : undefined
+    states.set(path, known ?? { state, sinceMs, key: randomUUID(), isDone: false, readable })
+    if (error) unreadable.add(resolve(path))
+  }
+  for (const [path, state] of before) if (!states.has(path) && isBelow(path, unreadable)) states.set(path, state)
+  return states
+}
+
+/** Returns whether the path lies below one of the folders, which are absolute. */
+function isBelow(path: string, folders: ReadonlySet<string>): boolean {
+  if (folders.size === 0) return false
+  for (let folder = dirname(resolve(path)); ; folder = dirname(folder)) {
+    if (folders.has(folder)) return true
+    if (folder === dirname(folder)) return false
+  }
 }
 
 const isReady = (file: FileState | undefined, settleMs: number): boolean =>

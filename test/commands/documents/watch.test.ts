@@ -1,4 +1,5 @@
-import { mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { renameSync, symlinkSync, unlinkSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -108,6 +109,56 @@ test('--on-duplicate upload: a file whose upload was stored and answered with 50
   expect(items.map(({ action, key }) => [action, key])).toEqual(['a', 'b', 'c'].map((name) => ['created', join(folder, `${name}.txt`)]))
   const stored = await app.db.selectFrom('documents').select('id').execute()
   expect(stored.map(({ id }) => id).sort()).toEqual(items.map(({ id }) => id).sort())
+})
+
+test.each(['', 'inner', 'a.txt'])('--on-duplicate upload: files are stored once, although a scan cannot read "%s"', async (name) => {
+  const { app, ada } = await startApp()
+  const top = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(top, { recursive: true, force: true }))
+  const [folder, aside] = [join(top, 'scans'), join(top, 'aside')]
+  const paths = [join(folder, 'a.txt'), join(folder, 'inner', 'b.txt')]
+  await mkdir(join(folder, 'inner'), { recursive: true })
+  for (const path of paths) await writeFile(path, path)
+  const unreadable = join(folder, name)
+  const stop = new AbortController()
+  const items: BatchItem[] = []
+  const isStored = () => items.length >= paths.length
+  const scans = [
+    () => {},
+    () => {
+      renameSync(unreadable, aside)
+      symlinkSync(join(top, 'nowhere'), unreadable)
+    },
+    () => {},
+    () => {
+      unlinkSync(unreadable)
+      renameSync(aside, unreadable)
+    },
+    () => {},
+    () => stop.abort(),
+  ]
+  const find = {
+    isRecursive: true,
+    shouldFollowLinks: true,
+    exclude: [],
+    get include() {
+      if (isStored()) scans.shift()?.()
+      return []
+    },
+  }
+  const cli = {
+    options: {},
+    target: { url: null },
+    signal: stop.signal,
+    progress: () => ({ update() {}, done() {} }),
+    warn() {},
+  } as unknown as Cli
+  await watchFolder(cli, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, find, settleMs: 0, pollMs: 50, retryMs: 50, signal: stop.signal },
+    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch: { add: (item) => void items.push(item), finish() {} } },
+  })
+  expect(items.map(({ action, key }) => [action, key])).toEqual([...paths.map((path) => ['created', path]), ['failed', unreadable]])
+  expect(await app.db.selectFrom('documents').select('id').execute()).toHaveLength(paths.length)
 })
 
 test.each([

@@ -212,6 +212,16 @@ test('local: 75 for a busy source that was named, but 3 if another one failed', 
   })
 })
 
+test('local: 8 after --timeout while another process syncs the source, and no sync begins', async () => {
+  const { dms, make, app, asAdmin } = await start('local')
+  const { id, next_sync } = await make('busy', { sync_interval: 3600 })
+  await withLock(app.database, lockName(id), 0, async () => {
+    expect(await dms(['sources', 'sync', 'busy', '--lock-timeout', '1h', '--timeout', '2s'])).toMatchObject({ code: 8 })
+  })
+  expect(await asAdmin.sources.get(id)).toMatchObject({ next_sync, last_error: null })
+  expect(await app.db.selectFrom('source_syncs').select('id').execute()).toEqual([])
+})
+
 test('local: --no-wait queues the sources that are not busy; 75 if a busy one was named or all are busy; 2 for options of a sync in this process', async () => {
   const { dms, make, asAdmin } = await start('local')
   for (const name of ['a', 'b', 'c']) await make(name)

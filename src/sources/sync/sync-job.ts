@@ -56,6 +56,8 @@ export async function syncNow(
   } catch (error) {
     if (error instanceof Busy) throw error
     await app.db.transaction().execute(async (trx) => {
+      // Without a run, the signal ended the wait for the lock.
+      if (!(await runs.findRun(trx, id))) return
       if (signal.aborted) await cancelRuns(trx, sourceId, id)
       else await failRun(app, trx, id, toProblem(error), true)
     })
@@ -96,7 +98,7 @@ async function run(
     const counts = Object.fromEntries([...runs.outcomes, 'bytes' as const].map((name) => [name, run[name]]))
     app.log.info({ source_id: sourceId, ...counts, duration_ms: Math.round(performance.now() - started) }, 'source synced')
   }
-  await withLock(app.database, runs.lockName(sourceId), lockTimeout, work, 'sources sync')
+  await withLock(app.database, runs.lockName(sourceId), lockTimeout, work, 'sources sync', signal)
 }
 
 async function createContext(

@@ -541,6 +541,21 @@ test('a phrase is found in a text of any length and in a title, where its field 
   }
 })
 
+test('200 for content:word with long documents that have it in the text, not in the title; -content:word leaves them out', async () => {
+  const { put, search } = await start()
+  const filler = 'filler '.repeat(2000)
+  const inTitle = await put({ title: 'Harbour', filename: 'harbour.pdf', content: filler })
+  const inText = await put({ title: 'Late', content: `${filler}the harbour` })
+  const both = await put({ title: 'Harbour', content: `${filler}the harbours` })
+  const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id).toSorted()
+  for (const q of ['content:harbour', 'content:harb', 'filler content:harbour'])
+    expect([q, await found(q)]).toEqual([q, [inText, both].toSorted()])
+  expect(await found('content:harbour OR title:late')).toEqual([inText, both].toSorted())
+  expect(await found('filler -content:harbour')).toEqual([inTitle, both].toSorted())
+  expect(await found('filler -content:harbours -content:harbour')).toEqual([inTitle])
+  expect(await found('filler -harbour')).toEqual([])
+})
+
 test('the last word also matches as a prefix, with a lower score than the whole word', async () => {
   const { put, search } = await start()
   const longer = await put({ title: 'One', content: 'the harbourmaster' })

@@ -89,7 +89,7 @@ function exclusion(clause: CompiledClause): string[] {
 }
 
 const passageCondition = (passages: readonly string[]): RawBuilder<boolean> =>
-  inPassages(passages.map((query) => ({ query, isPhrase: true, isNegated: false })))
+  inPassages(passages.map((query) => ({ query, needsPassage: true, isNegated: false })))
 
 /** Tests the row of `documents`. A scalar subquery keeps the order of the candidates, which a join would not. */
 const onDocument = (test: RawBuilder<boolean>): RawBuilder<boolean> =>

@@ -54,14 +54,15 @@ export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }:
 
 export interface PassageCheck {
   readonly query: string
-  readonly isPhrase: boolean
+  /** Whether passages decide although all words of the document are in its entry. */
+  readonly needsPassage: boolean
   readonly isNegated: boolean
 }
 
-/** Checks the passages of a long document: phrases, and words that did not fit into its entry. */
+/** Checks the passages of a long document: phrases, words of the content, and words that did not fit into its entry. */
 export const inPassages = (checks: readonly PassageCheck[]): RawBuilder<boolean> =>
   sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.segment, entry.parts, (select ${checks.map(({ query }) => query)}::text[]::tsquery[]),
-    ${checks.map(({ isPhrase }) => isPhrase)}::boolean[], ${checks.map(({ isNegated }) => isNegated)}::boolean[]))`
+    ${checks.map(({ needsPassage }) => needsPassage)}::boolean[], ${checks.map(({ isNegated }) => isNegated)}::boolean[]))`
 
 /** Ranks an entry by one tsquery, 0 to 1. */
 export const rank = (query: string): RawBuilder<number> =>

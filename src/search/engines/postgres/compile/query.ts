@@ -51,7 +51,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
         inPassages(
           groups.map((group) => ({
             query: passageQuery(group, expansions),
-            isPhrase: group.some(({ parts }) => parts.length > 1),
+            needsPassage: group.some(needsPassage),
             isNegated: group[0]!.negated,
           })),
         ),
@@ -67,6 +67,10 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
     any,
   }
 }
+
+/** Whether the entry of a long document does not decide: it has not all positions, and in the content a prefix also matches words of headings. */
+const needsPassage = ({ parts, field, negated }: Term): boolean =>
+  parts.length > 1 || (field === 'content' && (negated || parts[0]!.prefix))
 
 const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
 

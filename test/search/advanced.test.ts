@@ -520,3 +520,14 @@ test('200 with a snippet of a sign without words, from whatever part of a long t
     [{ field: 'content', snippet: expect.stringContaining('<mark>§</mark> 12') }],
   ])
 })
+
+test('200 without documents whose title or filename contains a value only without its hyphen', async () => {
+  const { put, titles } = await start()
+  await put({ title: 'E-Mail an Bank', filename: 'e-mail.txt', content: 'x' })
+  await put({ title: 'Email', filename: 'webmail_email.txt', content: 'x' })
+  for (const field of ['title', 'filename']) {
+    expect(await titles({ must: [[field, 'email', 'contains']] })).toEqual(['Email'])
+    expect(await titles({ must_not: [[field, 'email', 'contains']] })).toEqual(['E-Mail an Bank'])
+    expect((await titles({ must: [[field, 'mail', 'contains']] })).sort()).toEqual(['E-Mail an Bank', 'Email'])
+  }
+})

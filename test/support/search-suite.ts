@@ -522,6 +522,21 @@ export function searchSuite(name: string, prepare: Prepare): void {
     }
   })
 
+  test(its('contains finds no joined form of words in a title or filename'), async () => {
+    const { put, find } = await start()
+    await put({ title: 'E-Mail of 12.34', filename: 'e-mail.12-34.pdf' }, { title: 'Email 1234', filename: 'email1234.pdf' })
+    const titles = async (query: Parameters<typeof find>[0]) => (await find(query)).hits.map(({ title }) => title).sort()
+    for (const field of ['title', 'filename'] as const) {
+      for (const value of ['email', '123', 'mai']) {
+        const clause: SearchClause = { field, type: 'contains', value }
+        const expected = value === 'mai' ? ['E-Mail of 12.34', 'Email 1234'] : ['Email 1234']
+        expect([field, value, await titles({ must: [clause] })]).toEqual([field, value, expected])
+        expect(await titles({ should: [clause] })).toEqual(expected)
+        expect(await titles({ mustNot: [clause] })).toEqual(value === 'mai' ? [] : ['E-Mail of 12.34'])
+      }
+    }
+  })
+
   test(its('applies owner and filter with any conditions, and without any'), async () => {
     const { put, find, ownerId, otherOwnerId } = await start()
     await put({ title: 'Mine', content: 'secret' }, { title: 'Theirs', content: 'secret plan', ownerId: otherOwnerId, labels: ['Hidden'] })

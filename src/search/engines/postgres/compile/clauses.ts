@@ -122,7 +122,7 @@ interface Cut {
   /** Whether a matching word may extend beyond the first or last one. */
   readonly opensLeft: boolean
   readonly opensRight: boolean
-  /** Whether the value consists of letters and digits only. Then the vocabulary decides, without a test of the text. */
+  /** Whether the value consists of letters and digits only. Then the vocabulary decides, without a test of the content. */
   readonly isWord: boolean
 }
 
@@ -157,7 +157,8 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
   const usable = holders.isComplete ? steps : steps.slice(1)
   const [first, ...rest] = usable
   const query = usable.length === 0 ? null : queryOf([[usable]], field)
-  const isDecided = isWord && holders.isComplete
+  // The vocabulary also has joined forms (email for e-mail), which are no part of a text. To read a title or filename takes little time.
+  const isDecided = isWord && holders.isComplete && field !== 'title' && field !== 'filename'
   const alternatives =
     first && rest.length === 0 && first.words.length > maxAlternatives ? alternativesOf(first.words, first.prefix, field) : null
   const passage = query?.passages[0]

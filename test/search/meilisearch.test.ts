@@ -50,7 +50,7 @@ describe.skipIf(url === '')(`Meilisearch itself${url === '' ? ' (skipped: MEILI_
     expect((await asAda.search.query('omega alpha')).total).toBe(1)
     expect((await asAda.search.query('alpha')).total).toBe(1)
     expect(await status(app)).toMatchObject({ engine: 'meilisearch', documents: 1, outdated: 0, drift: 0 })
-    expect(await reindex(app)).toEqual({ documents: 1, skipped: false, swapped: true })
+    expect(await reindex(app)).toEqual({ documents: 1, skipped: false, swapped: true, omitted: 0 })
     expect(await reindex(app, { ifNeeded: true })).toMatchObject({ skipped: true })
     expect((await asAda.search.query('omega')).total).toBe(1)
   })

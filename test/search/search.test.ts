@@ -193,10 +193,11 @@ test('reindex writes missing and outdated entries, once at a time, and with ifNe
     documents: 3,
     skipped: false,
     swapped: true,
+    omitted: 0,
   })
   expect(seen).toEqual([3, 3])
   expect((await search({ q: 'word' })).total).toBe(3)
-  expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true, swapped: false })
+  expect(await reindex(app, { ifNeeded: true })).toEqual({ documents: 3, skipped: true, swapped: false, omitted: 0 })
   const [entry] = await app.db.selectFrom('search_entries').select('segment').execute()
   await sql`update ${sql.table(`search_segment_${entry?.segment}`)} set version = 0 where document_id = ${stale}`.execute(app.db)
   expect((await reindex(app, { ifNeeded: true })).skipped).toBe(false)
@@ -804,10 +805,10 @@ test('reindex of some documents, of those changed since a time, in place, and as
   const { app, ada, search } = await start()
   const [one, two] = [await insertDocument(app.db, ada.id, { content: 'word' }), await insertDocument(app.db, ada.id, { content: 'word' })]
   const total = async () => (await search({ q: 'word' })).total
-  expect(await reindex(app, { dryRun: true })).toEqual({ documents: 2, skipped: false, swapped: false })
-  expect(await reindex(app, { ids: [one], dryRun: true })).toEqual({ documents: 1, skipped: false, swapped: false })
+  expect(await reindex(app, { dryRun: true })).toEqual({ documents: 2, skipped: false, swapped: false, omitted: 0 })
+  expect(await reindex(app, { ids: [one], dryRun: true })).toEqual({ documents: 1, skipped: false, swapped: false, omitted: 0 })
   expect(await total()).toBe(0)
-  expect(await reindex(app, { ids: [one] })).toEqual({ documents: 1, skipped: false, swapped: false })
+  expect(await reindex(app, { ids: [one] })).toEqual({ documents: 1, skipped: false, swapped: false, omitted: 0 })
   expect(await total()).toBe(1)
   await app.db
     .updateTable('documents')
@@ -816,7 +817,7 @@ test('reindex of some documents, of those changed since a time, in place, and as
     .execute()
   expect(await reindex(app, { since: new Date('2020-01-02') })).toMatchObject({ documents: 1, swapped: false })
   expect(await total()).toBe(2)
-  expect(await reindex(app, { inPlace: true })).toEqual({ documents: 2, skipped: false, swapped: false })
+  expect(await reindex(app, { inPlace: true })).toEqual({ documents: 2, skipped: false, swapped: false, omitted: 0 })
   await app.db.deleteFrom('documents').where('id', '=', two!).execute()
   expect(await reindex(app, { ids: [two!] })).toMatchObject({ documents: 1 })
   expect(await total()).toBe(1)

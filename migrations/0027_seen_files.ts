@@ -6,6 +6,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`alter table source_folders rename column run_id to seen_by`.execute(db)
 }
 
+export const loses = 'which files an unfinished sync has seen since it went on'
+
 export async function down(db: Kysely<unknown>): Promise<void> {
   await sql`alter table source_files drop column seen_by`.execute(db)
   await sql`alter table source_folders rename column seen_by to run_id`.execute(db)

@@ -1,6 +1,7 @@
 /** A search needs little memory, whatever a document consists of. */
 import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
+import { run } from '../support/processes/run.ts'
 import { startServe } from '../support/processes/service.ts'
 import { insertDocument } from '../support/search-suite.ts'
 import { tokenFor } from '../support/servers/server.ts'
@@ -20,4 +21,12 @@ test('200 for many conditions that match a text at every character, with a heap 
   expect(response).toMatchObject({ status: 200 })
   const { results } = (await (response as Response).json()) as { results: { document_id: string; highlights: unknown[] }[] }
   expect(results).toMatchObject([{ document_id: document, highlights: [{ field: 'content' }, { field: 'content' }, { field: 'content' }] }])
+})
+
+test('0 of search reindex for a text of one chain of three million words, with a heap of 200 MB', async () => {
+  const { app, ada, asAda, dataDir, databaseUrl } = await startApp()
+  await insertDocument(app.db, ada.id, { content: `${'a-'.repeat(3_000_000)}harbour` })
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, NODE_OPTIONS: '--max-old-space-size=200' }
+  expect(await run(['search', 'reindex'], { env, timeout: 110_000 })).toMatchObject({ code: 0 })
+  expect((await asAda.search.query('harbour')).total).toBe(1)
 })

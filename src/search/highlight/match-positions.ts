@@ -1,6 +1,17 @@
 /** Finds the offsets of query terms in a text. For speed, most words are compared by their first two letters only. */
 import type { Part, Term } from '../query/parser.ts'
-import { canJoin, isSpaceless, nextRun, normalizeWord, type Run, runAt, skipSingleWord, type Token, tokenize } from '../query/tokenizer.ts'
+import {
+  canJoin,
+  isSpaceless,
+  maxParts,
+  nextRun,
+  normalizeWord,
+  type Run,
+  runAt,
+  skipSingleWord,
+  type Token,
+  tokenize,
+} from '../query/tokenizer.ts'
 import type { Matcher } from './matcher.ts'
 
 /** A match of a term: its start and end offset. */
@@ -98,10 +109,11 @@ function* tokenizeChain(text: string, { first, last }: Chain): Generator<ChainTo
     yield { token, first: token }
     return
   }
+  // A joined token follows its parts, at most `maxParts`. A chain can be as long as the text.
   const parts: Token[] = []
   for (const token of tokenize(text, first.start, end)) {
-    if (token.form !== 'joined') parts.push(token)
-    yield { token, first: parts[token.position - 1]! }
+    if (token.form !== 'joined') parts[token.position % maxParts] = token
+    yield { token, first: parts[token.position % maxParts]! }
   }
 }
 

@@ -18,7 +18,7 @@ export interface Token {
 /** Maximum length of a token. Longer words are truncated: a lexeme of PostgreSQL has at most 2,046 bytes. */
 const maxLength = 255
 /** Maximum number of words in a joined token. */
-const maxParts = 9
+export const maxParts = 9
 
 /** A run of letters and digits, with combining marks, joiners and soft hyphens. Bounded, because a longer match would overflow the regex stack. */
 const runPattern = /[\p{L}\p{N}][\p{L}\p{N}\p{M}\p{Join_Control}\u00ad\u2060]{0,999}/uy
@@ -31,8 +31,6 @@ const character = /\P{M}\p{M}*/gu
 const hyphen = /^[-\u2010\u2011]$/
 const joint = /^[-\u2010\u2011'’./]$/
 const hyphenation = /^[-\u2010\u2011][ \t]*\r?\n\s*$/
-const digitBefore = /\d$/
-const digitAfter = /^\d/
 const digit = /\p{N}/u
 
 const accents = /[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]/g
@@ -95,7 +93,8 @@ export function* tokenize(text: string, from = 0, to = text.length): Generator<T
     if (term === '') continue
     const token: Token = { text: term, position: ++position, start, end, form: 'word' }
     const before = chain.at(-1)
-    if (before && isJoined(chain, text.slice(before.end, Math.min(start, before.end + 40)), token)) chain.push(token)
+    if (before && isJoined(chain, text.slice(before.end, Math.min(start, before.end + 40)), token))
+      chain[Math.min(chain.length, maxParts)] = token
     else {
       // Most chains are single words: a generator for each of them is slow.
       if (chain.length > 1) yield* joinChain(chain)
@@ -168,7 +167,7 @@ function* joinChain(chain: readonly Token[]): Generator<Token> {
 function isJoined(chain: readonly Token[], gap: string, next: Token): boolean {
   const before = chain.at(-1)!
   if (gap === ' ') return isIbanGroup(chain, next.text)
-  if (gap === ',') return digitBefore.test(before.text) && digitAfter.test(next.text)
+  if (gap === ',') return /\d$/.test(before.text) && /^\d/.test(next.text)
   if (gap.length === 1) return joint.test(gap)
   return gap.length > 1 && hyphen.test(gap[0]!) && hyphenation.test(gap)
 }

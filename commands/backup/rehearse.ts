@@ -104,7 +104,7 @@ export const rehearse = (cli: Cli) =>
         const verdict = about ? `${about.rows} rows and ${about.files} files restored and compared` : `${source.name} cannot be restored`
         findings.finish(about ?? { backup: source.name }, escapeControls(isGood ? `✓ ${verdict}` : `damaged: ${verdict}`))
       }
-      await withLock(database, 'rehearsal', lockTimeoutMs, rehearse, 'rehearsal', cli.signal)
+      await withLock(database, 'rehearsal', lockTimeoutMs, rehearse, { signal: cli.signal })
     })
 
 /** Returns the path of the newest complete backup in backup.path. Throws Failure NOT_FOUND. */

@@ -90,7 +90,7 @@ async function runExclusively(cli: Cli, lockTimeoutMs: number, work: (client: Cl
     import('../../src/cli/remote/local-client.ts'),
   ])
   const client = await openLocalClient(app, cli)
-  await withLock(app.database, 'users.import', lockTimeoutMs, () => work(client), 'users.import', cli.signal)
+  await withLock(app.database, 'users.import', lockTimeoutMs, () => work(client), { signal: cli.signal })
 }
 
 function prepareRow({ location, fields }: UserRow, { passwords, defaultRole }: Flags): UserRow {

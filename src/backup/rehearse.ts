@@ -2,8 +2,6 @@
 import { createHash } from 'node:crypto'
 import type { PoolClient } from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
-import { withLock } from '../db/lock.ts'
-import * as migrations from '../db/migrate.ts'
 import { listStoredFiles } from '../documents/stored-files.ts'
 import type { Installation } from '../open-app.ts'
 import type { FileStore } from '../ports/file-store.ts'
@@ -12,7 +10,7 @@ import { type Bytes, drain } from './byte-streams.ts'
 import { quoteIdentifier, setCanonicalOutput } from './create/snapshot.ts'
 import type { Head } from './manifest.ts'
 import { type LoadInspector, type LoadOptions, loadBackup, type RestoreResult } from './restore/load-backup.ts'
-import { assertEmpty } from './restore/restore.ts'
+import { assertEmpty, withRestoreLocks } from './restore/restore.ts'
 
 export interface RehearsalProblem {
   path: string
@@ -40,8 +38,6 @@ export interface RehearseOptions extends Omit<LoadOptions, 'skipsDamaged' | 'kee
 export function rehearseRestore(scratch: Installation, source: BackupSource, options: RehearseOptions): Promise<RehearsalResult> {
   return scratch.database.asOwner((owner) => {
     const installation = { ...scratch, database: { ...scratch.database, ...owner } }
-    const { database } = installation
-    const { lockTimeoutMs, signal } = options
     const rehearse = async (): Promise<RehearsalResult> => {
       await assertEmpty(installation)
       const inspector = createComparison()
@@ -53,9 +49,7 @@ export function rehearseRestore(scratch: Installation, source: BackupSource, opt
       })
       return { manifest, lost, ...inspector.result() }
     }
-    const { migrateLock } = migrations
-    const withMigrateLock = () => withLock(database, migrateLock, lockTimeoutMs, rehearse, migrateLock, signal)
-    return withLock(database, 'restore', lockTimeoutMs, withMigrateLock, 'restore', signal)
+    return withRestoreLocks(installation.database, options, rehearse)
   })
 }
 

@@ -44,7 +44,7 @@ export function check(
       }
     }
   }
-  return withLock(app.database, 'check', lockTimeout, work, 'check', scope.signal)
+  return withLock(app.database, 'check', lockTimeout, work, { signal: scope.signal })
 }
 
 /** Returns the location of a file in the store that has it, or in the primary store. */

@@ -45,17 +45,20 @@ export interface HeldLock {
 
 const assertTimeoutMs = 10_000
 
-/**
- * Runs `work` while holding the lock `name`. Waits for it up to `timeoutMs`, then throws Busy. `label` names the holder in pg_stat_activity. `signal`
- * ends the wait with its reason, or with LockWaitTimeout if that is a TimeoutError.
- */
+export interface LockOptions {
+  /** name of the holder in pg_stat_activity; default: the name of the lock */
+  label?: string
+  /** ends the wait: its reason is thrown, or LockWaitTimeout if the reason is a TimeoutError */
+  signal?: AbortSignal | undefined
+}
+
+/** Runs `work` while holding the lock `name`. Waits for it up to `timeoutMs`, then throws Busy. */
 export async function withLock<T>(
   database: Pick<Database, 'connect'>,
   name: string,
   timeoutMs: number,
   work: (lock: HeldLock) => Promise<T>,
-  label = name,
-  signal?: AbortSignal,
+  { label = name, signal }: LockOptions = {},
 ): Promise<T> {
   const client = await database.connect(`dms ${label} pid=${process.pid} host=${hostname()}`)
   try {

@@ -25,7 +25,7 @@ export interface RevertStep {
 export interface LockWait {
   lockTimeoutMs: number
   /** ends the wait, and starts no further migration */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** The newest `steps` migrations, or all after `to`. */
@@ -104,8 +104,12 @@ export function revert(database: Database, wait: LockWait, goal: RevertGoal, ste
   )
 }
 
-const withMigrateLock = <T>(database: Database, { lockTimeoutMs, signal }: LockWait, work: () => Promise<T>): Promise<T> =>
-  withLock(database, migrateLock, lockTimeoutMs, work, migrateLock, signal)
+/** Runs `work` while no other process changes the schema. Throws Busy (after `wait.lockTimeoutMs`). */
+export const withMigrateLock = <T>(
+  database: Pick<Database, 'connect'>,
+  { lockTimeoutMs, signal }: LockWait,
+  work: () => Promise<T>,
+): Promise<T> => withLock(database, migrateLock, lockTimeoutMs, work, { signal })
 
 /** Returns the migrations to revert, newest first. Throws NewerSchema, UnknownMigration, and AppError CONFLICT if one cannot be reverted. */
 export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]> {

@@ -93,7 +93,7 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
     const left = await countAll(source, options)
     if (failed === 0 && left.files === 0) await app.stores.retire(from)
   }
-  return withLock(app.database, 'storage migrate', options.lockTimeoutMs, migrateAll, 'storage migrate', options.signal)
+  return withLock(app.database, 'storage migrate', options.lockTimeoutMs, migrateAll, { signal: options.signal })
 }
 
 /** Returns empty counts. */

@@ -89,7 +89,7 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
     }
     return rebuildAll(app, options, total, lock)
   }
-  return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, work, rebuildLock, options.signal)
+  return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, work, { signal: options.signal })
 }
 
 /** Enqueues a rebuild and returns the id of the job, which is deleted at its end. `ifNeeded`: see ReindexOptions. */

@@ -40,7 +40,7 @@ export async function decryptCredentials(app: App, sourceId: string, bytes: Buff
  * another rotation runs: two would overwrite each other's keys in the file.
  */
 export const rotateKey = (app: App, old: string | null): Promise<number> =>
-  withLock(app.database, 'sources.rotate-key', 0, () => reencrypt(app, old), 'sources rotate-key')
+  withLock(app.database, 'sources.rotate-key', 0, () => reencrypt(app, old), { label: 'sources rotate-key' })
 
 async function reencrypt(app: App, old: string | null): Promise<number> {
   const path = join(app.config.data_dir, fileName)

@@ -80,7 +80,7 @@ export async function rollback(
     })
   }
   try {
-    await withLock(app.database, runs.lockName(id), 0, work, 'sources rollback')
+    await withLock(app.database, runs.lockName(id), 0, work, { label: 'sources rollback' })
   } catch (error) {
     if (!(error instanceof Busy)) throw error
     throw new AppError('SOURCE_SYNC_IN_PROGRESS', { job_id: (await runs.findLatestRun(app.db, id))?.id })

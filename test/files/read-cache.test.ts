@@ -9,6 +9,7 @@ import { expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { stores } from '../../src/files/stores/registry.ts'
 import { openReadCache } from '../../src/files/stores/s3/read-cache.ts'
+import { storeSettings } from '../support/servers/s3-settings.ts'
 
 const bytesOf = (text: string) => ({
   address: createHash('sha256').update(text).digest('hex'),
@@ -79,12 +80,7 @@ test('the cache of earlier releases is removed: its files may have lost their by
     env: {},
     flags: {
       data_dir,
-      'storage.kind': 's3',
-      'storage.s3_endpoint': `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      'storage.s3_bucket': 'files',
-      'storage.s3_access_key_id': 'id',
-      'storage.s3_secret_access_key': 'secret',
-      'storage.s3_force_path_style': true,
+      ...storeSettings({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, username: 'id', password: 'secret' }, 'files'),
     },
   })
   const store = await stores.s3.open(config, null)

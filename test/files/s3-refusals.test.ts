@@ -8,6 +8,7 @@ import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { openS3 } from '../../src/files/stores/s3/s3.ts'
+import { storeSettings } from '../support/servers/s3-settings.ts'
 
 const address = `${'ab'.repeat(32)}.00000000`
 
@@ -21,12 +22,7 @@ async function openStore(answer: RequestListener, settings: Record<string, strin
     env: {},
     flags: {
       data_dir: folder,
-      'storage.kind': 's3',
-      'storage.s3_endpoint': `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-      'storage.s3_bucket': 'files',
-      'storage.s3_access_key_id': 'id',
-      'storage.s3_secret_access_key': 'secret',
-      'storage.s3_force_path_style': true,
+      ...storeSettings({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, username: 'id', password: 'secret' }, 'files'),
       ...settings,
     },
   })

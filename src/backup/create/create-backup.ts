@@ -73,8 +73,8 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
   }
   // Held from before the snapshot until the last file: no referenced file is removed meanwhile.
   const withRemovalLock = (backup: HeldLock) =>
-    withLock(database, fileRemovalLock, filesLockTimeoutMs, (files) => write(backup, files), fileRemovalLock, options.signal)
-  return withLock(database, 'backup', options.lockTimeoutMs, withRemovalLock, 'backup', options.signal)
+    withLock(database, fileRemovalLock, filesLockTimeoutMs, (files) => write(backup, files), { signal: options.signal })
+  return withLock(database, 'backup', options.lockTimeoutMs, withRemovalLock, { signal: options.signal })
 }
 
 const tryRecordSuccess = ({ db }: Database): Promise<Error | null> =>

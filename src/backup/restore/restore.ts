@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { database as embeddedDatabase } from '../../db/embedded/roles.ts'
 import { withLock } from '../../db/lock.ts'
-import * as migrations from '../../db/migrate.ts'
+import { type LockWait, loadStates, withMigrateLock } from '../../db/migrate.ts'
+import type { Database } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 import { folderMarkers } from '../../files/folder-markers.ts'
 import { openPrimary } from '../../files/open-stores.ts'
@@ -57,10 +58,12 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
       await store.close()
     }
   }
-  const { migrateLock } = migrations
-  const withMigrateLock = () => withLock(database, migrateLock, lockTimeoutMs, restore, migrateLock, signal)
-  return withLock(database, 'restore', lockTimeoutMs, withMigrateLock, 'restore', signal)
+  return withRestoreLocks(database, { lockTimeoutMs, signal }, restore)
 }
+
+/** Runs `work` while no other process restores into the database or changes its schema. Throws Busy (after `wait.lockTimeoutMs`). */
+export const withRestoreLocks = <T>(database: Pick<Database, 'connect'>, wait: LockWait, work: () => Promise<T>): Promise<T> =>
+  withLock(database, 'restore', wait.lockTimeoutMs, () => withMigrateLock(database, wait, work), { signal: wait.signal })
 
 /** Loads a backup into a claimed store. Removes its files after an error, unless the rows may have been committed. */
 async function loadOrUndo(
@@ -129,7 +132,7 @@ export async function readDatabaseName({ database }: Pick<RestoreTarget, 'databa
 /** Throws AppError CONFLICT if users, documents or files exist. Ignores the remains of an interrupted restore. */
 export async function assertEmpty(target: RestoreTarget): Promise<void> {
   const db = target.database?.db
-  const states = db ? await migrations.loadStates(db) : []
+  const states = db ? await loadStates(db) : []
   if (db && states.some(({ applied_at }) => applied_at !== null)) await assertNoRows(db)
   const markers = await storeMarkers(target.config)
   const claim = await restoreMarker.readClaim(markers)

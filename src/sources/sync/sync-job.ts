@@ -98,7 +98,7 @@ async function run(
     const counts = Object.fromEntries([...runs.outcomes, 'bytes' as const].map((name) => [name, run[name]]))
     app.log.info({ source_id: sourceId, ...counts, duration_ms: Math.round(performance.now() - started) }, 'source synced')
   }
-  await withLock(app.database, runs.lockName(sourceId), lockTimeout, work, 'sources sync', signal)
+  await withLock(app.database, runs.lockName(sourceId), lockTimeout, work, { label: 'sources sync', signal })
 }
 
 async function createContext(

@@ -9,7 +9,7 @@ import { findFiles } from '../../../src/cli/upload/find-files.ts'
 import { parseUploadFlags, type UploadFlags } from '../../../src/cli/upload/flags.ts'
 import { uploadFiles } from '../../../src/cli/upload/upload.ts'
 import { watchFolder } from '../../../src/cli/upload/watch-folder.ts'
-import { createClient } from '../../../src/client/client.ts'
+import { type Client, createClient } from '../../../src/client/client.ts'
 import { localTransport } from '../../../src/client/local.ts'
 import { startApp } from '../../support/app.ts'
 
@@ -26,6 +26,30 @@ const flags: UploadFlags = {
   lockTimeout: '0s',
 }
 
+/** Returns the part of a command that uploads need. */
+const commandOf = (signal: AbortSignal, url: string | null = null, warn = (_: string): void => {}): Cli =>
+  ({ options: {}, target: { url }, signal, progress: () => ({ update() {}, done() {} }), warn }) as unknown as Cli
+
+/** Watches a folder until the signal. `onItem` receives each row of the result, `onScan` is called before each search for files. */
+const watchUntil = (
+  signal: AbortSignal,
+  client: Client,
+  { folder, pollMs, onItem, onScan }: { folder: string; pollMs: number; onItem: (item: BatchItem) => void; onScan: () => void },
+): Promise<void> =>
+  watchFolder(commandOf(signal), client, {
+    ...{ folder, settleMs: 0, pollMs, retryMs: 50, signal },
+    find: {
+      isRecursive: true,
+      shouldFollowLinks: true,
+      exclude: [],
+      get include() {
+        onScan()
+        return []
+      },
+    },
+    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch: { add: onItem, finish() {} } },
+  })
+
 test('an unreadable entry is reported once, and files beside it are uploaded', async () => {
   const { app, ada } = await startApp()
   const folder = await mkdtemp(join(tmpdir(), 'dms-watch-'))
@@ -35,26 +59,11 @@ test('an unreadable entry is reported once, and files beside it are uploaded', a
   const stop = new AbortController()
   const items: BatchItem[] = []
   let scanCount = 0
-  const batch = { add: (item: BatchItem) => void items.push(item), finish() {} }
-  const find = {
-    isRecursive: true,
-    shouldFollowLinks: true,
-    exclude: [],
-    get include() {
+  await watchUntil(stop.signal, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, pollMs: 300, onItem: (item) => void items.push(item) },
+    onScan() {
       if (++scanCount === 1) setTimeout(() => stop.abort(), 1500)
-      return []
     },
-  }
-  const cli = {
-    options: {},
-    target: { url: null },
-    signal: stop.signal,
-    progress: () => ({ update() {}, done() {} }),
-    warn() {},
-  } as unknown as Cli
-  await watchFolder(cli, createClient(localTransport(app, ada.actor)), {
-    ...{ folder, find, settleMs: 0, pollMs: 300, retryMs: 50, signal: stop.signal },
-    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch },
   })
   expect(items.map(({ action, key }) => [action, key])).toEqual([
     ['failed', join(folder, 'a.txt')],
@@ -87,15 +96,8 @@ test('--on-duplicate upload: a file whose upload was stored and answered with 50
     },
     finish() {},
   }
-  const progress = { update() {}, done() {} }
   const warnings: string[] = []
-  const cli = {
-    options: {},
-    target: { url: null },
-    signal: stop.signal,
-    progress: () => progress,
-    warn: (text: string) => warnings.push(text),
-  } as unknown as Cli
+  const cli = commandOf(stop.signal, null, (text) => void warnings.push(text))
   await watchFolder(cli, client, {
     folder,
     find: { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] },
@@ -137,25 +139,11 @@ test.each(['', 'inner', 'a.txt'])('--on-duplicate upload: files are stored once,
     () => {},
     () => stop.abort(),
   ]
-  const find = {
-    isRecursive: true,
-    shouldFollowLinks: true,
-    exclude: [],
-    get include() {
+  await watchUntil(stop.signal, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, pollMs: 50, onItem: (item) => void items.push(item) },
+    onScan() {
       if (isStored()) scans.shift()?.()
-      return []
     },
-  }
-  const cli = {
-    options: {},
-    target: { url: null },
-    signal: stop.signal,
-    progress: () => ({ update() {}, done() {} }),
-    warn() {},
-  } as unknown as Cli
-  await watchFolder(cli, createClient(localTransport(app, ada.actor)), {
-    ...{ folder, find, settleMs: 0, pollMs: 50, retryMs: 50, signal: stop.signal },
-    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch: { add: (item) => void items.push(item), finish() {} } },
   })
   expect(items.map(({ action, key }) => [action, key])).toEqual([...paths.map((path) => ['created', path]), ['failed', unreadable]])
   expect(await app.db.selectFrom('documents').select('id').execute()).toHaveLength(paths.length)
@@ -180,13 +168,7 @@ test.each([
     return fail()
   })
   const items: BatchItem[] = []
-  const cli = {
-    options: {},
-    target: { url: 'http://127.0.0.1' },
-    signal: new AbortController().signal,
-    progress: () => ({ update() {}, done() {} }),
-    warn() {},
-  } as unknown as Cli
+  const cli = commandOf(new AbortController().signal, 'http://127.0.0.1')
   const upload = { ...parseUploadFlags('documents upload', { ...flags, onDuplicate: 'skip' }), cache: null }
   const files = await findFiles([folder], { isRecursive: true, shouldFollowLinks: false, include: [], exclude: [] })
   await uploadFiles(cli, client, files, { ...upload, batch: { add: (item) => void items.push(item), finish() {} } })

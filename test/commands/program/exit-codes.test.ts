@@ -177,7 +177,7 @@ test('8 after --timeout while another run holds the lock, and nothing begins', a
   }
   for (const [lock, words] of Object.entries(commands)) {
     const waiting = () => dms([...words, '--lock-timeout', '1h', '--timeout', '2s'], { env })
-    const { code, stderr } = await withLock(app.database, lock, 0, waiting, 'other run')
+    const { code, stderr } = await withLock(app.database, lock, 0, waiting, { label: 'other run' })
     const expected = new RegExp(`^error: --timeout of 2 s has passed: ${lock}: already running \\(dms other run pid=${process.pid} `, 'm')
     expect([lock, code, stderr]).toEqual([lock, 8, expect.stringMatching(expected)])
   }

@@ -62,8 +62,8 @@ export async function countOwned(db: Db, userId: string): Promise<{ documents: n
 }
 
 /**
- * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. `isDeletion`: the caller deletes the documents. This
- * cancels their jobs, and new comments and links wait here: they lock documents before users.
+ * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. `isDeletion`: the caller deletes the documents. Then
+ * this also cancels their jobs, and new comments and links wait: they lock documents before users.
  */
 export async function lockOwned(trx: Trx, userId: string, isDeletion = false): Promise<string[]> {
   const owned = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
@@ -73,7 +73,7 @@ export async function lockOwned(trx: Trx, userId: string, isDeletion = false): P
 
 /**
  * Locks the documents of a source that are not in the trash. Returns their ids. `isDeletion`: the caller moves the documents to the trash or deletes them.
- * This cancels their jobs.
+ * Then this also cancels their jobs.
  */
 export async function lockOfSource(trx: Trx, sourceId: string, isDeletion: boolean): Promise<string[]> {
   const live = trx.selectFrom('live_documents').select('id').where('source_id', '=', sourceId)

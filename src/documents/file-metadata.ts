@@ -1,4 +1,4 @@
-/** Metadata found in files. `documents.metadata` has it together with that of users, `documents.file_metadata` alone. */
+/** Metadata found in files. `documents.file_metadata` has it alone, `documents.metadata` merged with what users added. */
 import { type RawBuilder, sql } from 'kysely'
 
 /**

@@ -13,7 +13,10 @@ export async function leaseNext(db: Db, queue: Queue, worker: string, leaseMs: n
   return rows[0] ?? null
 }
 
-/** Returns whether another owner's job of equal or higher priority could run in place of this one, no OCR job while OCR is paused. `maxRunning`: see leaseNext(). */
+/**
+ * Returns whether another owner's job of equal or higher priority could run in place of this one. While OCR is paused, none could run in place of an OCR
+ * job. `maxRunning`: see leaseNext().
+ */
 export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
   // Index ranges before and after the owner's own jobs: the owner may have many.
   const other = (side: '<' | '>') => sql`

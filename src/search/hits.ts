@@ -82,18 +82,21 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
 
 /** Reads the documents of a page: their labels and contents if these are highlighted. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Highlighting): Promise<Found[]> {
-  const content = sql`left(content, ${Math.floor(maxPageCharacters / page.length)})`
+  const start = sql`left(content, ${Math.floor(maxPageCharacters / page.length)})`
+  const content = passage
+    ? sql`case when passage.length is null then ${start} else substr(content, passage.start_at + 1, passage.length) end`
+    : start
   const { rows } = await sql<Found>`
     select documents.id as document_id, title, filename, mime_type, documents.created_at, documents.document_date,
       ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
-      ${!markers.content ? sql`''` : passage ? sql`case when passage.length is null then ${content} else substr(content, passage.start_at + 1, passage.length) end` : content} as content
+      ${markers.content ? content : sql`''`} as content
     from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
       select id, title, filename, mime_type, created_at, document_date, content from live_documents where id = page.id offset 0
     ) documents ${markers.content && passage ? sql`left join lateral (${bestPassage(passage)}) passage on true` : sql``}`.execute(db)
   return rows
 }
 
-/** Returns the query for the best passage of a long document. */
+/** Returns SQL that selects the best passage of a long document: where it begins, and its length. */
 function bestPassage({ all, any }: NonNullable<Highlighting['passage']>): RawBuilder<unknown> {
   // By its content only: the first passage also has the words of the headings.
   const relevance = sql`ts_rank('{1, 0, 0, 0}', words, ${any}::tsquery)`

@@ -25,7 +25,7 @@ interface Request {
 
 type Answer = Awaited<ReturnType<Client['search']['query']>>
 
-/** Answer without facets and results, while the search engine is unavailable. */
+/** What the page shows while the search engine is unavailable: no facets and no results. */
 const noAnswer: Answer = {
   facets: { mime_types: {}, labels: {}, years: {} },
   warnings: ['Search is not available right now.'],

@@ -122,8 +122,8 @@ export async function requestAfterExtraction(app: App, trx: Trx, ids: readonly s
 }
 
 /**
- * Queues the renditions that documents lack whose text became current without an extraction: documents out of the trash, and documents with a
- * restored version. Unlike requestAfterExtraction(), it does not repeat refused renditions.
+ * Queues the missing renditions of documents that have their text already: documents that leave the trash, and documents with a restored version.
+ * Unlike requestAfterExtraction(), it does not repeat refused renditions.
  */
 export async function requestAfterReturn(app: App, trx: Trx, ids: readonly string[]): Promise<void> {
   const hasText = sql`status in ('completed', 'failed')`

@@ -22,8 +22,8 @@ import { destroyDocuments } from './destroy.ts'
 const batchSize = 500
 
 /**
- * Moves documents to the trash and cancels their jobs; renditions that were requested stay requested. Returns the ids of the moved documents. Skips ids that do not exist or are in the trash
- * already.
+ * Moves documents to the trash and cancels their jobs. Requested renditions stay requested. Skips ids that do not exist or are in the trash already.
+ * Returns the ids of the moved documents.
  */
 export async function moveToTrash(app: App, trx: Trx, actorId: string | null, ids: readonly string[]): Promise<string[]> {
   const moved: string[] = []

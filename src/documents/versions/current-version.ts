@@ -51,7 +51,7 @@ export interface Target {
   textOf: number
 }
 
-/** Makes archived versions current, and queues the extraction of texts that were not finished and renditions that are missing. The caller queues the indexing. */
+/** Makes archived versions current. Queues their unfinished extractions and missing renditions; the caller queues the indexing. */
 export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]): Promise<void> {
   const at = app.now()
   const target = sql`jsonb_to_recordset(${JSON.stringify(targets)}::jsonb) as target (id uuid, number integer, "textOf" integer)`

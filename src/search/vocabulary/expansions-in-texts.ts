@@ -9,7 +9,7 @@ import { isMistypable } from './vocabulary.ts'
 
 /** Maximum number of characters of a text whose words are compared with those of the query. */
 const maxCharacters = 200_000
-/** Words with a common stem begin with the same letters. */
+/** Number of letters with which all words of one stem begin. */
 const stemPrefix = 2
 
 /** Returns for each word of a query the words of these texts with the same stem and, if `fuzzy`, within the edit distance of a typo. */

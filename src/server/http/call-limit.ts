@@ -29,8 +29,8 @@ const cleanupInterval = 500
 
 /**
  * Opens the limiter, which throws RATE_LIMITED with the seconds until the window ends. Over all processes, no more calls pass than the limit.
- * Unused shares (at most a twentieth of the limit for each process) are lost, so slightly fewer may pass. While the database is read-only, the limit is
- * that of each process.
+ * Unused shares (at most a twentieth of the limit for each process) are lost, so slightly fewer may pass. While the database is read-only, the
+ * limit applies to each process separately.
  */
 export function openCallLimit(app: App): (key: string, routeCost: number) => Promise<void> {
   const limit = app.config.limits.api_calls_per_minute

@@ -25,7 +25,7 @@ interface Entry {
   size: number
 }
 
-/** Returns a view that reads numbers from the bytes. */
+/** Returns a DataView of the bytes. */
 export const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
 
 /** Returns whether the bytes begin as a compound file. */

@@ -17,7 +17,7 @@ export interface CellStyles {
 /** Date formats that depend on the country of the reader. */
 const shortDates: Readonly<Record<number, string>> = { 14: 'm/d/yy', 22: 'm/d/yy h:mm' }
 const daysTo1904 = 1462
-/** Hours, minutes or seconds since the start, not since midnight. */
+/** A duration, such as `[h]:mm`: the hours may exceed 24. */
 const elapsedTime = /\[(h+|m+|s+)\]/i
 /** Maximum length of a code in Excel is 255. */
 const maxCodeLength = 300

@@ -76,6 +76,26 @@ test('a search that OpenSearch has cancelled after search.opensearch_timeout is 
   expect(seen).toEqual([expect.stringMatching(/^POST \/dms\/_search\?.*cancel_after_time_interval=3000ms/)])
 })
 
+test.each([
+  [404, 'search_context_missing_exception'],
+  [500, 'illegal_state_exception'],
+])('a search begins again if a point in time is lost with its node: %i %s', async (status, type) => {
+  let opened = 0
+  const { url, seen } = await startLying('', ({ method, url: path = '' }, response) => {
+    const say = (answer: unknown, code = 200) =>
+      void response.writeHead(code, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+    if (method === 'DELETE') return say({})
+    if (path.includes('point_in_time')) return say({ pit_id: `pit-${++opened}` })
+    if (opened === 1)
+      return say({ error: { root_cause: [{ type, reason: 'lost' }], type: 'search_phase_execution_exception' }, status }, status)
+    say({ hits: { total: { value: 0 }, hits: [] } })
+  })
+  const { app } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url })
+  expect(await app.search.search({ ...query, maxResults: 20_000 })).toMatchObject({ total: 0 })
+  const reading = [/^POST .*point_in_time\?.*allow_partial_pit_creation=false/, /^POST \/_search\?/, /^DELETE \/_search\/point_in_time/]
+  expect(seen).toEqual([...reading, ...reading].map((line) => expect.stringMatching(line)))
+})
+
 test('an entry has at most so many bytes of words and of stems: the end of a long text is left out, title and labels are not', async () => {
   const content = Array.from(
     { length: 2000 },

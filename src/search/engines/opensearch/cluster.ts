@@ -21,12 +21,16 @@ export interface ClusterOptions {
 
 type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'DELETE'
 type Query = Readonly<Record<string, string | number | boolean>>
+/** Sends a request once and returns the body of the response. */
+export type Send = <T>(method: Method, path: string, body?: object, query?: Query) => Promise<T>
 
 export interface Cluster {
   /** Sends a request and returns the body of the response. A body that is a list is sent as NDJSON. Throws SERVICE_UNAVAILABLE. */
   request<T>(method: Method, path: string, body?: object, query?: Query): Promise<T>
   /** Sends a request; null for the statuses in `absent`, by default 404. Throws SERVICE_UNAVAILABLE. */
   requestExisting<T>(method: Method, path: string, body?: object, query?: Query, absent?: readonly number[]): Promise<T | null>
+  /** Runs requests that depend on each other; if one fails and may be retried, all are sent again. Null for status 404. Throws SERVICE_UNAVAILABLE. */
+  sequence<T>(run: (send: Send) => Promise<T>): Promise<T | null>
   /** Throws SERVICE_UNAVAILABLE if no node answers, or if it is not OpenSearch 2 or newer. */
   check(): Promise<void>
 }
@@ -38,6 +42,8 @@ const writeTimeoutMs = 60_000
 const retryDelaysMs = [100, 400, 1000]
 /** 500: a node was lost while it collected the hits of a search. */
 const retriedStatus = [429, 500, 502, 503, 504]
+/** Type of the error of a point in time that was lost with its node; its status is 404. */
+const lostPointInTime = 'search_context_missing_exception'
 
 export function openCluster({ urls, username, password, caFile, timeout, log, wait = sleep }: ClusterOptions): Cluster {
   const client = new Client({
@@ -56,15 +62,16 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
         return await send()
       } catch (error) {
         if (!(error instanceof errors.OpenSearchClientError)) throw error
-        if (absent.includes(statusOf(error))) return null
+        const mayRetry = isRetried(error)
+        if (absent.includes(statusOf(error)) && !mayRetry) return null
         const delayMs = retryDelaysMs[nth]
-        if (delayMs === undefined || !isRetried(error)) throw failure(error, log)
+        if (delayMs === undefined || !mayRetry) throw failure(error, log)
         await wait(delayMs)
       }
     }
   }
 
-  const send = async <T>(method: Method, path: string, body?: object, query?: Query): Promise<T> => {
+  const send: Send = async <T>(method: Method, path: string, body?: object, query?: Query) => {
     const content = body === undefined ? {} : Array.isArray(body) ? { bulkBody: body } : { body: body as Record<string, unknown> }
     const isRead = method === 'GET' || path.includes('/_search')
     // Nobody waits for a search any longer, but a node that lost the connection to a proxy would go on.
@@ -79,6 +86,7 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
   return {
     request: async (method, path, body, query) => (await attempt(() => send(method, path, body, query), []))!,
     requestExisting: (method, path, body, query, absent = [404]) => attempt(() => send(method, path, body, query), absent),
+    sequence: (run) => attempt(() => run(send), [404]),
     async check() {
       if (isVersionChecked) return
       const info = await attempt(() => send<{ version?: { distribution?: string; number?: string } }>('GET', '/'), [])
@@ -93,10 +101,11 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
 const statusOf = (error: Error): number => (error instanceof errors.ResponseError ? (error.statusCode ?? 0) : 0)
 
 /** Whether another attempt may succeed soon. False after a timeout: the request may still run and would take as long again. */
-const isRetried = (error: Error): boolean =>
-  error instanceof errors.TimeoutError || causeOf(error).type === 'task_cancelled_exception'
-    ? false
-    : error instanceof errors.ConnectionError || retriedStatus.includes(statusOf(error))
+function isRetried(error: Error): boolean {
+  const { type } = causeOf(error)
+  if (error instanceof errors.TimeoutError || type === 'task_cancelled_exception') return false
+  return error instanceof errors.ConnectionError || retriedStatus.includes(statusOf(error)) || type === lostPointInTime
+}
 
 interface Cause {
   readonly type?: string
@@ -115,7 +124,7 @@ function failure(error: InstanceType<typeof errors.OpenSearchClientError>, log: 
   log.warn({ err: text, status }, 'a request to OpenSearch failed')
   if (JSON.stringify([type, text]).match(/too_many_(nested_)?clauses|maxClauseCount/))
     return invalid('query', 'has more words than the search engine accepts')
-  if (status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status)) return new SearchFailure(text)
+  if (status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status) && type !== lostPointInTime) return new SearchFailure(text)
   const unavailable = new AppError('SERVICE_UNAVAILABLE', retryLater, 'The search engine is out of reach.')
   unavailable.cause = new Error(text, { cause: error })
   return unavailable

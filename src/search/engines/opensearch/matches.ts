@@ -2,7 +2,7 @@
 import type { SearchSort } from '../../../ports/search-engine.ts'
 import type { Matches, Window } from '../../hits.ts'
 import { type Counted, facetsOf } from '../facets.ts'
-import type { Cluster } from './cluster.ts'
+import type { Cluster, Send } from './cluster.ts'
 import type { Query } from './filter.ts'
 
 /** Maximum number of hits of a response: the default of index.max_result_window. More are read with search_after. */
@@ -17,7 +17,6 @@ export interface Hit {
 }
 
 interface Response {
-  readonly pit_id?: string
   readonly hits: { readonly total: { readonly value: number }; readonly hits: readonly Hit[] }
 }
 
@@ -84,28 +83,29 @@ export async function findHits(cluster: Cluster, index: string, body: object, ma
     const response = await cluster.requestExisting<Response>('POST', `/${index}/_search`, { ...common, size: max }, query)
     return response && { hits: [...response.hits.hits], total: response.hits.total.value }
   }
-  const pit = await cluster.requestExisting<{ pit_id: string }>('POST', `/${index}/_search/point_in_time`, undefined, {
+  return cluster.sequence((send) => readFromPointInTime(send, index, common, max))
+}
+
+/** Reads hits in several requests from one state of the index. That state is lost with a node that holds part of it. */
+async function readFromPointInTime(send: Send, index: string, body: object, max: number): Promise<{ hits: Hit[]; total: number }> {
+  const pit = await send<{ pit_id: string }>('POST', `/${index}/_search/point_in_time`, undefined, {
     keep_alive: keepAlive,
+    allow_partial_pit_creation: false,
   })
-  if (pit === null) return null
   try {
     const hits: Hit[] = []
     let total = 0
     for (;;) {
       const size = Math.min(maxHits, max - hits.length)
       const after = hits.length > 0 ? { search_after: hits.at(-1)!.sort } : {}
-      const response = await cluster.request<Response>(
-        'POST',
-        '/_search',
-        { ...common, size, ...after, pit: { id: pit.pit_id, keep_alive: keepAlive } },
-        { allow_partial_search_results: false },
-      )
+      const page = { ...body, size, ...after, pit: { id: pit.pit_id, keep_alive: keepAlive } }
+      const response = await send<Response>('POST', '/_search', page, { allow_partial_search_results: false })
       hits.push(...response.hits.hits)
       total = Math.max(total, response.hits.total.value)
       if (response.hits.hits.length < size || hits.length >= max) return { hits, total }
     }
   } finally {
-    await cluster.request('DELETE', '/_search/point_in_time', { pit_id: [pit.pit_id] }).catch(() => {})
+    await send('DELETE', '/_search/point_in_time', { pit_id: [pit.pit_id] }).catch(() => {})
   }
 }
 

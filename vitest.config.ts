@@ -12,6 +12,9 @@ const isolated = [
   'server/event-loop',
 ].map((name) => `test/${name}.test.ts`)
 
+/** The lines of the documentation, and the package installed as users do: minutes. `npm run test:package` runs them. */
+const ofPackage = ['docs-shell', 'pack'].map((name) => `test/package/${name}.test.ts`)
+
 /** With the default of V8, the collection of young objects took a fifth of the CPU time of these processes. */
 const execArgv = ['--max-semi-space-size=64']
 
@@ -34,8 +37,11 @@ export default defineConfig({
     onConsoleLog: (log) => !log.startsWith('oidc-provider '),
     projects: [
       { test: { ...common, name: 'isolated', include: isolated } },
+      { test: { ...common, name: 'package', include: ofPackage } },
       // A process runs many files, one after the other, because loading dms takes a quarter of the CPU time of small files.
-      { test: { ...common, name: 'shared', include: ['test/**/*.test.ts'], exclude: isolated, isolate: false, execArgv } },
+      {
+        test: { ...common, name: 'shared', include: ['test/**/*.test.ts'], exclude: [...isolated, ...ofPackage], isolate: false, execArgv },
+      },
     ],
   },
 })

@@ -3,8 +3,6 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files of more than 20 s, the longest first. Vitest knows durations only of earlier runs, and otherwise uses the size of files. */
 const long = [
-  'package/docs-shell',
-  'package/pack',
   'web/page',
   'security/hostile-size',
   'commands/program/every-command',

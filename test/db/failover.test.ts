@@ -76,4 +76,4 @@ test('a primary killed during uploads, edits and jobs: server and worker continu
   expect(verdict).toMatchObject({ ok: true })
   const check = await run(['check', '--data-dir', dataDir], { env: bareEnvironment(env) })
   expect(check).toMatchObject({ code: 0 })
-}, 60_000)
+})

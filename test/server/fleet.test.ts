@@ -61,7 +61,7 @@ function formWith(text: string): FormData {
   return form
 }
 
-test('limits, keys, revocation and events are exact over two servers', { timeout: 60_000 }, async () => {
+test('limits, keys, revocation and events are exact over two servers', async () => {
   const { call, servers, app, ada, admin } = await startFleet()
   const upload = async (headers: Record<string, string> = {}) =>
     (await call('POST', '/api/documents/upload', { body: formWith(randomUUID()), headers })).json() as { id: string }
@@ -125,7 +125,7 @@ test('limits, keys, revocation and events are exact over two servers', { timeout
   await Promise.all([second!.close(), resumed.close()])
 })
 
-test('three workers that start at once run each task of the schedule once, and each job once', { timeout: 60_000 }, async () => {
+test('three workers that start at once run each task of the schedule once, and each job once', async () => {
   const dms = await startApp({ 'sources.local_roots': '/' })
   const { app, asAdmin } = dms
   const folder = await mkdtemp(join(tmpdir(), 'dms-fleet-'))
@@ -167,7 +167,7 @@ test('a sign-in by OIDC that begins at one server ends at the other, and its cod
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 401, 401, 401])
 })
 
-test('78: a server with another JWT secret does not start beside one that runs, and starts alone', { timeout: 60_000 }, async () => {
+test('78: a server with another JWT secret does not start beside one that runs, and starts alone', async () => {
   const dms = await startApp({ 'auth.jwt_secret': environment.JWT_SECRET })
   const server = await startServe(dms, environment)
   const other = { JWT_SECRET: 'another secret, of a machine with its own data folder' }

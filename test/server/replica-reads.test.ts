@@ -128,4 +128,4 @@ test('reads go to the replica, except after a write of their user, or while it i
   await expect.poll(() => readsReplica(root, two, path), { timeout: 10_000 }).toBe(false)
   await standby.kill()
   expect((await root.call(two, path)).status).toBe(200)
-}, 60_000)
+})

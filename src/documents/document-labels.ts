@@ -84,9 +84,9 @@ async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[
     .select('id')
     .where('id', 'in', ids)
     .$if(!isAdmin(actor), (query) => query.where('owner_id', '=', actor.id))
-    // Every transaction locks documents in this order: two of them cannot deadlock.
+    // Every transaction locks documents in this order: two of them cannot deadlock. Uploads of the same bytes refer to a document meanwhile.
     .orderBy('id')
-    .forUpdate()
+    .forNoKeyUpdate()
     .execute()
   if (rows.length !== ids.length) throw new AppError('DOCUMENT_NOT_FOUND')
   return rows.map(({ id }) => id)

@@ -179,7 +179,7 @@ async function retainBatch(
 ): Promise<string | null> {
   const { rows } = await sql<{ id: string; owner_id: string }>`
     with due as materialized (
-      select ${selectDue(policy, after)} limit ${batchSize} for update of documents ${sql.raw(isWaiting ? '' : 'skip locked')}
+      select ${selectDue(policy, after)} limit ${batchSize} for no key update of documents ${sql.raw(isWaiting ? '' : 'skip locked')}
     )
     update documents set retain_until = until, revision = revision + 1, updated_at = ${app.now()}
     from due where documents.id = due.id returning documents.id, owner_id`.execute(trx)

@@ -111,7 +111,7 @@ async function listCandidates(db: Db, sourceId: string, before: Date, { after, l
   const { rows } = await sql<Candidate>`
     with page as materialized (
       select id, title, filename, source_path, sha256, created_at, deleted_at, metadata ->> 'source_removed_at' as source_removed_at
-      from documents where source_id = ${sourceId} and id > ${after} order by id limit ${limit} ${isLocked ? sql`for update` : sql``}
+      from documents where source_id = ${sourceId} and id > ${after} order by id limit ${limit} ${isLocked ? sql`for no key update` : sql``}
     )
     select page.id as document_id, title, filename, source_path as path, page.sha256, page.created_at, deleted_at, source_removed_at,
       number, version.sha256 as version_sha256

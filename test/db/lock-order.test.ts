@@ -58,6 +58,32 @@ test('400 for a label that is deleted while the labels of its document are repla
   expect(answer.status).toBe(400)
 })
 
+test.each(['assign', 'unassign', 'delete'] as const)(
+  '2xx %s of the label of documents during uploads of the same files: it lets uploads refer to the documents',
+  async (change) => {
+    const { app, asAda } = await startApp()
+    const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
+    const ids: string[] = []
+    for (const name of ['a.txt', 'b.txt']) ids.push((await upload(asAda, name, name, { labels: 'tax' })).id)
+    const [first, last] = ids.toSorted()
+    // No document has this retention yet.
+    await sql`update labels set retention_days = 1, retention_scope = 'creator'`.execute(app.db)
+    const requests = {
+      assign: () => asAda.send('POST', `/api/labels/${label.id}/assign`, { document_ids: ids }),
+      unassign: () => asAda.send('POST', `/api/labels/${label.id}/unassign`, { document_ids: ids }),
+      delete: () => asAda.send('DELETE', `/api/labels/${label.id}`),
+    }
+    const answer = await meanwhile(
+      app,
+      (trx) => sql`select from documents where id = ${last} for no key update`.execute(trx),
+      requests[change],
+      // As an upload of the bytes of the first document, for whose stored file the new version waits.
+      (trx) => sql`select from documents where id = ${first} for key share`.execute(trx),
+    )
+    expect(answer.status).toBeLessThan(300)
+  },
+)
+
 test('204 DELETE of a user while the OCR queue is counted: the count leaves the user out', async () => {
   const dms = await startLive({}, { servers: 1 })
   const { app, ada, bob, asAda, asBob, asAdmin } = dms

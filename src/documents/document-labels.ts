@@ -69,12 +69,21 @@ export async function unassignLabel(app: App, trx: Trx, actor: Actor, labelId: s
   return writeLabelRevisions(app, trx, rows)
 }
 
-/** Queues the indexing of all documents that have a label and notifies their owners. Call it before the label is renamed or deleted. */
-export async function reindexLabel(trx: Trx, labelId: string): Promise<void> {
-  const { rows: documents } = await sql<{ id: string; owner_id: string }>`
-    select id, owner_id from live_documents join document_labels on document_id = id where label_id = ${labelId}`.execute(trx)
-  await publishUpdates(trx, documents, ['labels'])
+interface LabelledDocument {
+  id: string
+  owner_id: string
 }
+
+/** Lists all documents that have a label. */
+export async function listLabelled(trx: Trx, labelId: string): Promise<LabelledDocument[]> {
+  const { rows } = await sql<LabelledDocument>`
+    select id, owner_id from live_documents join document_labels on document_id = id where label_id = ${labelId}`.execute(trx)
+  return rows
+}
+
+/** Queues the indexing of documents whose label was renamed or deleted and notifies their owners. */
+export const reindexLabelled = (trx: Trx, documents: readonly LabelledDocument[]): Promise<void> =>
+  publishUpdates(trx, documents, ['labels'])
 
 async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[]): Promise<string[]> {
   const ids = [...new Set(documentIds.map((id) => id.toLowerCase()))]

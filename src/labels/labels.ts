@@ -93,7 +93,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Partia
     if (retention_days !== undefined && (retention_days ?? 0) < (before.retention_days ?? 0)) await retainBeforeChange(app, trx, before)
     const changed = { ...changes, ...scopeOf(actor, retention_days), name_key: documentLabels.labelKey(name), updated_at: app.now() }
     await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), duplicateMessage)
-    if (name !== before.name) await documentLabels.reindexLabel(trx, id)
+    if (name !== before.name) await documentLabels.reindexLabelled(trx, await documentLabels.listLabelled(trx, id))
     if (retention_days) await retainLabelled(app, trx, { label_id: id, days: retention_days, owner_id: isAdmin(actor) ? null : actor.id })
     return get(app, actor, id, trx)
   })
@@ -105,8 +105,10 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
     const label = await lockChangeable(trx, actor, id)
     refusePolicyOfAdmin(actor, label)
     await retainBeforeChange(app, trx, label)
-    await documentLabels.reindexLabel(trx, id)
+    const labelled = await documentLabels.listLabelled(trx, id)
     await trx.deleteFrom('labels').where('id', '=', id).execute()
+    // A change of a document also locks its labels before its index job: the two cannot deadlock.
+    await documentLabels.reindexLabelled(trx, labelled)
   })
 }
 
@@ -121,7 +123,7 @@ export async function assign(app: App, actor: Actor, id: string, documentIds: re
 /** Removes a label from all of the documents or from none. Returns the number of changes. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
 export async function unassign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
-    await get(app, actor, id, trx)
+    await lockLabel(trx, id)
     return documentLabels.unassignLabel(app, trx, actor, id, documentIds)
   })
 }

@@ -84,6 +84,37 @@ test.each(['assign', 'unassign', 'delete'] as const)(
   },
 )
 
+test('204 DELETE of a label while it is removed from a document: both lock the index job of the document last', async () => {
+  const { app, asAda } = await startApp()
+  const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
+  const { id } = await upload(asAda, 'a.txt', 'hello', { labels: 'tax' })
+  const answer = await meanwhile(
+    app,
+    (trx) => trx.deleteFrom('document_labels').execute(),
+    () => asAda.send('DELETE', `/api/labels/${label.id}`),
+    (trx) => sql`select from jobs where dedupe_key = ${`index:${id}`} for update`.execute(trx),
+  )
+  expect(answer.status).toBe(204)
+})
+
+test('200 unassign of a label while it is deleted: it waits before it removes the label from a document', async () => {
+  const { app, asAda } = await startApp()
+  const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
+  const { id: first } = await upload(asAda, 'a.txt', 'one', { labels: 'tax' })
+  const { id: second } = await upload(asAda, 'b.txt', 'two', { labels: 'tax' })
+  const remove = (trx: Trx, id: string) => trx.deleteFrom('document_labels').where('document_id', '=', id).execute()
+  const answer = await meanwhile(
+    app,
+    async (trx) => {
+      await sql`select from labels for update`.execute(trx)
+      await remove(trx, second)
+    },
+    () => asAda.send('POST', `/api/labels/${label.id}/unassign`, { document_ids: [first, second] }),
+    (trx) => remove(trx, first),
+  )
+  expect(answer.status).toBe(200)
+})
+
 test('204 DELETE of a user while the OCR queue is counted: the count leaves the user out', async () => {
   const dms = await startLive({}, { servers: 1 })
   const { app, ada, bob, asAda, asBob, asAdmin } = dms

@@ -86,6 +86,8 @@ export async function create(app: App, actor: Actor, options: NewToken): Promise
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   const { user_id, expires_at } = await get(app, actor, id)
   await app.db.transaction().execute(async (trx) => {
+    // Before the token: the deletion of a user locks in this order too.
+    await trx.selectFrom('users').select('id').where('id', '=', user_id).forKeyShare().execute()
     const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('id', '=', id).executeTakeFirst()
     if (numDeletedRows !== 1n) throw new AppError('API_TOKEN_NOT_FOUND')
     await revokeToken(app, trx, user_id, { jti: id, exp: expirySeconds(expires_at) })

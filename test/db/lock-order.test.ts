@@ -115,6 +115,18 @@ test('200 unassign of a label while it is deleted: it waits before it removes th
   expect(answer.status).toBe(200)
 })
 
+test('404 API_TOKEN_NOT_FOUND for a token that is revoked while its user is deleted: both lock the user before the token', async () => {
+  const { app, bob, asBob } = await startApp()
+  const token = await asBob.tokens.create({ name: 'scan', scopes: ['upload'] })
+  const answer = await meanwhile(
+    app,
+    (trx) => sql`select from users where id = ${bob.id} for update`.execute(trx),
+    () => asBob.send('DELETE', `/api/tokens/${token.id}`),
+    (trx) => trx.deleteFrom('users').where('id', '=', bob.id).execute(),
+  )
+  expect(answer.status).toBe(404)
+})
+
 test('204 DELETE of a user while the OCR queue is counted: the count leaves the user out', async () => {
   const dms = await startLive({}, { servers: 1 })
   const { app, ada, bob, asAda, asBob, asAdmin } = dms

@@ -4,7 +4,8 @@ import { isAdmin } from '../actor.ts'
 import type { Db } from '../db/pool.ts'
 import { compileStatement } from '../db/statements.ts'
 import { AppError, type Code } from '../errors.ts'
-import { type Document, headLength, selectAllDocuments } from './view.ts'
+import { matchesEtag } from '../http/files.ts'
+import { type Document, etag, headLength, selectAllDocuments } from './view.ts'
 
 const byId = compileStatement((db: Db, id: string) => selectAllDocuments(db, headLength).where('documents.id', '=', id))
 
@@ -44,4 +45,9 @@ function requireVisible<T extends { owner_id: string; deleted_at: Date | null }>
   const isVisible = document && (isAdmin(actor) || document.owner_id === actor.id) && (inTrash || document.deleted_at === null)
   if (!isVisible) throw new AppError(missing)
   return document
+}
+
+/** Throws PRECONDITION_FAILED unless `ifMatch`, the If-Match header, is null or has the ETag of the document. */
+export function requireMatch(document: Document, ifMatch: string | null): void {
+  if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
 }

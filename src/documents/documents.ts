@@ -3,16 +3,15 @@ import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
-import { AppError, invalid } from '../errors.ts'
+import { invalid } from '../errors.ts'
 import { publish } from '../events.ts'
-import { matchesEtag } from '../http/files.ts'
 import * as jobs from '../jobs/queue.ts'
-import { requireDocument, requireDocumentName } from './access.ts'
+import { requireDocument, requireDocumentName, requireMatch } from './access.ts'
 import { ofUser } from './dates.ts'
 import { resolveLabelIds, setLabels } from './document-labels.ts'
 import { lengthenRetention, retainByLabels } from './retention.ts'
 import { publishUpdates, writeRevision } from './revisions.ts'
-import { type Document, etag } from './view.ts'
+import type { Document } from './view.ts'
 
 export interface Changes {
   title?: string | undefined
@@ -38,7 +37,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
     const labelIds = labels && (await resolveLabelIds(trx, labels))
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
-    if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
+    requireMatch(document, ifMatch)
     if (retain_until) await lengthenRetention(trx, id, retain_until, document.retain_until)
     if (labelIds) await setLabels(trx, id, labelIds)
     await writeRevision(app, trx, id, {

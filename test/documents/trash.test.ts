@@ -163,3 +163,19 @@ test('a document that is indexed while it goes to the trash leaves no entry behi
   await Promise.all([app.search.refresh(ids), ...ids.map((id) => remove(asAda, id)), app.search.refresh(ids)])
   expect(await app.search.status()).toMatchObject({ documents: 0, missing: 0, extra: 0 })
 })
+
+test('412 PRECONDITION_FAILED for DELETE with If-Match after a change, 204 with the ETag of now, also from the trash', async () => {
+  const { asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const etagOf = async () => (await asAda.send('GET', `/api/documents/${id}`)).headers.get('etag') ?? ''
+  const deleteIf = (etag: string, query = '') =>
+    statusOf(asAda.send('DELETE', `/api/documents/${id}${query}`, undefined, { 'if-match': etag }))
+  const old = await etagOf()
+  await asAda.documents.update(id, { title: 'in use' })
+  const changed = [412, 'PRECONDITION_FAILED']
+  expect([await deleteIf(old), await deleteIf(old, '?permanent=true')]).toEqual([changed, changed])
+  const live = await etagOf()
+  expect(await deleteIf(live)).toBe(204)
+  expect(await deleteIf(live, '?permanent=true')).toEqual(changed)
+  expect(await deleteIf(await etagOf(), '?permanent=true')).toBe(204)
+})

@@ -96,7 +96,10 @@ export const rows: Rows = {
   },
   'DELETE /api/documents/:id': {
     good: own,
-    errors: { RETENTION: async (world, who) => ({ params: { id: await world.retained(who) }, query: { permanent: 'true' } }) },
+    errors: {
+      PRECONDITION_FAILED: async (world, who) => ({ ...(await own(world, who)), headers: { 'if-match': '"old"' } }),
+      RETENTION: async (world, who) => ({ params: { id: await world.retained(who) }, query: { permanent: 'true' } }),
+    },
   },
   'POST /api/documents/:id/undelete': {
     good: async (world, who) => ({ params: { id: await world.trashed(who) } }),

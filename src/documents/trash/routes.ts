@@ -32,11 +32,12 @@ export const routes = (app: App): Route[] => [
       summary: 'Move a document to the trash, or destroy it',
       description:
         'A document in the trash is visible to its owner and to admins. After `documents.trash_days` it is destroyed. Without a trash, deletion is final.',
+      headers: { 'If-Match': 'ETag of the document to delete.' },
       ids,
       query: DeleteQuery,
-      errors: ['RETENTION'],
+      errors: ['PRECONDITION_FAILED', 'RETENTION'],
     },
-    ({ actor, param, query }) => trash.remove(app, actor, param('id'), query.permanent),
+    ({ actor, event, param, query }) => trash.remove(app, actor, param('id'), query.permanent, event.req.headers.get('if-match')),
   ),
   user(
     'POST /api/documents/:id/undelete',

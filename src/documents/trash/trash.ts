@@ -11,7 +11,7 @@ import { countRows, type FetchedPage, fetchPage, type PageRequest, type Slice } 
 import { parseUserIdentifier } from '../../http/user-identifier.ts'
 import * as jobs from '../../jobs/queue.ts'
 import { slicesOf } from '../../slices.ts'
-import { requireDocument, requireDocumentName } from '../access.ts'
+import { requireDocument, requireDocumentName, requireMatch } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
 import { requestAfterReturn } from '../renditions/renditions.ts'
 import { enqueueIndex } from '../revisions.ts'
@@ -69,13 +69,13 @@ async function finish(
 
 /**
  * Deletes a document: moves it to the trash, or destroys it if `isPermanent` or without a trash. `isPermanent` also finds documents in the trash.
- * Throws DOCUMENT_NOT_FOUND, RETENTION.
+ * `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, RETENTION.
  */
-export async function remove(app: App, actor: Actor, id: string, isPermanent: boolean): Promise<void> {
+export async function remove(app: App, actor: Actor, id: string, isPermanent: boolean, ifMatch: string | null): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // Serializes concurrent deletions: the second waits here and then finds no document.
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
-    await requireDocument(trx, actor, id, { inTrash: isPermanent })
+    requireMatch(await requireDocument(trx, actor, id, { inTrash: isPermanent }), ifMatch)
     if (isPermanent) await destroyDocuments(app, trx, actor, [id], 'permanent')
     else await discardDocuments(app, trx, actor, [id])
   })

@@ -8,16 +8,15 @@ import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import { publish, publishMany } from '../../events.ts'
 import { detectType } from '../../extract/detect.ts'
-import { matchesEtag } from '../../http/files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
-import { requireDocument } from '../access.ts'
+import { requireDocument, requireMatch } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
 import { enqueuePurge, renditionSums } from '../purge.ts'
 import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex, publishUpdates } from '../revisions.ts'
 import { ensureBytes, isOwned, lockOrCreate } from '../stored-files.ts'
 import { destructionEntry } from '../trash/destroy.ts'
-import { type Document, etag } from '../view.ts'
+import type { Document } from '../view.ts'
 import { archiveCurrent, clearArchived, makeCurrent } from './current-version.ts'
 
 type Origin = Row<'document_versions'>['origin']
@@ -70,7 +69,7 @@ export async function replace(
 ): Promise<StoredVersion> {
   await lockDocument(trx, id)
   const document = await requireDocument(trx, actor, id)
-  if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')
+  requireMatch(document, ifMatch)
   const { language = document.language } = file
   return addVersion(app, trx, document, { ...file, language, origin: 'upload', createdBy: actor.id })
 }

@@ -21,8 +21,8 @@ export interface Changes {
   metadata?: Record<string, unknown> | undefined
   /** YYYY-MM-DD; null: the document gets no date, even if its file or text has one */
   document_date?: string | null | undefined
-  /** can only be extended */
-  retain_until?: Date | undefined
+  /** can only be extended; null for a document without retention */
+  retain_until?: Date | null | undefined
 }
 
 /**
@@ -38,7 +38,9 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
     requireMatch(document, ifMatch)
-    if (retain_until) await lengthenRetention(trx, id, retain_until, document.retain_until)
+    // A client may send the document as it read it.
+    const isRetentionChanged = retain_until !== undefined && retain_until?.getTime() !== document.retain_until?.getTime()
+    if (isRetentionChanged) await lengthenRetention(trx, id, retain_until, document.retain_until)
     if (labelIds) await setLabels(trx, id, labelIds)
     await writeRevision(app, trx, id, {
       ...(title === undefined ? {} : { title }),

@@ -104,16 +104,17 @@ export async function retainByLabels(trx: Trx, ids: readonly string[]): Promise<
 }
 
 /**
- * Lengthens the retention of a locked document. `current`: its retention so far. Throws VALIDATION_ERROR, and RETENTION for an earlier moment. The
- * caller raises `revision`.
+ * Lengthens the retention of a locked document. `current`: its retention so far, which differs. Throws VALIDATION_ERROR, and RETENTION for null or
+ * an earlier moment. The caller raises `revision`.
  */
-export async function lengthenRetention(trx: Trx, id: string, until: Date, current: Date | null): Promise<void> {
+export async function lengthenRetention(trx: Trx, id: string, until: Date | null, current: Date | null): Promise<void> {
+  const end = current?.toISOString()
+  const message = `The retention can only be lengthened: retain_until must not be before ${end}.`
+  if (until === null) throw new AppError('RETENTION', { retain_until: end }, message)
   const now = await databaseNow(trx)
   if (until <= now) throw invalid('retain_until', 'must be in the future')
   if (until.getTime() - now.getTime() > maxRetentionDays * 86_400_000)
     throw invalid('retain_until', `must be at most ${maxRetentionDays} days ahead, because nobody can shorten it`)
-  const end = current?.toISOString()
-  const message = `The retention can only be lengthened: retain_until must not be before ${end}.`
   if (current && until < current) throw new AppError('RETENTION', { retain_until: end }, message)
   await trx.updateTable('documents').set({ retain_until: until }).where('id', '=', id).execute()
 }

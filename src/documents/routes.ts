@@ -64,7 +64,10 @@ export const Changes = z.object({
   labels: listOf(z.string().min(1).max(200), 1000).optional(),
   metadata: jsonRecord.optional(),
   document_date: calendarDate.nullable().optional().describe('null: the document has no date, also if its file or text has one.'),
-  retain_until: endTimestampText.optional().describe('Only later than before. A date means its last moment in UTC.'),
+  retain_until: endTimestampText
+    .nullable()
+    .optional()
+    .describe('As before, or later. A date means its last moment in UTC. null: the document has no retention.'),
 })
 
 const Sha256 = z

@@ -5,7 +5,7 @@ import { startApp, upload } from '../../support/app.ts'
 const dayMs = 86_400_000
 const inDays = (days: number): string => new Date(Date.now() + days * dayMs).toISOString()
 
-test('retain_until is set and lengthened by owner and admins; 409 RETENTION for an earlier moment, 400 for none, the past and centuries', async () => {
+test('retain_until is set and lengthened by owner and admins; 409 RETENTION for an earlier moment, 400 for the past and centuries', async () => {
   const { asAda, asBob, asAdmin } = await startApp()
   const { id, retain_until } = await upload(asAda, 'a.txt', 'text', { ocr_enabled: false })
   expect(retain_until).toBeNull()
@@ -20,7 +20,6 @@ test('retain_until is set and lengthened by owner and admins; 409 RETENTION for 
     message: expect.stringContaining(second),
   })
   const refusals: [unknown, string][] = [
-    [null, 'an RFC 3339'],
     [inDays(-1), 'in the future'],
     [inDays(40_000), 'at most 36500 days'],
     ['soon', 'an RFC 3339'],
@@ -32,6 +31,23 @@ test('retain_until is set and lengthened by owner and admins; 409 RETENTION for 
     })
   await expect(asBob.documents.update(id, { retain_until: inDays(30) })).rejects.toMatchObject({ status: 404 })
   expect(await asAda.documents.get(id)).toMatchObject({ retain_until: second, title: 'again' })
+})
+
+test('200 for a document as it was read, without retention, with one and after its end; 409 RETENTION for null under retention', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'text', { ocr_enabled: false })
+  const putAsRead = async (id: string) => asAda.call('PUT', `/api/documents/${id}`, await asAda.documents.get(id))
+  expect(await putAsRead(id)).toMatchObject({ retain_until: null })
+  const until = inDays(5)
+  await asAda.documents.update(id, { retain_until: until })
+  expect(await putAsRead(id)).toMatchObject({ retain_until: until })
+  await expect(asAda.documents.update(id, { retain_until: null })).rejects.toMatchObject({
+    code: 'RETENTION',
+    details: { retain_until: until },
+  })
+  const { id: ended } = await upload(asAda, 'b.txt', 'text 2', { ocr_enabled: false })
+  await sql`update documents set retain_until = now() - interval '1 s' where id = ${ended}`.execute(app.db)
+  expect(await putAsRead(ended)).toMatchObject({ id: ended })
 })
 
 test('a date retains through its last moment in UTC; the change is a new ETag and one event', async () => {

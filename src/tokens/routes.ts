@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { scopes } from '../actor.ts'
 import type { App } from '../app.ts'
-import { listOf } from '../http/input.ts'
+import { endTimestampText, listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { viewOf } from '../http/view.ts'
@@ -11,10 +11,7 @@ import * as tokens from './tokens.ts'
 export const NewToken = z.object({
   name: visibleName(100),
   scopes: listOf(z.enum(scopes), 100, 1),
-  expires_at: z.iso
-    .datetime({ offset: true })
-    .transform((at) => new Date(at))
-    .optional(),
+  expires_at: endTimestampText.nullish().describe('A date means its last moment in UTC. null: the token does not expire.'),
   user: z.string().min(1).max(320).optional(),
 })
 export const listQuery = ({ config }: App) => z.object({ user: z.string().min(1).max(320).optional(), ...wholeQuery(config) })

@@ -47,7 +47,8 @@ export async function get(app: App, actor: Actor, id: string): Promise<ApiToken>
 export interface NewToken {
   name: string
   scopes: readonly Scope[]
-  expires_at?: Date | undefined
+  /** null: never */
+  expires_at?: Date | null | undefined
   /** owner, for admins: user name, e-mail address or id; default: the actor */
   user?: string | undefined
 }

@@ -55,6 +55,15 @@ test('201 with the token, which is shown once and stored as a hash', async () =>
   expect((await asAda.tokens.get(id)).last_used_at).toEqual(expect.any(String))
 })
 
+test.each([
+  [null, null],
+  ['2099-12-31', '2099-12-31T23:59:59.999Z'],
+  ['2099-12-31T12:00:00+01:00', '2099-12-31T11:00:00.000Z'],
+])('201 with expires_at %s', async (expires_at, expected) => {
+  const { asAda } = await startApp()
+  expect(await asAda.tokens.create({ name: 'scan', scopes: ['upload'], expires_at })).toMatchObject({ expires_at: expected })
+})
+
 test('403 FORBIDDEN with the missing scope; each scope allows its own routes', async () => {
   const started = await startApp()
   const { id } = await upload(started.asAda, 'one.txt', 'one')
@@ -120,7 +129,14 @@ test('409 DUPLICATE_RESOURCE for a second token with one name, 409 CONFLICT abov
   const code = async (more: object) => (await (await make(more)).json()).error?.code
   expect((await make({})).status).toBe(201)
   expect(await code({ name: 'ONE' })).toBe('DUPLICATE_RESOURCE')
-  for (const bad of [{ scopes: [] }, { scopes: ['all'] }, { expires_at: '2020-01-01T00:00:00Z' }, { expires_at: 'soon' }, { name: '  ' }])
+  for (const bad of [
+    { scopes: [] },
+    { scopes: ['all'] },
+    { expires_at: '2020-01-01T00:00:00Z' },
+    { expires_at: 'soon' },
+    { expires_at: '9999-12-31T23:00:00-12:00' },
+    { name: '  ' },
+  ])
     expect(await code({ name: 'two', ...bad })).toBe('VALIDATION_ERROR')
   const row = (at: number) => ({
     user_id: ada.id,

@@ -132,7 +132,7 @@ export async function renameDocument(app: App, trx: Trx, id: string, path: strin
     .selectFrom('documents')
     .select(['owner_id', 'title', 'filename'])
     .where('id', '=', id)
-    .forUpdate()
+    .forNoKeyUpdate()
     .executeTakeFirst()
   if (!document) return
   const filename = sanitizeFilename(path)

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import type { Db, Trx } from '../../src/db/pool.ts'
+import { renameDocument } from '../../src/documents/source-documents.ts'
 import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
 import { syncNow } from '../../src/sources/sync/sync-job.ts'
 import { startWorker } from '../../src/worker/worker.ts'
@@ -83,6 +84,23 @@ test.each(['assign', 'unassign', 'delete'] as const)(
     expect(answer.status).toBeLessThan(300)
   },
 )
+
+test('a sync that renames documents during uploads of the same files lets uploads refer to the documents', async () => {
+  const { app, asAda } = await startApp()
+  const ids: string[] = []
+  for (const name of ['a.txt', 'b.txt']) ids.push((await upload(asAda, name, name)).id)
+  const [first = '', last = ''] = ids.toSorted()
+  const rename = async (trx: Trx) => {
+    for (const id of [first, last]) await renameDocument(app, trx, id, `moved/${id}.txt`)
+  }
+  await meanwhile(
+    app,
+    (trx) => sql`select from documents where id = ${last} for no key update`.execute(trx),
+    () => app.db.transaction().execute(rename),
+    (trx) => sql`select from documents where id = ${first} for key share`.execute(trx),
+  )
+  expect(await asAda.documents.get(last)).toMatchObject({ source_path: `moved/${last}.txt` })
+})
 
 test('204 DELETE of a label while it is removed from a document: both lock the index job of the document last', async () => {
   const { app, asAda } = await startApp()

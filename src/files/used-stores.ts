@@ -5,7 +5,8 @@ import type { StoreKind } from '../ports/file-store.ts'
 /** The other kind of store, by kind. */
 export const otherKind = { disk: 's3', s3: 'disk' } as const satisfies Record<StoreKind, StoreKind>
 
-const keyOf = (kind: StoreKind): string => `store_used:${kind}`
+const keyPrefix = 'store_used:'
+const keyOf = (kind: StoreKind): string => `${keyPrefix}${kind}`
 
 /** Returns whether a store may have files. */
 export const isUsed = async (db: Db, kind: StoreKind): Promise<boolean> =>
@@ -25,4 +26,9 @@ export async function recordUse(db: Db, kind: StoreKind): Promise<void> {
 /** Records that a store has no files any more. */
 export async function forgetUse(db: Db, kind: StoreKind): Promise<void> {
   await db.deleteFrom('instance').where('key', '=', keyOf(kind)).execute()
+}
+
+/** Forgets all stores: a restored archive has its files in a new store. */
+export async function forgetAllUse(db: Db): Promise<void> {
+  await db.deleteFrom('instance').where('key', 'like', `${keyPrefix}%`).execute()
 }

@@ -4,6 +4,7 @@ import type { PoolClient } from 'pg'
 import * as migrations from '../../db/migrate.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
+import { forgetAllUse } from '../../files/used-stores.ts'
 import { enqueue } from '../../jobs/queue.ts'
 import { listTables, quoteIdentifier } from '../create/snapshot.ts'
 import { BackupDamaged, type Head, type Manifest } from '../manifest.ts'
@@ -90,6 +91,7 @@ export async function upgradeRows(
   const disabled = await disableSources(trx, keepsSources)
   // A worker rebuilds the index if the operator does not.
   await enqueue(trx, 'reindex', {}, { dedupeKey: 'reindex' })
+  await forgetAllUse(trx)
   // A new store id keeps this installation apart from the original.
   await sql`insert into instance (key, value) values ('store_id', ${storeId})
     on conflict (key) do update set value = excluded.value`.execute(trx)

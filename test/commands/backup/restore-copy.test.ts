@@ -2,6 +2,8 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { recordUse } from '../../../src/files/used-stores.ts'
+import { maintain } from '../../../src/worker/maintenance.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { connection, emptyPlace, folder, here, opened } from '../../support/places.ts'
 
@@ -57,6 +59,18 @@ test('a restored copy has disabled sources and neither sync nor mail jobs', asyn
   expect((await here(moved, ['restore', archive, '-q', '--keep-sources-enabled'])).code).toBe(0)
   expect(await states(moved)).toEqual(['a active', 'b active', 'c error', 'd disabled'])
   expect(await jobs(moved)).toEqual([{ kind: 'sync' }])
+})
+
+test('a restored copy needs no other store of the original: check finds nothing, and destroyed documents lose their files', async () => {
+  const { app, place, archive } = await backedUp()
+  await recordUse(app.db, 's3')
+  await here(place, ['backup', 'create', '--to', archive])
+  const copy = await emptyPlace()
+  expect(await here(copy, ['restore', archive, '-q'])).toMatchObject({ code: 0 })
+  expect(await here(copy, ['check'])).toMatchObject({ code: 0 })
+  const restored = await opened(copy)
+  for await (const { id } of restored.asOperator.documents.list()) await restored.asOperator.documents.delete(id, { permanent: true })
+  expect(await maintain(restored.app, ['files'])).toEqual({ files: 1 })
 })
 
 test('with backup.key_file a backup is signed; a changed, unsigned or otherwise signed one is refused', async () => {

@@ -13,9 +13,11 @@ export async function recordSuccess(db: Db, name: RecurringTask): Promise<void> 
     on conflict (name) do update set last_success_at = excluded.last_success_at`.execute(db)
 }
 
-/** Returns whether the task has not succeeded within the last `seconds`. */
+/** Returns whether the task has not succeeded within the last `seconds`. A success in the future does not count: the clock was ahead. */
 export async function isDue(db: Db, name: RecurringTask, seconds: number): Promise<boolean> {
   const { rows } = await sql`
-    select from runs where name = ${name} and last_success_at > now() - ${seconds} * interval '1 s'`.execute(db)
+    select from runs where name = ${name} and last_success_at > now() - ${seconds} * interval '1 s' and last_success_at <= now()`.execute(
+    db,
+  )
   return rows.length === 0
 }

@@ -5,6 +5,7 @@ import { dateOldDocuments } from '../documents/dates.ts'
 import { purgeUncommitted } from '../documents/purge.ts'
 import { truncateExpiredEvents } from '../events.ts'
 import { deleteExpired } from '../http/idempotency.ts'
+import { correctJobTimes } from '../jobs/clock-changes.ts'
 import { addJobWeeks } from '../jobs/weeks.ts'
 import { recoverChanges } from '../search/change-log.ts'
 import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
@@ -18,6 +19,7 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
     if (app.config.worker.schedule_sources) await enqueueDueSyncs(app)
   },
   'date documents of earlier versions': dateOldDocuments,
+  'correct times after a change of the clock': ({ config, db }) => correctJobTimes(db, config.worker.lease),
   'add partitions of jobs': ({ db }) => addJobWeeks(db),
   'truncate expired events': ({ db }) => truncateExpiredEvents(db),
   'index what an interrupted rebuild has recorded': recoverChanges,

@@ -5,10 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { databaseNow } from '../../src/db/clock.ts'
+import { leaseNext } from '../../src/jobs/leases.ts'
 import { enqueueReindex } from '../../src/search/reindex.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { enqueueDueSyncs } from '../../src/sources/sync/run-records.ts'
 import { createToken } from '../../src/users/email-verification.ts'
+import { maintainDaily } from '../../src/worker/maintenance.ts'
+import { startSchedule } from '../../src/worker/schedule.ts'
 import { startApp, upload } from '../support/app.ts'
 import { openBrowser, startProvider } from '../support/servers/oidc.ts'
 
@@ -153,4 +156,30 @@ test('a worker with a clock two hours ahead runs an hourly sync once per hour; i
   const job = await app.db.transaction().execute((trx) => enqueueReindex(trx, {}, 60_000))
   const { run_at } = await app.db.selectFrom('jobs').select('run_at').where('id', '=', job).executeTakeFirstOrThrow()
   expect(Math.round((run_at.getTime() - (await databaseNow(app.db)).getTime()) / 60_000)).toBe(1)
+})
+
+test('after the database clock was set back, waiting jobs, syncs and daily maintenance go on, and leases of dead workers expire', async () => {
+  const { app, asAda, asAdmin, setDatabaseClock, runJobs } = await startApp({ 'sources.local_roots': '/' })
+  const folder = await mkdtemp(join(tmpdir(), 'dms-clock-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const source = await asAdmin.sources.create({ name: 'here', type: 'local_folder', url: folder, sync_interval: 3600 })
+  await setDatabaseClock(2 * day)
+  const ids = await Promise.all(['one', 'two'].map(async (name) => (await upload(asAda, `${name}.txt`, name)).id))
+  await enqueueDueSyncs(app)
+  await runJobs(['sync'])
+  await maintainDaily(app)
+  await leaseNext(app.db, 'ocr', 'other-host/1', 60_000)
+  await setDatabaseClock(-2 * day)
+
+  await startSchedule(app).stop(60_000)
+  await runJobs(['ocr', 'index', 'sync'])
+  const statusOf = async (id = '') => (await asAda.documents.get(id)).status
+  expect((await Promise.all(ids.map(statusOf))).sort()).toEqual(['completed', 'pending'])
+  const syncs = await app.db.selectFrom('source_syncs').select('id').where('source_id', '=', source.id).execute()
+  expect(syncs).toHaveLength(2)
+  const { last_success_at } = await app.db.selectFrom('runs').selectAll().where('name', '=', 'maintenance').executeTakeFirstOrThrow()
+  expect(last_success_at.getTime()).toBeLessThan(Date.now() + day)
+  await setDatabaseClock(120_000)
+  await runJobs(['ocr'])
+  expect(await Promise.all(ids.map(statusOf))).toEqual(['completed', 'completed'])
 })

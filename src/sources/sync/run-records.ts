@@ -168,13 +168,16 @@ export async function enqueueDueSyncs(app: App): Promise<void> {
   }
 }
 
-/** Selects sources that are due and not being synced. */
+/** SQL: the longest time until the next sync, also after failures. */
+const maxWait = sql`greatest(sync_interval, 21600) * interval '1 s'`
+
+/** Selects sources that are due and not being synced. A sync beyond the longest wait is due: the clock was ahead. */
 export const selectDue = (db: Db) =>
   db
     .selectFrom('sources')
     .select(['id', 'owner_id'])
     .where('status', 'in', ['active', 'error'])
-    .where('next_sync', '<=', clock)
+    .where(sql<boolean>`(next_sync <= ${clock} or next_sync > ${clock} + ${maxWait})`)
     .where((eb) => eb.not(isSyncing))
     .orderBy('next_sync')
 

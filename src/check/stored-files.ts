@@ -117,6 +117,8 @@ async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): Asyn
   )
   for (const { address, modifiedAt, size } of files) {
     if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < minAgeMs) continue
+    // A purge may have removed it since the list was read. It is reported if its store is out of reach.
+    if ((await app.files.size(address).catch(() => undefined)) === null) continue
     yield {
       severity: 'warning',
       message: 'the stored file belongs to no version of a document',
@@ -140,7 +142,14 @@ async function quarantineUnused(app: App, address: string): Promise<string> {
     if (current === placeholder) await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
     return (await usesOf(trx, [address])).get(address) !== 'none'
   })
-  return isUsed ? 'is used by a version again' : `moved to ${await app.files.quarantine(address)}`
+  if (isUsed) return 'is used by a version again'
+  return app.files.quarantine(address).then(
+    (location) => `moved to ${location}`,
+    (error) => {
+      if (!(error instanceof FileMissing)) throw error
+      return 'was removed meanwhile'
+    },
+  )
 }
 
 async function* findRowsWithoutVersion(app: App): AsyncGenerator<CheckResult> {
@@ -179,8 +188,12 @@ async function* listFiles(app: App, { signal, onProgress }: CheckScope): AsyncGe
 
 type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id' | 'version'>
 
-/** Yields the problem once for each version with these bytes. An old version is named in the message. `isLost`: the bytes cannot come back by themselves. */
+/**
+ * Yields the problem once for each version with these bytes. An old version is named in the message. `isLost`: the bytes cannot come back by themselves.
+ * Yields nothing if an upload of the same bytes has replaced the file meanwhile.
+ */
 async function* reportPerVersion(app: App, { sha256, address }: Stored, problem: Problem, isLost: boolean): AsyncGenerator<CheckResult> {
+  if ((await usesOf(app.db, [address])).get(address) !== 'version') return
   const versions = await app.db
     .selectFrom('document_versions as version')
     .innerJoin('documents as document', 'document.id', 'version.document_id')

@@ -4,7 +4,7 @@ import type { Db } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import type { FileStore, StoreKind, Stores } from '../ports/file-store.ts'
 import { checkStoreMarker, emptyIfUnreadable, loadStoreId, markerName } from './store-marker.ts'
-import { stores as openers } from './stores/registry.ts'
+import { checkTmpPath, stores as openers } from './stores/registry.ts'
 import { withSecondary } from './stores/secondary.ts'
 import { forgetUse, isUsed, otherKind, recordUse } from './used-stores.ts'
 
@@ -40,8 +40,10 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
     },
     async create(kind) {
       if (kind !== primary) await checkStoreMarker(db, await openers[kind].markers(config), true)
+      const store = await openOnce(kind)
+      if (kind === 'disk') await checkTmpPath(config)
       await recordUse(db, kind)
-      return openOnce(kind)
+      return store
     },
     retire: (kind) => forgetUse(db, kind),
     locate: (kind) => locationOf(config, kind),

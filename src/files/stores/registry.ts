@@ -16,12 +16,10 @@ interface StoreType {
 export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
   disk: {
     async open(config, storeId) {
-      const [{ openDisk }, { requireSameFileSystem }] = await Promise.all([import('./disk.ts'), import('./disk-checks.ts')])
-      const { kind, tmp_path } = config.storage
-      const path = storeFolder(config)
-      const store = await openDisk({ ...config.storage, path }, storeId)
-      // A secondary store is only read.
-      if (kind === 'disk' && tmp_path !== '') await requireSameFileSystem(path, tmp_path)
+      const { openDisk } = await import('./disk.ts')
+      const store = await openDisk({ ...config.storage, path: storeFolder(config) }, storeId)
+      // A secondary store is only read, unless a migration fills it.
+      if (config.storage.kind === 'disk') await checkTmpPath(config)
       return store
     },
     markers: async (config) => folderMarkers(storeFolder(config)),
@@ -39,3 +37,9 @@ export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
 
 /** Returns the markers of the configured store. */
 export const storeMarkers = (config: Config): Promise<Markers> => stores[config.storage.kind].markers(config)
+
+/** Throws ConfigError if files of `storage.tmp_path` cannot be renamed into the folder of the store. It has been opened. */
+export async function checkTmpPath(config: Config): Promise<void> {
+  const { requireSameFileSystem } = await import('./disk-checks.ts')
+  if (config.storage.tmp_path !== '') await requireSameFileSystem(storeFolder(config), config.storage.tmp_path)
+}

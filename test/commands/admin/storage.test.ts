@@ -9,6 +9,7 @@ import { loadConfig } from '../../../src/config/load.ts'
 import { openLog } from '../../../src/log/log.ts'
 import { openApp } from '../../../src/open-app.ts'
 import { startApp, upload } from '../../support/app.ts'
+import { folder, otherFileSystem } from '../../support/places.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { hasS3Server, type S3Server, startS3 } from '../../support/servers/s3-server.ts'
 import { bucketSettings } from '../../support/servers/s3-settings.ts'
@@ -147,6 +148,16 @@ describe.skipIf(!hasS3Server())('with a server of S3', () => {
     await rm(join(dataDir, 'files'), { recursive: true })
     expect([await answer(other.asAda, three.id), await answer(other.asAda, one.id)]).toEqual([[503, 'STORAGE_UNAVAILABLE'], 200])
     expect(await counts({ DMS_STORAGE_KIND: 's3' })).toEqual({ disk: 'unavailable', s3: 2 })
+  })
+
+  test.skipIf(otherFileSystem === undefined)('78 if storage.tmp_path is on another file system than the folder to move to', async () => {
+    const { asAda, dms, counts } = await openArchive()
+    await upload(asAda, 'one.txt', 'one')
+    expect(await dms('storage migrate --to s3')).toMatchObject({ code: 0, output: { moved: 1 } })
+    const s3 = { DMS_STORAGE_KIND: 's3', DMS_STORAGE_TMP_PATH: await folder(otherFileSystem) }
+    const refused = await dms('storage migrate --to disk', s3)
+    expect(refused).toMatchObject({ code: 78, stderr: expect.stringContaining('storage.tmp_path') })
+    expect(await counts()).toEqual({ disk: 0, s3: 1 })
   })
 
   test('usage errors', async () => {

@@ -86,7 +86,10 @@ export function inspectConfig(sources: ConfigSources, withFiles = false): Loaded
 
   const config = assemble(values)
   if (origins.get('server.public_url')?.origin === 'default') Object.assign(config.server, { public_url: defaultPublicUrl(config.server) })
-  for (const [key, source] of applyAwsVariables(config.storage, env)) origins.set(key, { origin: 'env', source })
+  for (const [key, source] of applyAwsVariables(config.storage, env)) {
+    origins.set(key, { origin: 'env', source })
+    readValue(settings.get(key)!, { origin: 'env', source, place: source, value: env[source], base: '' }, problems)
+  }
   const name = (key: string): string => nameAsWritten(key, origins)
   problems.push(...findProblems(config, name), ...(withFiles ? findFileProblems(config, name) : []))
   warnings.push(...findWarnings(config, name))

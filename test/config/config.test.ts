@@ -198,6 +198,9 @@ test.each([
   [42, 42],
 ])('the size %s is %i bytes', (written, bytes) => expect(parseSize(written)).toBe(bytes))
 
+const awsKeys = { AWS_ACCESS_KEY_ID: 'key', AWS_SECRET_ACCESS_KEY: 'aws secret' }
+const headerText = 'text for a header (printable ASCII characters, no line breaks)'
+
 test.each([
   [{ DMS_SERVER_PORT: '70000' }, 'DMS_SERVER_PORT: 70000 is not a whole number from 0 to 65535'],
   [{ DMS_SERVER_PORT: '80a' }, 'DMS_SERVER_PORT: "80a" is not a whole number from 0 to 65535'],
@@ -221,6 +224,8 @@ test.each([
   [{ DMS_S3_PREFIX: 'a/../b' }, 'DMS_S3_PREFIX: "a/../b" is not a prefix such as "dms/" (letters, digits and _ - . /, no leading /)'],
   [{ DMS_S3_ACCESS_KEY_ID: 'key' }, 'DMS_S3_ACCESS_KEY_ID needs storage.s3_secret_access_key'],
   [{ DMS_S3_BUCKET: 'scans', AWS_ACCESS_KEY_ID: 'key' }, 'AWS_ACCESS_KEY_ID needs storage.s3_secret_access_key'],
+  [{ DMS_S3_BUCKET: 'scans', ...awsKeys, AWS_SESSION_TOKEN: 'to\nken' }, `AWS_SESSION_TOKEN: the value is not ${headerText}`],
+  [{ DMS_S3_BUCKET: 'scans', ...awsKeys, AWS_REGION: 'eu-west-1\n' }, `AWS_REGION: "eu-west-1\\n" is not ${headerText}`],
   [
     { DMS_S3_CREDENTIALS: 'instance', DMS_S3_BUCKET: 'scans', DMS_S3_ACCESS_KEY_ID: 'key' },
     'DMS_S3_ACCESS_KEY_ID: must be empty with storage.s3_credentials = "instance"',

@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
-import type { Trx } from '../db/pool.ts'
+import { isUnavailable, type Trx } from '../db/pool.ts'
+import { AppError } from '../errors.ts'
 import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { addressPattern, sha256Of } from '../ports/file-store.ts'
@@ -108,26 +109,37 @@ async function releaseUncommitted(trx: Trx, address: string): Promise<void> {
 /**
  * Phase two: removes files whose removal request was committed, of one SHA-256 or all. Returns the number of removed files; `isWaiting` is true if a
  * running backup needs the rest. A backup that starts after the commit does not reference the file. An earlier backup holds the lock. A file may
- * therefore be removed as soon as the lock was free once.
+ * therefore be removed as soon as the lock was free once. Throws the error of a file that cannot be removed after it has removed the others.
  */
 async function removeFiles(app: App, sha256?: string): Promise<{ removed: number; isWaiting: boolean }> {
   let removed = 0
-  for (;;) {
-    const addresses = await listRemovable(app, sha256)
-    if (addresses === null) return { removed, isWaiting: true }
-    for (const address of addresses) {
-      await app.files.remove(address)
-      await removeUnusedDerived(app, sha256Of(address))
-      // Last: after a crash or an outage nothing else leads to the files.
-      await app.db.deleteFrom('file_removals').where('address', '=', address).execute()
-      removed++
+  let isWaiting = false
+  const failures: unknown[] = []
+  for (let last = ''; ; ) {
+    const addresses = await listRemovable(app, sha256, last)
+    isWaiting = addresses === null
+    for (const address of addresses ?? []) {
+      try {
+        await app.files.remove(address)
+        await removeUnusedDerived(app, sha256Of(address))
+        // Last: after a crash or an outage nothing else leads to the files.
+        await app.db.deleteFrom('file_removals').where('address', '=', address).execute()
+        removed++
+      } catch (error) {
+        // In an outage the others would fail too.
+        if (error instanceof AppError || isUnavailable(error)) throw error
+        failures.push(error)
+      }
     }
-    if (addresses.length < batchSize) return { removed, isWaiting: false }
+    if (addresses === null || addresses.length < batchSize) break
+    last = addresses.at(-1) ?? ''
   }
+  if (failures.length > 0) throw failures[0]
+  return { removed, isWaiting }
 }
 
-/** Returns one batch of removable addresses, null while a backup runs. Drops requests for addresses that are in use again. */
-async function listRemovable(app: App, sha256: string | undefined): Promise<string[] | null> {
+/** Returns one batch of removable addresses after `last`, null while a backup runs. Drops requests for addresses that are in use again. */
+async function listRemovable(app: App, sha256: string | undefined, last: string): Promise<string[] | null> {
   const matches = sha256 === undefined ? sql`true` : sql`left(address, 64) = ${sha256}`
   const requested = await sql`select from file_removals where ${matches} limit 1`.execute(app.db)
   if (requested.rows.length === 0) return []
@@ -138,7 +150,7 @@ async function listRemovable(app: App, sha256: string | undefined): Promise<stri
       trx,
     )
     const { rows } = await sql<{ address: string }>`
-      select address from file_removals where ${matches} order by address limit ${batchSize}`.execute(trx)
+      select address from file_removals where ${matches} and address > ${last} order by address limit ${batchSize}`.execute(trx)
     return rows.map(({ address }) => address)
   })
 }

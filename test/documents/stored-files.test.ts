@@ -191,3 +191,19 @@ test('a removal does not remove an address that is in use', async () => {
   expect(await (await asAda.documents.download(id)).text()).toBe('hello')
   expect(await app.db.selectFrom('file_removals').selectAll().execute()).toEqual([])
 })
+
+test('a stored file that cannot be removed does not keep maintenance from removing the others', async () => {
+  const { app, asAda, dataDir } = await startApp()
+  for (const text of ['one', 'two', 'three']) {
+    const { id } = await upload(asAda, `${text}.txt`, text)
+    await asAda.documents.delete(id, { permanent: true })
+  }
+  const [first] = (await app.db.selectFrom('stored_files').select('address').orderBy('address').execute()).map(({ address }) => address)
+  const remove = app.files.remove
+  vi.spyOn(app.files, 'remove').mockImplementation(async (address) => {
+    if (address === first) throw Object.assign(new Error('EACCES: permission denied, unlink'), { code: 'EACCES', syscall: 'unlink' })
+    await remove(address)
+  })
+  await expect(purgeOrphans(app, false)).rejects.toThrow('EACCES')
+  expect((await storeFiles(dataDir)).named).toEqual([first?.slice(0, 64)])
+})

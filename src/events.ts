@@ -52,7 +52,8 @@ export async function publishMany<Type extends EventType>(
       select pg_notify(${channel}, 'event')`.execute(trx)
 }
 
-/** Truncates the partitions whose events are all past their retention. */
+/** Truncates the partitions whose events are all past their retention. Events from the future, of a clock that was ahead, begin theirs now. */
 export async function truncateExpiredEvents(db: Db): Promise<void> {
+  await sql`update events set at = now() where at > now() + ${retentionMs} * interval '1 ms'`.execute(db)
   await sql`select dms_expire_events(${retentionMs} * interval '1 ms')`.execute(db)
 }

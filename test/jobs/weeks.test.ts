@@ -82,3 +82,12 @@ test('expired events are truncated by partition; one that is being read waits fo
   await truncateExpiredEvents(app.db)
   expect(await left()).toEqual(['c', 'd'])
 })
+
+test('events of a clock that was ahead expire ten minutes after it was set back', async () => {
+  const { app } = await startApp()
+  await sql`insert into events (type, data, at) values ('a', '{}', now() + interval '2 days')`.execute(app.db)
+  await truncateExpiredEvents(app.db)
+  await sql`update events set at = at - interval '11 minutes'`.execute(app.db)
+  await truncateExpiredEvents(app.db)
+  expect(await app.db.selectFrom('events').select('type').execute()).toEqual([])
+})

@@ -200,6 +200,17 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     for (const { remove } of uncommitted) await remove()
     expect(await next.listUncommitted()).toEqual([])
   })
+
+  test('large files in quarantine, and those without a generation, stay when the session of a dead process is searched', async () => {
+    const { open, store, path, config } = await openBucket()
+    const [moved, plain] = [await keep(store, randomBytes(9_000_000)), await keep(store, randomBytes(9_000_000), '')]
+    await store.quarantine(moved)
+    await server.send('PUT', `${path}/uncommitted/${moved.slice(65, 77)}`, { body: '' })
+    const next = open()
+    await next.listUncommitted()
+    expect(await Array.fromAsync(bucketOf(config).list('archive/data/'))).toHaveLength(2)
+    expect(await next.size(plain)).toBe(9_000_000)
+  })
 })
 
 /** Starts a proxy with TLS. The Host header stays, because signatures cover it. The answers to requests that `isLost` names are lost. */

@@ -25,7 +25,7 @@ export interface StoredObjects {
   addresses(): AsyncIterable<string>
   /** Moves a file out of the list, and returns its new location. Throws FileMissing. */
   quarantine(address: string): Promise<string>
-  /** Removes data of multipart uploads of a session that no pointer refers to. */
+  /** Removes data of multipart uploads of a session that no pointer refers to, in the quarantine or not. */
   removeUnreferencedData(session: string): Promise<void>
 }
 
@@ -66,7 +66,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
     pointers.delete(address)
   }
 
-  async function* listFolder(folder: 'files/' | 'large/') {
+  async function* listFolder(folder: 'files/' | 'large/' | 'quarantine/large/') {
     for await (const { key, size, modifiedAtMs } of bucket.list(prefix + folder)) {
       const address = key.slice(prefix.length + folder.length)
       if (addressPattern.test(address)) yield { address, size: size ?? 0, modifiedAt: new Date(modifiedAtMs) }
@@ -124,10 +124,11 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
       const ids = new Set<string>()
       for await (const { key } of bucket.list(dataKey(session))) ids.add(key.slice(dataKey('').length))
       if (ids.size === 0) return
-      const generations = new Set([...ids].map((id) => id.split('.').at(-1)))
-      for await (const { address } of listFolder('large/')) {
-        if (generations.has(address.slice(65))) ids.delete((await readPointer(address)) ?? '')
-      }
+      // An address without a generation does not tell its session.
+      const generations = new Set(['', ...[...ids].map((id) => id.split('.').at(-1))])
+      for (const folder of ['large/', 'quarantine/large/'] as const)
+        for await (const { address } of listFolder(folder))
+          if (generations.has(address.slice(65))) ids.delete((await bucket.readText(`${prefix}${folder}${address}`)) ?? '')
       for (const id of ids) await bucket.remove(dataKey(id))
     },
   }

@@ -74,10 +74,11 @@ interface LabelledDocument {
   owner_id: string
 }
 
-/** Lists all documents that have a label. */
+/** Lists all documents that have a label. Waits for deletions of the documents, which lock them before their index jobs and owners. */
 export async function listLabelled(trx: Trx, labelId: string): Promise<LabelledDocument[]> {
   const { rows } = await sql<LabelledDocument>`
-    select id, owner_id from live_documents join document_labels on document_id = id where label_id = ${labelId}`.execute(trx)
+    select id, owner_id from live_documents documents join document_labels on document_id = id where label_id = ${labelId}
+    order by id for key share of documents`.execute(trx)
   return rows
 }
 

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import type { Db, Trx } from '../../src/db/pool.ts'
+import { enqueueIndex } from '../../src/documents/revisions.ts'
 import { renameDocument } from '../../src/documents/source-documents.ts'
 import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
 import { syncNow } from '../../src/sources/sync/sync-job.ts'
@@ -129,6 +130,26 @@ test('200 unassign of a label while it is deleted: it waits before it removes th
     },
     () => asAda.send('POST', `/api/labels/${label.id}/unassign`, { document_ids: [first, second] }),
     (trx) => remove(trx, first),
+  )
+  expect(answer.status).toBe(200)
+})
+
+test('200 for a label that is renamed while a user with its documents is deleted: it waits for the documents', async () => {
+  const { app, bob, asAda, asBob } = await startApp()
+  const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
+  const { id } = await upload(asBob, 'b.txt', 'hello', { labels: 'tax' })
+  const answer = await meanwhile(
+    app,
+    async (trx) => {
+      await sql`select from documents where id = ${id} for update`.execute(trx)
+      await sql`select from users where id = ${bob.id} for update`.execute(trx)
+    },
+    () => asAda.send('PUT', `/api/labels/${label.id}`, { name: 'taxes' }),
+    async (trx) => {
+      await sql`delete from documents where id = ${id}`.execute(trx)
+      await enqueueIndex(trx, [id])
+      await sql`delete from users where id = ${bob.id}`.execute(trx)
+    },
   )
   expect(answer.status).toBe(200)
 })

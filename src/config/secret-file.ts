@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { flushFolder } from '../flush-folder.ts'
 
 /** Returns the secret in the file. Creates a missing file with `bytes` random bytes in base64. */
 export async function readOrCreateSecret(path: string, bytes: number): Promise<string> {
@@ -13,18 +14,20 @@ export async function readOrCreateSecret(path: string, bytes: number): Promise<s
   return (await readFile(path, 'utf8')).trim()
 }
 
-/** Replaces the file atomically. */
+/** Replaces the file atomically and durably: what is encrypted with a key that is lost with the power cannot be read again. */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
   await rename(await writeTemporary(path, text), path)
+  await flushFolder(dirname(path))
 }
 
-/** Creates the file atomically by a link. Keeps the file of a process that was first. */
+/** Creates the file atomically and durably by a link. Keeps the file of a process that was first. */
 async function createFile(path: string, text: string): Promise<void> {
   const temporary = await writeTemporary(path, text)
   await link(temporary, path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })
   await unlink(temporary)
+  await flushFolder(dirname(path))
 }
 
 async function writeTemporary(path: string, text: string): Promise<string> {

@@ -9,7 +9,6 @@ import type { App } from '../app.ts'
 import { openSemaphore } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
 import { replaceSecretFile } from '../config/secret-file.ts'
-import { flushFolder } from '../flush-folder.ts'
 import type { PasswordHasher } from '../ports/identity-provider.ts'
 
 /** Loads native code, which most commands on this machine do not need. */
@@ -81,7 +80,6 @@ export async function writeInitialPassword(app: App, password: string): Promise<
   const { data_dir } = app.config
   await mkdir(data_dir, { recursive: true, mode: 0o700 })
   await replaceSecretFile(passwordFile(app), password)
-  await flushFolder(data_dir)
 }
 
 /** Removes the file if it holds the replaced password. `replacedHash` is the hash of that password. */

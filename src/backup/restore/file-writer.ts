@@ -1,6 +1,7 @@
 /** Writes restored files into a document store, and keys into the data directory. Small files are written concurrently: each waits for an fsync. */
 import { open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { flushFolder } from '../../flush-folder.ts'
 import type { FileStore } from '../../ports/file-store.ts'
 import { type Bytes, readAll } from '../byte-streams.ts'
 import { secretNames } from '../create/create-backup.ts'
@@ -115,6 +116,7 @@ export function createSecretWriter(dataDir: string) {
         await handle?.sync()
         await handle?.close()
       }
+      if (written.length > 0) await flushFolder(dataDir)
       return existing
     },
     /** Removes the keys that write() created. */

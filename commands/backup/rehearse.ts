@@ -32,7 +32,7 @@ export const rehearse = (cli: Cli) =>
   manual('rehearse [backup]', {
     summary: 'Restore a backup temporarily and compare it',
     examples: [
-      ['backup rehearse', 'the newest archive of backup.path'],
+      ['backup rehearse', 'the newest archive of backup.path with files'],
       ['dms backup rehearse /mnt/nas/dms -q', 'from cron'],
       ['backup rehearse --to-database postgres://dms@db/rehearsal', 'in an empty database, which stays empty'],
     ],
@@ -107,10 +107,11 @@ export const rehearse = (cli: Cli) =>
       await withLock(database, 'rehearsal', lockTimeoutMs, rehearse, { signal: cli.signal })
     })
 
-/** Returns the path of the newest complete backup in backup.path. Throws Failure NOT_FOUND. */
+/** Returns the path of the newest complete backup in backup.path, of tables only if there is none with files. Throws Failure NOT_FOUND. */
 async function latestBackup(config: Config): Promise<string> {
   const { listBackups } = await import('../../src/backup/backup-repository.ts')
-  const newest = (await listBackups(config.backup.path)).find(({ complete }) => complete)
+  const complete = (await listBackups(config.backup.path)).filter((info) => info.complete)
+  const newest = complete.find(({ has_files }) => has_files) ?? complete[0]
   if (!newest) throw new Failure('NOT_FOUND', `no backup in ${config.backup.path}`, { fix: 'dms backup create, or give a path' })
   return join(config.backup.path, newest.name)
 }

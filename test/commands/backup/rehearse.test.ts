@@ -75,6 +75,14 @@ test('--to-database compares in that database and leaves it empty', async () => 
   expect((await here(place, ['backup', 'rehearse', '--to-database', place.databaseUrl])).code).toBe(7)
 })
 
+test('the newest archive with files is rehearsed, also if a newer one has tables only', async () => {
+  const { place, archive } = await backedUp()
+  await here(place, ['backup', 'create', '--no-files', '--to', join(place.dataDir, 'backups', 'dms-20991231T000000Z.tar')])
+  const { url } = await emptyDatabase()
+  const { code, stdout } = await here(place, ['backup', 'rehearse', '--to-database', url, '--json'])
+  expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ backup: archive, files: 2 })])
+})
+
 test('a damaged backup: exit 3 with the problem, no last success, nothing left', async () => {
   const { place, archive, lastSuccess, scratch } = await backedUp()
   const { url, isEmpty } = await emptyDatabase()

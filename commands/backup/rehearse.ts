@@ -141,7 +141,7 @@ async function withScratch<T>(
   const remove = async () => {
     await scratch?.close().catch(() => {})
     scratch = null
-    await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+    await removeFolder(folder)
   }
   void cli.signal
   cli.onForcedExit(remove)
@@ -174,5 +174,13 @@ async function removeScratch(folder: string, log: Log): Promise<void> {
       .then((embedded) => embedded.release())
       .catch((error: Error) => log.warn({ err: error.message }, 'cannot stop the PostgreSQL of an earlier rehearsal; removing its folder'))
   }
-  await rm(folder, { recursive: true, force: true, maxRetries: 5 })
+  await removeFolder(folder)
+}
+
+/** Removes a folder with its marker last: if this is interrupted, the next rehearsal may remove the rest. */
+async function removeFolder(folder: string): Promise<void> {
+  const names = await readdir(folder).catch((): string[] => [])
+  const options = { recursive: true, force: true, maxRetries: 5 }
+  for (const name of names) if (name !== markerName) await rm(join(folder, name), options)
+  await rm(folder, options)
 }

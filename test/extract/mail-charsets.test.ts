@@ -49,3 +49,48 @@ test('UTF-8 without a charset stays as it is', async () => {
     'Subject: Grüße\nFrom: a@example.org\nTo: b@example.org\n\nschön',
   )
 })
+
+const german = 'Schöne Grüße aus München: „Straße“ – 5 €'
+
+test.each(['us-ascii', 'ISO-8859-1', '"windows-1252"', 'x-unknown', 'unknown-8bit'])('UTF-8 that is declared as %s', async (charset) => {
+  const headers = `Subject: x\r\nContent-Type: text/plain; format=flowed; charset=${charset}\r\n`
+  expect(await textOf(message(headers, Buffer.from(german)))).toContain(german)
+  const html = `Subject: x\r\nContent-Type: text/html;\r\n\tcharset=${charset}\r\n`
+  expect(await textOf(message(html, Buffer.from(`<p>日本語 ${german}</p>`)))).toContain(`日本語 ${german}`)
+})
+
+test.each([
+  ['windows-1252', german],
+  ['windows-1251', russian],
+])('%s that is declared as UTF-8', async (encoding, text) => {
+  const headers = 'Subject: x\r\nContent-Type: text/plain; charset="utf-8"\r\n'
+  expect(await textOf(message(headers, iconv.encode(text, encoding)))).toContain(text)
+  const coded = Buffer.from(iconv.encode(text, encoding).toString('base64'))
+  expect(await textOf(message(`${headers}Content-Transfer-Encoding: base64\r\n`, coded))).toContain(text)
+})
+
+test('each part of a message has its own wrong charset; damaged UTF-8 keeps its other words', async () => {
+  const part = (type: string, body: Uint8Array) =>
+    Buffer.concat([Buffer.from(`--b\r\nContent-Type: ${type}\r\n\r\n`), body, Buffer.from('\r\n')])
+  const parts = Buffer.concat([
+    part('text/plain; charset=utf-8', iconv.encode('erste Größe', 'windows-1252')),
+    part('text/plain; charset=iso-8859-1', Buffer.from('zweite Größe – ä')),
+    part('text/plain; charset=koi8-r', iconv.encode('Привет мир', 'koi8-r')),
+    part('text/plain; charset=utf-8', Buffer.from('vierte Größe')),
+    Buffer.from('--b--\r\n'),
+  ])
+  const text = await textOf(message('Subject: x\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n', parts))
+  for (const words of ['erste Größe', 'zweite Größe – ä', 'Привет мир', 'vierte Größe']) expect(text).toContain(words)
+  const damaged = Buffer.concat([Buffer.from('Größe der Straße in Köln: gr'), Buffer.from([0xc3])])
+  expect(await textOf(message('Subject: x\r\nContent-Type: text/plain; charset=utf-8\r\n', damaged))).toContain('Größe der Straße in Köln')
+})
+
+test('text that only looks like misread UTF-8 stays as it is', async () => {
+  for (const [charset, text] of [
+    ['utf-8', 'The mail shows Ã¼ in place of ü, and a \ufffd'],
+    ['windows-1252', 'CAFÉ» à côté'],
+  ] as const)
+    expect(await textOf(message(`Subject: x\r\nContent-Type: text/plain; charset=${charset}\r\n`, iconv.encode(text, charset)))).toContain(
+      text,
+    )
+})

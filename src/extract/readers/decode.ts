@@ -53,9 +53,6 @@ export function decodeAs(bytes: Uint8Array, encoding: string): string | null {
   }
 }
 
-/** Encodes by the name of an encoding. Characters that it does not have become question marks. */
-export const encodeAs = (text: string, encoding: string): Uint8Array => iconv.encode(text, encoding)
-
 /** Escape sequences by which ISO-2022 changes the character set (ECMA-35, 14). */
 const isoDesignators = ['\x1b$', '\x1b(', '\x1b)']
 

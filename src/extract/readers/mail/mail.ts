@@ -3,8 +3,9 @@ import PostalMime, { type Address, type Attachment, type Email } from 'postal-mi
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
-import { byteOrderMark, decode, encodeAs, guessEncoding, isUtf8, wideEncoding } from '../decode.ts'
+import { byteOrderMark, decode, isUtf8, wideEncoding } from '../decode.ts'
 import { readHtml } from '../html.ts'
+import { decodeRaw, isMisread, withRawTexts } from './charsets.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000
@@ -32,17 +33,14 @@ function messagesOf(stored: Uint8Array, isMbox: boolean): Iterable<Uint8Array> {
 
 const parse = (message: Uint8Array): Promise<Email> => PostalMime.parse(message, { rfc822Attachments: true }).catch(throwReadFailure)
 
-/** Parses a message. Texts without a charset that are not UTF-8 get the one that their HTML declares, or that fits their letters. */
+/** Parses a message. Texts that were read in another charset than that of their bytes are read in the one that fits. */
 async function parseMessage(message: Uint8Array): Promise<Email> {
   const email = await parse(message)
-  if (!bodyOf(email).includes('\ufffd')) return email
-  const marked = addCharset(message, 'windows-1252')
-  if (marked === null) return email
-  const western = await parse(marked)
-  const body = bodyOf(western)
-  const declared = /<meta[^>]{1,200}charset=["']?([\w-]+)/i.exec(body)?.[1]
-  const charset = declared ?? guessEncoding(encodeAs(body, 'windows-1252'))
-  return charset === 'windows-1252' ? western : parse(addCharset(message, charset) ?? message)
+  const raw = isMisread(bodyOf(email)) ? withRawTexts(message) : null
+  if (raw === null) return email
+  const { text, html } = await parse(raw)
+  const declared = /<meta[^>]{1,200}charset=["']?([\w-]+)/i.exec(html ?? '')?.[1]
+  return { ...email, ...(text && { text: decodeRaw(text, declared) }), ...(html && { html: decodeRaw(html, declared) }) }
 }
 
 const bodyOf = ({ text = '', html = '' }: Email): string => `${text}\n${html}`
@@ -56,17 +54,6 @@ function decodeHeaders(message: Uint8Array): Uint8Array {
   if (isUtf8(headers)) return message
   const declared = /charset\s*=\s*"?(?!utf-?8)([\w-]+)/i.exec(latin1(headers))?.[1]
   return Buffer.concat([Buffer.from(decode(headers, declared)), message.subarray(headers.length)])
-}
-
-/** Adds a charset to the headers of texts that have none. Returns null if there are no such texts. */
-function addCharset(message: Uint8Array, charset: string): Uint8Array | null {
-  const source = latin1(message)
-  if (!/^content-type:/im.test(source)) return Buffer.from(`Content-Type: text/plain; charset=${charset}\r\n${source}`, 'latin1')
-  const marked = source.replace(
-    /^(content-type:[ \t]*text\/(?:plain|html))(?![^\n]*charset)(?!(?:[^\n]*\n[ \t])+[^\n]*charset)/gim,
-    (type) => `${type}; charset=${charset}`,
-  )
-  return marked === source ? null : Buffer.from(marked, 'latin1')
 }
 
 function throwReadFailure(problem: unknown): never {

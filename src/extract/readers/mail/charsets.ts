@@ -1,0 +1,58 @@
+/** Charsets of mail that are missing or wrong: text that declares another charset than that of its bytes. */
+import { decodeAs, guessEncoding, isUtf8 } from '../decode.ts'
+
+/** Charset that keeps each byte from 0x80 as a private character of its own (WHATWG Encoding Standard, 14.5). */
+const rawCharset = 'x-user-defined'
+const firstRaw = 0xf780
+const rawText = /[\0-\x7f\uf780-\uf7ff]*[\uf780-\uf7ff][\0-\x7f\uf780-\uf7ff]*/g
+/** Charsets that programs write for any text. */
+const unreliable = /^(?:utf-?8|us-ascii|ascii|ansi|(?:x-)?unknown(?:-8bit)?|iso-?8859-1(?:5)?|latin-?1|(?:windows-|cp-?)1252)$/i
+/** A byte from 0x80 to 0xbf in windows-1252 or ISO-8859-15. */
+const continuation = '[\\u0080-\\u00bf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]'
+/** Text in UTF-8 that was read as windows-1252: `Ã¼` for `ü`, `â€œ` for `“`. */
+const misreadUtf8 = new RegExp(`[\\u00c2-\\u00df]${continuation}|[\\u00e0-\\u00f4]${continuation}{2}`)
+
+/** Returns whether a body was probably read in another charset than that of its bytes. */
+export const isMisread = (body: string): boolean => body.includes('\ufffd') || misreadUtf8.test(body)
+
+/** Returns the message with texts whose charset is missing or unreliable in raw bytes, for decodeRaw(). Returns null if there are no such texts. */
+export function withRawTexts(message: Uint8Array): Uint8Array | null {
+  const source = Buffer.from(message.buffer, message.byteOffset, message.length).toString('latin1')
+  if (!/^content-type:/im.test(source)) return Buffer.from(`Content-Type: text/plain; charset=${rawCharset}\r\n${source}`, 'latin1')
+  const marked = source.replace(/^content-type:[ \t]*text\/(?:plain|html)[^\n]*(?:\n[ \t][^\n]*)*/gim, (header) => {
+    const [parameter = '', charset = ''] = /;\s*charset\s*=\s*"?([\w.:-]*)"?/i.exec(header) ?? []
+    if (parameter === '') return header.replace(/text\/(?:plain|html)/i, (type) => `${type}; charset=${rawCharset}`)
+    return unreliable.test(charset) ? header.replace(parameter, `; charset=${rawCharset}`) : header
+  })
+  return marked === source ? null : Buffer.from(marked, 'latin1')
+}
+
+/** Decodes the raw bytes in a text: lines in UTF-8, and all others by the declared encoding or by a guess. */
+export function decodeRaw(text: string, declared?: string): string {
+  const others: Uint8Array[] = []
+  const decoded = text.replace(/[^\n]+/g, (line) =>
+    line.replace(rawText, (raw) => {
+      const bytes = toBytes(raw)
+      if (isUtf8(bytes)) return new TextDecoder().decode(bytes)
+      others.push(bytes, Buffer.from('\n'))
+      return raw
+    }),
+  )
+  if (others.length === 0) return decoded
+  const encoding = declared && !unreliable.test(declared) ? declared : guess(Buffer.concat(others))
+  return decoded.replace(rawText, (raw) => decodeAs(toBytes(raw), encoding) ?? raw)
+}
+
+/** Guesses the encoding of lines that are not UTF-8. Damaged UTF-8 has more characters beyond ASCII than invalid bytes. */
+function guess(bytes: Uint8Array): string {
+  const text = new TextDecoder().decode(bytes)
+  const errors = text.match(/\ufffd/g)?.length ?? 0
+  return (text.match(/[^\0-\x7f]/gu)?.length ?? 0) > 2 * errors ? 'utf-8' : guessEncoding(bytes)
+}
+
+/** Returns the bytes of a text in the charset `x-user-defined`. */
+const toBytes = (raw: string): Uint8Array =>
+  Uint8Array.from(raw, (character) => {
+    const code = character.charCodeAt(0)
+    return code >= firstRaw ? code - firstRaw + 0x80 : code
+  })

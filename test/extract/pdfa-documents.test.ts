@@ -2,7 +2,18 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { degrees, PDFDocument, PDFName, PDFRawStream, PDFString, rgb } from '@cantoo/pdf-lib'
+import {
+  degrees,
+  PDFDict,
+  PDFDocument,
+  PDFName,
+  PDFRawStream,
+  PDFString,
+  rgb,
+  StandardFonts,
+  setTextRenderingMode,
+  TextRenderingMode,
+} from '@cantoo/pdf-lib'
 import { getDocument } from 'pdfjs-dist/legacy/build/pdf.mjs'
 import sharp from 'sharp'
 import { afterAll, expect, test } from 'vitest'
@@ -22,11 +33,11 @@ const info: RenditionInfo = {
 const limits = { maxPages: 10, maxPixels: 10_000_000, dpi: 200 }
 const words: PageText = { page: 1, angle: 0, words: [['harvest', 90, 1000, 2000, 3000, 400]] }
 
-async function convert(bytes: Uint8Array): Promise<Uint8Array> {
+async function convert(bytes: Uint8Array, texts: ReadonlyMap<number, PageText> = new Map([[1, words]])): Promise<Uint8Array> {
   const path = join(folder, 'a.pdf')
   await writeFile(path, bytes)
   const opened = await openFile(fileSource(path), { limits, pdfium: loadPdfium, dropPdfium: () => {} } as never)
-  return opened.pdfa!(new Map([[1, words]]), info)
+  return opened.pdfa!(texts, info)
 }
 
 const reasonOf = (bytes: Uint8Array): Promise<string> =>
@@ -103,6 +114,31 @@ test('a scan in CMYK without a profile becomes a picture, with its words', async
   const pdf = await convert(await document.save())
   expect(String((await imageOf(pdf))!.dict.get(PDFName.of('ColorSpace')))).not.toBe('/DeviceCMYK')
   expect((await placesOf(pdf))[0]?.str).toBe('harvest')
+})
+
+test('a scan that becomes a picture keeps the invisible text of another program', async () => {
+  const document = await scan()
+  const page = document.getPage(0)
+  page.pushOperators(setTextRenderingMode(TextRenderingMode.Invisible))
+  page.drawText('orchard', { x: 20, y: 200, size: 12, font: await document.embedFont(StandardFonts.Helvetica) })
+  const [word] = await placesOf(await convert(await document.save(), new Map()))
+  expect(word?.str).toBe('orchard')
+  expect(word!.transform[4]! / 200).toBeCloseTo(0.1, 1)
+})
+
+test('a picture of a scan shows its notes and keeps its links only; attached files are refused', async () => {
+  const document = await scan()
+  const page = document.getPage(0)
+  const annotate = (entries: Record<string, unknown>) =>
+    page.node.addAnnot(document.context.register(document.context.obj({ Type: 'Annot', Rect: [10, 10, 50, 50], ...entries } as never)))
+  annotate({ Subtype: 'Link', Border: [0, 0, 0], A: { S: 'URI', URI: PDFString.of('https://example.org') } })
+  annotate({ Subtype: 'Text', Contents: PDFString.of('note') })
+  const { node } = (await PDFDocument.load(await convert(await document.save()), { updateMetadata: false })).getPage(0)
+  expect(Array.from(node.Annots()!.asArray(), (_, i) => String(node.Annots()!.lookup(i, PDFDict).get(PDFName.of('Subtype'))))).toEqual([
+    '/Link',
+  ])
+  annotate({ Subtype: 'FileAttachment', FS: { Type: 'Filespec', F: PDFString.of('a.txt') } })
+  expect(await reasonOf(await document.save())).toContain('page 1 has annotations with files')
 })
 
 test('a page without fonts and images stays as it is', async () => {

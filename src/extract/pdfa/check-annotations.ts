@@ -15,15 +15,20 @@ export function checkAnnotations(page: PDFDict, content: CheckedContent): string
     page.delete(PDFName.of('Annots'))
     return null
   }
+  let problem: string | null = null
   for (let at = list.size() - 1; at >= 0; at--) {
     const annotation = list.lookup(at)
     if (!(annotation instanceof PDFDict) || !isShown(annotation)) list.remove(at)
-    else {
-      const problem = checkAnnotation(annotation, content)
-      if (problem) return problem
-    }
+    else problem = checkAnnotation(annotation, content) ?? problem
   }
-  return null
+  return problem
+}
+
+/** Removes the annotations of a page whose picture shows them. Links stay. */
+export function removeAllButLinks(page: PDFDict): void {
+  const list = page.lookup(PDFName.of('Annots'))
+  if (!(list instanceof PDFArray)) return
+  for (let at = list.size() - 1; at >= 0; at--) if (nameOf(list.lookup(at, PDFDict), 'Subtype') !== 'Link') list.remove(at)
 }
 
 /** Returns whether an annotation shows anything, after its appearance was reduced to the stream of its state. */
@@ -49,7 +54,10 @@ const flagsOf = (annotation: PDFDict): number => {
 
 function checkAnnotation(annotation: PDFDict, content: CheckedContent): string | null {
   const subtype = nameOf(annotation, 'Subtype')
-  if (subtype === undefined || forbidden.has(subtype)) return `has an annotation of the type ${subtype}`
+  if (subtype === undefined || forbidden.has(subtype)) {
+    content.hasMedia ||= subtype !== undefined
+    return `has an annotation of the type ${subtype}`
+  }
   const kept = (flagsOf(annotation) & ~(concealing | flags.toggleNoView)) | flags.print
   const text = subtype === 'Text' ? flags.noZoom | flags.noRotate : 0
   annotation.set(PDFName.of('F'), PDFNumber.of(kept | text))

@@ -25,10 +25,12 @@ export interface CheckedContent {
   hasText: boolean
   hasVisibleText: boolean
   hasImage: boolean
+  /** Whether annotations contain files, sounds or films, which a picture of the page would lack. */
+  hasMedia: boolean
 }
 
 export const emptyContent = (): CheckedContent => ({
-  ...{ problems: new Set(), fonts: new Map(), hasText: false, hasVisibleText: false, hasImage: false },
+  ...{ problems: new Set(), fonts: new Map(), hasText: false, hasVisibleText: false, hasImage: false, hasMedia: false },
 })
 
 /** Returns the first reason against the content, including its fonts; null if it conforms. */

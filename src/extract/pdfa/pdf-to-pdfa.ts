@@ -10,8 +10,8 @@ import {
   type PDFRef,
   PDFStreamWriter,
 } from '@cantoo/pdf-lib'
-import { type PageText, ReadFailure, type RenditionInfo } from '../../ports/document-reader.ts'
-import { checkAnnotations } from './check-annotations.ts'
+import { type PageText, ReadFailure, type RenditionInfo, type WordRow } from '../../ports/document-reader.ts'
+import { checkAnnotations, removeAllButLinks } from './check-annotations.ts'
 import { type CheckedContent, checkContent, emptyContent, firstProblem } from './check-content.ts'
 import { createGlyphlessFont, fontName } from './glyphless-font.ts'
 import { invisibleText } from './invisible-text.ts'
@@ -20,8 +20,13 @@ import type { EmbeddedPicture } from './picture.ts'
 import { checkCatalog, removeUnreachable } from './sanitize.ts'
 import { deflated, type PdfContext } from './streams.ts'
 
-/** Draws a page, counted from 1, as picture for `context`. */
-export type DrawPage = (context: PdfContext, page: number) => Promise<EmbeddedPicture>
+/** Pages of the PDF, counted from 1. */
+export interface PageSource {
+  /** Draws a page with its annotations as picture for `context`. */
+  draw(context: PdfContext, page: number): Promise<EmbeddedPicture>
+  /** Returns the words in the text layer of a page. */
+  words(page: number): Promise<readonly WordRow[]>
+}
 
 type Page = ReturnType<PDFDocument['getPages']>[number]
 
@@ -35,10 +40,10 @@ export async function pdfToPdfa(
   bytes: Uint8Array,
   texts: ReadonlyMap<number, PageText>,
   info: RenditionInfo,
-  draw: DrawPage,
+  pages: PageSource,
 ): Promise<Uint8Array> {
   try {
-    return await convert(bytes, texts, info, draw)
+    return await convert(bytes, texts, info, pages)
   } catch (problem) {
     // The library throws on objects of another type than expected.
     throw problem instanceof ReadFailure ? problem : refuse(`it is damaged (${messageOf(problem)})`)
@@ -47,7 +52,12 @@ export async function pdfToPdfa(
 
 const messageOf = (problem: unknown): string => (problem instanceof Error ? (problem.message.split('\n')[0] ?? '') : String(problem))
 
-async function convert(bytes: Uint8Array, texts: ReadonlyMap<number, PageText>, info: RenditionInfo, draw: DrawPage): Promise<Uint8Array> {
+async function convert(
+  bytes: Uint8Array,
+  texts: ReadonlyMap<number, PageText>,
+  info: RenditionInfo,
+  { draw, words }: PageSource,
+): Promise<Uint8Array> {
   const document = await load(bytes)
   const { context, catalog } = document
   const reason = checkCatalog(catalog)
@@ -61,8 +71,11 @@ async function convert(bytes: Uint8Array, texts: ReadonlyMap<number, PageText>, 
     if ([size.width, size.height].some((side) => !(side >= minSide && side <= maxSide)))
       throw refuse(`page ${number} is too large or too small`)
     const content = checkPage(page)
-    const problem = firstProblem(content) ?? checkAnnotations(page.node, content)
-    const text = texts.get(number)
+    const annotationProblem = checkAnnotations(page.node, content)
+    const problem = firstProblem(content) ?? annotationProblem
+    // A picture lacks the invisible text of a page that another program has read.
+    const text = texts.get(number) ?? (problem && content.hasText ? { page: number, angle: 0, words: await words(number) } : undefined)
+    if (content.hasMedia) throw refuse(`page ${number} has annotations with files, sounds or films`)
     if (problem) {
       if (content.hasVisibleText || !content.hasImage) throw refuse(`page ${number}${problem.startsWith('the font') ? ':' : ''} ${problem}`)
       replaceByPicture(context, page, await draw(context, number))
@@ -153,4 +166,5 @@ function replaceByPicture(context: PdfContext, page: Page, { image }: EmbeddedPi
   page.node.set(PDFName.of('Contents'), context.obj([context.register(deflated(context, Buffer.from(content)))]))
   page.node.set(PDFName.of('Resources'), context.obj({ XObject: { P: image } }))
   page.node.delete(PDFName.of('Group'))
+  removeAllButLinks(page.node)
 }

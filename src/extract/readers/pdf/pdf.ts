@@ -12,6 +12,7 @@ import {
   type Picture,
 } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
+import type { PageSource } from '../../pdfa/pdf-to-pdfa.ts'
 import { assessTextLayer, joinTexts, requiresOcr } from '../../text-layer.ts'
 import { maxTextLength } from '../decode.ts'
 import { encodeThumbnail, toGray } from '../image.ts'
@@ -169,7 +170,7 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
         import('../../pdfa/pdf-to-pdfa.ts'),
         import('../../pdfa/picture.ts'),
       ])
-      return pdfToPdfa(source.read(), words, info, async (context, number) => {
+      const draw: PageSource['draw'] = async (context, number) => {
         const jpeg = await onPage(number, (page) => page.jpeg())
         const open = (bytes: Uint8Array) => sharp(bytes, { limitInputPixels: tools.limits.maxPixels, failOn: 'none' })
         const metadata =
@@ -180,7 +181,8 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
         if (metadata) return embedPicture(context, jpeg, { ...metadata, orientation: 1 }, () => open(jpeg))
         const { pixels, width, height } = await onPage(number, (page) => renderColour(page, tools.limits))
         return embedPixels(context, sharp(pixels, { raw: { width, height, channels: 4 }, limitInputPixels: false }), { format: 'jpeg' })
-      })
+      }
+      return pdfToPdfa(source.read(), words, info, { draw, words: (number) => onPage(number, (page) => page.words()) })
     },
 
     close() {

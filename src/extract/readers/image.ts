@@ -13,7 +13,7 @@ import {
 import { decodeBmp } from './bmp.ts'
 import { readExifTime } from './exif.ts'
 import type { DecodedImage } from './magick.ts'
-import { readTiffPages } from './tiff.ts'
+import { readTiffPages, type TiffPage } from './tiff.ts'
 
 /** Minimum side of an image for OCR. */
 const minSidePixels = 8
@@ -25,15 +25,22 @@ export async function toGray(image: Sharp): Promise<{ gray: Uint8Array; width: n
   return { gray: info.channels === 1 ? data : data.filter((_, i) => i % info.channels === 0), width: info.width, height: info.height }
 }
 
-/** Encodes an image inside the box, on white, without metadata. */
-export const encodeThumbnail = async (image: Sharp, { width, height }: Box, type: 'image/webp' | 'image/jpeg'): Promise<Uint8Array> => {
-  const small = image.resize({ width, height, fit: 'inside', withoutEnlargement: true }).flatten({ background: '#ffffff' })
+/** Encodes an image inside the box, or with the size of the box if `isExact`, on white, without metadata. */
+export const encodeThumbnail = async (
+  image: Sharp,
+  { width, height }: Box,
+  type: 'image/webp' | 'image/jpeg',
+  isExact = false,
+): Promise<Uint8Array> => {
+  const small = image
+    .resize({ width, height, fit: isExact ? 'fill' : 'inside', withoutEnlargement: !isExact })
+    .flatten({ background: '#ffffff' })
   return type === 'image/webp' ? small.webp({ quality: 80 }).toBuffer() : small.jpeg({ quality: 80 }).toBuffer()
 }
 
 /** Opens an image. Its methods throw ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
 export function openImage(source: ByteSource, mimeType: string, limits: Limits): OpenedDocument {
-  let image: Promise<{ open(page?: number): Sharp; metadata: Metadata }> | undefined
+  let image: Promise<{ open(page?: number): Sharp; metadata: Metadata; tiffPages?: readonly TiffPage[] | null }> | undefined
 
   /** Reads the header only. Pixels are decoded after their number was checked. */
   async function load() {
@@ -43,8 +50,14 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       const open = (): Sharp => sharp(raw.pixels, { raw: { width: raw.width, height: raw.height, channels: 3 } })
       return { open, metadata: { ...(await open().metadata()), ...(raw.exif && { exif: Buffer.from(raw.exif) }) } }
     }
-    const open = (page = 0): Sharp => sharp(bytes, { page, failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true })
-    return { open, metadata: await sharp(bytes, { failOn: 'none', limitInputPixels: false }).metadata() }
+    const metadata = await sharp(bytes, { failOn: 'none', limitInputPixels: false }).metadata()
+    const tiffPages = metadata.format === 'tiff' ? readTiffPages(bytes) : null
+    const open = (page = 0): Sharp => {
+      const picture = sharp(bytes, { page, failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true })
+      const { width, height, isOblong } = tiffPages?.[page] ?? {}
+      return isOblong ? picture.resize({ width, height, fit: 'fill' }) : picture
+    }
+    return { open, metadata, tiffPages }
   }
 
   /** Decodes a format that sharp does not read. Returns null for the others. */
@@ -65,15 +78,19 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
   }
 
   async function sizeOf(page: number): Promise<Box> {
-    const { open, metadata } = await getImage()
+    const { open, metadata, tiffPages } = await getImage()
+    const tiffPage = tiffPages?.[page]
+    if (tiffPage?.isOblong) return assertPixelLimit({ width: tiffPage.width, height: tiffPage.height })
     const { autoOrient, width, height } = page === 0 ? metadata : await open(page).metadata()
     return assertPixelLimit({ width: autoOrient?.width ?? width, height: autoOrient?.height ?? height })
   }
 
   async function readSizes(): Promise<{ count: number; sizes: Box[] }> {
-    const { metadata } = await getImage()
-    const tiff = metadata.format === 'tiff' ? readTiffPages(source.read(), limits.maxPages) : null
-    if (tiff) return { count: tiff.count, sizes: tiff.sizes.map(assertPixelLimit) }
+    const { metadata, tiffPages } = await getImage()
+    if (tiffPages) {
+      const sizes = tiffPages.slice(0, limits.maxPages).map(({ width, height }) => assertPixelLimit({ width, height }))
+      return { count: tiffPages.length, sizes }
+    }
     const sizes: Box[] = []
     const count = pageCount(metadata)
     while (sizes.length < Math.min(count, limits.maxPages)) sizes.push(await sizeOf(sizes.length).catch(throwReadFailure))
@@ -100,10 +117,11 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
     },
 
     async thumbnail(box, type, number = 1) {
-      const { open, metadata } = await getImage()
+      const { open, metadata, tiffPages } = await getImage()
       if (number > pageCount(metadata)) return null
-      await sizeOf(number - 1).catch(throwReadFailure)
-      return encodeThumbnail(open(number - 1), box, type).catch(throwReadFailure)
+      const size = await sizeOf(number - 1).catch(throwReadFailure)
+      const isOblong = tiffPages?.[number - 1]?.isOblong
+      return encodeThumbnail(open(number - 1), isOblong ? fitInside(size, box) : box, type, isOblong).catch(throwReadFailure)
     },
 
     async pdfa(texts, info) {
@@ -122,6 +140,12 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       image = undefined
     },
   }
+}
+
+/** Returns the largest size inside the box with the proportions of the page, at most its own. */
+function fitInside({ width, height }: Box, box: Box): Box {
+  const scale = Math.min(1, box.width / width, box.height / height)
+  return { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) }
 }
 
 const sharpTypes = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'svg+xml']

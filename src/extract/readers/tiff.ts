@@ -1,7 +1,10 @@
 /** Directories of a TIFF. Structure and tags: TIFF Revision 6.0. */
 import type { Box } from '../opened-document.ts'
 
-const tags = { width: 256, height: 257, orientation: 274 } as const
+const tags = { width: 256, height: 257, orientation: 274, xResolution: 282, yResolution: 283 } as const
+const rationalType = 5
+/** Ratio of the resolutions of a page from which its pixels are not square. Faxes have 2.1 (204 × 98 dpi) or 0.5 (204 × 391 dpi); others are errors. */
+const oblong = { tolerance: 0.1, min: 0.4, max: 2.5 }
 /** Lowest orientation that swaps width and height. */
 const firstSwapped = 5
 
@@ -24,25 +27,36 @@ export function listDirectories(view: DataView, isLittle: boolean): { start: num
   return [...directories.values()]
 }
 
-/**
- * Reads the sizes of at most `limit` TIFF pages, after rotation, from their directories. Returns null for a BigTIFF.
- * libvips walks through all directories for each page.
- */
-export function readTiffPages(bytes: Uint8Array, limit: number): { count: number; sizes: Box[] } | null {
-  const tiff = viewTiff(bytes)
-  if (!tiff) return null
-  const directories = listDirectories(tiff.view, tiff.isLittle)
-  const sizes = directories.slice(0, limit).map(({ start, end }) => readTiffSize(tiff.view, start, end, tiff.isLittle))
-  return { count: directories.length, sizes }
+/** A page after its rotation. */
+export interface TiffPage extends Box {
+  /** The pixels are not square. The size is that of square pixels with the horizontal resolution. */
+  readonly isOblong: boolean
 }
 
-function readTiffSize(view: DataView, start: number, end: number, isLittle: boolean): Box {
+/**
+ * Reads the sizes of the TIFF pages from their directories. Returns null for a BigTIFF.
+ * libvips walks through all directories for each page.
+ */
+export function readTiffPages(bytes: Uint8Array): TiffPage[] | null {
+  const tiff = viewTiff(bytes)
+  if (!tiff) return null
+  return listDirectories(tiff.view, tiff.isLittle).map(({ start, end }) => readTiffPage(tiff.view, start, end, tiff.isLittle))
+}
+
+function readTiffPage(view: DataView, start: number, end: number, isLittle: boolean): TiffPage {
   const values = new Map<number, number>()
   for (let at = start; at < end; at += 12) {
-    const isShort = view.getUint16(at + 2, isLittle) === 3
-    values.set(view.getUint16(at, isLittle), isShort ? view.getUint16(at + 8, isLittle) : view.getUint32(at + 8, isLittle))
+    const type = view.getUint16(at + 2, isLittle)
+    const value = type === 3 ? view.getUint16(at + 8, isLittle) : view.getUint32(at + 8, isLittle)
+    values.set(view.getUint16(at, isLittle), type === rationalType ? readRational(view, value, isLittle) : value)
   }
   const width = values.get(tags.width) ?? 0
-  const height = values.get(tags.height) ?? 0
-  return (values.get(tags.orientation) ?? 1) >= firstSwapped ? { width: height, height: width } : { width, height }
+  const ratio = (values.get(tags.xResolution) ?? 1) / (values.get(tags.yResolution) ?? 1)
+  const isOblong = Math.abs(ratio - 1) > oblong.tolerance && ratio > oblong.min && ratio < oblong.max
+  const height = Math.round((values.get(tags.height) ?? 0) * (isOblong ? ratio : 1))
+  const isSwapped = (values.get(tags.orientation) ?? 1) >= firstSwapped
+  return { ...(isSwapped ? { width: height, height: width } : { width, height }), isOblong }
 }
+
+const readRational = (view: DataView, at: number, isLittle: boolean): number =>
+  at + 8 > view.byteLength ? Number.NaN : view.getUint32(at, isLittle) / view.getUint32(at + 4, isLittle)

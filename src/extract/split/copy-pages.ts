@@ -1,14 +1,23 @@
 /** Copies pages of a PDF into a new PDF. */
-import { PDFDocument } from '@cantoo/pdf-lib'
+import { PDFDocument, PDFObjectCopier, PDFPage } from '@cantoo/pdf-lib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 
-/** Returns a PDF with these pages, counted from 1. Equal input gives equal bytes. Throws ReadFailure FILE_CORRUPT. */
+/**
+ * Returns a PDF with these pages, counted from 1. Equal input gives equal bytes.
+ * Throws ReadFailure FILE_CORRUPT.
+ */
 export async function copyPages(bytes: Uint8Array, pages: readonly number[]): Promise<Uint8Array> {
   const original = await PDFDocument.load(bytes, { updateMetadata: false, throwOnInvalidObject: false })
   const part = await PDFDocument.create({ updateMetadata: false })
-  const indices = pages.map((page) => page - 1)
-  if (indices.some((index) => index < 0 || index >= original.getPageCount()))
-    throw new ReadFailure('FILE_CORRUPT', 'A page of the PDF is missing.')
-  for (const page of await part.copyPages(original, indices)) part.addPage(page)
+  const allPages = original.getPages()
+  const copied = new Set(pages.map((page) => allPages[page - 1]))
+  if (copied.has(undefined)) throw new ReadFailure('FILE_CORRUPT', 'A page of the PDF is missing.')
+  // Links and form fields refer to other pages, which would be copied with them.
+  for (const page of allPages) if (!copied.has(page)) original.context.delete(page.ref)
+  const copier = PDFObjectCopier.for(original.context, part.context)
+  for (const page of copied) {
+    const node = copier.copy(page!.node)
+    part.addPage(PDFPage.of(node, part.context.register(node), part))
+  }
   return part.save({ addDefaultPage: false, updateFieldAppearances: false })
 }

@@ -1,0 +1,27 @@
+/** Parts of PDFs that are split. */
+import { PDFDocument, PDFName, PDFString } from '@cantoo/pdf-lib'
+import { expect, test } from 'vitest'
+import { openFile } from '../../src/extract/extract.ts'
+import { bytesSource } from '../../src/extract/opened-document.ts'
+import { copyPages } from '../../src/extract/split/copy-pages.ts'
+import { textPdf } from '../support/data/page-image.ts'
+import { readBytes, readTools } from '../support/read-bytes.ts'
+
+const pages = [['first page'], ['second page'], ['third page']]
+const load = (): Promise<PDFDocument> => PDFDocument.load(textPdf(pages))
+
+test('a part has no pages of other parts to which its links and form fields refer', async () => {
+  const document = await load()
+  const [first, second, third] = document.getPages()
+  for (const page of [first!, second!, third!])
+    for (const { ref } of [first!, third!]) {
+      const link = { Type: 'Annot', Subtype: 'Link', Rect: [0, 0, 9, 9], P: page.ref, Dest: [ref, 'Fit'] }
+      page.node.addAnnot(document.context.register(document.context.obj(link as never)))
+    }
+  const field = document.getForm().createTextField('name')
+  for (const page of [second!, third!]) field.addToPage(page, { x: 10, y: 10 })
+  const part = await PDFDocument.load(await copyPages(await document.save(), [2]), { updateMetadata: false })
+  const dictionaries = part.context.enumerateIndirectObjects().map(([, object]) => String(object))
+  expect(dictionaries.filter((text) => /\/Type \/Page\b/.test(text) && !text.includes('/Parent'))).toHaveLength(1)
+  expect((await readBytes(await part.save(), 'a.pdf')).text).toBe('second page')
+})

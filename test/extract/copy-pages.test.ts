@@ -25,3 +25,19 @@ test('a part has no pages of other parts to which its links and form fields refe
   expect(dictionaries.filter((text) => /\/Type \/Page\b/.test(text) && !text.includes('/Parent'))).toHaveLength(1)
   expect((await readBytes(await part.save(), 'a.pdf')).text).toBe('second page')
 })
+
+test('a layer that is switched off stays off', async () => {
+  const document = await load()
+  const { context, catalog } = document
+  const layer = context.register(context.obj({ Type: 'OCG', Name: PDFString.of('draft') }))
+  catalog.set(PDFName.of('OCProperties'), context.obj({ OCGs: [layer], D: { OFF: [layer] } }))
+  const { node } = document.getPage(1)
+  const resources = node.Resources()!
+  resources.set(PDFName.of('Properties'), context.obj({ Draft: layer }))
+  node.set(PDFName.of('Contents'), context.register(context.stream('/OC /Draft BDC 0 g 0 0 500 500 re f EMC')))
+  const grayOf = async (bytes: Uint8Array, page: number) => (await openFile(bytesSource(bytes, 'a.pdf'), readTools)).picture(page)
+  const bytes = await document.save()
+  const [before, after] = [await grayOf(bytes, 2), await grayOf(await copyPages(bytes, [2]), 1)]
+  expect(before!.gray.every((value) => value === 255)).toBe(true)
+  expect(after!.gray.every((value) => value === 255)).toBe(true)
+})

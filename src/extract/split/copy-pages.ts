@@ -1,5 +1,5 @@
 /** Copies pages of a PDF into a new PDF. */
-import { PDFDocument, PDFObjectCopier, PDFPage } from '@cantoo/pdf-lib'
+import { PDFDocument, PDFName, PDFObjectCopier, PDFPage } from '@cantoo/pdf-lib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 
 /**
@@ -19,5 +19,8 @@ export async function copyPages(bytes: Uint8Array, pages: readonly number[]): Pr
     const node = copier.copy(page!.node)
     part.addPage(PDFPage.of(node, part.context.register(node), part))
   }
+  // Without the layers of the document, those that are switched off would be shown.
+  const layers = original.catalog.get(PDFName.of('OCProperties'))
+  if (layers) part.catalog.set(PDFName.of('OCProperties'), copier.copy(layers))
   return part.save({ addDefaultPage: false, updateFieldAppearances: false })
 }

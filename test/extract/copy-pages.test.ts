@@ -41,3 +41,13 @@ test('a layer that is switched off stays off', async () => {
   expect(before!.gray.every((value) => value === 255)).toBe(true)
   expect(after!.gray.every((value) => value === 255)).toBe(true)
 })
+
+test('a PDF that is encrypted without a password to open it is split', async () => {
+  const document = await load()
+  document.encrypt({ userPassword: '', ownerPassword: 'owner', permissions: {} })
+  const bytes = await document.save()
+  expect((await readBytes(await copyPages(bytes, [2]), 'a.pdf')).text).toBe('second page')
+  const locked = await load()
+  locked.encrypt({ userPassword: 'user', ownerPassword: 'owner', permissions: {} })
+  await expect(locked.save().then((saved) => copyPages(saved, [2]))).rejects.toThrow()
+})

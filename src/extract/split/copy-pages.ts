@@ -3,11 +3,11 @@ import { PDFDocument, PDFName, PDFObjectCopier, PDFPage } from '@cantoo/pdf-lib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 
 /**
- * Returns a PDF with these pages, counted from 1. Equal input gives equal bytes.
+ * Returns a PDF with these pages, counted from 1. Equal input gives equal bytes. A PDF that opens without a password becomes one without encryption.
  * Throws ReadFailure FILE_CORRUPT.
  */
 export async function copyPages(bytes: Uint8Array, pages: readonly number[]): Promise<Uint8Array> {
-  const original = await PDFDocument.load(bytes, { updateMetadata: false, throwOnInvalidObject: false })
+  const original = await PDFDocument.load(bytes, { updateMetadata: false, throwOnInvalidObject: false, password: '' })
   const part = await PDFDocument.create({ updateMetadata: false })
   const allPages = original.getPages()
   const copied = new Set(pages.map((page) => allPages[page - 1]))

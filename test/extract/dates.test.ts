@@ -27,6 +27,8 @@ test('letters in seven languages have the date of their head', () => {
     ['spa', 'Fecha de emisión: 03/03/2024', '2024-03-03'],
     ['eng', 'March 3, 2024\n\nDear Ada,', '2024-03-03'],
     ['eng', '3rd March 2024\n\nDear Ada,', '2024-03-03'],
+    ['eng', 'This agreement is dated this 3rd day of March, 2024', '2024-03-03'],
+    ['eng', 'Signed on the 21st day\nof March 2024', '2024-03-21'],
     ['eng', 'Invoice date: 2024-03-03', '2024-03-03'],
     ['eng', 'Date: 3-Mar-24', '2024-03-03'],
     // The names of months tell the language better than the setting.

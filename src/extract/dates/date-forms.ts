@@ -55,13 +55,13 @@ const year4 = '1[6-9]\\d\\d|20\\d\\d'
 const from = '(?<![\\p{L}\\d]|\\d[./:-])'
 const to = '(?![\\p{L}\\d]|[./:,-]\\d)'
 const month = '([a-z]{3,10})\\.?'
-const of = "(?:(?:de|del|di|of)\\s+|d')?"
+const of = "(?:(?:de|del|di|(?:day\\s+)?of)\\s+|d')?"
 /** A letter of its own only: the `a` of `4 april` is none. */
 const ordinal = '(?:\\.|st|nd|rd|th|er|°|(?:os?|a)(?![a-z]))?'
 
 const forms = {
   iso: new RegExp(`${from}(${year4})([-/.])(\\d{1,2})\\2(\\d{1,2})(?![\\d]|[./:-]\\d)`, 'gu'),
-  /** 3. März 2024, 3 de marzo de 2024, 3rd of March, 2024, 3-Mar-24 */
+  /** 3. März 2024, 3 de marzo de 2024, 3rd of March, 2024, 3rd day of March 2024, 3-Mar-24 */
   dayMonth: new RegExp(
     `${from}(\\d{1,2})\\s?${ordinal}[\\s-]{0,3}${of}${month},?[\\s-]{0,3}${of}(${year4}|'?\\d\\d(?!,?\\s?\\d))${to}`,
     'gu',

@@ -3,8 +3,10 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ImageMagick, initializeImageMagick, MagickFormat, MagickReadSettings } from '@imagemagick/magick-wasm'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { openFile } from '../../src/extract/extract.ts'
+import { bytesSource } from '../../src/extract/opened-document.ts'
 import { image, scan } from '../support/data/files.ts'
-import { failureOf, readBytes, readImages } from '../support/read-bytes.ts'
+import { failureOf, readBytes, readImages, readTools } from '../support/read-bytes.ts'
 
 const [width, height] = [300, 60]
 const page = await scan(['hello'], { width, height })
@@ -44,6 +46,13 @@ beforeAll(async () => {
 })
 
 const names = ['a.jp2', 'a.j2k', 'a.jxl', 'a.psd', 'a.heic', ...Object.keys(netpbm)]
+
+test.each(['a.heic', 'a.jp2', 'a.jxl'])('the PDF/A of %s is compressed as much as the picture', async (name) => {
+  const info = { title: name, author: null, created: '2024-02-03T04:05:06Z', modified: '2024-02-03T04:05:06Z', language: null }
+  const opened = await openFile(bytesSource(files[name]![1], name), readTools)
+  const pdf = await opened.pdfa!(new Map(), { ...info, producer: 'dms', sha256: 'ab'.repeat(32) })
+  expect(Buffer.from(pdf).includes('/DCTDecode')).toBe(true)
+})
 
 describe.each(names)('%s', (name) => {
   const load = () => files[name] ?? (['', Buffer.alloc(0)] as const)

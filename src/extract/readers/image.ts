@@ -48,7 +48,10 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
     const raw = await decodeOther(bytes)
     if (raw) {
       const open = (): Sharp => sharp(raw.pixels, { raw: { width: raw.width, height: raw.height, channels: 3 } })
-      return { open, metadata: { ...(await open().metadata()), ...(raw.exif && { exif: Buffer.from(raw.exif) }) } }
+      return {
+        open,
+        metadata: { ...(await open().metadata()), format: formatOf(mimeType), ...(raw.exif && { exif: Buffer.from(raw.exif) }) },
+      }
     }
     const metadata = await sharp(bytes, { failOn: 'none', limitInputPixels: false }).metadata()
     const tiffPages = metadata.format === 'tiff' ? readTiffPages(bytes) : null
@@ -150,6 +153,10 @@ function fitInside({ width, height }: Box, box: Box): Box {
 
 const sharpTypes = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'svg+xml']
 const isSharpType = (mimeType: string): boolean => sharpTypes.includes(mimeType.replace('image/', ''))
+
+/** Returns the format of a picture that sharp does not read, by which a PDF/A compresses its pixels. */
+const formatOf = (mimeType: string): NonNullable<Metadata['format']> =>
+  mimeType.startsWith('image/hei') ? 'heif' : /jp[2xm]$|j2c$/.test(mimeType) ? 'jp2' : mimeType === 'image/jxl' ? 'jxl' : 'raw'
 
 const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= minSidePixels
 

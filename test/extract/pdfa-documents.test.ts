@@ -86,6 +86,16 @@ test.each([
   expect(word!.transform[5]! / 300).toBeCloseTo(y!, 2)
 })
 
+test.each([
+  ['larger than the page', [-50, -60, 400, 500], [0.1, 0.76]],
+  ['a part of the page', [100, 0, 500, 150], [0.1 / 2 + 0.5, 0.76 / 2]],
+] as const)('words of a page whose crop box is %s', async (_, [x, y, width, height], place) => {
+  const document = await scan()
+  document.getPage(0).setCropBox(x, y, width, height)
+  const [word] = await placesOf(await convert(await document.save()))
+  expect([word!.transform[4]! / 200, word!.transform[5]! / 300].map((part) => Number(part.toFixed(2)))).toEqual(place)
+})
+
 test('removes scripts, actions and foreign metadata; equal input gives equal bytes', async () => {
   const document = await scan()
   document.addJavaScript('a', 'app.alert(1)')

@@ -132,8 +132,17 @@ interface Frame {
   readonly matrix: string
 }
 
+/** Returns the part of the crop box that is on the page (PDF 32000-1, 14.11.2); the page if there is none. */
+function shownBox(page: Page): { x: number; y: number; width: number; height: number } {
+  const [crop, media] = [page.getCropBox(), page.getMediaBox()]
+  const [x, y] = [Math.max(crop.x, media.x), Math.max(crop.y, media.y)]
+  const width = Math.min(crop.x + crop.width, media.x + media.width) - x
+  const height = Math.min(crop.y + crop.height, media.y + media.height) - y
+  return width > 0 && height > 0 ? { x, y, width, height } : media
+}
+
 function frameOf(page: Page): Frame {
-  const { x, y, width, height } = page.getCropBox()
+  const { x, y, width, height } = shownBox(page)
   const rotation = ((page.getRotation().angle % 360) + 360) % 360
   if (rotation === 90) return { width: height, height: width, matrix: `0 1 -1 0 ${x + width} ${y}` }
   if (rotation === 180) return { width, height, matrix: `-1 0 0 -1 ${x + width} ${y + height}` }

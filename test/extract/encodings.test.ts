@@ -85,6 +85,12 @@ test.each([
   expect(decode(iconv.encode(text, encoding))).toBe(text)
 })
 
+test.each(['utf-16', 'UTF-16LE', 'ucs-2'])('a text of one byte per character that declares itself as %s is guessed', (declared) => {
+  const text = 'Die Straße nach Köln führt über Brücken'
+  expect(decode(iconv.encode(text, 'windows-1252'), declared)).toBe(text)
+  expect(decode(iconv.encode(text, 'utf-16le'), declared)).toBe(text)
+})
+
 test('any bytes are decoded to text', () => {
   let seed = 1
   for (let length = 0; length < 400; length++) {

@@ -87,7 +87,9 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
   const wide = wideEncoding(bytes)
   if (wide) return removeInvalidCharacters(decodeAs(bytes, wide) ?? '')
   if (isPlainUtf8(bytes)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
-  const text = (declared ? decodeAs(bytes, declared) : null) ?? decodeDamagedUtf8(bytes) ?? decodeAs(bytes, guessEncoding(bytes))
+  // A declaration that is readable as ASCII is none of UTF-16 (HTML Standard, 13.2.3.2).
+  const isReliable = declared && !/^(?:utf|ucs)-?(?:16|32|2|4)/i.test(declared)
+  const text = (isReliable ? decodeAs(bytes, declared) : null) ?? decodeDamagedUtf8(bytes) ?? decodeAs(bytes, guessEncoding(bytes))
   return removeInvalidCharacters(text ?? '')
 }
 

@@ -80,6 +80,15 @@ test('split=blank: blank pages separate documents, also several and those at the
   }
 })
 
+test('split=blank: dust that a scanner has read as punctuation leaves a page blank; a page number does not', async () => {
+  const { asAda, runJobs } = await startApp()
+  const invisible = (text: string): PdfPageSpec => ({ draw: `BT 3 Tr /F1 10 Tf 100 100 Td (${text}) Tj ET` })
+  const pages = [page('first'), invisible(". ' - ~"), page('second'), invisible('- 3 -')]
+  const { id } = await upload(asAda, 'stack.pdf', pdf({ pages }), { split: 'blank' })
+  await runJobs(['ocr'])
+  expect((await partsOf(asAda, id)).map(({ page_count }) => page_count)).toEqual([1, 2])
+})
+
 test('split=blank: a TIFF becomes TIFFs with the same pixels', async () => {
   const { asAda, runJobs } = await startApp()
   const size = { width: 60, height: 80 }

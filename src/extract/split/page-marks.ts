@@ -27,7 +27,8 @@ export async function markPage(opened: OpenedDocument, page: number, withBarcode
   const picture = await opened.picture(page)
   const none = { page, isSeparator: false, serialNumber: null }
   if (picture === null) return { ...none, isBlank: false }
-  const isBlank = picture.text.trim() === '' && isBlankPicture(await shrink(picture, blankSide))
+  // Scanners read dust as punctuation, and write it as invisible text.
+  const isBlank = !/[\p{L}\p{N}]/u.test(picture.text) && isBlankPicture(await shrink(picture, blankSide))
   if (isBlank || !withBarcodes) return { ...none, isBlank }
   const texts = await readBarcodeTexts(await shrink(picture, barcodeSide))
   const digits = texts.map((text) => serialNumber.exec(text)?.[1]).find((found) => found !== undefined)

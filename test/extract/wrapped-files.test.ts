@@ -52,6 +52,13 @@ describe('winmail.dat', () => {
     expect(text.split(/\n+/)).toEqual(['Größe', 'See the letter.', 'letter 1.docx', 'harbour fees', 'a.txt', 'second file'])
   })
 
+  test('the time of sending is the date', async () => {
+    const time = Buffer.alloc(8)
+    time.writeBigUInt64LE((BigInt(Date.UTC(2024, 2, 5, 10)) + 11_644_473_600_000n) * 10_000n)
+    const sent = attribute(1, 0x9003, Buffer.concat([u32(1), u16(0x40), u16(0x0039), time]))
+    expect((await readBytes(tnef(sent), 'winmail.dat')).metadata).toEqual({ created: '2024-03-05T10:00:00.000Z' })
+  })
+
   test('an HTML or RTF body, stored and compressed', async () => {
     const html = attribute(1, 0x9003, mapi([[0x1013, 0x102, Buffer.from('<html><body><p>in tags</p></body></html>')]]))
     expect((await readBytes(tnef(html), 'winmail.dat')).text).toBe('in tags')

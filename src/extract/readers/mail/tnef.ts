@@ -6,6 +6,7 @@ import { decode, decodeAs, normalizeWhitespace } from '../decode.ts'
 import { decodeHtml, readHtml } from '../html.ts'
 import { unpackRtf } from '../office/packed-rtf.ts'
 import { readRtf } from '../office/rtf.ts'
+import { readFileTime } from '../office/summary.ts'
 
 /** Identifiers of attributes, without their type. */
 const attributes = {
@@ -60,9 +61,15 @@ export const openTnef = (source: ByteSource, tools: PartTools): OpenedDocument =
     const [from, to] = [text(properties.sender), text(properties.to)]
     collector.addText([subject, from, to, '', readBody(message, texts.get(attributes.body) ?? ''), '', ''].join('\n'))
     for (const { name, data } of attachments) if (data) await collector.addPart(bytesSource(data, name))
-    const metadata = { title: subject, subject, from, to, attachment_count: attachments.length || undefined }
+    const metadata = { title: subject, subject, from, to, created: readSent(message), attachment_count: attachments.length || undefined }
     return { metadata: Object.fromEntries(Object.entries(metadata).filter(([, value]) => value)) }
   })
+
+/** Returns the time of sending as an ISO time; undefined without one. */
+function readSent(message: Map<number, Uint8Array>): string | undefined {
+  const sent = message.get(properties.sent)
+  return sent?.length === 8 ? readFileTime(new DataView(sent.buffer, sent.byteOffset, sent.length), 0) : undefined
+}
 
 function* readAttributes(bytes: Uint8Array): Generator<{ id: number; data: Uint8Array }> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)

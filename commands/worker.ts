@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { parseCount, parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
+import { maxTimer, parseCount, parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
@@ -46,7 +46,7 @@ export const worker = (cli: Cli) =>
       const maxJobs = options.maxJobs === undefined ? undefined : parseCount('--max-jobs', options.maxJobs)
       if (name !== undefined && !/^[\w.@:-]{1,64}$/.test(name))
         throw usage(`--name "${name}" has other characters than letters, digits and . _ @ : -, or more than 64`)
-      const maxTimeMs = options.maxTime === undefined ? null : parseDurationFlag('--max-time', options.maxTime)
+      const maxTimeMs = options.maxTime === undefined ? null : parseDurationFlag('--max-time', options.maxTime, maxTimer)
       const [{ runWorker }, { openHealth }] = await Promise.all([import('../src/worker/run.ts'), import('../src/server/worker-health.ts')])
       const settings = {
         ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { maxTimer, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { createMissingLabels } from '../../src/cli/arguments/labels.ts'
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -32,7 +32,7 @@ export const watch = (cli: Cli) =>
     .option('--poll <duration>', 'scan the folder at this interval instead of relying on change events')
     .action(async (folder: string, flags: UploadFlags & { settle: string; poll?: string }) => {
       const settle = parseDurationFlag('--settle', flags.settle)
-      const poll = flags.poll === undefined ? null : Math.max(200, parseDurationFlag('--poll', flags.poll))
+      const poll = flags.poll === undefined ? null : Math.max(200, parseDurationFlag('--poll', flags.poll, maxTimer))
       const uploading = parseUploadFlags('documents watch', flags)
       const about = await stat(folder).catch((error: Error) => {
         throw usage(`cannot watch ${folder}: ${error.message}`)

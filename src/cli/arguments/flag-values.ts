@@ -5,8 +5,17 @@ import { parseDuration } from '../../config/values.ts'
 import type { SplitMode } from '../../db/schema-documents.ts'
 import { usage } from '../runtime/exit.ts'
 
-/** Parses a duration such as 90s, 24h or 7d into milliseconds. Throws Failure USAGE with the name of the flag. */
-export function parseDurationFlag(flag: string, text: string): number {
+/** Longest duration of a timer, as in the configuration: Node counts its milliseconds in 31 bits. */
+export const maxTimer = '24d'
+
+/** Parses a duration such as 90s, 24h or 7d into milliseconds. Throws Failure USAGE with the name of the flag, also if it is longer than `max`. */
+export function parseDurationFlag(flag: string, text: string, max = '36500d'): number {
+  const ms = readDuration(flag, text)
+  if (ms > parseDuration(max)) throw usage(`${flag}: "${text}" is longer than ${max}`)
+  return ms
+}
+
+function readDuration(flag: string, text: string): number {
   try {
     return parseDuration(text)
   } catch (error) {

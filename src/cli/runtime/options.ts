@@ -1,6 +1,7 @@
 /** Global flags and their variables as one typed object. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { parseBoolean, parseDuration } from '../../config/values.ts'
+import { parseBoolean } from '../../config/values.ts'
+import { maxTimer, parseDurationFlag } from '../arguments/flag-values.ts'
 import { type Format, formats, type RenderOptions } from '../output/output.ts'
 import type { RequestedTarget } from '../remote/target.ts'
 import { usage } from './exit.ts'
@@ -118,7 +119,8 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     verbose: typeof opts.verbose === 'number' ? opts.verbose : level(env),
     progress: (readFlag('progress') as ProgressMode | undefined) ?? oneOf(env, 'DMS_PROGRESS', ['auto', 'plain', 'json', 'none']) ?? 'auto',
     canPrompt: opts.input !== false && !flag(env, 'DMS_NO_INPUT') && stderr.isTTY === true && terminal.stdin.isTTY === true,
-    timeoutMs: timeout === undefined ? null : milliseconds(readFlag('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout),
+    timeoutMs:
+      timeout === undefined ? null : parseDurationFlag(readFlag('timeout') === undefined ? 'DMS_TIMEOUT' : '--timeout', timeout, maxTimer),
     isTerminal,
     width: isTerminal ? terminalWidth(terminal) : Number.POSITIVE_INFINITY,
     color: useColor(opts.color === false ? 'never' : readFlag('color'), env, isTerminal),
@@ -174,11 +176,3 @@ function flag(env: Terminal['env'], name: string): boolean {
 
 const level = (env: Terminal['env']): number =>
   /^[0-9]$/.test(env.DMS_VERBOSE ?? '') ? Number(env.DMS_VERBOSE) : Number(flag(env, 'DMS_VERBOSE'))
-
-function milliseconds(place: string, text: string): number {
-  try {
-    return parseDuration(text)
-  } catch (error) {
-    throw usage(`${place}: "${text}" ${(error as Error).message}`)
-  }
-}

@@ -1,7 +1,7 @@
 /** Commands with --watch. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { parseDurationFlag } from '../arguments/flag-values.ts'
+import { maxTimer, parseDurationFlag } from '../arguments/flag-values.ts'
 import type { Cli } from './context.ts'
 
 /** Shortest interval; a server limits its requests. */
@@ -14,7 +14,8 @@ export const addWatchFlag = (command: Command): Command => command.option('--wat
 
 /** Runs once, or with --watch until SIGINT, which is the normal end. `open` returns the function to run. Throws Failure USAGE. */
 export async function runOrWatch(cli: Cli, watch: WatchFlag, open: () => Promise<() => Promise<void>>): Promise<void> {
-  const interval = watch === undefined ? null : Math.max(minIntervalMs, parseDurationFlag('--watch', watch === true ? '2s' : watch))
+  const interval =
+    watch === undefined ? null : Math.max(minIntervalMs, parseDurationFlag('--watch', watch === true ? '2s' : watch, maxTimer))
   // Read before `signal`, which would treat SIGINT as an interruption.
   const signal = interval === null ? null : cli.serviceSignal
   const run = await open()

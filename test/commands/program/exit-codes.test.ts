@@ -196,6 +196,24 @@ test('2 for an invalid variable', async () => {
   })
 })
 
+test('2 for durations beyond those of a timer or a date', async () => {
+  const lines = [
+    ['ocr', 'queue', '--timeout', '25d'],
+    ['ocr', 'queue', '--watch', '25d'],
+    ['worker', '--once', '--max-time', '60d'],
+    ['documents', 'watch', '.', '--poll', '25d'],
+    ['documents', 'list', '--since', '40000d'],
+    ['ocr', 'queue', 'list', '--older-than', '40000d'],
+  ]
+  for (const line of lines) {
+    const [flag, value] = line.slice(-2)
+    const stderr = `error: ${flag}: "${value}" is longer than ${value === '40000d' ? '36500d' : '24d'}\n`
+    expect(await dms(line)).toMatchObject({ code: 2, stderr })
+  }
+  expect(await dms(['version'], { env: { DMS_TIMEOUT: '30d' } })).toMatchObject({ code: 2 })
+  expect(await dms(['config', 'show', 'server.port', '--timeout', '24d'])).toMatchObject({ code: 0, stderr: '' })
+})
+
 test('2 for a server-only command with a remote target, and for --as with a remote target', async () => {
   const url = 'http://127.0.0.1:1'
   expect(await run(['migrate', '--url', url])).toMatchObject({

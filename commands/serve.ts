@@ -3,6 +3,7 @@ import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
+import { ignoreStop } from '../src/cli/runtime/stop.ts'
 
 interface Options {
   host?: string
@@ -57,5 +58,5 @@ export const serve = (cli: Cli) =>
         env: cli.env,
         printLine: (line) => cli.warn(line),
         readLevel: async () => (await loadServiceConfig(cli, settings)).config.log.level,
-      })
+      }).catch((error) => ignoreStop(error, cli.serviceSignal))
     })

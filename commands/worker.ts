@@ -4,6 +4,7 @@ import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
+import { ignoreStop } from '../src/cli/runtime/stop.ts'
 
 interface Options {
   queues?: string
@@ -64,5 +65,5 @@ export const worker = (cli: Cli) =>
         openHealth,
         onForcedExit: cli.onForcedExit,
         readLevel: async () => (await loadServiceConfig(cli, settings)).config.log.level,
-      })
+      }).catch((error) => ignoreStop(error, cli.serviceSignal))
     })

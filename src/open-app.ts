@@ -33,6 +33,8 @@ export interface OpenOptions {
   hasStatementTimeout?: boolean
   /** program of reader processes; default: the program beside this one */
   readerProgram?: string
+  /** ends the wait for another migration, and starts no further migration: the reason is thrown */
+  signal?: AbortSignal
   now?: () => Date
   monotonicMs?: () => number
 }
@@ -53,7 +55,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     const database = await openConfiguredDatabase(config, log, { hasStatementTimeout: options.hasStatementTimeout ?? true, creates })
     closers.push(() => database.close())
     const { db } = database
-    await migrateSchema(database, config, log, options.migrate)
+    await migrateSchema(database, config, log, options)
     if (!creates) await requireFolder(config.data_dir)
     const storage = { ...config.storage, path: storeFolder(config) }
     await checkStoreMarker(db, await storeMarkers(config), creates)
@@ -213,13 +215,13 @@ async function rejectForeignStore(config: Config): Promise<void> {
     ])
 }
 
-async function migrateSchema(database: OpenedDatabase, config: Config, log: Log, when: OpenOptions['migrate']): Promise<void> {
+async function migrateSchema(database: OpenedDatabase, config: Config, log: Log, { migrate: when, signal }: OpenOptions): Promise<void> {
   const pending = await pendingUpTo(database.db)
   if (pending.length === 0) return
   const isAllowed = when === 'always' || (when === 'embedded' && database.isEmbedded) || (when !== 'never' && config.database.auto_migrate)
   if (!isAllowed) throw new PendingMigrations(pending)
   await database.asOwner((owner) =>
-    migrate(owner, { lockTimeoutMs: config.database.lock_timeout }, (name) => log.info({ migration: name }, 'migrated')),
+    migrate(owner, { lockTimeoutMs: config.database.lock_timeout, signal }, (name) => log.info({ migration: name }, 'migrated')),
   )
 }
 

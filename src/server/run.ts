@@ -39,13 +39,13 @@ export interface ServerOptions {
   readLevel(): Promise<string>
 }
 
-/** Serves until `signal`; returns after a clean stop. */
+/** Serves until `signal`; returns after a clean stop. Throws an AbortError if `signal` aborts before it listens. */
 export async function runServer(config: Config, options: ServerOptions): Promise<void> {
   const log = openLog(config.log)
   let reportStatus = () => log.info('starting')
   await onSignals(log, { readLevel: options.readLevel, logStatus: () => reportStatus() }, async () => {
     const app = await retryUntilAvailable(options, () =>
-      openApp(config, log, options.checkOnly ? { migrate: 'never' } : { migrate: options.migrate, creates: true }),
+      openApp(config, log, options.checkOnly ? { migrate: 'never' } : { migrate: options.migrate, creates: true, signal: options.signal }),
     )
     try {
       if (options.checkOnly) {

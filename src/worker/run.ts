@@ -48,14 +48,14 @@ export async function startConfigured(app: App, { maxJobs, label }: WorkerLimits
   }
 }
 
-/** Runs `dms worker`: until `signal` aborts, or as long as `run` says. */
+/** Runs `dms worker`: until `signal` aborts, or as long as `run` says. Throws an AbortError if `signal` aborts before it works. */
 export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
   const { once, signal } = run
   const log = openLog(config.log)
   let worker: Worker | null = null
   const logStatus = () => worker && logRunningJobs(log, worker)
   await onSignals(log, { readLevel: run.readLevel, logStatus }, () =>
-    withApp(config, log, run.migrate, async (app) => {
+    withApp(config, log, { migrate: run.migrate, signal }, async (app) => {
       const started = await startConfigured(app, run)
       worker = started
       run.onForcedExit(() => started.releaseNow())
@@ -70,8 +70,13 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
 }
 
 /** Opens an App for `work`, and closes it. */
-export async function withApp(config: Config, log: Log, migrate: OpenOptions['migrate'], work: (app: App) => Promise<void>): Promise<void> {
-  const app = await openApp(config, log, { migrate, hasStatementTimeout: false })
+export async function withApp(
+  config: Config,
+  log: Log,
+  options: Pick<OpenOptions, 'migrate' | 'signal'>,
+  work: (app: App) => Promise<void>,
+): Promise<void> {
+  const app = await openApp(config, log, { ...options, hasStatementTimeout: false })
   try {
     await work(app)
   } finally {

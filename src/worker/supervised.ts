@@ -42,7 +42,7 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
   const anyStop = AbortSignal.any([signal, stopping.signal])
   try {
     log = openLog(config.log)
-    await withApp(config, log, 'never', async (app) => {
+    await withApp(config, log, { migrate: 'never' }, async (app) => {
       if (anyStop.aborted) return
       worker = await startConfigured(app)
       app.log.info({ worker: worker.name, queues: config.worker.queues }, 'working')

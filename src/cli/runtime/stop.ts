@@ -69,3 +69,9 @@ export function watchStopSignals(timeoutMs: number | null, print: (text: string)
     end,
   }
 }
+
+/** Ignores the AbortError of a service that a signal stopped before it ran, which is a normal end. Throws other errors. */
+export function ignoreStop(error: unknown, { reason }: AbortSignal): void {
+  const isStop = [error, reason].every((each) => (each as Error | undefined)?.name === 'AbortError')
+  if (!isStop) throw error
+}

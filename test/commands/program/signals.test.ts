@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
+import type { App } from '../../../src/app.ts'
 import { readTar } from '../../../src/backup/tar.ts'
 import { withLock } from '../../../src/db/lock.ts'
 import { upload } from '../../support/app.ts'
@@ -112,6 +113,12 @@ test('upload: SIGHUP exits 143 after the current files, and the next run sends o
   expect(readBatch((await dms(args)).stdout).summary).toMatchObject({ created: files - created, unchanged: created, exit_code: 0 })
 })
 
+async function isWaitingForLock({ db }: Pick<App, 'db'>, lock: string, pid: number | undefined): Promise<boolean> {
+  const { rows } = await sql`select from pg_stat_activity where application_name like ${`dms ${lock} pid=${pid} %`}
+    and query like '%pg_try_advisory_lock%'`.execute(db)
+  return rows.length > 0
+}
+
 test('a signal ends the wait for the lock of another run: 130 after SIGINT, 143 after SIGTERM', async () => {
   const { app, databaseUrl, dataDir } = await startCli('local')
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
@@ -121,15 +128,30 @@ test('a signal ends the wait for the lock of another run: 130 after SIGINT, 143 
   ] as const)
     await withLock(app.database, command, 0, async () => {
       const { child, ended } = begin([command, '--lock-timeout', '1h'], env)
-      const isWaiting = async () => {
-        const { rows } = await sql`select from pg_stat_activity where application_name like ${`dms ${command} pid=${child.pid} %`}
-          and query like '%pg_try_advisory_lock%'`.execute(app.db)
-        return rows.length > 0
-      }
-      while (!(await isWaiting())) await sleep(50)
+      while (!(await isWaitingForLock(app, command, child.pid))) await sleep(50)
       child.kill(signal)
       expect([command, await ended]).toEqual([command, code])
     })
+}, 60_000)
+
+test('serve and worker: 0 after a signal while they wait for another migration or for the database', async () => {
+  const { app, databaseUrl, dataDir } = await startCli('local')
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  await sql`delete from migrations where name = (select max(name) from migrations)`.execute(app.db)
+  for (const [words, signal] of [
+    [['serve', '--port', '0', '--migrate'], 'SIGTERM'],
+    [['worker', '--migrate'], 'SIGINT'],
+  ] as const)
+    await withLock(app.database, 'migrate', 0, async () => {
+      const { child, ended } = begin(words, env)
+      while (!(await isWaitingForLock(app, 'migrate', child.pid))) await sleep(50)
+      child.kill(signal)
+      expect([words[0], await ended]).toEqual([words[0], 0])
+    })
+  const { child, ended, says, stderr } = begin(['serve', '--port', '0'], { ...env, DATABASE_URL: 'postgres://127.0.0.1:1/none' })
+  await says('waiting for the database')
+  child.kill('SIGTERM')
+  expect([await ended, stderr()]).toEqual([0, expect.not.stringContaining('error')])
 }, 60_000)
 
 test('worker: 0 after --max-time and --max-jobs; --watch exits 0 after SIGINT, 143 after SIGTERM', async () => {

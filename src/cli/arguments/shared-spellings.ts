@@ -38,12 +38,23 @@ function indexWords(options: readonly Option[], argv: readonly string[]): number
   return indexes
 }
 
-/** Returns whether the next word is the value of this flag. Of bundled short flags (`-qc FILE`), only the last letter takes it. */
+/** Returns whether the next word is the value of this flag. */
 export function takesNextWord(options: readonly Option[], word: string): boolean {
-  if (!/^-[^-]/.test(word)) return options.some(({ long, required }) => required && word === long)
-  const takesValue = (letter: string) => options.some(({ short, required }) => required && short === `-${letter}`)
-  const letters = word.slice(1)
-  return takesValue(letters.at(-1) ?? '') && ![...letters.slice(0, -1)].some(takesValue)
+  const { option, value } = parseFlag(options, word)
+  return option?.required === true && value === undefined
+}
+
+/** Returns the flag of a word, and its value if the word contains it. Of bundled short flags (`-qc FILE`), this is the first that takes a value, else the last. */
+function parseFlag(options: readonly Option[], word: string): { option: Option | undefined; value?: string } {
+  if (!/^-[^-]/.test(word)) {
+    const [, name, value] = /^(--[^=]+)(?:=(.*))?$/s.exec(word) ?? []
+    const option = options.find(({ long }) => long === name)
+    return { option, ...(value === undefined ? {} : { value }) }
+  }
+  const letters = [...word.slice(1)].map((letter) => options.find(({ short }) => short === `-${letter}`))
+  const at = letters.findIndex((option) => option?.required)
+  const rest = [...word].slice(at + 2).join('')
+  return at < 0 ? { option: letters.at(-1) } : { option: letters[at], ...(rest === '' ? {} : { value: rest }) }
 }
 
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']
@@ -52,9 +63,8 @@ const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', 
 function targetFlagsOf({ options }: Command, words: readonly string[]): string[] {
   const kept: string[] = []
   for (const [index, word] of words.slice(0, -1).entries()) {
-    const option = options.find(({ short, long }) => word === short || word === long || word.startsWith(`${long}=`))
-    if (!option?.long || !targetFlags.includes(option.long)) continue
-    kept.push(word, ...(option.required && !word.includes('=') ? [words[index + 1] ?? ''] : []))
+    const { option, value = words[index + 1] ?? '' } = parseFlag(options, word)
+    if (option?.long && targetFlags.includes(option.long)) kept.push(option.long, ...(option.required ? [value] : []))
   }
   return [...kept, '--', words.at(-1) ?? '']
 }

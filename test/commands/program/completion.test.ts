@@ -49,6 +49,8 @@ const offers: readonly (readonly [line: string, expected: readonly string[]])[] 
   ['dms ocr queue list --status c', ['completed', 'cancelled']],
   ['dms --output json documents list --order d', ['desc']],
   ['dms documents list -o js', ['json', 'jsonl']],
+  ['dms -qo json documents list --order d', ['desc']],
+  ['dms -ojson documents list -qo js', ['json', 'jsonl']],
   ['dms users set-role ada ', ['admin', 'user']],
   ['dms help exit', ['exit-codes']],
   ['dms help sources sy', ['sync']],
@@ -101,6 +103,8 @@ test('complete lists names of the server of the typed line; nothing without one,
   const typed = ['complete', 'user', '--', '--url', url, 'users', 'list', '-o', 'json', '--help', 'bo']
   expect(await runHere(typed, { env: { DMS_TOKEN } })).toMatchObject({ code: 0, stdout: 'bob\n', stderr: '' })
   expect(await runHere(['complete', 'context'])).toMatchObject({ code: 0, stdout: 'local\n' })
+  for (const flags of [['-qc', '/none.toml'], ['-qc/none.toml'], ['--config=/none.toml']])
+    expect(await runHere(['complete', 'label', '--', ...flags, 'labels', 'update', ''], { env })).toMatchObject({ stdout: '' })
   const none = join(folder, 'none')
   expect(await runHere(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '', stderr: '' })
   await expect(stat(none)).rejects.toMatchObject({ code: 'ENOENT' })
@@ -109,6 +113,27 @@ test('complete lists names of the server of the typed line; nothing without one,
 test('bash: --flag=value, which bash splits into three words', async () => {
   const program = `source "$0"; COMP_WORDS=(dms documents list --order = d); COMP_CWORD=5; _dms; echo "\${COMPREPLY[@]}"`
   expect((await start('bash', ['--norc', '-c', program, scripts.bash], { env: bareEnvironment() })).stdout).toBe('desc\n')
+})
+
+test('bash: URLs, names and paths with colons, at which bash splits words', async () => {
+  const other = join(folder, 'other')
+  await mkdir(other)
+  await writeFile(join(other, 'dms'), `#!/bin/sh\nprintf '%s\n' 'tax:2024 x' "$*"\n`, { mode: 0o755 })
+  const complete = async (...words: string[]) => {
+    const program = `source "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _dms; printf '%s\n' "\${COMPREPLY[@]}"`
+    const env = bareEnvironment({ PATH: `${other}:${path}` })
+    return linesOf((await start('bash', ['--norc', '-uc', program, scripts.bash, ...words], { cwd: folder, env })).stdout)
+  }
+  const url = ['https', ':', '//dms.example.org']
+  expect(await complete('dms', '--url', ...url, 'labels', 'update', '')).toEqual([
+    'tax:2024\\ x',
+    'complete\\ label\\ --timeout\\ 3s\\ --\\ --url\\ https://dms.example.org\\ labels\\ update\\ ',
+  ])
+  expect(await complete('dms', '--url', '=', ...url, 'documents', 'list', '--label', '=', 'tax', ':', '2')).toEqual(['2024\\ x'])
+  await writeFile(join(folder, 'a:b.txt'), '')
+  expect(await complete('dms', 'documents', 'upload', 'a', ':')).toEqual(['b.txt'])
+  await rm(join(folder, 'a:b.txt'))
+  await rm(other, { recursive: true })
 })
 
 const hasZsh = hasProgram('zsh')

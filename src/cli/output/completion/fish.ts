@@ -16,6 +16,12 @@ function __dms_at
     set -l is_value
     set -l tokens (commandline -opc)
     for word in $tokens[2..-1]
+        # Of bundled short flags, only the last can take the next word.
+        set -l flag (string sub -l 2 -- $word)
+        while string match -qr -- '^-[^-].' $word; and not contains -- "$at $flag" $__dms_valued; and not contains -- "* $flag" $__dms_valued
+            set word -(string sub -s 3 -- $word)
+            set flag (string sub -l 2 -- $word)
+        end
         if test -n "$is_value"
             set is_value
         else if contains -- "$at $word" $__dms_valued; or contains -- "* $word" $__dms_valued

@@ -15,6 +15,7 @@ _dms() {
   for ((i = 2; i < CURRENT; i++)); do
     word=\${words[i]}
     _dms_flags
+    _dms_last_flag
     if (( \${known[(Ie)$word]} )); then
       (( i++ ))
     elif [[ $word == -* ]]; then
@@ -29,6 +30,9 @@ ${all.slice(1).map(stepCase).join('\n')}
     fi
   done
   _dms_flags
+  word=$prev
+  _dms_last_flag
+  prev=$word
   if [[ \${words[CURRENT]} == --*=* ]]; then
     prev=\${words[CURRENT]%%=*}
     compset -P '*='
@@ -56,6 +60,11 @@ ${parents.map(({ path, words }) => `    (${quote(path)}) names=(${words.map((wor
 ${all.flatMap((node) => argumentCases(node, complete)).join('\n')}
     (*) _describe -o flag flags -- valued ;;
   esac
+}
+
+# Reduces $word, bundled short flags, to the flag that can take the next word.
+_dms_last_flag() {
+  while [[ $word == -[^-]?* ]] && (( ! \${known[(Ie)\${word[1,2]}]} )); do word=-\${word[3,-1]}; done
 }
 
 # Completes names of a kind, which dms lists.

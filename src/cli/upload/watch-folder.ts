@@ -56,7 +56,9 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
     while (!signal.aborted) {
       changes.reset()
       const files = await findFiles([options.folder], options.find)
-      states = updateStates(files, states, settleMs)
+      // The file system of the folder may have been unmounted: when it is back, its files are the same.
+      const isUnmounted = files.length === 0 && upload.afterUpload.isKept
+      states = isUnmounted ? states : updateStates(files, states, settleMs)
       // Unreadable files are reported once by the upload, until their state changes.
       const ready = files.filter(({ path }) => isReady(states.get(path), settleMs))
       const isUnreachable = ready.length > 0 && !(await tryUpload(cli, () => uploadFiles(cli, client, ready, upload), retryMs))

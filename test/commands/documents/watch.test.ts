@@ -1,4 +1,4 @@
-import { renameSync, symlinkSync, unlinkSync } from 'node:fs'
+import { mkdirSync, renameSync, rmdirSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -111,6 +111,38 @@ test('--on-duplicate upload: a file whose upload was stored and answered with 50
   expect(items.map(({ action, key }) => [action, key])).toEqual(['a', 'b', 'c'].map((name) => ['created', join(folder, `${name}.txt`)]))
   const stored = await app.db.selectFrom('documents').select('id').execute()
   expect(stored.map(({ id }) => id).sort()).toEqual(items.map(({ id }) => id).sort())
+})
+
+test('--on-duplicate upload: files are stored once, although the folder is empty for a time, as an unmounted one is', async () => {
+  const { app, ada } = await startApp()
+  const top = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(top, { recursive: true, force: true }))
+  const [folder, aside] = [join(top, 'scans'), join(top, 'aside')]
+  await mkdir(folder)
+  await writeFile(join(folder, 'a.txt'), 'a')
+  const stop = new AbortController()
+  const items: BatchItem[] = []
+  const scans = [
+    () => {
+      renameSync(folder, aside)
+      mkdirSync(folder)
+    },
+    () => {},
+    () => {
+      rmdirSync(folder)
+      renameSync(aside, folder)
+    },
+    () => writeFileSync(join(folder, 'b.txt'), 'b'),
+    () => {},
+    () => stop.abort(),
+  ]
+  await watchUntil(stop.signal, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, pollMs: 50, onItem: (item) => void items.push(item) },
+    onScan() {
+      if (items.length > 0) scans.shift()?.()
+    },
+  })
+  expect(items.map(({ action, key }) => [action, key])).toEqual(['a.txt', 'b.txt'].map((name) => ['created', join(folder, name)]))
 })
 
 test.each(['', 'inner', 'a.txt'])('--on-duplicate upload: files are stored once, although a scan cannot read "%s"', async (name) => {

@@ -139,7 +139,9 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     init: () => RequestInit,
     isRepeatable = true,
     isIdempotent = idempotentMethods.has(method),
-  ) => {
+  ): Promise<Response> => {
+    // A body that can be sent once is lost if the server refuses the token: a request before it renews the token.
+    if (!isRepeatable && renew && (await token?.())) await (await request('GET', pathOf('users', 'profile'), () => ({}))).arrayBuffer()
     for (let waitedSeconds = 0, failureCount = 0; ; ) {
       let seconds: number | null | undefined
       let reason: unknown
@@ -230,10 +232,7 @@ export const encode = (query: Query): string =>
   ).toString()
 
 /** Appends a query string to a path. */
-export function withQuery(path: string, query: Query): string {
-  const encoded = encode(query)
-  return encoded ? `${path}?${encoded}` : path
-}
+export const withQuery = (path: string, query: Query): string => [path, encode(query)].filter((part) => part !== '').join('?')
 
 /** Joins and encodes path segments: `pathOf('documents', id, 'text')`. */
 export const pathOf = (...parts: readonly string[]): string => `/api/${parts.map(encodeURIComponent).join('/')}`

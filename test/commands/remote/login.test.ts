@@ -48,7 +48,13 @@ test('a token is renewed if it expires within five minutes or is refused', async
   expect(second).not.toBe(token)
   await app.db.updateTable('users').set({ token_version: 7 }).where('username', '=', 'eve').execute()
   expect((await dms(['documents', 'list'])).code).toBe(0)
-  expect((await credentials()).prod!.token).not.toBe(second)
+  const third = (await credentials()).prod!.token
+  expect(third).not.toBe(second)
+  // A file on standard input can be sent only once.
+  await app.db.updateTable('users').set({ token_version: 8 }).where('username', '=', 'eve').execute()
+  const fromPipe = await dms(['documents', 'upload', '-', '--stdin-name', 'a.txt', '-o', 'csv'], { input: 'a' })
+  expect(fromPipe).toMatchObject({ code: 0, stdout: expect.stringContaining('created,-,'), stderr: '' })
+  expect((await credentials()).prod!.token).not.toBe(third)
 })
 
 test('without a password source a recently expired token is refreshed; else 4 with a fix', async () => {

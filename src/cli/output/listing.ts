@@ -24,7 +24,8 @@ export async function printList<T extends object>(
   limit: number,
   shape: Shape<T>,
 ): Promise<void> {
-  const isStreamed = cli.options.format === 'jsonl' || cli.options.format === 'id'
+  // Formats without column widths do not need all rows at once, which may be millions.
+  const isStreamed = ['jsonl', 'id', 'tsv', 'csv'].includes(cli.options.format)
   const collected: T[] = []
   let count = 0
   for await (const row of rows) {
@@ -33,7 +34,7 @@ export async function printList<T extends object>(
       break
     }
     count++
-    if (isStreamed) cli.print([row], shape)
+    if (isStreamed) cli.print([row], { ...shape, isContinuation: count > 1 })
     else collected.push(row)
     // Stop here instead of fetching another page only to count it.
     const total = rows.total?.() ?? null
@@ -41,5 +42,5 @@ export async function printList<T extends object>(
     if (total !== null && total > limit && cli.options.verbose > 0) cli.note(`showing ${limit} of ${total}; use --all`)
     break
   }
-  if (!isStreamed) cli.print(collected, shape)
+  if (!isStreamed || count === 0) cli.print(collected, shape)
 }

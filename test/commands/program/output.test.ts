@@ -1,7 +1,9 @@
 import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
-import { type Column, pluralize, type RenderOptions, render, wrapText } from '../../../src/cli/output/output.ts'
+import { printList } from '../../../src/cli/output/listing.ts'
+import { type Column, pluralize, type RenderOptions, render, type Shape, wrapText } from '../../../src/cli/output/output.ts'
 import { displayWidth } from '../../../src/cli/output/table.ts'
+import type { Cli } from '../../../src/cli/runtime/context.ts'
 import { hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
 
 interface Item {
@@ -46,6 +48,24 @@ test('tsv has a header on a terminal and with --header only', () => {
 test('csv is RFC 4180 with a header', () => {
   expect(list({ format: 'csv' })).toBe('TITLE,SIZE,LABELS,REMARK\n"one\ttwo\n\\x1b[31mred\\u202e",5,"x,y",-\n"say ""hi"", all",12000,,ok\n')
   expect(list({ format: 'csv', header: false })).not.toContain('TITLE')
+})
+
+test.each(['tsv', 'csv', 'jsonl', 'id'] as const)('a list as %s is printed row by row, with one header', async (format) => {
+  const options = { ...piped, format, header: format === 'jsonl' || format === 'id' ? null : true }
+  const whole = render(items, { columns }, options)
+  const printed: string[] = []
+  const cli = {
+    options: { ...options, verbose: 0 },
+    print: (rows: readonly Item[], shape: Shape<Item>) => void printed.push(render(rows, shape, options)),
+  } as unknown as Cli
+  async function* rows() {
+    for (const [index, item] of items.entries()) {
+      expect(printed).toHaveLength(index)
+      yield item
+    }
+  }
+  await printList(cli, rows(), Number.POSITIVE_INFINITY, { columns })
+  expect(printed.join('')).toBe(whole)
 })
 
 test('json and jsonl print the unchanged objects', () => {

@@ -1,7 +1,7 @@
 /** Files to upload: paths, folders and lists of paths. */
 import { isUtf8 } from 'node:buffer'
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
-import { basename, join, relative } from 'node:path'
+import { basename, join, relative, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { compileGlobs, type GlobMatcher } from '../../sources/globs.ts'
 import { Failure, usage } from '../runtime/exit.ts'
@@ -40,7 +40,7 @@ interface Search {
 }
 
 /**
- * Finds files in the given order. Sorts the files of a folder by name. Lists unreadable files with their error. Throws Failure USAGE for a folder
+ * Finds files in the given order, each once. Sorts the files of a folder by name. Lists unreadable files with their error. Throws Failure USAGE for a folder
  * without `isRecursive` and for an invalid glob.
  */
 export async function findFiles(paths: readonly string[], options: FindOptions): Promise<FoundFile[]> {
@@ -59,7 +59,9 @@ export async function findFiles(paths: readonly string[], options: FindOptions):
       search.results.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', changedMs: 0, error: error as Error })
     }
   }
-  return search.results
+  // Several names that are not valid UTF-8 can have the same text.
+  const once = Map.groupBy(search.results, (file) => (file.error ? file : resolve(file.path)))
+  return [...once.values()].flatMap(([file]) => file ?? [])
 }
 
 function compile(globs: readonly string[]): GlobMatcher {

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
+import { invalid } from '../../errors.ts'
 import type { Batch, BatchItem } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
 import { exitOf, isExpectedExit } from '../runtime/exit.ts'
@@ -98,6 +99,7 @@ async function simulateRequest(run: RunContext, request: UploadRequest, runItem:
   for (const file of request.files) {
     const canContinue = await runItem(file.path, async () => {
       if (file.error) throw file.error
+      if (file.size === 0) throw invalid('file', 'the file is empty')
       const sha256 = sums.get(file.path)
       const id = sha256 && ids.get(sha256)
       const isRepeated = sha256 !== undefined && run.dryRunSums.has(sha256)

@@ -65,6 +65,31 @@ test.each([
   expect(items.filter(({ action }) => action === 'failed').map(({ key }) => key)).toEqual([join(folder, names[3] as string)])
 })
 
+test('a file that is given twice is uploaded and deleted once; -n reports an empty file as the upload does', async () => {
+  const { dms, folder, asAda } = await startCli('HTTP')
+  const [scans, scan, empty] = [join(folder, 'scans'), join(folder, 'scans', 'a.txt'), join(folder, 'empty.txt')]
+  await mkdir(scans)
+  await writeFile(scan, 'a')
+  const { code, stdout } = await dms([
+    'documents',
+    'upload',
+    '-r',
+    scans,
+    scan,
+    '--after-upload',
+    'delete',
+    '-o',
+    'csv',
+    '--fields',
+    'action',
+  ])
+  expect([code, stdout]).toEqual([0, 'ACTION\ncreated\n'])
+  expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(1)
+  await writeFile(empty, '')
+  for (const flags of [[], ['-n']])
+    expect(await dms(['documents', 'upload', empty, ...flags])).toMatchObject({ code: 2, stderr: `${empty}: the file is empty\n` })
+})
+
 test('watch: goes on after an answer of 500; after many uploads it warns of no listeners, and SIGUSR1 prints nothing', async () => {
   const { folder, env, url } = await startCli('HTTP')
   const watched = join(folder, 'in')

@@ -63,11 +63,14 @@ export const upload = (cli: Cli) =>
     .action(async (paths: string[], flags: Flags) => {
       const { title, stdinName, dryRun, wait = false } = flags
       const uploading = parseUploadFlags('documents upload', flags)
-      if (flags.recursive) await assertMovesOut(flags.afterUpload, await foldersOf(paths))
-      const files = await collectFiles(paths, flags)
-      if (title !== undefined && files.length !== 1) throw usage(`--title needs a single file, not ${files.length}`)
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
-      if (!dryRun && flags.recursive) await lockFolders(cli, 'documents upload', await foldersOf(paths), lockTimeout)
+      const listed = await readListed(paths, flags)
+      const folders = flags.recursive ? await foldersOf([...paths, ...listed]) : []
+      await assertMovesOut(flags.afterUpload, folders)
+      // The other run may delete or move the files.
+      if (!dryRun) await lockFolders(cli, 'documents upload', folders, lockTimeout)
+      const files = await collectFiles(paths, listed, flags)
+      if (title !== undefined && files.length !== 1) throw usage(`--title needs a single file, not ${files.length}`)
       const client = await (wait && !dryRun ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
       if (!dryRun && flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
@@ -103,17 +106,20 @@ async function openCache(cli: Cli, paths: readonly string[], owner = ''): Promis
   })
 }
 
-async function collectFiles(paths: readonly string[], flags: Flags): Promise<FoundFile[]> {
-  const { filesFrom, stdinName } = flags
+/** Returns the paths of --files-from. Throws Failure USAGE, also if nothing is given to upload. */
+async function readListed(paths: readonly string[], { filesFrom, stdinName, ...flags }: Flags): Promise<string[]> {
   if (filesFrom === undefined && paths.length === 0) throw usage('no file given', 'pass paths, or --files-from FILE')
   if (filesFrom === '-' && paths.includes('-')) throw usage('- and --files-from - exclude each other: both read standard input')
   if (paths.includes('-')) {
     if (stdinName === undefined) throw usage('standard input needs a file name', 'pass --stdin-name NAME')
     if (process.stdin.isTTY) throw usage('"-" reads a file from standard input, which is a terminal', 'pipe a file into the command')
   }
+  return filesFrom === undefined ? [] : readPathList(filesFrom, flags[0] === true)
+}
+
+async function collectFiles(paths: readonly string[], listed: readonly string[], flags: Flags): Promise<FoundFile[]> {
   const { recursive = false, followSymlinks = false, include, exclude } = flags
   const options = { isRecursive: recursive, shouldFollowLinks: followSymlinks, include, exclude }
-  const listed = filesFrom === undefined ? [] : await readPathList(filesFrom, flags[0] === true)
   const files = await findFiles([...paths.filter((path) => path !== '-'), ...listed], options)
   return paths.includes('-') ? [{ path: '-', relativePath: '', size: null, mtimeNs: '0', changedMs: 0 }, ...files] : files
 }

@@ -65,6 +65,25 @@ test.each([
   expect(items.filter(({ action }) => action === 'failed').map(({ key }) => key)).toEqual([join(folder, names[3] as string)])
 })
 
+test('a run that waits for another one uploads what that one has left; --files-from locks its folders, and nothing moves into them', async () => {
+  const { dms, folder, asAda } = await startCli('HTTP')
+  const scans = join(folder, 'scans')
+  await mkdir(scans)
+  const texts = ['a', 'b', 'c']
+  for (const text of texts) await writeFile(join(scans, `${text}.txt`), text)
+  await writeFile(join(folder, 'list'), `${scans}\n`)
+  const args = ['documents', 'upload', '-r', '--lock-timeout', '1m', '--limit-rate', '10B/s', '--json']
+  const runs = [[scans], ['--files-from', join(folder, 'list')]].map((paths) => dms([...args, ...paths, '--after-upload', 'delete']))
+  const summaries = (await Promise.all(runs)).map(({ code, stdout }) => ({ code, ...JSON.parse(stdout) }))
+  expect(summaries.map(({ code, total }) => [code, total]).sort((one, other) => one[1] - other[1])).toEqual([
+    [0, 0],
+    [0, texts.length],
+  ])
+  expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(texts.length)
+  const move = ['--files-from', join(folder, 'list'), '--after-upload', `move:${join(scans, 'done')}`]
+  expect(await dms([...args, ...move])).toMatchObject({ code: 2, stderr: expect.stringContaining('would be uploaded again') })
+})
+
 test('a file that is given twice is uploaded and deleted once; -n reports an empty file as the upload does', async () => {
   const { dms, folder, asAda } = await startCli('HTTP')
   const [scans, scan, empty] = [join(folder, 'scans'), join(folder, 'scans', 'a.txt'), join(folder, 'empty.txt')]

@@ -62,12 +62,17 @@ const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', 
 /** Returns the flags that select a server, with their values, and the last word. */
 function targetFlagsOf({ options }: Command, words: readonly string[]): string[] {
   const kept: string[] = []
-  for (const [index, word] of words.slice(0, -1).entries()) {
-    const { option, value = words[index + 1] ?? '' } = parseFlag(options, word)
+  const typed = words.slice(0, -1).map(unquote)
+  for (const [index, word] of typed.entries()) {
+    const { option, value = typed[index + 1] ?? '' } = parseFlag(options, word)
     if (option?.long && targetFlags.includes(option.long)) kept.push(option.long, ...(option.required ? [value] : []))
   }
   return [...kept, '--', words.at(-1) ?? '']
 }
+
+/** Returns the value of a word as it is typed in a shell. Expands no variables. */
+const unquote = (word: string): string =>
+  word.replace(/^~(?=\/|$)/, () => process.getBuiltinModule('node:os').homedir()).replace(/\\(.)|["']/gs, '$1')
 
 const rename = (argv: readonly string[], from: string, to: string, accepts: (value: string) => boolean): string[] =>
   argv.map((word, index) => {

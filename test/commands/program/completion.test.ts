@@ -105,6 +105,13 @@ test('complete lists names of the server of the typed line; nothing without one,
   expect(await runHere(['complete', 'context'])).toMatchObject({ code: 0, stdout: 'local\n' })
   for (const flags of [['-qc', '/none.toml'], ['-qc/none.toml'], ['--config=/none.toml']])
     expect(await runHere(['complete', 'label', '--', ...flags, 'labels', 'update', ''], { env })).toMatchObject({ stdout: '' })
+  const local = await startCli('local')
+  await local.asAdmin.labels.create({ name: 'inbox', color: '#aabbcc' })
+  await writeFile(join(folder, 'my config.toml'), '')
+  for (const config of [`${folder}/my\\ config.toml`, `"${folder}/my config.toml"`, `--config='${folder}/my config.toml'`]) {
+    const words = config.startsWith('--') ? [config] : ['-c', config]
+    expect(await runHere(['complete', 'label', '--', ...words, 'labels', 'update', ''], local)).toMatchObject({ stdout: 'inbox\n' })
+  }
   const none = join(folder, 'none')
   expect(await runHere(['complete', 'label'], { env: { DMS_DATA_DIR: none } })).toMatchObject({ code: 0, stdout: '', stderr: '' })
   await expect(stat(none)).rejects.toMatchObject({ code: 'ENOENT' })

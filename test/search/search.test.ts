@@ -297,6 +297,15 @@ test('scripts without spaces are found by any part, and marked by character', as
   expect((await search({ q: '京' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東<mark>京</mark>都の報告書' }])
 })
 
+test('200 with words whose accents are combining marks, which other scripts have too', async () => {
+  const { put, search } = await start()
+  const words = ['mañana', 'São', 'Việt', 'ḻ']
+  await put({ title: 'composed', content: words.join(' ') })
+  await put({ title: 'decomposed', content: words.join(' ').normalize('NFD') })
+  for (const word of words)
+    for (const q of [word, word.normalize('NFD')]) expect([q, (await search({ q: `"${q}"` })).total]).toEqual([q, 2])
+})
+
 test('a code in groups is found as one word, and the reverse', async () => {
   const { put, search } = await start()
   await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })

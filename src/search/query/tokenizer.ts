@@ -24,8 +24,9 @@ export const maxParts = 9
 const runPattern = /[\p{L}\p{N}][\p{L}\p{N}\p{M}\p{Join_Control}\u00ad\u2060]{0,999}/uy
 const maxRunLength = 1_000
 const runStart = /[\p{L}\p{N}]/uy
-const spaceless = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
-const spacelessRuns = new RegExp(`(${spaceless.source}[${spaceless.source.slice(1, -1)}\\p{M}]*)`, 'u')
+/** A tilde or a dot below of Latin letters also belongs to Thai. */
+const spaceless = /(?![\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
+const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|\\p{M})*)`, 'u')
 const character = /\P{M}\p{M}*/gu
 
 const hyphen = /^[-\u2010\u2011]$/

@@ -306,6 +306,26 @@ test('200 with words whose accents are combining marks, which other scripts have
     for (const q of [word, word.normalize('NFD')]) expect([q, (await search({ q: `"${q}"` })).total]).toEqual([q, 2])
 })
 
+test('200 with Japanese and Thai in any form of their characters: half-width kana, radicals, a vowel in two parts', async () => {
+  const { put, search } = await start()
+  const forms = [
+    ['ガスとスーパー', 'ｶﾞｽとｽｰﾊﾟｰ'],
+    ['日本人', '⽇本⼈'],
+    ['น้ำตาล', 'น้ำตาล'.normalize('NFKD')],
+    ['ນ້ຳຕານ', 'ນ້ຳຕານ'.normalize('NFKD')],
+  ] as const
+  for (const [usual, other] of forms) {
+    expect(usual).not.toBe(other)
+    await put({ content: `${usual} 1` })
+    await put({ content: `${other} 2` })
+    for (const q of [usual, other]) {
+      const { total, results } = await search({ q })
+      const snippets = results.map(({ highlights }) => highlights[0]?.snippet)
+      expect([q, total, snippets]).toEqual([q, 2, [`<mark>${other}</mark> 2`, `<mark>${usual}</mark> 1`]])
+    }
+  }
+})
+
 test('a code in groups is found as one word, and the reverse', async () => {
   const { put, search } = await start()
   await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })

@@ -1,4 +1,5 @@
 /** Tokenizes and normalizes texts and queries. The index and every query use it: equal words have equal tokens. */
+import { charactersOf, hasSpaceless, radicals, splitSpaceless } from './spaceless.ts'
 
 export interface Token {
   /** normalized; see normalizeWord() */
@@ -21,13 +22,9 @@ const maxLength = 255
 export const maxParts = 9
 
 /** A run of letters and digits, with combining marks, joiners and soft hyphens. Bounded, because a longer match would overflow the regex stack. */
-const runPattern = /[\p{L}\p{N}][\p{L}\p{N}\p{M}\p{Join_Control}\u00ad\u2060]{0,999}/uy
+const runPattern = new RegExp(`[\\p{L}\\p{N}${radicals}][\\p{L}\\p{N}${radicals}\\p{M}\\p{Join_Control}\u00ad\u2060]{0,999}`, 'uy')
 const maxRunLength = 1_000
-const runStart = /[\p{L}\p{N}]/uy
-/** A tilde or a dot below of Latin letters also belongs to Thai. */
-const spaceless = /(?![\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
-const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|\\p{M})*)`, 'u')
-const character = /\P{M}\p{M}*/gu
+const runStart = new RegExp(`[\\p{L}\\p{N}${radicals}]`, 'uy')
 
 const hyphen = /^[-\u2010\u2011]$/
 const joint = /^[-\u2010\u2011'’./]$/
@@ -150,10 +147,7 @@ const isLetterOrDigit = Uint8Array.from({ length: 128 }, (_, code) => (/[a-z\d]/
 const isSeparator = isLetterOrDigit.map((is) => 1 - is)
 
 /** Returns whether a run contains a script without spaces. Such a run is not joined to others. */
-export const isSpaceless = (text: string, { start, end, isAscii }: Run): boolean => !isAscii && spaceless.test(text.slice(start, end))
-
-/** Returns whether a text begins with a character of a script without spaces. */
-export const isSpacelessCharacter = (text: string): boolean => spaceless.test(String.fromCodePoint(text.codePointAt(0) ?? 0))
+export const isSpaceless = (text: string, { start, end, isAscii }: Run): boolean => !isAscii && hasSpaceless(text.slice(start, end))
 
 /** Yields the joined token of a chain of at least two words. */
 function* joinChain(chain: readonly Token[]): Generator<Token> {
@@ -215,8 +209,8 @@ function isIbanGroup(chain: readonly Token[], next: string): boolean {
 /** Yields the tokens of a run that contains a script without spaces. */
 function* tokenizeMixedRun(text: string, start: number, position: number): Generator<Token> {
   let at = start
-  for (const part of text.split(spacelessRuns)) {
-    if (part !== '' && spaceless.test(part)) {
+  for (const part of splitSpaceless(text)) {
+    if (hasSpaceless(part)) {
       for (const token of bigrams(part, at, position)) {
         position = token.position
         yield token
@@ -230,7 +224,7 @@ function* tokenizeMixedRun(text: string, start: number, position: number): Gener
 }
 
 function* bigrams(text: string, start: number, position: number): Generator<Token> {
-  const characters = [...text.matchAll(character)]
+  const characters = charactersOf(text)
   for (const [index, { 0: first, index: at }] of characters.entries()) {
     const second = characters[index + 1]?.[0]
     const end = start + at + first.length + (second?.length ?? 0)

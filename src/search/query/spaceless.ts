@@ -1,0 +1,25 @@
+/** Scripts without spaces: Chinese, Japanese, Thai, Lao, Khmer and Burmese. Their texts are divided into characters. */
+
+/** Radicals that some PDF files have in place of the same ideograph. Unicode counts them as symbols. For a character class. */
+export const radicals = '\\u2e9f\\u2ef3\\u2f00-\\u2fd5'
+
+/** A tilde or a dot below of Latin letters also belongs to Thai. */
+const spaceless = /(?![\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
+const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|\\p{M})*)`, 'u')
+
+/** The vowel am of Thai and Lao as two characters, of which the first is a mark. */
+const am = '\\u0e4d\\u0e32|\\u0ecd\\u0eb2'
+/** A character with its marks, also with the voiced sound marks of half-width kana, which are letters. */
+const character = new RegExp(`(?:${am}|\\P{M})(?:(?!${am})[\\p{M}\uff9e\uff9f])*`, 'gu')
+
+/** Returns whether a text has a character of a script without spaces. */
+export const hasSpaceless = (text: string): boolean => spaceless.test(text)
+
+/** Returns whether a text begins with a character of a script without spaces. */
+export const isSpacelessCharacter = (text: string): boolean => spaceless.test(String.fromCodePoint(text.codePointAt(0) ?? 0))
+
+/** Divides a run into parts of scripts without spaces and others. */
+export const splitSpaceless = (run: string): string[] => run.split(spacelessRuns)
+
+/** Returns the characters with their offsets. Equal to those of the text in NFKD. */
+export const charactersOf = (text: string): RegExpExecArray[] => [...text.matchAll(character)]

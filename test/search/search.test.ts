@@ -326,6 +326,13 @@ test('200 with Japanese and Thai in any form of their characters: half-width kan
   }
 })
 
+test('200 with words that have an apostrophe of any kind', async () => {
+  const { put, search } = await start()
+  const forms = ["зв'язок", 'зв’язок', 'звʼязок']
+  for (const form of forms) await put({ content: form })
+  for (const q of [...forms, '"звязок"', 'язок']) expect([q, (await search({ q })).total]).toEqual([q, 3])
+})
+
 test('a code in groups is found as one word, and the reverse', async () => {
   const { put, search } = await start()
   await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })

@@ -21,13 +21,18 @@ const maxLength = 255
 /** Maximum number of words in a joined token. */
 export const maxParts = 9
 
+const lettersAndDigits = `\\p{L}\\p{N}${radicals}`
 /** A run of letters and digits, with combining marks, joiners and soft hyphens. Bounded, because a longer match would overflow the regex stack. */
-const runPattern = new RegExp(`[\\p{L}\\p{N}${radicals}][\\p{L}\\p{N}${radicals}\\p{M}\\p{Join_Control}\u00ad\u2060]{0,999}`, 'uy')
+const runPattern = new RegExp(
+  `[[${lettersAndDigits}]--\u02bc][[${lettersAndDigits}\\p{M}\\p{Join_Control}\u00ad\u2060]--\u02bc]{0,999}`,
+  'vy',
+)
 const maxRunLength = 1_000
-const runStart = new RegExp(`[\\p{L}\\p{N}${radicals}]`, 'uy')
+const runStart = new RegExp(`[[${lettersAndDigits}]--\u02bc]`, 'vy')
 
 const hyphen = /^[-\u2010\u2011]$/
-const joint = /^[-\u2010\u2011'’./]$/
+/** U+02BC is the apostrophe of Ukrainian, which Unicode counts as a letter. */
+const joint = /^[-\u2010\u2011'’\u02bc./]$/
 const hyphenation = /^[-\u2010\u2011][ \t]*\r?\n\s*$/
 const digit = /\p{N}/u
 

@@ -306,11 +306,12 @@ test('200 with words whose accents are combining marks, which other scripts have
     for (const q of [word, word.normalize('NFD')]) expect([q, (await search({ q: `"${q}"` })).total]).toEqual([q, 2])
 })
 
-test('200 with Japanese and Thai in any form of their characters: half-width kana, radicals, a vowel in two parts', async () => {
+test('200 with Japanese and Thai in any form of their characters: half-width kana, radicals, variants, a vowel in two parts', async () => {
   const { put, search } = await start()
   const forms = [
     ['ガスとスーパー', 'ｶﾞｽとｽｰﾊﾟｰ'],
     ['日本人', '⽇本⼈'],
+    ['葛城市', '葛\u{e0100}城市'],
     ['น้ำตาล', 'น้ำตาล'.normalize('NFKD')],
     ['ນ້ຳຕານ', 'ນ້ຳຕານ'.normalize('NFKD')],
   ] as const

@@ -38,7 +38,8 @@ const digit = /\p{N}/u
 
 const accents = /[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]/g
 const invisible = /[\u00ad\u200b-\u200d\u2060\ufeff]/g
-const notWord = /[^\p{L}\p{N}\p{M}]/gu
+/** Signs and variation selectors, which choose the glyph of a character. */
+const notWord = /[^\p{L}\p{N}\p{M}]|\p{Variation_Selector}/gu
 /** Letters without a Unicode decomposition. */
 const letters: Readonly<Record<string, string>> = {
   ß: 'ss',

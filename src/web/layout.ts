@@ -43,7 +43,7 @@ const header = (username: string, path: string | undefined, q: string): Markup =
 <a class="brand" href="/"><img src="${assets.paths.icon}" alt="" width="26" height="26">dms</a>
 <form class="search" role="search" action="/">
 <label class="hidden" for="q">Search documents</label>
-<input id="q" name="q" type="search" value="${q}" placeholder="Search documents" maxlength="1000" autocomplete="off" aria-keyshortcuts="/">
+<input id="q" name="q" type="search" dir="auto" value="${q}" placeholder="Search documents" maxlength="1000" autocomplete="off" aria-keyshortcuts="/">
 <button>Search</button>
 </form>
 <nav aria-label="Main">${navigation.map(([href, name]) => html`<a href="${href}"${current(href === path)}>${name}</a>`)}</nav>

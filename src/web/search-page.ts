@@ -68,7 +68,7 @@ async function trashedNotice(client: Client, id: string | null): Promise<Markup>
   if (id === null || !isId(id)) return nothing
   const { title, deleted_at } = await client.documents.get(id, { content: false }).catch(() => ({ title: '', deleted_at: null }))
   if (deleted_at == null) return nothing
-  return html`<div class="notice good trashed" role="status"><p>“${title}” is in the <a href="/trash">trash</a>.</p>${undeleteForm(id, `/documents/${id}`, 'Undo')}</div>`
+  return html`<div class="notice good trashed" role="status"><p>“<bdi>${title}</bdi>” is in the <a href="/trash">trash</a>.</p>${undeleteForm(id, `/documents/${id}`, 'Undo')}</div>`
 }
 
 const listFields = 'id,title,filename,mime_type,size,status,labels,page_count,document_date,created_at'

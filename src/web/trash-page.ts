@@ -64,12 +64,16 @@ export async function deletePage({ client, id, username }: Visit): Promise<strin
   const { title } = await client.documents.get(id, { content: false })
   return question(username, `/documents/${id}/delete`, {
     title: 'Delete this document for good?',
-    text: `“${title}” is deleted with all versions, comments and links. This cannot be undone.`,
+    text: html`“<bdi>${title}</bdi>” is deleted with all versions, comments and links. This cannot be undone.`,
     back: `/documents/${id}`,
   })
 }
 
-const question = (username: string, action: string, { title, text, back }: { title: string; text: string; back: string }): string =>
+const question = (
+  username: string,
+  action: string,
+  { title, text, back }: { title: string; text: string | Markup; back: string },
+): string =>
   layout({
     title,
     username,

@@ -109,6 +109,34 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect(trouble).toEqual([])
   })
 
+  test('titles, snippets and texts have the direction of their first letter', async () => {
+    const { open, signIn, asAda, runJobs } = await serve()
+    const text = 'התקרית (2026) harbour!'
+    const { id } = await upload(asAda, 'harbour.txt', text, { title: text })
+    await runJobs()
+    const { page } = await open()
+    await signIn(page)
+    /** Returns whether the first character of an element is to the right of its last one. */
+    const isRightToLeft = (selector: string) =>
+      page.evaluate(`(() => {
+        const texts = document.createTreeWalker(document.querySelector('${selector}'), NodeFilter.SHOW_TEXT)
+        const lefts = []
+        for (let node = texts.nextNode(); node; node = texts.nextNode())
+          for (let at = 0; at < node.length; at++) {
+            const range = new Range()
+            range.setStart(node, at)
+            range.setEnd(node, at + 1)
+            if (node.data[at].trim() !== '') lefts.push(range.getBoundingClientRect().left)
+          }
+        return lefts.at(0) > lefts.at(-1)
+      })()`)
+    await page.goto('/?q=harbour')
+    for (const selector of ['.results h2', '.snippet']) expect([selector, await isRightToLeft(selector)]).toEqual([selector, true])
+    await page.goto(`/documents/${id}`)
+    for (const selector of ['h1', 'pre']) expect([selector, await isRightToLeft(selector)]).toEqual([selector, true])
+    expect(await isRightToLeft('dd')).toBe(false)
+  })
+
   test('the API documentation is searched by words, and opens the operation of its anchor', async () => {
     const { open, trouble } = await serve()
     const { page } = await open()

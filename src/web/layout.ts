@@ -57,10 +57,11 @@ export const current = (isCurrent: boolean): Markup => markup(isCurrent ? ' aria
 export const notice = (kind: 'good' | 'bad' | 'quiet', content: string | Markup): Markup =>
   html`<p class="notice ${kind}" role="${kind === 'bad' ? 'alert' : 'status'}">${content}</p>`
 
-/** Returns links to the pages before and after; `pathOf` returns the path of a page. */
+/** Returns links to the pages before and after; `pathOf` returns the path of a page. A page past the end, which became empty, links to the last one. */
 export function pager(page: number, totalPages: number, pathOf: (page: number) => string): Markup {
-  if (totalPages <= 1) return nothing
-  const previous = page > 1 ? html`<a class="button" rel="prev" href="${pathOf(page - 1)}">Previous</a>` : html`<span></span>`
+  if (totalPages === 0 || (totalPages === 1 && page === 1)) return nothing
+  const previous =
+    page > 1 ? html`<a class="button" rel="prev" href="${pathOf(Math.min(page - 1, totalPages))}">Previous</a>` : html`<span></span>`
   const next = page < totalPages ? html`<a class="button" rel="next" href="${pathOf(page + 1)}">Next</a>` : html`<span></span>`
   return html`<nav class="pager" aria-label="Pages">${previous}<span>Page ${page} of ${totalPages.toLocaleString('en')}</span>${next}</nav>`
 }

@@ -13,9 +13,9 @@ export async function trashPage({ app, client, query, username }: Visit): Promis
   const { data, pagination } = await client.trash.page({ page, per_page: perPage })
   const days = app.config.documents.trash_days
   const content = html`<div class="narrow">
-<div class="heading"><h1>Trash</h1>${data.length === 0 ? nothing : html`<a class="button" href="/trash/empty">Empty trash</a>`}</div>
+<div class="heading"><h1>Trash</h1>${pagination.total === 0 ? nothing : html`<a class="button" href="/trash/empty">Empty trash</a>`}</div>
 ${outcome(query)}
-${data.length === 0 ? html`<div class="empty card"><h2>The trash is empty</h2><p>${days === 0 ? 'Deleted documents are not kept on this server.' : `Deleted documents stay here for ${days} days.`}</p></div>` : html`<ol class="jobs">${data.map((document) => item(document, username))}</ol>`}
+${pagination.total === 0 ? html`<div class="empty card"><h2>The trash is empty</h2><p>${days === 0 ? 'Deleted documents are not kept on this server.' : `Deleted documents stay here for ${days} days.`}</p></div>` : html`<ol class="jobs">${data.map((document) => item(document, username))}</ol>`}
 ${pager(page, pagination.total_pages, (page) => withParameters('/trash', { page }))}
 </div>`
   return layout({ title: 'Trash', username, path: '/trash', content })

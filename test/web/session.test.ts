@@ -82,6 +82,23 @@ test('200 without the filter for an impossible date', async () => {
   }
 })
 
+test('a page past the end links to the last page, and calls neither the documents nor the trash empty', async () => {
+  const { get, signIn, asAda, runJobs } = await start()
+  const { id } = await upload(asAda, 'trashed.txt', 'one')
+  await upload(asAda, 'harbour.txt', 'harbour fees')
+  await asAda.documents.delete(id)
+  await runJobs()
+  const { cookie } = await signIn()
+  for (const [path, last] of [
+    ['/?page=3', '/'],
+    ['/?q=harbour&page=3', '/?q=harbour'],
+    ['/trash?page=3', '/trash?page=1'],
+  ] as const) {
+    const page = await (await get(path, { cookie })).text()
+    expect([path, /rel="prev" href="([^"]*)"/.exec(page)?.[1], page.includes('class="empty')]).toEqual([path, last, false])
+  }
+})
+
 test('while the search engine is away, the newest documents are shown with a notice, and a search is 503', async () => {
   const { app, get, signIn, asAda } = await start()
   await upload(asAda, 'harbour.txt', 'harbour fees')

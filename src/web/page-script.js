@@ -56,12 +56,15 @@ function enqueue(files) {
     item.append(element('span', file.name))
     uploadList().append(item)
     if (file.size > maxBytes) finish(item, 'bad', 'Larger than this server accepts')
-    else {
-      show(item, element('span', 'Waiting'))
-      waiting.push({ file, item })
-    }
+    else addWaiting({ file, item })
   }
   startWaiting()
+}
+
+function addWaiting(upload) {
+  upload.item.className = ''
+  show(upload.item, element('span', 'Waiting'))
+  waiting.push(upload)
 }
 
 function startWaiting() {
@@ -86,28 +89,47 @@ function finish(item, kind, text) {
   show(item, element('span', text))
 }
 
+/** Returns whether a file can be read. A folder cannot: its request fails as if the connection had broken. */
+async function canRead(file) {
+  const reader = file.stream().getReader()
+  try {
+    await reader.read()
+    await reader.cancel()
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Sends a file. Waits and repeats if the server asks for it; offers another attempt after a failure. */
 async function send({ file, item }) {
-  const { status, answer, wait } = await post(file, item)
+  const isReadable = await canRead(file)
+  const { status, answer, wait } = isReadable ? await post(file, item) : { status: 0 }
   if ((status === 429 || status === 503) && wait > 0) {
     finish(item, '', `Waiting ${wait} s, the server is busy`)
     await new Promise((resolve) => setTimeout(resolve, wait * 1000))
     return send({ file, item })
   }
   const [result] = answer?.documents ?? []
-  if (status === 401) return finish(item, 'bad', 'You are signed out. Open the page again.')
   if (result?.status === 'uploaded') {
     item.firstElementChild.replaceWith(element('a', file.name, { href: `/documents/${encodeURIComponent(result.id)}` }))
     return finish(item, 'good', result.created ? 'Uploaded' : 'Was there already')
   }
-  finish(item, 'bad', result?.error?.message ?? answer?.error?.message ?? 'The connection broke')
+  finish(item, 'bad', isReadable ? (result?.error?.message ?? reasonOf(status, answer)) : 'This is a folder, or cannot be read')
   const again = element('button', 'Try again', { type: 'button', class: 'plain' })
   again.addEventListener('click', () => {
-    item.className = ''
-    waiting.push({ file, item })
+    addWaiting({ file, item })
     startWaiting()
   })
   item.append(again)
+}
+
+/** Returns the reason of a failure. A proxy before this server answers without a message. */
+function reasonOf(status, answer) {
+  if (status === 401) return 'You are signed out. Sign in in another tab.'
+  if (answer?.error) return answer.error.message
+  if (status === 413) return 'Larger than the proxy of this server accepts'
+  return status === 0 ? 'The connection broke' : `The server answered with ${status}`
 }
 
 function post(file, item) {

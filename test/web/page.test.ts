@@ -1,8 +1,10 @@
 /** The web page in a real browser. */
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Browser } from 'playwright-core'
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { upload } from '../support/app.ts'
 import { pdf } from '../support/data/pdf-file.ts'
 import { hasBrowser, openBrowser } from '../support/processes/chromium.ts'
@@ -135,6 +137,38 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     await page.goto(`/documents/${id}`)
     for (const selector of ['h1', 'pre']) expect([selector, await isRightToLeft(selector)]).toEqual([selector, true])
     expect(await isRightToLeft('dd')).toBe(false)
+  })
+
+  test('an upload that fails says why, and is repeated: a file that is gone, an ended session, a proxy that refuses its size', async () => {
+    const { open, signIn } = await serve()
+    const { page, context } = await open()
+    await signIn(page, '/upload')
+    const folder = await mkdtemp(join(tmpdir(), 'dms-page-'))
+    onTestFinished(() => rm(folder, { recursive: true }))
+    const path = join(folder, 'gone.txt')
+    const item = page.locator('.uploads li').last()
+    const send = async () => {
+      await writeFile(path, 'harbour')
+      await page.setInputFiles('#files', path)
+    }
+    await send()
+    await rm(path)
+    await page.getByRole('button', { name: 'Upload' }).click()
+    await item.getByText('This is a folder, or cannot be read').waitFor()
+
+    await page.route('**/upload', (route) => route.fulfill({ status: 413, contentType: 'text/html', body: '<h1>413</h1>' }))
+    await send()
+    await page.getByRole('button', { name: 'Upload' }).click()
+    await item.getByText('Larger than the proxy of this server accepts').waitFor()
+    await page.unroute('**/upload')
+
+    const cookies = await context.cookies()
+    await context.clearCookies()
+    await item.getByRole('button', { name: 'Try again' }).click()
+    await item.getByText('You are signed out. Sign in in another tab.').waitFor()
+    await context.addCookies(cookies)
+    await item.getByRole('button', { name: 'Try again' }).click()
+    await item.getByText('Uploaded').waitFor()
   })
 
   test('the API documentation is searched by words, and opens the operation of its anchor', async () => {

@@ -90,7 +90,10 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
   add('/documents/:id/undelete', {
     POST: user(async ({ client, id }, event) => {
       const { next } = await readForm(event, z.object({ next: z.string().optional() }))
-      await client.documents.undelete(id)
+      await client.documents.undelete(id).catch((error) => {
+        // The second click of a double click finds the document outside of the trash.
+        if (!(error instanceof ClientError && error.code === 'CONFLICT')) throw error
+      })
       return redirect(localPath(next))
     }),
   })
@@ -160,7 +163,11 @@ async function deleteDocument({ app, client, id }: Visit, event: H3Event): Promi
     return redirect('/trash?purged=1')
   }
   if (app.config.documents.trash_days === 0) return redirect(`/documents/${id}/delete`)
-  await client.documents.delete(id)
+  await client.documents.delete(id).catch(async (error) => {
+    // The second click of a double click finds the document in the trash.
+    const { deleted_at } = await client.documents.get(id, { content: false })
+    if (deleted_at == null) throw error
+  })
   return redirect(withParameters('/', { trashed: id }))
 }
 

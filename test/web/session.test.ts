@@ -99,6 +99,28 @@ test('a page past the end links to the last page, and calls neither the document
   }
 })
 
+test('303 for both clicks of a double click on Move to trash and on Undo; 404 for a document of others', async () => {
+  const { post, signIn, asAda, asBob } = await start()
+  const { id } = await upload(asAda, 'harbour.txt', 'harbour fees')
+  const { cookie } = await signIn()
+  const twice = async (path: string) => {
+    const responses = [await post(path, { next: '/' }, { cookie }), await post(path, { next: '/' }, { cookie })]
+    return responses.map(({ status, headers }) => [status, headers.get('location')])
+  }
+  const trashed = [303, `/?trashed=${id}`]
+  expect(await twice(`/documents/${id}/delete`)).toEqual([trashed, trashed])
+  expect(await twice(`/documents/${id}/undelete`)).toEqual([
+    [303, '/'],
+    [303, '/'],
+  ])
+  const other = await upload(asBob, 'b.txt', 'of bob')
+  for (const verb of ['delete', 'undelete'])
+    expect(await twice(`/documents/${other.id}/${verb}`)).toEqual([
+      [404, null],
+      [404, null],
+    ])
+})
+
 test('while the search engine is away, the newest documents are shown with a notice, and a search is 503', async () => {
   const { app, get, signIn, asAda } = await start()
   await upload(asAda, 'harbour.txt', 'harbour fees')

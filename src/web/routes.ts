@@ -203,10 +203,12 @@ async function upload(h3: H3, visit: Visit, event: H3Event): Promise<Response> {
 const readForm = async <S extends z.ZodType>(event: H3Event, schema: S): Promise<z.output<S>> =>
   parseInput(schema, await readJsonOrForm(event, maxFormBytes))
 
-/** Returns the page for an error; without a session, the way to the login and back. */
+/** Returns the page for an error; without a session, the way to the login and back: to the page, or to the one with the form that was sent. */
 function failurePage(app: App, { context, req, url }: H3Event, failure: AppError): Response {
   if (failure.code === 'UNAUTHORIZED') {
-    const next = req.method === 'GET' ? localPath(url.pathname + url.search) : '/'
+    const address = req.method === 'GET' ? url.href : (req.headers.get('referer') ?? '')
+    const { pathname, search } = new URL(URL.canParse(address) ? address : '/', url)
+    const next = localPath(pathname + search)
     return redirect(`/sign-in${next === '/' ? '' : `?${new URLSearchParams({ next })}`}`, expiredCookie(app))
   }
   return pageAnswer(failure.status, errorPage(failure, context.requestId ?? '', context.actor?.username))

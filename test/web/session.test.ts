@@ -67,6 +67,19 @@ test('a session ends by its time, with its user, and for a changed cookie', asyn
   expect((await get('/', { cookie })).status).toBe(303)
 })
 
+test('303 from a form without a session to the login, and after it back to the page with the form', async () => {
+  const { post, signIn, url } = await start()
+  const nextOf = async (path: string, referer?: string) => {
+    const { status, headers } = await post(path, {}, referer === undefined ? {} : { referer })
+    return [status, headers.get('location')]
+  }
+  const next = `/sign-in?${new URLSearchParams({ next: '/documents/x?q=fees&page=2' })}`
+  expect(await nextOf('/documents/x/restore', `${url}/documents/x?q=fees&page=2`)).toEqual([303, next])
+  for (const referer of [undefined, '', 'about:blank', `${url}/`, `${url}//evil.example`])
+    expect([referer, await nextOf('/documents/x/restore', referer)]).toEqual([referer, [303, '/sign-in']])
+  expect((await signIn('ada', '/documents/x?q=fees&page=2')).location).toBe('/documents/x?q=fees&page=2')
+})
+
 test('200 without the filter for an impossible date', async () => {
   const { get, signIn } = await start()
   const { cookie } = await signIn()

@@ -79,7 +79,7 @@ function readRequest(query: URLSearchParams): Request {
     q: (query.get('q') ?? '').slice(0, 1000),
     types: query.getAll('type').filter(Boolean),
     labels: query.getAll('label').filter(Boolean),
-    year: /^\d{4}$/.exec(query.get('year') ?? '')?.[0] ?? '',
+    year: isCalendarDate(`${query.get('year')}-01-01`) ? query.get('year')! : '',
     from: dayOf(query.get('from')),
     to: dayOf(query.get('to')),
     page: Number.isInteger(page) && page >= 1 && page <= 1_000_000 ? page : 1,

@@ -84,13 +84,16 @@ test('200 without the filter for an impossible date', async () => {
   const { get, signIn } = await start()
   const { cookie } = await signIn()
   for (const [day, isFilter] of [
-    ['2026-02-28', true],
-    ['2026-02-30', false],
-    ['2026-13-01', false],
-    ['0000-01-01', false],
-    ['yesterday', false],
+    ['from=2026-02-28', true],
+    ['from=2026-02-30', false],
+    ['from=2026-13-01', false],
+    ['from=0000-01-01', false],
+    ['from=yesterday', false],
+    ['year=2026', true],
+    ['year=0000', false],
+    ['year=26', false],
   ] as const) {
-    const response = await get(`/?from=${day}`, { cookie })
+    const response = await get(`/?${day}`, { cookie })
     expect([day, response.status, (await response.text()).includes('Filters in use')]).toEqual([day, 200, isFilter])
   }
 })

@@ -92,8 +92,10 @@ function markText(text: string, spans: Spans): Markup {
   const parts: Markup[] = []
   let offset = 0
   for (const { start, end } of spans) {
-    if (start < offset) continue
-    parts.push(html`${text.slice(offset, start)}<mark>${text.slice(start, end)}</mark>`)
+    // In scripts without spaces, matches can overlap.
+    const from = Math.max(offset, start)
+    if (end <= from) continue
+    parts.push(html`${text.slice(offset, from)}<mark>${text.slice(from, end)}</mark>`)
     offset = end
   }
   return html`${parts}${text.slice(offset)}`

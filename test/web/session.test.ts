@@ -148,6 +148,15 @@ test('while the search engine is away, the newest documents are shown with a not
   expect((await get('/?q=harbour', { cookie })).status).toBe(503)
 })
 
+test('200 with both of two overlapping matches marked in the text of a document', async () => {
+  const { get, signIn, asAda, runJobs } = await start()
+  const { id } = await upload(asAda, 'tokyo.txt', '東京都の報告書')
+  await runJobs()
+  const { cookie } = await signIn()
+  const page = await (await get(`/documents/${id}?${new URLSearchParams({ q: '東京 京都' })}`, { cookie })).text()
+  expect(/<pre>(.*?)<\/pre>/s.exec(page)?.[1]).toBe('<mark>東京</mark><mark>都</mark>の報告書')
+})
+
 test('an error page in place of a document whose text cannot be read', async () => {
   const { app, get, signIn, asAda, runJobs } = await start()
   const { id } = await upload(asAda, 'harbour.txt', 'harbour fees')

@@ -138,9 +138,15 @@ const throwUnavailable = (error: unknown): never => {
 
 function failureOf(error: unknown): IdentityFailure {
   if (error instanceof IdentityFailure) return error
-  const cause = (error as { cause?: unknown }).cause ?? error
-  const isUnavailable = ['ECONNREFUSED', 'ECONNRESET', 'ENOTFOUND', 'OAUTH_TIMEOUT'].includes(String((cause as { code?: unknown }).code))
-  return new IdentityFailure(isUnavailable ? 'unavailable' : 'refused', messageOf(error))
+  return new IdentityFailure(isOutage(error) ? 'unavailable' : 'refused', messageOf(error))
+}
+
+/** Tells if an endpoint was not reached, did not answer, or answered that it cannot work now. The cause may be several errors deep. */
+function isOutage(error: unknown): boolean {
+  if (typeof error !== 'object' || error === null) return false
+  if (error instanceof Response) return error.status >= 500 || error.status === 429
+  const { message, code, cause } = error as { message?: string; code?: string; cause?: unknown }
+  return code === 'OAUTH_TIMEOUT' || (error instanceof TypeError && /^(fetch failed|terminated)$/.test(message ?? '')) || isOutage(cause)
 }
 
 /** Returns the message of an error without its body and parameters, which contain codes and tokens. */

@@ -1,13 +1,14 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import { sql } from 'kysely'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { localTransport } from '../../src/client/local.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { beginRun } from '../../src/sources/sync/run-records.ts'
 import { ensureFirstAdmin } from '../../src/users/first-admin.ts'
 import { startApp, upload } from '../support/app.ts'
 import { run } from '../support/processes/run.ts'
+import { openHandlerServer } from '../support/servers/handler-server.ts'
 import { type Lie, openBrowser, type Person, publicUrl, startLiar, startProvider } from '../support/servers/oidc.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
@@ -449,6 +450,26 @@ describe('a misbehaving provider: 401 UNAUTHORIZED, and no account', () => {
     const { settings } = await startLiar({}, alice)
     const { app } = await startApp(settings)
     expect((await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')).response?.status).toBe(200)
+  })
+
+  test.each([
+    ['the token endpoint is closed', 'token_endpoint', 'closed'],
+    ['the token endpoint breaks the connection', 'token_endpoint', 'reset'],
+    ['the token endpoint answers 503', 'token_endpoint', '503'],
+    ['the keys answer 429', 'jwks_uri', '429'],
+    ['userinfo answers 500', 'userinfo_endpoint', '500'],
+  ] as const)('503 SERVICE_UNAVAILABLE while %s', async (_, endpoint, failure) => {
+    const broken = await openHandlerServer('/x', (_request, response) => {
+      if (failure === 'reset') response.destroy()
+      else response.writeHead(Number(failure)).end('<p>Try again later</p>')
+    })
+    onTestFinished(broken.close)
+    if (failure === 'closed') broken.close()
+    const { settings } = await startLiar({ metadata: { [endpoint]: broken.url } }, bob)
+    // The claim is missing in the ID token: userinfo is asked.
+    const { app } = await startApp({ ...settings, 'oidc.groups_claim': 'roles' })
+    const { response } = await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')
+    expect([response?.status, await response?.json()]).toMatchObject([503, { error: { code: 'SERVICE_UNAVAILABLE', details: {} } }])
   })
 
   test('503 for a discovery document with another issuer; 401 for another audience than the configured one', async () => {

@@ -5,6 +5,7 @@ import type { StreamOptions } from '../../client/event-stream.ts'
 import * as users from '../../users/users.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
+import { auditCommand } from './local-client.ts'
 import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-client.ts'
 
 export type EventTransport = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
@@ -29,6 +30,7 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const { as } = cli.options
   const user = as === null ? await findAdmin(app) : await users.findByIdentifier(app.db, as)
   if (!user) throw usage(`--as ${as}: no such user`)
+  if (as !== null) await auditCommand(app, cli, 'dms --as', `id=${user.id}`, { username: user.username })
   const server = await openLocalSocket(app)
   cli.onEnd(() => server.close())
   const agent = new Agent({ connect: { socketPath: server.path } })

@@ -186,7 +186,7 @@ test('renews a session that expires while listening', async () => {
   expect((await ended).code).toBe(0)
 })
 
-test('local: needs no running server; events of --as, else of an admin', async () => {
+test('local: needs no running server; events of --as, with an audit entry, else of an admin', async () => {
   const { app, dataDir, databaseUrl, tell, stop } = await start()
   await stop(0)
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, TMPDIR: dataDir }
@@ -194,4 +194,6 @@ test('local: needs no running server; events of --as, else of an admin', async (
   expect((await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })).stdout).toContain('"progress":7')
   expect((await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '2s', '--as', 'bob'], { env })).code).toBe(8)
   expect(await app.db.selectFrom('servers').selectAll().execute()).toEqual([])
+  const entries = await app.db.selectFrom('audit_entries').select(['actor', 'action', 'details']).execute()
+  expect(entries).toEqual([{ actor: 'operator', action: 'dms --as', details: '{"username":"bob"}' }])
 })

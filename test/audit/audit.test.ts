@@ -75,6 +75,20 @@ test('sign-ins are recorded with the user; unknown names are not stored', async 
   for (const secret of [password, 'my-password-by-mistake']) expect(all).not.toContain(secret)
 })
 
+test('a registration is recorded with the new user; a refused one is of nobody, not of the user who has the name', async () => {
+  const started = await startApp()
+  const register = (fields: object) =>
+    started.asStranger.send('POST', '/api/auth/register', { username: 'ada', email: 'eve@example.org', password, ...fields })
+  const statuses = [await register({}), await register({ role: 'admin' }), await register({ username: 'eve' })].map(({ status }) => status)
+  expect(statuses).toEqual([409, 403, 201])
+  const action = 'POST /api/auth/register'
+  expect(await newest(started, 3)).toEqual([
+    { actor: 'eve', action, target: '', outcome: 'ok', code: null },
+    { actor: 'anonymous', action, target: '', outcome: 'refused', code: 'FORBIDDEN' },
+    { actor: 'anonymous', action, target: '', outcome: 'refused', code: 'DUPLICATE_RESOURCE' },
+  ])
+})
+
 test('refused requests and views of shared links are recorded, without the tokens of the links', async () => {
   const started = await startApp()
   const { asAda, asBob, asStranger } = started

@@ -92,7 +92,7 @@ async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEn
     : new Set()
   const fields = redactFields(input, loggedFields)
   const query = redactFields(Object.fromEntries(event.url.searchParams), loggedFields)
-  const who = actor ?? (await findClaimedUser(app, input))
+  const who = actor ?? (isClaim(route, code) ? await findClaimedUser(app, input) : undefined)
   return {
     at: app.now(),
     actor_id: who?.id ?? null,
@@ -108,7 +108,10 @@ async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEn
   }
 }
 
-/** Returns the user named in a failed login, if it exists. */
+/** Tells if an anonymous request is about the user whom it names. A refused registration names somebody else, who has the name already. */
+const isClaim = ({ method, path }: Route, code: Code | null): boolean => code === null || loginRoutes.has(`${method} ${path}`)
+
+/** Returns the user named in a login or registration, if it exists. */
 async function findClaimedUser(app: App, input: unknown): Promise<{ id: string; username: string } | undefined> {
   const name = (input as { username?: unknown; password?: unknown } | undefined)?.username
   return typeof name === 'string' && 'password' in (input as object) ? users.findByIdentifier(app.db, name) : undefined

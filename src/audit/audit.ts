@@ -62,7 +62,7 @@ export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promis
 }
 
 export interface Filter {
-  /** user name or id */
+  /** user name or id, case-insensitive */
   actor?: string | undefined
   /** substring, case-insensitive */
   action?: string | undefined
@@ -90,7 +90,7 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
   const by = keysets[order]
   const all = db
     .selectFrom('audit_entries')
-    .$if(actor !== undefined, (query) => query.where(sql<boolean>`(actor = ${actor} or actor_id::text = ${actor})`))
+    .$if(actor !== undefined, (query) => query.where(sql<boolean>`(lower(actor) = lower(${actor}) or actor_id::text = lower(${actor}))`))
     .$if(action !== undefined, (query) => query.where(sql<boolean>`position(lower(${action}) in lower(action)) > 0`))
     .$if(outcome !== undefined, (query) => query.where('outcome', '=', outcome ?? 'ok'))
     .$if(ip !== undefined, (query) => query.where('ip', '=', ip ?? ''))

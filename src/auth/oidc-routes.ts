@@ -97,7 +97,7 @@ async function handleCallback(app: App, event: H3Event): Promise<Response | z.in
     event.context.actor = { id: user.id, role: user.role, username: user.username }
     if (login.shell) return redirect(`${shellUrl}?code=${await oidc.issueShellCode(app, user, login.shell)}`, gone)
     const signedIn = await issueToken(app, user)
-    if (login.page) return redirect(login.page, gone, sessionCookie(app, signedIn))
+    if (login.page) return redirect(login.page, gone, sessionCookie(app, signedIn.token))
     if (postLoginUrl)
       return redirect(`${postLoginUrl}#${new URLSearchParams({ token: signedIn.token, expires_at: signedIn.expires_at })}`, gone)
     event.res.headers.append('set-cookie', gone)

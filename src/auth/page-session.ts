@@ -7,13 +7,11 @@ const sessionName = 'dms_session'
 export const isSecure = ({ config }: App): boolean => config.server.public_url.startsWith('https:') || config.server.tls_cert !== ''
 
 /**
- * Returns the Set-Cookie line of a session. SameSite=Lax: links in mails and the redirect from an OIDC provider open the page signed in, and no
- * GET changes anything.
+ * Returns the Set-Cookie line of a new session. Does not compare its end with the clock of this server, which may be wrong. SameSite=Lax: links in
+ * mails and the redirect from an OIDC provider open the page signed in, and no GET changes anything.
  */
-export function sessionCookie(app: App, { token, expires_at }: { token: string; expires_at: string }): string {
-  const seconds = Math.max(0, Math.floor((Date.parse(expires_at) - app.now().getTime()) / 1000))
-  return cookieLine(sessionName, token, seconds, isSecure(app))
-}
+export const sessionCookie = (app: App, token: string): string =>
+  cookieLine(sessionName, token, app.config.auth.session_lifetime_hours * 3600, isSecure(app))
 
 /** Returns the Set-Cookie line that removes the session. */
 export const expiredCookie = (app: App): string => cookieLine(sessionName, '', 0, isSecure(app))

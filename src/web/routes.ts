@@ -176,8 +176,8 @@ const Credentials = z.object({ username: z.string().default(''), password: z.str
 async function signIn(app: App, h3: H3, event: H3Event): Promise<Response> {
   const { username, password, next } = await readForm(event, Credentials)
   try {
-    const signedIn = await clientFor(h3, event).auth.login(username, password)
-    return redirect(localPath(next), sessionCookie(app, signedIn))
+    const { token } = await clientFor(h3, event).auth.login(username, password)
+    return redirect(localPath(next), sessionCookie(app, token))
   } catch (error) {
     const failure = toAppError(error)
     if (!(error instanceof ClientError) || !(failure instanceof AppError)) throw error

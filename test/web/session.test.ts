@@ -37,7 +37,7 @@ test('303 to the login without a session, back to the page after it; the API tak
   expect([anonymous.status, anonymous.headers.get('location')]).toEqual([303, '/sign-in?next=%2F%3Fq%3Dharbour'])
   const { response, line, cookie, location } = await signIn('ada', '/?q=harbour')
   expect([response.status, location]).toEqual([303, '/?q=harbour'])
-  expect(line).toMatch(/^dms_session=[\w-]+\.[\w-]+\.[\w-]+; Max-Age=8\d{4}; Path=\/; HttpOnly; SameSite=Lax$/)
+  expect(line).toMatch(/^dms_session=[\w-]+\.[\w-]+\.[\w-]+; Max-Age=86400; Path=\/; HttpOnly; SameSite=Lax$/)
   const page = await get('/', { cookie })
   expect([page.status, page.headers.get('cache-control')]).toEqual([200, 'private, no-store'])
   expect(page.headers.get('content-security-policy')).toBe(
@@ -78,6 +78,14 @@ test('303 from a form without a session to the login, and after it back to the p
   for (const referer of [undefined, '', 'about:blank', `${url}/`, `${url}//evil.example`])
     expect([referer, await nextOf('/documents/x/restore', referer)]).toEqual([referer, [303, '/sign-in']])
   expect((await signIn('ada', '/documents/x?q=fees&page=2')).location).toBe('/documents/x?q=fees&page=2')
+})
+
+test('the cookie lasts as long as the session if the clock of the server is days ahead of the database', async () => {
+  const { get, signIn, setProcessClock } = await start({ 'auth.session_lifetime_hours': 12 })
+  setProcessClock(3 * 86_400_000)
+  const { line, cookie } = await signIn()
+  expect(line).toContain('; Max-Age=43200;')
+  expect((await get('/queue', { cookie })).status).toBe(200)
 })
 
 test('200 without the filter for an impossible date', async () => {

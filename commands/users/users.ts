@@ -181,14 +181,17 @@ const token = (cli: Cli) =>
       ['ssh dms1 dms users token svc-import | dms login https://dms.example.org --with-token', 'for servers with single sign-on only'],
     ],
     notes: ['Runs on the server only and needs no password. The token expires like that of a sign-in (auth.session_lifetime_hours).'],
-    exits: '0 printed · 6 no such user · 7 user is disabled',
+    exits: '0 printed · 6 no such user · 7 user is disabled · 78 the running servers have another JWT secret',
   }).action(async (identifier: string) => {
     const app = await cli.app('users token')
-    const [{ findByIdentifier }, { issueToken }, { auditCommand }] = await Promise.all([
+    const [{ findByIdentifier }, { issueToken }, { auditCommand }, { checkSecret }] = await Promise.all([
       import('../../src/users/users.ts'),
       import('../../src/auth/auth.ts'),
       import('../../src/cli/remote/local-client.ts'),
+      import('../../src/server/server-heartbeat.ts'),
     ])
+    // A token of another secret would be printed, and refused by every server.
+    await checkSecret(app)
     const user = await findByIdentifier(app.db, identifier)
     if (!user) throw new Failure('NOT_FOUND', `no user "${identifier}"`)
     await auditCommand(app, cli, 'dms users token', `id=${user.id}`, { username: user.username })

@@ -10,6 +10,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { readUserRows } from '../../src/cli/arguments/user-file.ts'
 import { parseCsv } from '../../src/cli/output/csv.ts'
 import { withLock } from '../../src/db/lock.ts'
+import { openWebSockets } from '../../src/server/websocket/websocket.ts'
 import { startApp } from '../support/app.ts'
 import { readBatch } from '../support/cli-transports.ts'
 import { executable } from '../support/processes/run.ts'
@@ -94,6 +95,18 @@ test('get by name, e-mail address or id; disable, enable, set-role, reset-passwo
   expect((await users(['delete', 'ada', '--documents', 'keep', '--confirm', 'ada'])).code).toBe(2)
   expect((await users(['delete', 'ada', '--documents', 'transfer:bob', '--confirm', 'ada'])).code).toBe(0)
   await expect(asAdmin.users.get(ada.id)).rejects.toMatchObject({ status: expect.any(Number) })
+})
+
+test('token: 78, and no token, with another JWT secret than the running servers', async () => {
+  const { app, databaseUrl, users, path } = await start()
+  await openWebSockets(app, createServer()).then(({ close }) => onTestFinished(close))
+  expect(await users(['token', 'ada'])).toMatchObject({ code: 0, stdout: expect.stringMatching(/^ey[\w-]+\.[\w-]+\.[\w-]+\n$/) })
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: path(''), JWT_SECRET: 'Z7pLk2vQ9tRw4sXy8bNc3dFg6hJm1aEu' }
+  expect(await runHere(['users', 'token', 'ada'], { env })).toMatchObject({
+    code: 78,
+    stdout: '',
+    stderr: expect.stringContaining('auth.jwt_secret differs'),
+  })
 })
 
 test('export and import: a round trip with hashes and the disabled state; no hashes without --with-hashes', async () => {

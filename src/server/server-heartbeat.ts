@@ -9,6 +9,8 @@ import { nilId } from '../id.ts'
 const heartbeatIntervalMs = 20_000
 /** Time without a heartbeat after which a server counts as dead. */
 export const heartbeatTimeoutMs = 50_000
+/** Condition for a row of a live server. A heartbeat from the future is from before the clock was set back, and may be the last one. */
+export const isLive = sql<boolean>`seen_at between now() - ${sql.lit(heartbeatTimeoutMs)} * interval '1 ms' and now() + ${sql.lit(heartbeatTimeoutMs)} * interval '1 ms'`
 /** Key in `instance` of the fingerprint of the JWT secret. */
 const fingerprintKey = 'jwt_secret_fingerprint'
 /** Maximum time until changed numbers of connections are reported. */
@@ -42,7 +44,7 @@ export async function startServerHeartbeat(
   let reported: OpenConnections = { http: 0, ws: 0 }
   const upsert = async (executor: Db | Trx): Promise<boolean> => {
     const { http, ws } = await count()
-    await sql`delete from servers where seen_at < now() - ${heartbeatTimeoutMs} * interval '1 ms' and id <> ${id}`.execute(executor)
+    await sql`delete from servers where not (${isLive}) and id <> ${id}`.execute(executor)
     const { rows } = await sql<{ is_new: boolean }>`
       insert into servers (id, http_connections, ws_connections, started_at)
         values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
@@ -105,7 +107,7 @@ async function claimSecret(trx: Trx, ownId: string, fingerprint: string): Promis
   const stored = await trx.selectFrom('instance').select('value').where('key', '=', fingerprintKey).executeTakeFirst()
   if (stored?.value === fingerprint) return
   const { rows: others } = await sql`
-    select from servers where id <> ${ownId} and seen_at > now() - ${heartbeatTimeoutMs} * interval '1 ms' limit 1`.execute(trx)
+    select from servers where id <> ${ownId} and ${isLive} limit 1`.execute(trx)
   if (stored && others.length > 0)
     throw new ConfigError([
       `auth.jwt_secret differs from that of a server that runs on this database. Set JWT_SECRET to one value on all servers. To change it, stop all of them; a killed one counts as running for ${heartbeatTimeoutMs / 1000} s`,

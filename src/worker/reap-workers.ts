@@ -15,11 +15,14 @@ export function hasExited(name: string, host: string): boolean {
   return workerHost === host && !isAlive(Number(pid))
 }
 
-/** Expires the leases of other workers without a recent heartbeat, or whose process on this host has exited. */
+/**
+ * Expires the leases of other workers without a recent heartbeat, or whose process on this host has exited. A heartbeat from the future is from before the
+ * clock was set back.
+ */
 export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   const [host = ''] = self.split('/')
   const stale = (await leases.loadLeaseHolders(db)).filter(
-    ({ worker, silent }) => worker !== self && (silent === null || silent > heartbeatTimeoutSeconds || hasExited(worker, host)),
+    ({ worker, silent }) => worker !== self && (silent === null || Math.abs(silent) > heartbeatTimeoutSeconds || hasExited(worker, host)),
   )
   await reap(
     db,

@@ -1,16 +1,20 @@
 /** Limits and expiries when the clock of a server process or of the database is set. */
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { databaseNow } from '../../src/db/clock.ts'
 import { leaseNext } from '../../src/jobs/leases.ts'
 import { enqueueReindex } from '../../src/search/reindex.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
+import { startServerHeartbeat } from '../../src/server/server-heartbeat.ts'
+import { takeSlot } from '../../src/server/websocket/connection-slots.ts'
 import { enqueueDueSyncs } from '../../src/sources/sync/run-records.ts'
 import { createToken } from '../../src/users/email-verification.ts'
 import { maintainDaily } from '../../src/worker/maintenance.ts'
+import { reapStaleWorkers } from '../../src/worker/reap-workers.ts'
 import { startSchedule } from '../../src/worker/schedule.ts'
 import { startApp, upload } from '../support/app.ts'
 import { openBrowser, startProvider } from '../support/servers/oidc.ts'
@@ -182,4 +186,31 @@ test('after the database clock was set back, waiting jobs, syncs and daily maint
   await setDatabaseClock(120_000)
   await runJobs(['ocr'])
   expect(await Promise.all(ids.map(statusOf))).toEqual(['completed', 'completed'])
+})
+
+test('a server and a worker that died while the database clock was a day ahead count as dead after it was set back', async () => {
+  const { app, ada, asAda, setDatabaseClock, runJobs, later } = await startApp({ 'limits.ws_connections_per_user': 1 })
+  const [server, worker] = [randomUUID(), 'elsewhere/1']
+  await setDatabaseClock(day)
+  await sql`insert into servers (id, seen_at) values (${server}, now())`.execute(app.db)
+  expect(await takeSlot(app, randomUUID(), ada.id, server)).toBe(true)
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  await sql`insert into workers (name, queues, seen_at) values (${worker}, '{ocr}', now())`.execute(app.db)
+  expect((await leaseNext(app.db, 'ocr', worker, 60_000))?.document_id).toBe(id)
+
+  await setDatabaseClock(-day)
+  const heartbeat = await startServerHeartbeat(
+    app,
+    async () => ({ http: 0, ws: 0 }),
+    async () => {},
+  )
+  expect(await takeSlot(app, randomUUID(), ada.id, heartbeat.id)).toBe(true)
+  expect(await app.db.selectFrom('servers').select('id').execute()).toEqual([{ id: heartbeat.id }])
+  await heartbeat.close()
+  await reapStaleWorkers(app.db, 'here/1')
+  await runJobs()
+  // The backoff after a lost lease.
+  await later(60_000)
+  await runJobs()
+  expect((await asAda.documents.get(id)).status).toBe('completed')
 })

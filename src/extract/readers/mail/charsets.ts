@@ -1,10 +1,14 @@
 /** Charsets of mail that are missing or wrong: text that declares another charset than that of its bytes. */
-import { decodeAs, guessEncoding, isUtf8 } from '../decode.ts'
+import { isUtf8 } from 'node:buffer'
+import { decodeAs, guessEncoding } from '../decode.ts'
 
 /** Charset that keeps each byte from 0x80 as a private character of its own (WHATWG Encoding Standard, 14.5). */
 const rawCharset = 'x-user-defined'
 const firstRaw = 0xf780
-const rawText = /[\0-\x7f\uf780-\uf7ff]*[\uf780-\uf7ff][\0-\x7f\uf780-\uf7ff]*/g
+/** Parts of lines that may be in this charset. */
+const rawText = /[^\n\x80-\uf77f\uf800-\uffff]+/g
+const hasRaw = (text: string): boolean => /[\uf780-\uf7ff]/.test(text)
+const lineEnd = Buffer.from('\n')
 /** Charsets that programs write for any text. */
 const unreliable = /^(?:utf-?8|us-ascii|ascii|ansi|(?:x-)?unknown(?:-8bit)?|iso-?8859-1(?:5)?|latin-?1|(?:windows-|cp-?)1252)$/i
 /** A byte from 0x80 to 0xbf in windows-1252 or ISO-8859-15. */
@@ -30,17 +34,19 @@ export function withRawTexts(message: Uint8Array): Uint8Array | null {
 /** Decodes the raw bytes in a text: lines in UTF-8, and all others by the declared encoding or by a guess. */
 export function decodeRaw(text: string, declared?: string): string {
   const others: Uint8Array[] = []
-  const decoded = text.replace(/[^\n]+/g, (line) =>
-    line.replace(rawText, (raw) => {
-      const bytes = toBytes(raw)
-      if (isUtf8(bytes)) return new TextDecoder().decode(bytes)
-      others.push(bytes, Buffer.from('\n'))
-      return raw
-    }),
-  )
+  const decoded = text.replace(rawText, (raw) => {
+    if (!hasRaw(raw)) return raw
+    const bytes = toBytes(raw)
+    if (isUtf8(bytes)) return bytes.toString()
+    others.push(bytes, lineEnd)
+    return raw
+  })
   if (others.length === 0) return decoded
-  const encoding = declared && !unreliable.test(declared) ? declared : guess(Buffer.concat(others))
-  return decoded.replace(rawText, (raw) => decodeAs(toBytes(raw), encoding) ?? raw)
+  const bytes = Buffer.concat(others)
+  // Decoded at once, because a message may have a million lines.
+  const lines = (decodeAs(bytes, declared && !unreliable.test(declared) ? declared : guess(bytes)) ?? '').split('\n')
+  let next = 0
+  return decoded.replace(rawText, (raw) => (hasRaw(raw) ? (lines[next++] ?? raw) : raw))
 }
 
 /** Guesses the encoding of lines that are not UTF-8. Damaged UTF-8 has more characters beyond ASCII than invalid bytes. */
@@ -51,8 +57,11 @@ function guess(bytes: Uint8Array): string {
 }
 
 /** Returns the bytes of a text in the charset `x-user-defined`. */
-const toBytes = (raw: string): Uint8Array =>
-  Uint8Array.from(raw, (character) => {
-    const code = character.charCodeAt(0)
-    return code >= firstRaw ? code - firstRaw + 0x80 : code
-  })
+function toBytes(raw: string): Buffer {
+  const bytes = Buffer.alloc(raw.length)
+  for (let i = 0; i < raw.length; i++) {
+    const code = raw.charCodeAt(i)
+    bytes[i] = code >= firstRaw ? code - firstRaw + 0x80 : code
+  }
+  return bytes
+}

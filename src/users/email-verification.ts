@@ -89,7 +89,7 @@ export const verifyEmail: Handler<'verify_email'> = {
     try {
       const token = await createToken(app, user)
       if (token === null) return
-      await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text: mailText(app, user, token) })
+      await app.mailer.send({ to: user.email, subject: 'Confirm your e-mail address', text: mailText(app, token) })
     } catch (error) {
       for (const key of keys) await removeLastHit(app, key)
       throw error
@@ -117,9 +117,10 @@ async function countMail(app: App, { id, email_key }: Row<'users'>): Promise<str
   return keys
 }
 
-function mailText({ config }: App, { username }: Row<'users'>, token: string): string {
+/** Returns the text without the user name: anybody can register a name such as `https://example.org/prize` with the address of somebody else. */
+function mailText({ config }: App, token: string): string {
   const link = new URL(`api/auth/verify-email?token=${token}`, config.server.public_url.replace(/\/*$/, '/'))
-  return `Hello ${username},
+  return `Hello,
 
 somebody, most likely you, gave this address for an account at ${link.host}.
 Open this link within 24 hours to confirm that it is yours:

@@ -106,9 +106,12 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
   })
   add('/trash', {
     GET: page(trashPage),
-    POST: user(async ({ client }, event) => {
-      await readForm(event, z.object({ permanent: z.literal('true') }))
-      const { purged, retained } = await client.trash.empty()
+    POST: user(async (visit, event) => {
+      const { count } = await readForm(event, z.object({ permanent: z.literal('true'), count: z.string() }))
+      const { pagination } = await visit.client.trash.page({ per_page: 1 })
+      // Another tab or user may have moved documents to the trash since the question.
+      if (count !== String(pagination.total)) return pageAnswer(409, await emptyTrashPage(visit, true))
+      const { purged, retained } = await visit.client.trash.empty()
       return redirect(withParameters('/trash', { purged, retained }))
     }),
   })
@@ -129,7 +132,9 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
   })
   add('/sign-out', {
     POST: user(async ({ client }) => {
-      await client.auth.logout()
+      const failure = await client.auth.logout().then(() => null, toAppError)
+      // While the database is read-only the session goes on, but this browser forgets it.
+      if (failure !== null && !(failure instanceof AppError && failure.code === 'SERVICE_UNAVAILABLE')) throw failure
       return redirect('/sign-in', expiredCookie(app))
     }),
   })

@@ -50,9 +50,11 @@ export const undeleteForm = (id: string, next: string, label: string | Markup): 
   html`<form method="post" action="/documents/${id}/undelete"><input type="hidden" name="next" value="${next}"><button>${label}</button></form>`
 
 /** Returns the question before the trash is emptied. */
-export async function emptyTrashPage({ client, username, isAdmin }: Visit): Promise<string> {
+export async function emptyTrashPage({ client, username, isAdmin }: Visit, hasChanged = false): Promise<string> {
   const { pagination } = await client.trash.page({ per_page: 1 })
   return question(username, '/trash', {
+    ...(hasChanged && { problem: 'The number of documents in the trash has changed.' }),
+    count: pagination.total,
     title: `Delete ${documents(pagination.total)} for good?`,
     text: `All documents in the trash${isAdmin ? ' of all users' : ''} are deleted with their versions and comments. This cannot be undone. Documents that must be kept stay.`,
     back: '/trash',
@@ -72,14 +74,15 @@ export async function deletePage({ client, id, username }: Visit): Promise<strin
 const question = (
   username: string,
   action: string,
-  { title, text, back }: { title: string; text: string | Markup; back: string },
+  { title, text, back, problem, count }: { title: string; text: string | Markup; back: string; problem?: string; count?: number },
 ): string =>
   layout({
     title,
     username,
     content: html`<div class="narrow"><div class="card empty">
+${problem === undefined ? nothing : notice('bad', problem)}
 <h1>${title}</h1>
 <p>${text}</p>
-<form class="actions" method="post" action="${action}"><input type="hidden" name="permanent" value="true"><a class="button strong" href="${back}">Keep</a><button class="danger">Delete for good</button></form>
+<form class="actions" method="post" action="${action}"><input type="hidden" name="permanent" value="true">${count === undefined ? nothing : html`<input type="hidden" name="count" value="${count}">`}<a class="button strong" href="${back}">Keep</a><button class="danger">Delete for good</button></form>
 </div></div>`,
   })

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import pg from 'pg'
 import { expect, test } from 'vitest'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { listen } from '../../src/server/listen.ts'
 import { startApp, upload } from '../support/app.ts'
+import { makeReadOnly } from '../support/servers/read-only-database.ts'
 
 type Started = Awaited<ReturnType<typeof startApp>>
 
@@ -172,14 +172,3 @@ test('a read-only database: a user and an API token read as before, and get 429 
   expect(await read(session, '/api/documents')).toBe(200)
   await close(1000)
 })
-
-/** Makes a database read-only for new connections, and cuts the others. */
-async function makeReadOnly(connectionString: string): Promise<void> {
-  const client = new pg.Client({ connectionString })
-  await client.connect()
-  await client.query(`alter database ${client.escapeIdentifier(client.database ?? '')} set default_transaction_read_only = on`)
-  await client.query(
-    'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
-  )
-  await client.end()
-}

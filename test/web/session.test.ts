@@ -2,6 +2,7 @@
 import { expect, test, vi } from 'vitest'
 import { SearchFailure } from '../../src/ports/search-engine.ts'
 import { upload } from '../support/app.ts'
+import { makeReadOnly } from '../support/servers/read-only-database.ts'
 import { startServer } from '../support/servers/server.ts'
 
 const html = { accept: 'text/html' }
@@ -53,6 +54,15 @@ test('303 to the login without a session, back to the page after it; the API tak
       expect.objectContaining({ action: 'POST /api/auth/logout', actor: 'ada', outcome: 'ok' }),
     ]),
   )
+})
+
+test('the logout while the database is read-only removes the cookie', async () => {
+  const { databaseUrl, post, signIn } = await start()
+  const { cookie } = await signIn()
+  await makeReadOnly(databaseUrl)
+  const answer = await post('/sign-out', {}, { cookie })
+  expect([answer.status, answer.headers.get('location')]).toEqual([303, '/sign-in'])
+  expect(answer.headers.getSetCookie()[0]).toMatch(/^dms_session=; Max-Age=0;/)
 })
 
 test('a session ends by its time, with its user, and for a changed cookie', async () => {

@@ -73,9 +73,14 @@ describe.skipIf(!hasBrowser())('versions and the trash on the web page', () => {
     await page.getByRole('link', { name: 'Keep' }).click()
     expect(await page.locator('.jobs li').count()).toBe(3)
     await page.getByRole('link', { name: 'Empty trash' }).click()
+    const late = await upload(asAda, '4.txt', 'four')
+    await asAda.documents.delete(late.id)
+    await page.getByRole('button', { name: 'Delete for good' }).click()
+    expect(await page.getByRole('alert').textContent()).toBe('The number of documents in the trash has changed.')
+    expect(await page.locator('h1').textContent()).toBe('Delete 4 documents for good?')
     await page.getByRole('button', { name: 'Delete for good' }).click()
     expect(await page.getByRole('status').textContent()).toBe(
-      '2 documents deleted for good. 1 document must be kept, and stays in the trash until then.',
+      '3 documents deleted for good. 1 document must be kept, and stays in the trash until then.',
     )
     expect(await page.locator('.jobs a').allTextContents()).toEqual(['3'])
     await page.getByRole('link', { name: '3', exact: true }).click()

@@ -19,16 +19,24 @@ const maxAgeMs = 1000
 
 /** Opens the cache and listens to changes of users and sessions, which database triggers announce. */
 export function openAuthCache(app: App): AuthCache {
-  const cache = new LRUCache<string, Authentication & { expiresAt: number }>({ max: 10_000 })
-  let changeCount = 0
-  const evict = (shouldEvict: (entry: Authentication) => boolean) => {
-    changeCount++
-    for (const [token, entry] of cache.entries()) if (shouldEvict(entry)) cache.delete(token)
+  /** Tokens in the cache by user. An import of 10,000 users announces each of them. */
+  const tokens = new Map<Authentication['actor']['id'], Set<string>>()
+  const forget = ({ actor }: Authentication, token: string) => {
+    const ofUser = tokens.get(actor.id)
+    ofUser?.delete(token)
+    if (ofUser?.size === 0) tokens.delete(actor.id)
   }
-  const clear = () => evict(() => true)
+  const cache = new LRUCache<string, Authentication & { expiresAt: number }>({ max: 10_000, dispose: forget })
+  let changeCount = 0
+  const clear = () => {
+    changeCount++
+    cache.clear()
+  }
   const onNotification = (payload: string) => {
     const [kind, userId] = payload.split(':')
-    if (kind === 'session') evict(({ actor }) => actor.id === userId)
+    if (kind !== 'session') return
+    changeCount++
+    for (const token of tokens.get(userId ?? '') ?? []) cache.delete(token)
   }
   const listening = listen(app.database, app.log, 'dms_live', onNotification, clear)
   return {
@@ -39,7 +47,9 @@ export function openAuthCache(app: App): AuthCache {
       const changesBefore = changeCount
       const fresh = await authenticateToken(app, token)
       // After a change during the query, its result may be outdated.
-      if (changeCount === changesBefore) cache.set(token, { ...fresh, expiresAt: now + Math.min(maxAgeMs, fresh.remainingMs) })
+      if (changeCount !== changesBefore) return fresh
+      cache.set(token, { ...fresh, expiresAt: now + Math.min(maxAgeMs, fresh.remainingMs) })
+      tokens.set(fresh.actor.id, (tokens.get(fresh.actor.id) ?? new Set()).add(token))
       return fresh
     },
     clear,

@@ -43,6 +43,7 @@ export function openFeed(
   beforeDelivery?: (events: readonly LiveEvent[]) => Promise<void>,
 ): Feed {
   let last = 0
+  let isWanted = false
   let isRunning = false
   let polling: Promise<void> | null = null
   let next: Promise<void> | null = null
@@ -89,7 +90,8 @@ export function openFeed(
     await sql`select dms_order_events()`.execute(db)
     const { rows } = await sql<{ last: number | null }>`select max(position) as last from events`.execute(db)
     last = Math.max(last, rows[0]?.last ?? 0)
-    isRunning = true
+    // It may have been stopped meanwhile.
+    isRunning = isWanted
   }
 
   return {
@@ -97,6 +99,7 @@ export function openFeed(
       return last
     },
     async start() {
+      isWanted = true
       if (isRunning) return
       starting ??= startAtEnd().finally(() => {
         starting = null
@@ -104,6 +107,7 @@ export function openFeed(
       await starting
     },
     stop() {
+      isWanted = false
       isRunning = false
     },
     poll,

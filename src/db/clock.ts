@@ -15,6 +15,13 @@ export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(sele
 export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-seconds)
 
 /**
+ * Returns a condition on `seen_at`, the last heartbeat of a server or worker: it was within the last `seconds`. One from the future is from before the
+ * clock was set back, and may be the last of a dead process.
+ */
+export const hasRecentHeartbeat = (seconds: number): RawBuilder<boolean> =>
+  sql<boolean>`seen_at between ${secondsAgo(seconds)} and ${secondsAhead(seconds)}`
+
+/**
  * Returns the exclusive end of a range whose last millisecond is `time`. The database stores microseconds, but the API shows milliseconds and its
  * ranges include their end.
  */

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
+import { hasRecentHeartbeat } from '../db/clock.ts'
 import type { Db } from '../db/pool.ts'
 import { cpuUsage, diskUsage, memoryUsage } from './host.ts'
 
@@ -21,7 +22,7 @@ export async function countConnections(db: Db): Promise<ConnectionCounts> {
   const { rows } = await sql<ConnectionCounts>`
     select count(*) as servers, coalesce(sum(http_connections), 0) as http, coalesce(sum(ws_connections), 0) as ws,
       coalesce(floor(extract(epoch from now() - min(started_at))), 0)::int4 as uptime
-    from servers where seen_at > now() - ${heartbeatTimeoutSeconds} * interval '1 s'`.execute(db)
+    from servers where ${hasRecentHeartbeat(heartbeatTimeoutSeconds)}`.execute(db)
   return rows[0] as ConnectionCounts
 }
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { hasRecentHeartbeat } from '../db/clock.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { nilId } from '../id.ts'
@@ -9,8 +10,8 @@ import { nilId } from '../id.ts'
 const heartbeatIntervalMs = 20_000
 /** Time without a heartbeat after which a server counts as dead. */
 export const heartbeatTimeoutMs = 50_000
-/** Condition for a row of a live server. A heartbeat from the future is from before the clock was set back, and may be the last one. */
-export const isLive = sql<boolean>`seen_at between now() - ${sql.lit(heartbeatTimeoutMs)} * interval '1 ms' and now() + ${sql.lit(heartbeatTimeoutMs)} * interval '1 ms'`
+/** Condition for a row of a live server. */
+export const isLive = hasRecentHeartbeat(heartbeatTimeoutMs / 1000)
 /** Key in `instance` of the fingerprint of the JWT secret. */
 const fingerprintKey = 'jwt_secret_fingerprint'
 /** Maximum time until changed numbers of connections are reported. */

@@ -2,7 +2,7 @@
 import { availableParallelism, hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
-import { secondsAgo } from '../db/clock.ts'
+import { hasRecentHeartbeat } from '../db/clock.ts'
 import { hasExited, workerName } from './reap-workers.ts'
 import { startWorker, type Worker } from './worker.ts'
 
@@ -61,10 +61,6 @@ async function startBoth(app: App) {
 }
 
 async function hasActiveWorker({ db }: App): Promise<boolean> {
-  const rows = await db
-    .selectFrom('workers')
-    .select(['name', 'queues'])
-    .where('seen_at', '>', secondsAgo(heartbeatTimeoutSeconds))
-    .execute()
+  const rows = await db.selectFrom('workers').select(['name', 'queues']).where(hasRecentHeartbeat(heartbeatTimeoutSeconds)).execute()
   return rows.some(({ name, queues }) => queues.includes('ocr') && !hasExited(name, hostname()))
 }

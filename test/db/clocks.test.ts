@@ -7,6 +7,7 @@ import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { databaseNow } from '../../src/db/clock.ts'
 import { leaseNext } from '../../src/jobs/leases.ts'
+import { countConnections } from '../../src/metrics/metrics.ts'
 import { enqueueReindex } from '../../src/search/reindex.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { startServerHeartbeat } from '../../src/server/server-heartbeat.ts'
@@ -199,6 +200,7 @@ test('a server and a worker that died while the database clock was a day ahead c
   expect((await leaseNext(app.db, 'ocr', worker, 60_000))?.document_id).toBe(id)
 
   await setDatabaseClock(-day)
+  expect((await countConnections(app.db)).servers).toBe(0)
   const heartbeat = await startServerHeartbeat(
     app,
     async () => ({ http: 0, ws: 0 }),

@@ -57,9 +57,13 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
     }
     const migration = { app, source, target: await app.stores.create(options.to), lock, options }
     let failed = 0
+    const skipped = new Set<string>()
     const run = async (key: string, size: number, work: () => Promise<keyof MigrationCounts>) => {
       try {
         const result = await retry(work, options)
+        // The second pass finds files without a row again.
+        if (result === 'skipped' && skipped.has(key)) return
+        if (result === 'skipped') skipped.add(key)
         counts[result].files++
         counts[result].bytes += size
       } catch (error) {
@@ -108,9 +112,14 @@ async function countAll(store: FileStore, options: MigrationOptions): Promise<{ 
   return { files: stored.files + derived.files, bytes: stored.bytes + derived.bytes }
 }
 
-/** Copies a file unless its target is intact, then removes the original. `skipped`: it was purged meanwhile. */
+/**
+ * Copies a file unless its target is intact, then removes the original. `skipped`: it was purged meanwhile, or has no row. After a crash, its write
+ * session leads only to the store that it was written to.
+ */
 async function moveFile(migration: Migration, address: string, size: number): Promise<keyof MigrationCounts> {
-  const { source, lock, options } = migration
+  const { app, source, lock, options } = migration
+  const row = await app.db.selectFrom('stored_files').select('sha256').where('address', '=', address).executeTakeFirst()
+  if (row === undefined) return 'skipped'
   const isKnown = await isInTarget(migration, address, size)
   if (!isKnown && !(await copyFile(migration, address, size))) return 'skipped'
   if (options.keep) return isKnown ? 'unchanged' : 'copied'

@@ -8,6 +8,7 @@ import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { createClient } from '../../src/client/client.ts'
 import { localTransport } from '../../src/client/local.ts'
+import { purgeUncommitted } from '../../src/documents/purge.ts'
 import { AppError } from '../../src/errors.ts'
 import { type MigrationOptions, migrateStore, zeroCounts } from '../../src/files/store-migration.ts'
 import { describeStores } from '../../src/files/store-status.ts'
@@ -133,6 +134,24 @@ test('a purge between copy and removal leaves the file in neither store', async 
   }
   expect(await migrate('s3')).toEqual({ skipped: 2 })
   expect(await status()).toEqual({ disk: [0, 0], s3: [0, 0] })
+})
+
+test('a file without a row, of an upload that was killed, stays where its write session leads to', async () => {
+  const { app, opened, migrate } = await openArchive()
+  const staged = await opened.s3.stage(
+    (async function* () {
+      yield Buffer.from('begun')
+    })(),
+    100,
+  )
+  await staged.commit()
+  await staged.discard()
+  expect(await migrate('disk')).toEqual({ skipped: 1 })
+  expect([await opened.s3.size(staged.address), await opened.disk.size(staged.address)]).toEqual([5, null])
+  await purgeUncommitted(app)
+  const worker = await startWorker(app, { queues: ['maintenance'], concurrency: 1 })
+  await expect.poll(() => opened.s3.size(staged.address)).toBeNull()
+  await worker.stop(10_000)
 })
 
 test('a corrupt original stays where it is, and the others are moved', async () => {

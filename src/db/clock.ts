@@ -15,8 +15,8 @@ export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(sele
 export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-seconds)
 
 /**
- * Returns a condition on `seen_at`, the last heartbeat of a server or worker: it was within the last `seconds`. One from the future is from before the
- * clock was set back, and may be the last of a dead process.
+ * Returns a condition on `seen_at`, the last heartbeat of a server or worker: it was sent within the last `seconds`. A heartbeat in the future was sent
+ * before the clock was set back, and counts as old: its process may have died since.
  */
 export const hasRecentHeartbeat = (seconds: number): RawBuilder<boolean> =>
   sql<boolean>`seen_at between ${secondsAgo(seconds)} and ${secondsAhead(seconds)}`

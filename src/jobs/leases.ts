@@ -1,5 +1,6 @@
 /** Job leases. Each lease increments the job's fencing token (`fence`). A worker that writes with an old token changes nothing. */
 import { type RawBuilder, sql, type UpdateObject } from 'kysely'
+import { hasRecentHeartbeat } from '../db/clock.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Schema } from '../db/schema.ts'
 import { type Job, type JobProblem, kinds, moveFinished, ocrPausedKey, priorities, type Queue } from './queue.ts'
@@ -203,6 +204,11 @@ export async function requeue(db: Db, { id, fence }: Pick<AbandonedJob, 'id' | '
     where id = ${id} and fence = ${fence} and status = 'processing'`.execute(db)
   return numAffectedRows === 1n
 }
+
+/** Time without a heartbeat after which a worker counts as dead. An idle worker sends one every 20 seconds, a busy one each second. */
+export const workerTimeoutSeconds = 30
+/** Condition for a row of a live worker. */
+export const isLiveWorker = hasRecentHeartbeat(workerTimeoutSeconds)
 
 /** Returns the workers that hold leases, with the seconds since their last heartbeat (null: no heartbeat). */
 export async function loadLeaseHolders(db: Db): Promise<{ worker: string; silent: number | null }[]> {

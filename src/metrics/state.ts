@@ -1,8 +1,8 @@
 /** Prometheus metrics of the whole installation, read from the database. Every server process exports the same values. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { hasRecentHeartbeat } from '../db/clock.ts'
 import { loadStoredBytes } from '../documents/versions/stored-bytes.ts'
+import { isLiveWorker } from '../jobs/leases.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
 import { type Family, family, gauge, type Sample } from './exposition.ts'
 import { openFinishedJobs } from './finished-jobs.ts'
@@ -96,7 +96,7 @@ async function connections({ db }: App): Promise<Family[]> {
     select coalesce(state, 'unknown') as state, count(*) as connections from pg_stat_activity
     where datname = current_database() and application_name like 'dms%' group by 1`.execute(db)
   const { rows: workers } = await sql<{ alive: number }>`
-    select count(*) as alive from workers where ${hasRecentHeartbeat(30)}`.execute(db)
+    select count(*) as alive from workers where ${isLiveWorker}`.execute(db)
   const databaseConnections = rows.map(({ state, connections }) => ({ labels: { state }, value: connections }))
   return [
     gauge('dms_servers', 'Live server processes.', servers),

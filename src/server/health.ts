@@ -3,15 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { z } from 'zod'
 import type { App } from '../app.ts'
 import { shareRuns } from '../concurrency.ts'
-import { hasRecentHeartbeat } from '../db/clock.ts'
 import { loadStates } from '../db/migrate.ts'
 import { anyone, type Route } from '../http/route.ts'
+import { isLiveWorker } from '../jobs/leases.ts'
 
 const State = z.enum(['ok', 'fail'])
 export const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable', 'draining']), checks: z.record(z.string(), State) })
 
-/** Time without a heartbeat after which a worker counts as dead. */
-const workerHeartbeatTimeoutSeconds = 30
 /** Maximum time of a check. A check that takes longer has failed. */
 const checkTimeoutMs = 3000
 
@@ -80,7 +78,7 @@ async function isMigrated({ db }: App): Promise<void> {
 const requiredQueues = ['ocr', 'index']
 
 async function hasWorker({ db }: App): Promise<void> {
-  const workers = await db.selectFrom('workers').select('queues').where(hasRecentHeartbeat(workerHeartbeatTimeoutSeconds)).execute()
+  const workers = await db.selectFrom('workers').select('queues').where(isLiveWorker).execute()
   const missing = requiredQueues.filter((queue) => !workers.some(({ queues }) => queues.includes(queue)))
   if (missing.length > 0) throw new Error(`no worker runs ${missing.join(', ')}`)
 }

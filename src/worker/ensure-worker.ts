@@ -2,12 +2,10 @@
 import { availableParallelism, hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../app.ts'
-import { hasRecentHeartbeat } from '../db/clock.ts'
+import { isLiveWorker } from '../jobs/leases.ts'
 import { hasExited, workerName } from './reap-workers.ts'
 import { startWorker, type Worker } from './worker.ts'
 
-/** Age of the last heartbeat at which a worker counts as stopped. An idle worker sends one every 20 seconds. */
-const heartbeatTimeoutSeconds = 30
 const checkIntervalMs = 10_000
 
 /** Time for indexing the extracted text before this process ends. */
@@ -61,6 +59,6 @@ async function startBoth(app: App) {
 }
 
 async function hasActiveWorker({ db }: App): Promise<boolean> {
-  const rows = await db.selectFrom('workers').select(['name', 'queues']).where(hasRecentHeartbeat(heartbeatTimeoutSeconds)).execute()
+  const rows = await db.selectFrom('workers').select(['name', 'queues']).where(isLiveWorker).execute()
   return rows.some(({ name, queues }) => queues.includes('ocr') && !hasExited(name, hostname()))
 }

@@ -3,9 +3,6 @@ import type { Db } from '../db/pool.ts'
 import { isAlive } from '../is-alive.ts'
 import * as leases from '../jobs/leases.ts'
 
-/** Age of the last heartbeat at which a worker with jobs counts as dead. It sends one each second. */
-const heartbeatTimeoutSeconds = 30
-
 /** Returns the name of a worker: HOST/PID. */
 export const workerName = (host: string, pid: number): string => `${host}/${pid}`
 
@@ -16,13 +13,14 @@ export function hasExited(name: string, host: string): boolean {
 }
 
 /**
- * Expires the leases of other workers without a recent heartbeat, or whose process on this host has exited. A heartbeat from the future is from before the
- * clock was set back.
+ * Expires the leases of other workers without a recent heartbeat, or whose process on this host has exited. A heartbeat in the future was sent before the
+ * clock was set back, and counts as old.
  */
 export async function reapStaleWorkers(db: Db, self: string): Promise<void> {
   const [host = ''] = self.split('/')
   const stale = (await leases.loadLeaseHolders(db)).filter(
-    ({ worker, silent }) => worker !== self && (silent === null || Math.abs(silent) > heartbeatTimeoutSeconds || hasExited(worker, host)),
+    ({ worker, silent }) =>
+      worker !== self && (silent === null || Math.abs(silent) > leases.workerTimeoutSeconds || hasExited(worker, host)),
   )
   await reap(
     db,

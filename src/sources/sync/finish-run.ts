@@ -201,9 +201,9 @@ export async function failRun(
 /** SQL: one interval from now by the database clock; null for manual sources. */
 const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${clock} + sync_interval * interval '1 s' end`
 
-/** SQL: the interval, doubled with each failure, at most six hours (or the interval, if longer). */
+/** SQL: the time of the next sync after failures. Each failure doubles the interval, up to the longest wait. */
 const backoffTime = sql<Date>`case when sync_interval = 0 then null else
-  ${clock} + least(sync_interval * power(2, least(failures, 20)), greatest(sync_interval, 21600)) * interval '1 s' end`
+  ${clock} + least(sync_interval * power(2, least(failures, 20)), ${runs.longestWait}) * interval '1 s' end`
 
 /** Cancels the running syncs of a source, or only one. Their processes notice within a second. The schedule continues. Returns the number of runs. */
 export async function cancelRuns(trx: Trx, sourceId: string, only?: string): Promise<number> {

@@ -168,8 +168,8 @@ export async function enqueueDueSyncs(app: App): Promise<void> {
   }
 }
 
-/** SQL: the longest time until the next sync, also after failures. */
-const maxWait = sql`greatest(sync_interval, 21600) * interval '1 s'`
+/** SQL: the longest time until the next sync in seconds, also after failures: six hours, or the interval if it is longer. */
+export const longestWait = sql<number>`greatest(sync_interval, 21600)`
 
 /** Selects sources that are due and not being synced. A sync beyond the longest wait is due: the clock was ahead. */
 export const selectDue = (db: Db) =>
@@ -177,7 +177,7 @@ export const selectDue = (db: Db) =>
     .selectFrom('sources')
     .select(['id', 'owner_id'])
     .where('status', 'in', ['active', 'error'])
-    .where(sql<boolean>`(next_sync <= ${clock} or next_sync > ${clock} + ${maxWait})`)
+    .where(sql<boolean>`(next_sync <= ${clock} or next_sync > ${clock} + ${longestWait} * interval '1 s')`)
     .where((eb) => eb.not(isSyncing))
     .orderBy('next_sync')
 

@@ -141,7 +141,7 @@ function failureOf(error: unknown): IdentityFailure {
   return new IdentityFailure(isOutage(error) ? 'unavailable' : 'refused', messageOf(error))
 }
 
-/** Tells if an endpoint was not reached, did not answer, or answered that it cannot work now. The cause may be several errors deep. */
+/** Returns whether an endpoint was not reached, did not answer, or answered 429 or 5xx. The cause may be several errors deep. */
 function isOutage(error: unknown): boolean {
   if (typeof error !== 'object' || error === null) return false
   if (error instanceof Response) return error.status >= 500 || error.status === 429

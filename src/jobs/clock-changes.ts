@@ -6,8 +6,8 @@ import type { Db } from '../db/pool.ts'
 const maxDelay = sql`interval '1 hour'`
 
 /**
- * Makes jobs runnable that were enqueued while the clock was ahead, and shortens leases of that time to `leaseMs`. They would wait until the clock
- * shows that time again. Leaves locked jobs to the next call.
+ * Makes jobs runnable that were enqueued while the clock was ahead, and shortens leases of that time to `leaseMs`. Otherwise, both would last until the
+ * clock shows that time again. Skips locked jobs; the next call corrects them.
  */
 export async function correctJobTimes(db: Db, leaseMs: number): Promise<void> {
   await sql`

@@ -39,7 +39,7 @@ export interface ServerOptions {
   readLevel(): Promise<string>
 }
 
-/** Serves until `signal`; returns after a clean stop. Throws an AbortError if `signal` aborts before it listens. */
+/** Serves until `signal` aborts, and returns after a clean stop. Throws an AbortError if `signal` aborts before the server listens. */
 export async function runServer(config: Config, options: ServerOptions): Promise<void> {
   const log = openLog(config.log)
   let reportStatus = () => log.info('starting')

@@ -48,7 +48,7 @@ export async function startConfigured(app: App, { maxJobs, label }: WorkerLimits
   }
 }
 
-/** Runs `dms worker`: until `signal` aborts, or as long as `run` says. Throws an AbortError if `signal` aborts before it works. */
+/** Runs `dms worker` until `signal` aborts or a limit of `run` is reached. Throws an AbortError if `signal` aborts before the worker starts. */
 export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
   const { once, signal } = run
   const log = openLog(config.log)

@@ -7,7 +7,7 @@ export const radicals = '\\u2e9f\\u2ef3\\u2f00-\\u2fd5'
 const spaceless = /(?![\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
 const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|\\p{M})*)`, 'u')
 
-/** The vowel am of Thai and Lao as two characters, of which the first is a mark. */
+/** The vowel am of Thai and Lao as two characters: a mark and a letter. */
 const am = '\\u0e4d\\u0e32|\\u0ecd\\u0eb2'
 /** A character with its marks, also with the voiced sound marks of half-width kana, which are letters. */
 const character = new RegExp(`(?:${am}|\\P{M})(?:(?!${am})[\\p{M}\uff9e\uff9f])*`, 'gu')

@@ -108,7 +108,7 @@ async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEn
   }
 }
 
-/** Tells if an anonymous request is about the user whom it names. A refused registration names somebody else, who has the name already. */
+/** Returns whether an anonymous request comes from the user it names. A refused registration does not: somebody else has that name already. */
 const isClaim = ({ method, path }: Route, code: Code | null): boolean => code === null || loginRoutes.has(`${method} ${path}`)
 
 /** Returns the user named in a login or registration, if it exists. */

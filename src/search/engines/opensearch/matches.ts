@@ -86,7 +86,7 @@ export async function findHits(cluster: Cluster, index: string, body: object, ma
   return cluster.sequence((send) => readFromPointInTime(send, index, common, max))
 }
 
-/** Reads hits in several requests from one state of the index. That state is lost with a node that holds part of it. */
+/** Reads hits in several requests from a point in time, a fixed state of the index. If a node that holds part of it fails, it is lost. */
 async function readFromPointInTime(send: Send, index: string, body: object, max: number): Promise<{ hits: Hit[]; total: number }> {
   const pit = await send<{ pit_id: string }>('POST', `/${index}/_search/point_in_time`, undefined, {
     keep_alive: keepAlive,

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { formatAge } from '../../src/cli/arguments/flag-values.ts'
 import { upload } from '../support/app.ts'
 import { cliTransports, readBatch, startCli } from '../support/cli-transports.ts'
+import { registerIdleWorker } from '../support/idle-worker.ts'
 import { runHere } from '../support/processes/run-here.ts'
 
 const nowhere = '01900000-0000-7000-8000-000000000000'
@@ -9,7 +10,7 @@ const nowhere = '01900000-0000-7000-8000-000000000000'
 /** Starts a dms with two pending documents of ada. OCR of the second one fails. */
 async function start(transport: (typeof cliTransports)[number]) {
   const started = await startCli(transport)
-  const { app, asAda } = started
+  const { asAda } = started
   const good = await upload(asAda, 'good.txt', 'fine')
   const bad = await upload(asAda, 'bad.pdf', '%PDF-1.7\nnot one')
   const jobOf = async (documentId: string) => {
@@ -22,12 +23,6 @@ async function start(transport: (typeof cliTransports)[number]) {
     bad,
     jobOf,
     jobs: { good: await jobOf(good.id), bad: await jobOf(bad.id) },
-    /** Registers a live worker. */
-    pretendWorker: () =>
-      app.db
-        .insertInto('workers')
-        .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 60_000) })
-        .execute(),
   }
 }
 
@@ -108,8 +103,8 @@ describe.each(cliTransports)('%s:', (transport) => {
   })
 
   test('wait: 8 after --timeout, 3 if a job failed meanwhile, 0 for an empty queue', async () => {
-    const { dms, env, app, pretendWorker, runJobs } = await start(transport)
-    await pretendWorker()
+    const { dms, env, app, runJobs } = await start(transport)
+    await registerIdleWorker(app)
     const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
     expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('2 OCR jobs are unfinished') })
     await app.db.deleteFrom('workers').execute()
@@ -122,11 +117,11 @@ describe.each(cliTransports)('%s:', (transport) => {
   })
 
   test('pause, resume and recover need an admin; wait warns about a paused queue', async () => {
-    const { dms, app, admin, envOf, good, pretendWorker } = await start(transport)
+    const { dms, app, admin, envOf, good } = await start(transport)
     expect(await dms(['ocr', 'queue', 'pause'])).toMatchObject({ code: 5, stdout: '' })
     const env = await envOf(admin)
     expect(JSON.parse((await dms(['ocr', 'queue', 'pause', '--json'], { env })).stdout)).toMatchObject({ paused: true, pending: 2 })
-    await pretendWorker()
+    await registerIdleWorker(app)
     const late = await dms(['ocr', 'queue', 'wait', '--timeout', '1s'])
     expect(late).toMatchObject({ code: 8, stderr: expect.stringContaining('is paused') })
     expect((await dms(['ocr', 'queue', 'resume', '--fields', 'paused'], { env })).stdout).toBe('no\n')

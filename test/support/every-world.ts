@@ -5,6 +5,7 @@ import type { Actor } from '../../src/actor.ts'
 import { createClient } from '../../src/client/client.ts'
 import { localTransport } from '../../src/client/local.ts'
 import { upload } from './app.ts'
+import { registerIdleWorker } from './idle-worker.ts'
 import { type startServer, tokenFor } from './servers/server.ts'
 
 type Server = Awaited<ReturnType<typeof startServer>>
@@ -32,8 +33,7 @@ export async function makeWorlds<const N extends string>(server: Server, folder:
   const begun = await Promise.all(names.map((name) => begin(server, `in-${name}`, join(folder, name))))
   await server.runJobs()
   // Somebody else is at work, as far as commands can see: so none of them reads what another one is looked at with.
-  const elsewhere = { name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 3_600_000) }
-  await server.app.db.insertInto('workers').values(elsewhere).execute()
+  await registerIdleWorker(server.app)
   const worlds: [N, World][] = []
   for (const [index, name] of names.entries()) worlds.push([name, await finish(server, begun[index] as Begun)])
   return Object.fromEntries(worlds) as Record<N, World>

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { upload } from '../../support/app.ts'
 import { cliTransports, readBatch, startCli } from '../../support/cli-transports.ts'
+import { registerIdleWorker } from '../../support/idle-worker.ts'
 
 const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
 const nowhere = '01900000-0000-7000-8000-000000000000'
@@ -140,10 +141,7 @@ describe.each(cliTransports)('%s:', (transport) => {
     const { dms, app, asAda, asBob, runJobs } = await startCli(transport)
     const [good, bad] = [await upload(asAda, 'a.txt', 'fine'), await upload(asAda, 'b.pdf', '%PDF-1.7\nnot one')]
     // Another worker is registered, so this process runs no jobs.
-    await app.db
-      .insertInto('workers')
-      .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date(Date.now() + 60_000) })
-      .execute()
+    await registerIdleWorker(app)
     const late = await dms(['documents', 'wait', good.id, '--timeout', '1s'])
     expect(late).toMatchObject({
       code: 8,
@@ -174,10 +172,7 @@ describe.each(cliTransports)('%s:', (transport) => {
 test('upload --wait: 8 with the command for the server if no worker runs OCR or indexing; it says so before', async () => {
   const { dms, app, folder } = await startCli('HTTP')
   await writeFile(join(folder, 'a.txt'), 'fine')
-  await app.db
-    .insertInto('workers')
-    .values({ name: 'elsewhere/1', queues: ['ocr'], seen_at: new Date() })
-    .execute()
+  await registerIdleWorker(app)
   const { now } = performance
   let polls = 0
   // A second each time that the command looks at the clock.

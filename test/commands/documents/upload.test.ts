@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { cliTransports, readBatch, startCli } from '../../support/cli-transports.ts'
+import { registerIdleWorker } from '../../support/idle-worker.ts'
 import { bareEnvironment, executable, hasProgram, runOnTerminal } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
@@ -84,8 +85,7 @@ describe.each(cliTransports)('%s:', (transport) => {
     await writeFile(text, 'a needle in here')
     await writeFile(broken, '%PDF-1.7\nnothing of a PDF follows')
     // The workers of runJobs() come and go.
-    const worker = { name: 'elsewhere/1', queues: ['ocr', 'index'], seen_at: new Date(Date.now() + 600_000) }
-    if (env.DMS_URL) await app.db.insertInto('workers').values(worker).execute()
+    if (env.DMS_URL) await registerIdleWorker(app, ['ocr', 'index'])
     const others = env.DMS_URL ? setInterval(() => void runJobs(), 1000) : undefined
     const { code, stdout, stderr } = await dms(['documents', 'upload', text, broken, '--wait', '-o', 'jsonl'])
     clearInterval(others)

@@ -15,6 +15,26 @@ const isolated = [
 /** The lines of the documentation, and the package installed as users do: minutes. `npm run test:package` runs them. */
 const ofPackage = ['docs-shell', 'pack'].map((name) => `test/package/${name}.test.ts`)
 
+/** Every route, command, statement and page against attacks, errors, kills and outages: `npm run test:extended` runs them. */
+const extended = [
+  'auth/forged-tokens',
+  'commands/backup/{damage,kill,restore-crafted,restore-damaged}',
+  'commands/program/every-command',
+  'db/{failover,lock-order,stalled-database}',
+  'db/upgrade/database-upgrade',
+  'documents/large-answers',
+  'documents/retention/paths-of-*',
+  'files/{s3-archive,s3-refusals}',
+  'http/{errors-by-route,mass-assignment,openapi-limits,unread-answers}',
+  'jobs/races',
+  'ocr/time-limits',
+  'security/*',
+  'server/{kill,replica-reads}',
+  'simulation',
+  'sources/{globs,kill,many-problems,rollback-kill}',
+  'web/{page,page-pictures,trash}',
+].map((name) => `test/${name}.test.ts`)
+
 /** With the default of V8, the collection of young objects took a fifth of the CPU time of these processes. */
 const execArgv = ['--max-semi-space-size=64']
 
@@ -36,11 +56,19 @@ export default defineConfig({
     // What a library that only tests use says of how it is set up.
     onConsoleLog: (log) => !log.startsWith('oidc-provider '),
     projects: [
-      { test: { ...common, name: 'isolated', include: isolated } },
+      { test: { ...common, name: 'isolated', include: isolated, exclude: extended } },
       { test: { ...common, name: 'package', include: ofPackage } },
+      { test: { ...common, name: 'extended', include: extended } },
       // A process runs many files, one after the other, because loading dms takes a quarter of the CPU time of small files.
       {
-        test: { ...common, name: 'shared', include: ['test/**/*.test.ts'], exclude: [...isolated, ...ofPackage], isolate: false, execArgv },
+        test: {
+          ...common,
+          name: 'shared',
+          include: ['test/**/*.test.ts'],
+          exclude: [...isolated, ...ofPackage, ...extended],
+          isolate: false,
+          execArgv,
+        },
       },
     ],
   },

@@ -34,9 +34,16 @@ const issueOf = ({ path, message }: z.core.$ZodIssue): Issue => ({
   message: message.slice(0, maxIssueLength).toWellFormed(),
 })
 
-/** Returns the query string as an object. The last of several parameters with one name counts. */
+/** Returns values by name. A repeated name gets all of its values, separated by commas as in lists, so that none is lost. */
+export function joinRepeated(pairs: Iterable<readonly [name: string, value: string]>): Record<string, string> {
+  const values = new Map<string, string>()
+  for (const [name, value] of pairs) values.set(name, values.has(name) ? `${values.get(name)},${value}` : value)
+  return Object.fromEntries(values)
+}
+
+/** Returns the query string as an object. See joinRepeated(). */
 export function readQuery(event: H3Event): Record<string, string> {
-  const values = Object.fromEntries(event.url.searchParams)
+  const values = joinRepeated(event.url.searchParams)
   rejectUnstorable(values)
   return values
 }
@@ -55,10 +62,10 @@ export async function readJson(event: H3Event, maxBytes: number): Promise<unknow
   return isBlank(bytes) ? {} : parseScanned(bytes, scanner)
 }
 
-/** Returns a JSON or application/x-www-form-urlencoded body. The last of several fields with one name counts. Throws like readJson(). */
+/** Returns a JSON or application/x-www-form-urlencoded body. Throws like readJson(). */
 export async function readJsonOrForm(event: H3Event, maxBytes: number): Promise<unknown> {
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(event.req.headers.get('content-type') ?? '')) return readJson(event, maxBytes)
-  const values = Object.fromEntries(new URLSearchParams(decode(await readBytes(event, maxBytes, async () => {}))))
+  const values = joinRepeated(new URLSearchParams(decode(await readBytes(event, maxBytes, async () => {}))))
   rejectUnstorable(values)
   return values
 }

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
-import { readChunks, rejectLargerThan } from './input.ts'
+import { joinRepeated, readChunks, rejectLargerThan } from './input.ts'
 
 export interface MultipartLimits {
   /** Maximum size of a file. */
@@ -25,7 +25,7 @@ export interface Part {
   source: Readable
 }
 
-/** Field values by name. The last of several fields with one name counts. */
+/** Field values by name. See joinRepeated(). */
 export type Fields = Record<string, string>
 
 const maxFields = 50
@@ -39,14 +39,14 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   rejectLargerThan(event, limits.totalBytes, limits.fileBytes)
   const parser = openParser(event, limits)
   const stop = new AbortController()
-  const fields: Fields = Object.create(null)
+  const fields: [name: string, value: string][] = []
   const received: Promise<void>[] = []
   const abort = (error: unknown) => stop.abort(error)
 
   parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
     if (valueTruncated || nameTruncated) abort(invalid(name, 'is too long'))
     else if (value.includes('\0')) abort(invalid(name, 'holds the character U+0000'))
-    else fields[name ?? ''] = value
+    else fields.push([name ?? '', value])
   })
   parser.on('file', (field, source, { filename }) => {
     // Without a listener, an error of the part (a broken connection) would be uncaught.
@@ -75,7 +75,7 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   if (stop.signal.aborted) parser.destroy(new Error('the upload was refused'))
   await Promise.allSettled(received)
   if (stop.signal.aborted) throw stop.signal.reason
-  return fields
+  return joinRepeated(fields)
 }
 
 /** Writes the body to the parser. pipeline() would destroy the request on failure, and with it the connection that the answer needs. */

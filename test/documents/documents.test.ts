@@ -116,6 +116,16 @@ test('filters: status, labels (all of them), source, dates (inclusive, a bare da
   expect(await titles(asAda, '?date_from=2026-01-01T00:00:00%2B01:00&date_to=2026-01-01')).toEqual([])
 })
 
+test('a repeated list has all of its values; 400 VALIDATION_ERROR for a repeated number or choice', async () => {
+  const { asAda } = await startApp()
+  await upload(asAda, 'a.txt', 'a')
+  const get = (query: string) => asAda.send('GET', `/api/documents?${query}`)
+  const { data } = (await (await get('status=pending&status=failed&fields=title&fields=status')).json()) as { data: object[] }
+  expect(data).toEqual([{ title: 'a', status: 'pending' }])
+  for (const query of ['page=1&page=2', 'order=asc&order=desc', 'date_from=2026-01-01&date_from=2025-01-01'])
+    expect([query, (await get(query)).status]).toEqual([query, 400])
+})
+
 test('fields=… returns these fields only', async () => {
   const { asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')

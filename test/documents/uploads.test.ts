@@ -104,6 +104,15 @@ test('fields are used at any position, before and after the file', async () => {
   ])
 })
 
+test('a repeated field of labels has all of them; a repeated choice is 400 VALIDATION_ERROR', async () => {
+  const { asAda, fetch } = await startServer()
+  for (const name of ['Tax', 'Bank']) await asAda.call('POST', '/api/labels', { name, color: '#aabbcc' })
+  const { answer } = await post(fetch, multipartBody([fieldPart('labels', 'tax'), filePart('a'), fieldPart('labels', 'bank')]))
+  expect(answer.document.labels).toEqual(['Bank', 'Tax'])
+  const twice = [fieldPart('ocr_enabled', 'false'), fieldPart('ocr_enabled', 'true'), filePart('b')]
+  expect((await post(fetch, multipartBody(twice))).answer.error.code).toBe('VALIDATION_ERROR')
+})
+
 test('400 VALIDATION_ERROR for anything but an upload, and nothing is stored', async () => {
   const { app, fetch, dataDir } = await startServer()
   const many = Array.from({ length: 60 }, (_, index) => fieldPart(`f${index}`, 'x'))

@@ -342,11 +342,12 @@ test('refresh: 401 for an expired token without a grace period', async () => {
   expect((await refresh(token)).status).toBe(401)
 })
 
-test('a client that sends an expired token can sign in', async () => {
+test('a client that sends an expired token can sign in, also with a slash after the path', async () => {
   const { login, send, later } = await start()
   const { token } = await login()
   await later(72 * 3_600_000)
-  expect((await send('/api/auth/login', { username: 'eve', password }, bearer(token))).status).toBe(200)
+  for (const path of ['/api/auth/login', '/api/auth/login/', '/api/v1/auth/login/'])
+    expect([path, (await send(path, { username: 'eve', password }, bearer(token))).status]).toEqual([path, 200])
   expect((await send('/api/auth/register', { username: 'new', email: 'new@example.org', password }, bearer(token))).status).toBe(401)
 })
 

@@ -5,7 +5,7 @@ import { bearerToken } from '../../http/input.ts'
 import type { AuthCache } from './auth-cache.ts'
 
 /** Paths that ignore tokens: a client with an expired token must be able to log in, refresh it and open shared links. */
-const ignoredPaths = /^\/(?:healthz|livez|readyz|api\/(?:v1\/)?(?:auth\/(?:login|refresh)|health(?:\/auth\/oidc)?|public\/.*))$/
+const ignoredPaths = /^\/(?:healthz|livez|readyz|api\/(?:v1\/)?(?:auth\/(?:login|refresh)|health(?:\/auth\/oidc)?|public\/.*))\/?$/
 
 /** Tells if a path ignores tokens. */
 export const ignoresToken = (path: string): boolean => ignoredPaths.test(path)

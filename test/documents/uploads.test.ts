@@ -124,6 +124,7 @@ test('400 VALIDATION_ERROR for anything but an upload, and nothing is stored', a
     'no final boundary': multipartBody([filePart('a')], ''),
     'cut in the middle': multipartBody([filePart('a'.repeat(10_000))]).subarray(0, 5000),
     'unknown label': multipartBody([filePart('a'), fieldPart('labels', 'nothing')]),
+    'too many labels': multipartBody([filePart('a'), fieldPart('labels', 'nothing,'.repeat(1001))]),
     'unknown language': multipartBody([filePart('a'), fieldPart('language', 'xxx')]),
     'malformed language': multipartBody([filePart('a'), fieldPart('language', '../eng')]),
     'no boolean': multipartBody([filePart('a'), fieldPart('ocr_enabled', 'maybe')]),
@@ -138,6 +139,8 @@ test('400 VALIDATION_ERROR for anything but an upload, and nothing is stored', a
     const { status, answer } = await post(fetch, body)
     expect([name, status, answer.error.code]).toEqual([name, 400, 'VALIDATION_ERROR'])
   }
+  const { answer } = await post(fetch, bodies['too many labels'] as Buffer)
+  expect(answer.error.details.issues).toEqual([{ path: 'labels', message: 'at most 1000 entries' }])
   const { status } = await post(fetch, multipartBody([filePart('a')]), { 'content-type': 'multipart/form-data' })
   expect(status).toBe(400)
   expect(await storeFiles(dataDir)).toEqual({ named: [], staged: [] })

@@ -6,6 +6,7 @@ import * as settings from '../../settings/settings.ts'
 import { splitModes } from '../store-document.ts'
 import { DocumentAnswer } from '../view.ts'
 
+const labels = commaSeparated.pipe(z.array(z.string().max(200)).max(1000)).default([])
 const options = {
   ocr_enabled: booleanText.default(true),
   language: settings.OcrLanguage.optional(),
@@ -18,9 +19,9 @@ const options = {
 export const OneForm = z.object({
   ...options,
   title: z.string().max(10_000, { abort: true }).overwrite(visibleLine).trim().max(1000).optional(),
-  labels: commaSeparated.default([]),
+  labels,
 })
-export const ManyForm = z.object({ ...options, default_labels: commaSeparated.default([]) })
+export const ManyForm = z.object({ ...options, default_labels: labels })
 
 export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
 

@@ -23,6 +23,7 @@ export const Username = z
   .max(64)
   .regex(usernamePattern, 'no @, space, control or invisible character')
   .refine((name) => !isAmbiguous(name), 'not of the form of an id, and neither operator nor anonymous')
+  .refine((name) => name !== '.' && name !== '..', 'not . or .., which paths of URLs cannot contain')
   .refine((name) => !hasMixedScripts(name), 'letters of one script, not of several that look alike')
 
 /** E-mail address by the pattern of browsers, which accepts admin@localhost. */

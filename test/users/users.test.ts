@@ -124,6 +124,15 @@ test('POST /api/users: 409 DUPLICATE_RESOURCE with the field, 400 VALIDATION_ERR
   expect([bad.status, ...paths]).toEqual([400, 'username', 'email', 'password', 'role'])
 })
 
+test('400 VALIDATION_ERROR for a username that no path of a URL can contain', async () => {
+  const { asAdmin } = await start()
+  for (const username of ['.', '..', '\u2025'])
+    expect(await code(await asAdmin.send('POST', '/api/users', { username, email: 'new@example.org', password }))).toEqual([
+      400,
+      'VALIDATION_ERROR',
+    ])
+})
+
 test('404 USER_NOT_FOUND for unknown and malformed ids', async () => {
   const { asAdmin } = await start()
   for (const id of [randomUUID(), 'nobody', "'--", '00000000-0000-0000-0000-00000000000g']) {

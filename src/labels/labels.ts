@@ -30,6 +30,11 @@ export interface Fields {
   retention_days: number | null
 }
 
+export interface Changes extends Partial<Fields> {
+  /** as read: an admin who sends `creator` back retains only documents of the creator */
+  retention_scope?: Label['retention_scope'] | undefined
+}
+
 const byName = keyset({ by: 'labels.name_key', type: 'text', order: 'asc' }, { by: 'labels.id', type: 'id', order: 'asc' })
 
 /** Returns all labels or one page of them, by name. Throws VALIDATION_ERROR for a cursor of another list. */
@@ -84,17 +89,28 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<La
  * Updates a label, reindexes its documents if the name changes, and retains them if the retention grows. A shorter retention has no effect on
  * documents: those that wait for the job of the longer one are retained first. Throws LABEL_NOT_FOUND, FORBIDDEN, DUPLICATE_RESOURCE.
  */
-export async function update(app: App, actor: Actor, id: string, changes: Partial<Fields>): Promise<Label> {
+export async function update(
+  app: App,
+  actor: Actor,
+  id: string,
+  { retention_days: days, retention_scope, ...changes }: Changes,
+): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
     const before = await lockChangeable(trx, actor, id)
-    const { name = before.name, retention_days } = changes
+    const { name = before.name } = changes
+    // A client may send the label as it read it.
+    const isRetentionAsRead = days === before.retention_days && retention_scope === before.retention_scope
+    const retention_days = isRetentionAsRead ? undefined : days
     if (retention_days !== undefined) refusePolicyOfAdmin(actor, before)
     if (name !== before.name && !namePattern.test(name)) throw invalid('name', nameRule)
     if (retention_days !== undefined && (retention_days ?? 0) < (before.retention_days ?? 0)) await retainBeforeChange(app, trx, before)
-    const changed = { ...changes, ...scopeOf(actor, retention_days), name_key: documentLabels.labelKey(name), updated_at: app.now() }
+    const isOfCreator = !isAdmin(actor) || (retention_scope === 'creator' && before.retention_scope !== 'all')
+    const scope = scopeOf(actor, retention_days, isOfCreator)
+    const changed = { ...changes, retention_days, ...scope, name_key: documentLabels.labelKey(name), updated_at: app.now() }
     await rejectDuplicateName(() => trx.updateTable('labels').set(changed).where('id', '=', id).execute(), duplicateMessage)
     if (name !== before.name) await documentLabels.reindexLabelled(trx, await documentLabels.listLabelled(trx, id))
-    if (retention_days) await retainLabelled(app, trx, { label_id: id, days: retention_days, owner_id: isAdmin(actor) ? null : actor.id })
+    const owner_id = scope.retention_scope === 'all' ? null : before.created_by
+    if (retention_days) await retainLabelled(app, trx, { label_id: id, days: retention_days, owner_id })
     return get(app, actor, id, trx)
   })
 }
@@ -161,9 +177,9 @@ async function lockLabel(trx: Trx, id: string): Promise<void> {
     throw new AppError('LABEL_NOT_FOUND')
 }
 
-/** Returns the scope of a retention that the actor sets: a user retains no document of others. */
-const scopeOf = (actor: Actor, days: number | null | undefined) =>
-  days === undefined ? {} : { retention_scope: days === null ? null : isAdmin(actor) ? ('all' as const) : ('creator' as const) }
+/** Returns the scope of a retention that the actor sets. By default a user retains no document of others. */
+const scopeOf = (actor: Actor, days: number | null | undefined, isOfCreator = !isAdmin(actor)) =>
+  days === undefined ? {} : { retention_scope: days === null ? null : isOfCreator ? ('creator' as const) : ('all' as const) }
 
 /** Retains the documents of a label by its present retention, before this is shortened or the label is deleted. */
 async function retainBeforeChange(

@@ -19,6 +19,8 @@ const RetentionDays = z
   .nullable()
   .describe('Days after its creation for which a document with the label cannot be destroyed. Set by users: only their own documents.')
 
+const RetentionScope = z.enum(['creator', 'all']).nullable()
+
 export const Fields = z.object({
   name: Name.regex(labels.namePattern, labels.nameRule),
   color: z.string().regex(/^#[0-9a-f]{6}$/i, 'a colour of the form #RRGGBB'),
@@ -29,6 +31,7 @@ export const Changes = Fields.partial().extend({
   name: Name.optional(),
   description: z.string().max(500).optional(),
   retention_days: RetentionDays.optional(),
+  retention_scope: RetentionScope.optional().describe('`creator`, as read: the retention stays one of the creator.'),
 })
 const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), 1000) })
 const DocumentIds = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
@@ -40,7 +43,7 @@ export const LabelAnswer = z.object({
   description: z.string(),
   document_count: z.int(),
   retention_days: z.int().nullable(),
-  retention_scope: z.enum(['creator', 'all']).nullable().describe('creator: only documents that the creator of the label owns.'),
+  retention_scope: RetentionScope.describe('creator: only documents that the creator of the label owns.'),
   created_by: z.string().nullable(),
   created_at: z.iso.datetime(),
   updated_at: z.iso.datetime(),

@@ -94,6 +94,23 @@ test('the label of a user retains no document of others; 403 FORBIDDEN for users
   expect(await asAda.labels.update(labelId, { color: '#445566' })).toMatchObject({ color: '#445566', retention_days: 50 })
 })
 
+test('a label that an admin sends back as read, or with other days, stays one of its creator; days alone widen it', async () => {
+  const { asAda, asBob, asAdmin } = await startApp()
+  const { id } = await asAda.labels.create({ name: 'Tax', color: '#112233', retention_days: 30 })
+  const ofBob = (await upload(asBob, 'a.txt', 'text', { ...noOcr, labels: 'Tax' })).id
+  const [asRead] = await asAdmin.labels.list()
+  expect(await asAdmin.call('PUT', `/api/labels/${id}`, { ...asRead, color: '#445566' })).toMatchObject({
+    ...{ color: '#445566', retention_days: 30, retention_scope: 'creator' },
+  })
+  const ofAda = (await upload(asAda, 'a.txt', 'text', { ...noOcr, labels: 'Tax' })).id
+  expect(await asAdmin.labels.update(id, { retention_days: 40, retention_scope: 'creator' })).toMatchObject({ retention_scope: 'creator' })
+  expect([await daysOf(asAda, ofAda), await daysOf(asBob, ofBob)]).toEqual([40, null])
+  const widened = await asAdmin.labels.update(id, { retention_days: 40 })
+  expect([widened.retention_scope, await daysOf(asBob, ofBob)]).toEqual(['all', 40])
+  expect(await asAda.call('PUT', `/api/labels/${id}`, { ...widened, color: '#778899' })).toMatchObject({ color: '#778899' })
+  expect(await asAdmin.labels.update(id, { retention_days: 50, retention_scope: 'creator' })).toMatchObject({ retention_scope: 'all' })
+})
+
 test('a job retains more than a thousand documents, and those that another transaction has locked; until then deletion is refused', async () => {
   const { asAda, asAdmin, app, ada, runJobs } = await startApp()
   const label = await asAda.labels.create({ name: 'many', color: '#112233' })

@@ -21,6 +21,8 @@ export interface Changes {
   metadata?: Record<string, unknown> | undefined
   /** YYYY-MM-DD; null: the document gets no date, even if its file or text has one */
   document_date?: string | null | undefined
+  /** as read; a date that is also as read is no choice of the user */
+  date_source?: Document['date_source'] | undefined
   /** can only be extended; null for a document without retention */
   retain_until?: Date | null | undefined
 }
@@ -29,7 +31,13 @@ export interface Changes {
  * Updates title, labels, metadata, date or retention. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED,
  * VALIDATION_ERROR, RETENTION.
  */
-export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
+export async function update(
+  app: App,
+  actor: Actor,
+  id: string,
+  { date_source, ...changes }: Changes,
+  ifMatch: string | null,
+): Promise<Document> {
   const { title, labels, metadata, document_date, retain_until } = changes
   return app.db.transaction().execute(async (trx) => {
     if (labels) await requireDocumentName(trx, actor, id)
@@ -42,14 +50,18 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
     const isRetentionChanged = retain_until !== undefined && retain_until?.getTime() !== document.retain_until?.getTime()
     if (isRetentionChanged) await lengthenRetention(trx, id, retain_until, document.retain_until)
     if (labelIds) await setLabels(trx, id, labelIds)
+    const isDateAsRead =
+      (document_date === document.document_date && date_source === document.date_source) ||
+      // Read before the extraction found a date.
+      (document_date === null && date_source === null)
     await writeRevision(app, trx, id, {
       ...(title === undefined ? {} : { title }),
-      ...(document_date === undefined ? {} : { document_date, ...ofUser }),
+      ...(document_date === undefined || isDateAsRead ? {} : { document_date, ...ofUser }),
       ...(metadata ? { metadata: JSON.stringify(mergeMetadata(document.metadata, metadata)) } : {}),
     })
     await publish(trx, 'document_updated', document.owner_id, {
       document_id: id,
-      changes: Object.keys(changes).filter((key) => changes[key as keyof Changes] !== undefined),
+      changes: Object.keys(changes).filter((key) => changes[key as keyof typeof changes] !== undefined),
     })
     return requireDocument(trx, actor, id)
   })

@@ -64,6 +64,9 @@ export const Changes = z.object({
   labels: listOf(z.string().min(1).max(200), 1000).optional(),
   metadata: jsonRecord.optional(),
   document_date: calendarDate.nullable().optional().describe('null: the document has no date, also if its file or text has one.'),
+  date_source: DocumentAnswer.shape.date_source
+    .optional()
+    .describe('As read: a `document_date` that is also as read does not become one of the user.'),
   retain_until: endTimestampText
     .nullable()
     .optional()

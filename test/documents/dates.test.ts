@@ -71,6 +71,20 @@ test('a date set by the user stays after another extraction, also null; 400 VALI
     expect((await asAda.send('PUT', `/api/documents/${id}`, { document_date })).status).toBe(400)
 })
 
+test('a document that is sent back as it was read, also before its date was found, keeps the source of its date', async () => {
+  const { asAda, runJobs } = await startApp()
+  const pending = await upload(asAda, 'a.txt', letter, { ocr_enabled: false })
+  await asAda.call('PUT', `/api/documents/${pending.id}`, { ...pending, title: 'first' })
+  await runJobs()
+  await asAda.call('PUT', `/api/documents/${pending.id}`, { ...pending, title: 'second' })
+  const found = await asAda.documents.get(pending.id)
+  expect(found).toMatchObject({ title: 'second', document_date: '2024-03-03', date_source: 'text' })
+  await asAda.call('PUT', `/api/documents/${pending.id}`, { ...found, title: 'third' })
+  expect(await dateOf(asAda, pending.id)).toEqual(['2024-03-03', 'text'])
+  await asAda.call('PUT', `/api/documents/${pending.id}`, { ...found, document_date: null })
+  expect(await dateOf(asAda, pending.id)).toEqual([null, 'user'])
+})
+
 test('lists: filter, sort with documents without a date last, facets by year over all pages', async () => {
   const { asAda, asBob } = await startApp()
   for (const [title, document_date] of [['a', '2024-02-29'], ['b', '2023-12-31'], ['c', '2024-12-31'], ['d']] as const)

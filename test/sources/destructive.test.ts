@@ -144,6 +144,17 @@ test('one notification for a series of stopped syncs', async () => {
   expect(failures).toMatchObject([{ data: { code: 'SYNC_LOOKS_DESTRUCTIVE' } }])
 })
 
+test('a stopped sync notifies once, although the syncs before failed for another reason', async () => {
+  const { sync, fill, paths, root, asAdmin } = await startWith(20)
+  await rename(root, `${root}-away`)
+  for (let turn = 0; turn < 2; turn++) expect(await sync()).toMatchObject({ state: 'failed' })
+  await rename(`${root}-away`, root)
+  await fill(paths, 'encrypted')
+  for (let turn = 0; turn < 2; turn++) expect(await sync()).toMatchObject(stopped)
+  const failures = (await Array.fromAsync(asAdmin.notifications.list())).filter(({ type }) => type === 'sync_failed')
+  expect(failures.map(({ data }) => data.code)).toEqual(['SYNC_LOOKS_DESTRUCTIVE', expect.not.stringMatching('DESTRUCTIVE')])
+})
+
 test('a dry run reports that the sync would stop', async () => {
   const { fill, paths, asAdmin, source } = await startWith(20)
   expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], stop: null })

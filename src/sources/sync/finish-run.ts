@@ -188,8 +188,10 @@ export async function failRun(
     .where('id', '=', run.source_id)
     .returning(['owner_id', 'name', 'failures'])
     .executeTakeFirst()
+  if (!source || !final) return
   // Notify once per series of failures: notifications every hour are ignored.
-  if (!source || !final || source.failures > 1) return
+  const isAlarm = problem.code === 'SYNC_LOOKS_DESTRUCTIVE' && !(await runs.hasFailedAlike(trx, run.source_id, id, problem.code))
+  if (source.failures > 1 && !isAlarm) return
   const message = `${source.name}: ${problem.message}`
   await notify(app, trx, source.owner_id, 'sync_failed', {
     title: 'Sync failed',

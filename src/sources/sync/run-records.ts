@@ -154,6 +154,14 @@ export const findLatestRun = (db: Db, sourceId: string): Promise<Row<'source_syn
     .limit(1)
     .executeTakeFirst()
 
+/** Returns whether another run has failed with this code since the source was last synced. */
+export async function hasFailedAlike(db: Db, sourceId: string, id: string, code: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from source_syncs where source_id = ${sourceId} and id <> ${id} and error_code = ${code} and started_at > coalesce(
+      (select max(started_at) from source_syncs where source_id = ${sourceId} and state = 'completed'), '-infinity') limit 1`.execute(db)
+  return rows.length > 0
+}
+
 const updateHeld = (db: Db, run: Run) =>
   db.updateTable('source_syncs').where('id', '=', run.id).where('holder', '=', run.holder).where('state', '=', 'running')
 

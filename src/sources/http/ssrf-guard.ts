@@ -9,7 +9,7 @@ import { SourceFailure } from '../../ports/source-type.ts'
 
 /** Never allowed: unspecified, link-local, multicast, reserved, broadcast and Teredo addresses, and cloud metadata services. */
 const alwaysBlocked = blockList([
-  ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '169.254.0.0/16', '100.100.100.200/32', '192.0.0.192/32'],
+  ...['0.0.0.0/8', '224.0.0.0/4', '240.0.0.0/4', '169.254.0.0/16', '100.100.100.200/32', '168.63.129.16/32', '192.0.0.192/32'],
   ...['::/128', 'ff00::/8', 'fe80::/10', 'fd00:ec2::254/128', 'fd20:ce::254/128', '2001::/32'],
 ])
 

@@ -134,24 +134,26 @@ export interface Update extends Omit<Changes, 'password_hash'> {
   password?: string | undefined
 }
 
-/** Hashes a new password and applies all changes. Throws like applyChanges(). */
-export async function update(app: App, id: string, { password, ...changes }: Update): Promise<User> {
+/** Hashes a new password and applies all changes. An address that does not change is neither verified nor verified again. Throws like applyChanges(). */
+export async function update(app: App, id: string, { password, email: next, email_verified = false, ...changes }: Update): Promise<User> {
   const before = await get(app.db, id)
   const password_hash = password === undefined ? undefined : await app.passwords.hash(password)
-  const user = await app.db.transaction().execute((trx) => applyChanges(app, trx, id, { ...changes, password_hash }))
+  const email = next === before.email ? undefined : next
+  const isVerified = email !== undefined && emailKey(email) === before.email_key ? before.email_verified_at !== null : email_verified
+  const all = { ...changes, email, email_verified: isVerified, password_hash }
+  const user = await app.db.transaction().execute((trx) => applyChanges(app, trx, id, all))
   if (password_hash !== undefined) await removeInitialPassword(app, before.password_hash)
   return user
 }
 
-/** Updates the actor's own account. The address stays verified if it does not change. */
+/** Updates the actor's own account. */
 export async function updateProfile(
   app: App,
   actor: Actor,
   { email, display_name }: Pick<Update, 'email' | 'display_name'>,
 ): Promise<User> {
-  const { id, email_key, email_verified_at } = await get(app.db, actor.id)
-  const isSame = email !== undefined && emailKey(email) === email_key
-  return update(app, id, { email, display_name, email_verified: isSame && email_verified_at !== null })
+  const { id } = await get(app.db, actor.id)
+  return update(app, id, { email, display_name })
 }
 
 export interface Removal {

@@ -137,6 +137,30 @@ test('at most ten mails per hour for one user, for all addresses together; limit
   expect(deliveries).toHaveLength(13)
 })
 
+test('an address that an admin sends back with the user is not verified by that, also in other letters; a new one is', async () => {
+  const { asStranger, asAdmin, login, mailed, verify } = await start()
+  await asStranger.auth.register(eve)
+  const token = await mailed()
+  const [user] = await Array.fromAsync(asAdmin.users.list({ q: 'eve' }))
+  const send = (changes: object) => asAdmin.send('PUT', `/api/users/${user?.id}`, { ...user, ...changes })
+  expect((await send({ display_name: 'Eve' })).status).toBe(200)
+  expect((await send({ email: 'Eve@example.org' })).status).toBe(200)
+  expect(await code(await login())).toEqual([403, 'EMAIL_NOT_VERIFIED'])
+  expect(await mailed()).not.toBe(token)
+  expect((await send({ email: 'other@example.org' })).status).toBe(200)
+  expect((await login()).status).toBe(200)
+  expect((await verify(token)).status).toBe(400)
+})
+
+test('the link to an address stays valid while an admin changes other fields of the user', async () => {
+  const { asStranger, asAdmin, mailed, verify } = await start()
+  await asStranger.auth.register(eve)
+  const token = await mailed()
+  const [user] = await Array.fromAsync(asAdmin.users.list({ q: 'eve' }))
+  await asAdmin.call('PUT', `/api/users/${user?.id}`, { ...user, display_name: 'Eve' })
+  expect((await verify(token)).status).toBe(200)
+})
+
 test('users that an admin creates can sign in at once', async () => {
   const { asAdmin, deliveries, login, mailed } = await start()
   await asAdmin.users.create(eve)

@@ -49,7 +49,10 @@ export const Changes = z.object({
   recursive: z.boolean().optional(),
   file_patterns: patterns.optional(),
   split: z.enum(splitModes).nullish(),
-  status: z.enum(['active', 'disabled']).optional(),
+  status: SourceAnswer.shape.status
+    .transform((status) => (status === 'active' || status === 'disabled' ? status : undefined))
+    .optional()
+    .describe('`active` or `disabled`. `syncing` and `error`, as read, change nothing.'),
 })
 export const AddressFields = z.object({ type: Type, ...address, recursive: z.boolean().default(true) })
 export const SyncOptions = z.object({

@@ -5,6 +5,7 @@ import { expect, test } from 'vitest'
 import { Busy, withLock } from '../../src/db/lock.ts'
 import { verify } from '../../src/search/verify.ts'
 import { rotateKey } from '../../src/sources/credentials.ts'
+import { lockName } from '../../src/sources/sync/run-records.ts'
 import { startApp } from '../support/app.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
 
@@ -51,6 +52,15 @@ test('201, 200, 204: created, shown, changed and removed; never with username or
   expect(JSON.stringify(rows)).not.toMatch(/Zebra|ana/)
   await asAda.sources.delete(source.id)
   await expect(asAda.sources.get(source.id)).rejects.toMatchObject({ status: 404, code: 'SOURCE_NOT_FOUND' })
+})
+
+test.each(['error', 'syncing'] as const)('200: a source that is sent back as it was read with status %s keeps it', async (status) => {
+  const { asAda, app } = await startApp()
+  const { id } = await asAda.sources.create(dav)
+  const send = async () => asAda.call('PUT', `/api/sources/${id}`, { ...(await asAda.sources.get(id)), name: 'Renamed' })
+  const sent =
+    status === 'error' ? app.db.updateTable('sources').set({ status }).execute().then(send) : withLock(app.database, lockName(id), 0, send)
+  expect(await sent).toMatchObject({ name: 'Renamed', status, has_credentials: true })
 })
 
 test('404 SOURCE_NOT_FOUND for sources of others; admins see all', async () => {

@@ -78,6 +78,16 @@ export function compileGlobs(patterns: readonly string[], { isCaseSensitive = fa
   }
 }
 
+/** Returns why globs cannot be compiled; null if they can. */
+export function findGlobProblem(patterns: readonly string[]): string | null {
+  try {
+    compileGlobs(patterns)
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
 /** Returns the matching paths. Yields to the event loop after a number of steps. */
 export async function filterMatching(globs: GlobMatcher, paths: Iterable<string>): Promise<Set<string>> {
   const matching = new Set<string>()

@@ -16,7 +16,7 @@ import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
-import { compileGlobs } from './globs.ts'
+import { findGlobProblem } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
 import { cancelRuns } from './sync/finish-run.ts'
 import * as folderTags from './sync/folder-tags.ts'
@@ -202,17 +202,15 @@ function folderGrant(actor: Actor, type: Row<'sources'>['type'], ownerRole: Role
   return { granted_by: actor.id, is_granted_by_operator: actor.id === null }
 }
 
-/** Throws VALIDATION_ERROR for the first invalid glob, or if the globs are too long in total. */
+/** Throws VALIDATION_ERROR for all invalid globs, or if the globs are too long in total. */
 function validatePatterns(patterns: readonly string[]): void {
-  const validate = (path: string, globs: readonly string[]) => {
-    try {
-      compileGlobs(globs)
-    } catch (error) {
-      throw invalid(path, (error as Error).message)
-    }
+  const issueOf = (path: string, globs: readonly string[]) => {
+    const message = findGlobProblem(globs)
+    return message === null ? [] : [{ path, message }]
   }
-  for (const [index, pattern] of patterns.entries()) validate(`file_patterns.${index}`, [pattern])
-  validate('file_patterns', patterns)
+  const each = patterns.flatMap((pattern, index) => issueOf(`file_patterns.${index}`, [pattern]))
+  const issues = each.length > 0 ? each : issueOf('file_patterns', patterns)
+  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
 }
 
 const addSeconds = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)

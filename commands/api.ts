@@ -1,5 +1,6 @@
 import { Option } from 'commander'
 import { collectValues } from '../src/cli/arguments/flag-values.ts'
+import { startJsonArray } from '../src/cli/output/json-array.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -31,7 +32,7 @@ export const api = (cli: Cli) =>
       const call = await parseApiCall(method, path, flags)
       if (paginate && call.method !== 'GET') throw usage(`--paginate needs GET, not ${call.method}`)
       const client = await cli.client()
-      if (paginate) return cli.write(`${JSON.stringify(await fetchPages(client, call.path), null, 2)}\n`)
+      if (paginate) return printPages(cli, client, call.path)
       const response = call.body
         ? await client.raw(call.method, call.path, call.body, call.headers)
         : await client.send(call.method, call.path, call.json, call.headers)
@@ -40,10 +41,10 @@ export const api = (cli: Cli) =>
       await printBody(cli, response)
     })
 
-/** Returns the items of all pages. The only array in an answer is the list. */
-async function fetchPages(client: Client, path: string): Promise<unknown[]> {
+/** Prints the items of all pages as one array, page by page. The only array in an answer is the list. */
+async function printPages({ write }: Cli, client: Client, path: string): Promise<void> {
   const url = new URL(path, 'http://dms')
-  const all: unknown[] = []
+  const array = startJsonArray(write)
   if (!url.searchParams.has('per_page')) url.searchParams.set('per_page', '100')
   for (let page = 2; ; page++) {
     const answer = await client.call<Record<string, unknown>>('GET', `${url.pathname}${url.search}`)
@@ -51,13 +52,15 @@ async function fetchPages(client: Client, path: string): Promise<unknown[]> {
     const list = Object.values(rest).find(Array.isArray)
     if (typeof pagination !== 'object' || pagination === null || list === undefined)
       throw usage(`--paginate: ${path} does not answer with a paginated list`)
-    all.push(...list)
+    for (const item of list) array.add(item)
     const { has_next, next_cursor } = pagination as { has_next?: boolean; next_cursor?: string | null }
     if (next_cursor) url.searchParams.set('cursor', next_cursor)
     // Search results have page numbers instead of cursors.
     else if (has_next) url.searchParams.set('page', String(page))
-    else return all
+    else break
   }
+  array.end()
+  write('\n')
 }
 
 const formatHead = ({ status, statusText, headers }: Response): string =>

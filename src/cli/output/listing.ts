@@ -3,7 +3,8 @@ import type { Command } from 'commander'
 import type { EntryStream } from '../../client/connection.ts'
 import { parseCount } from '../arguments/flag-values.ts'
 import type { Cli } from '../runtime/context.ts'
-import type { Shape } from './output.ts'
+import { startJsonArray } from './json-array.ts'
+import { jsonRow, type Shape } from './output.ts'
 
 export interface ListFlags {
   limit: string
@@ -25,7 +26,8 @@ export async function printList<T extends object>(
   shape: Shape<T>,
 ): Promise<void> {
   // Formats without column widths do not need all rows at once, which may be millions.
-  const isStreamed = ['jsonl', 'id', 'tsv', 'csv'].includes(cli.options.format)
+  const isStreamed = ['json', 'jsonl', 'id', 'tsv', 'csv'].includes(cli.options.format)
+  const array = cli.options.format === 'json' ? startJsonArray(cli.write) : null
   const collected: T[] = []
   let count = 0
   for await (const row of rows) {
@@ -34,7 +36,8 @@ export async function printList<T extends object>(
       break
     }
     count++
-    if (isStreamed) cli.print([row], { ...shape, isContinuation: count > 1 })
+    if (array) array.add(jsonRow(row, shape, cli.options))
+    else if (isStreamed) cli.print([row], { ...shape, isContinuation: count > 1 })
     else collected.push(row)
     // Stop here instead of fetching another page only to count it.
     const total = rows.total?.() ?? null
@@ -42,5 +45,8 @@ export async function printList<T extends object>(
     if (total !== null && total > limit && cli.options.verbose > 0) cli.note(`showing ${limit} of ${total}; use --all`)
     break
   }
-  if (!isStreamed || count === 0) cli.print(collected, shape)
+  if (array) {
+    array.end()
+    cli.write('\n')
+  } else if (!isStreamed || count === 0) cli.print(collected, shape)
 }

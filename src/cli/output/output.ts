@@ -97,7 +97,7 @@ export function wrapText(sentence: string, width: number, indent = 2): string {
 function selectColumns<T extends object>(
   rows: readonly T[],
   columns: readonly Column<T>[],
-  { fields, format }: RenderOptions,
+  { fields, format }: Pick<RenderOptions, 'fields' | 'format'>,
 ): readonly Column<T>[] {
   if (fields === null) return columns.filter(({ show }) => show === undefined || (show === 'wide' && format === 'wide'))
   const names = new Set([...columns.map(({ name }) => name), ...rows.flatMap((row) => Object.keys(row))])
@@ -119,6 +119,12 @@ export const fillMissingFields = <T extends object>(thing: T, fields: readonly s
 /** Returns the fields of --fields in their order, or the whole row. */
 export const pickFields = (row: object, fields: readonly string[] | null): object =>
   fields ? Object.fromEntries(fields.map((name) => [name, (row as Row)[name] ?? null])) : row
+
+/** Returns a row of a list as JSON prints it. Throws Failure USAGE for an unknown field. */
+export function jsonRow<T extends object>(row: T, { columns }: Shape<T>, options: Pick<RenderOptions, 'fields' | 'format'>): object {
+  selectColumns([row], columns, options)
+  return pickFields(row, options.fields)
+}
 
 const titleOf = ({ name, title }: Column): string => title ?? name.replace(/_at$/, '').toUpperCase()
 

@@ -1,6 +1,7 @@
 /** Results of a long command: printed as they arrive if the format allows it, else at the end, followed by a summary. */
 import type { Cli } from '../runtime/context.ts'
 import { exits } from '../runtime/exit.ts'
+import { writeJsonObject } from './json-array.ts'
 import { type Column, fillMissingFields, pickFields, rejectUnknownFields } from './output.ts'
 
 /** Builds the summary from the fields of `more`, the times and `cli.exit`, which must be set before. */
@@ -35,6 +36,7 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
   const { isHuman, isSilent, fields } = cli.options
   const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
   rejectUnknownFields(fields, new Set([...columns.map(({ name }) => name), 'type', ...optionalFields]))
+  const isStreamed = ['tsv', 'csv', 'id'].includes(format)
   const shape = { columns, ...(id === undefined ? {} : { id }) }
   const started = now()
   const rows: T[] = []
@@ -46,7 +48,7 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
       if (isHuman && sentence !== undefined) cli.write(`${sentence}\n`)
       if (isHuman) return
       if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type, ...row }, fields))}\n`)
-      else if (format === 'tsv' || format === 'id') cli.print([fillMissingFields(row, fields)], { ...shape, isContinuation: count > 0 })
+      else if (isStreamed) cli.print([fillMissingFields(row, fields)], { ...shape, isContinuation: count > 0 })
       else rows.push(row)
       count++
     },
@@ -57,8 +59,13 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
       if (isHuman) cli.write(`${sentence}     ${summary.duration_seconds.toFixed(1)} s\n`)
       else if (format === 'jsonl') cli.write(`${JSON.stringify(summary)}\n`)
       else if (format === 'json')
-        cli.write(`${JSON.stringify({ ...summary, items: rows.map((row) => pickFields(row, fields)) }, null, 2)}\n`)
-      else if (count === 0 || (format !== 'tsv' && format !== 'id'))
+        writeJsonObject(
+          cli.write,
+          summary,
+          'items',
+          rows.values().map((row) => pickFields(row, fields)),
+        )
+      else if (count === 0 || !isStreamed)
         cli.print(
           rows.map((row) => fillMissingFields(row, fields)),
           shape,

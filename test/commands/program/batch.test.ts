@@ -83,7 +83,9 @@ test('jsonl streams the items and ends with one summary', () => {
 
 test('json is the summary with the items inside', () => {
   const { type: _, ...inside } = item
-  expect(JSON.parse(runBatch('json', mixed).stdout)).toEqual({ ...summary, items: [expect.anything(), inside, expect.anything()] })
+  const { stdout } = runBatch('json', mixed)
+  expect(JSON.parse(stdout)).toEqual({ ...summary, items: [expect.anything(), inside, expect.anything()] })
+  expect(stdout).toBe(`${JSON.stringify(JSON.parse(stdout), null, 2)}\n`)
 })
 
 test('id prints existing items; failures go to standard error', () => {

@@ -1,5 +1,6 @@
 import { stripVTControlCharacters } from 'node:util'
 import { expect, test } from 'vitest'
+import { writeJsonObject } from '../../../src/cli/output/json-array.ts'
 import { printList } from '../../../src/cli/output/listing.ts'
 import { type Column, pluralize, type RenderOptions, render, type Shape, wrapText } from '../../../src/cli/output/output.ts'
 import { displayWidth } from '../../../src/cli/output/table.ts'
@@ -50,13 +51,14 @@ test('csv is RFC 4180 with a header', () => {
   expect(list({ format: 'csv', header: false })).not.toContain('TITLE')
 })
 
-test.each(['tsv', 'csv', 'jsonl', 'id'] as const)('a list as %s is printed row by row, with one header', async (format) => {
-  const options = { ...piped, format, header: format === 'jsonl' || format === 'id' ? null : true }
+test.each(['tsv', 'csv', 'json', 'jsonl', 'id'] as const)('a list as %s is printed row by row, with one header', async (format) => {
+  const options = { ...piped, format, header: format === 'tsv' || format === 'csv' ? true : null }
   const whole = render(items, { columns }, options)
   const printed: string[] = []
   const cli = {
     options: { ...options, verbose: 0 },
     print: (rows: readonly Item[], shape: Shape<Item>) => void printed.push(render(rows, shape, options)),
+    write: (text: string) => void printed.push(text),
   } as unknown as Cli
   async function* rows() {
     for (const [index, item] of items.entries()) {
@@ -66,6 +68,25 @@ test.each(['tsv', 'csv', 'jsonl', 'id'] as const)('a list as %s is printed row b
   }
   await printList(cli, rows(), Number.POSITIVE_INFINITY, { columns })
   expect(printed.join('')).toBe(whole)
+})
+
+test('a list as json: an empty one, and 2 for an unknown field', async () => {
+  const printed: string[] = []
+  const cli = { options: { ...piped, format: 'json', fields: ['nope'], verbose: 0 }, write: (text: string) => void printed.push(text) }
+  async function* rows(...some: Item[]) {
+    yield* some
+  }
+  await printList(cli as unknown as Cli, rows(), 50, { columns })
+  expect(printed.join('')).toBe('[]\n')
+  await expect(printList(cli as unknown as Cli, rows(...items), 50, { columns })).rejects.toMatchObject({ exit: 'USAGE' })
+})
+
+test.each([0, 1, 3])('an object with an array of %i is written value by value, as JSON.stringify() would write it', (count) => {
+  const values = Array.from({ length: count }, (_, index) => ({ name: `a\n"${index}"`, labels: ['x'], none: {} }))
+  const written: string[] = []
+  writeJsonObject((text) => void written.push(text), { type: 'summary', total: count }, 'items', values)
+  expect(written.join('')).toBe(`${JSON.stringify({ type: 'summary', total: count, items: values }, null, 2)}\n`)
+  expect(written.filter((text) => text.includes('"name"'))).toHaveLength(count)
 })
 
 test('json and jsonl print the unchanged objects', () => {

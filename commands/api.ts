@@ -1,6 +1,7 @@
 import { Option } from 'commander'
 import { collectValues } from '../src/cli/arguments/flag-values.ts'
 import { startJsonArray } from '../src/cli/output/json-array.ts'
+import { waitForReader } from '../src/cli/output/listing.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -53,6 +54,7 @@ async function printPages({ write }: Cli, client: Client, path: string): Promise
     if (typeof pagination !== 'object' || pagination === null || list === undefined)
       throw usage(`--paginate: ${path} does not answer with a paginated list`)
     for (const item of list) array.add(item)
+    await waitForReader()
     const { has_next, next_cursor } = pagination as { has_next?: boolean; next_cursor?: string | null }
     if (next_cursor) url.searchParams.set('cursor', next_cursor)
     // Search results have page numbers instead of cursors.

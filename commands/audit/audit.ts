@@ -1,5 +1,5 @@
 import { type AuditFlags, addAuditFlags, auditColumns, listAuditEntries, parseAuditFilter } from '../../src/cli/output/audit-entries.ts'
-import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
+import { addLimitFlags, type ListFlags, parseLimit, printList, waitForReader } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -40,7 +40,10 @@ const exportLog = (cli: Cli) =>
     }),
   ).action(async (flags: AuditFlags) => {
     const filter = parseAuditFilter(flags)
-    for await (const entry of listAuditEntries(await cli.client(), filter, 'asc')) cli.write(`${JSON.stringify(entry)}\n`)
+    for await (const entry of listAuditEntries(await cli.client(), filter, 'asc')) {
+      cli.write(`${JSON.stringify(entry)}\n`)
+      await waitForReader()
+    }
   })
 
 type Verification = Awaited<ReturnType<Client['audit']['verify']>>

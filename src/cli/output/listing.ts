@@ -1,4 +1,5 @@
 /** Paged lists: prints rows as they arrive if the format allows it. */
+import { once } from 'node:events'
 import type { Command } from 'commander'
 import type { EntryStream } from '../../client/connection.ts'
 import { parseCount } from '../arguments/flag-values.ts'
@@ -17,6 +18,15 @@ export const addLimitFlags = (command: Command): Command =>
 
 /** Parses --limit; Infinity with --all. Throws Failure USAGE. */
 export const parseLimit = ({ limit, all }: ListFlags): number => (all ? Number.POSITIVE_INFINITY : parseCount('--limit', limit))
+
+/** Bytes that wait for the reader of standard output, at most. */
+const maxUnreadBytes = 1 << 20
+
+/** Resolves when the reader of standard output has taken most of what was printed. Without this call all of it waits in memory. */
+export async function waitForReader(): Promise<void> {
+  const { stdout } = process
+  if (stdout.writableNeedDrain && stdout.writableLength > maxUnreadBytes) await once(stdout, 'drain')
+}
 
 /** Prints at most `limit` rows. With -v notes that there are more, and their number if `rows` knows it. */
 export async function printList<T extends object>(
@@ -39,6 +49,7 @@ export async function printList<T extends object>(
     if (array) array.add(jsonRow(row, shape, cli.options))
     else if (isStreamed) cli.print([row], { ...shape, isContinuation: count > 1 })
     else collected.push(row)
+    await waitForReader()
     // Stop here instead of fetching another page only to count it.
     const total = rows.total?.() ?? null
     if (count < limit || (total === null && cli.options.verbose > 0)) continue

@@ -1,5 +1,6 @@
+import { EventEmitter } from 'node:events'
 import { stripVTControlCharacters } from 'node:util'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { writeJsonObject } from '../../../src/cli/output/json-array.ts'
 import { printList } from '../../../src/cli/output/listing.ts'
 import { type Column, pluralize, type RenderOptions, render, type Shape, wrapText } from '../../../src/cli/output/output.ts'
@@ -68,6 +69,27 @@ test.each(['tsv', 'csv', 'json', 'jsonl', 'id'] as const)('a list as %s is print
   }
   await printList(cli, rows(), Number.POSITIVE_INFINITY, { columns })
   expect(printed.join('')).toBe(whole)
+})
+
+test('a list waits for a reader that has not taken what was printed', async () => {
+  const stdout = Object.assign(new EventEmitter(), { writableLength: 2 << 20, writableNeedDrain: true })
+  vi.stubGlobal('process', Object.create(process, { stdout: { value: stdout } }))
+  onTestFinished(() => void vi.unstubAllGlobals())
+  let taken = 0
+  async function* rows() {
+    for (const item of items) {
+      taken++
+      yield item
+    }
+  }
+  const cli = { options: { ...piped, format: 'jsonl', verbose: 0 }, print() {} } as unknown as Cli
+  const printed = printList(cli, rows(), 50, { columns })
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  expect(taken).toBe(1)
+  stdout.writableLength = 0
+  stdout.emit('drain')
+  await printed
+  expect(taken).toBe(2)
 })
 
 test('a list as json: an empty one, and 2 for an unknown field', async () => {

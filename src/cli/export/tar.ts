@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
+import { slicesOf } from '../../slices.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, rejectClosedReader, writeChunk } from '../remote/download-target.ts'
 import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.ts'
@@ -13,6 +14,9 @@ import { Failure } from '../runtime/exit.ts'
 import { exitOfAbort, runBatch } from '../runtime/run-batch.ts'
 import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
 import { type ExportFile, manifestFileName, textFileName } from './manifest.ts'
+
+/** Lines of the manifest that one write has. */
+const linesPerWrite = 1000
 
 type Write = (chunk: Uint8Array) => Promise<void>
 
@@ -83,7 +87,7 @@ async function writeTar(
   isPipe: boolean,
 ): Promise<void> {
   const target = openTarget(write)
-  const lines: string[] = []
+  const written: { readonly item: ExportFile; readonly hasText: boolean }[] = []
   let failed = 0
   let isComplete = false
   const silent = {
@@ -104,7 +108,7 @@ async function writeTar(
       onBytes(size)
     } else await writeFile(item, modified, target, onBytes)
     if (text) await writeBuffer(textFileName(file), text, modified, target)
-    lines.push(`${JSON.stringify(item.entry(hasText))}\n`)
+    written.push({ item, hasText })
     return { action: 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
@@ -123,7 +127,7 @@ async function writeTar(
     },
     async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return
-      await writeBuffer(manifestFileName, Buffer.from(lines.join('')), Date.now() / 1000, target)
+      await writeManifest(written, target)
       await target.write(tarEnd)
       isComplete = true
     },
@@ -156,6 +160,15 @@ async function writeFile(
     await response.body?.cancel().catch(() => {})
   }
   await target.write(tarPadding(size))
+}
+
+/** Writes the manifest line by line. Its size is known before the first line is written, which takes two passes. */
+async function writeManifest(written: readonly { item: ExportFile; hasText: boolean }[], { write }: Target): Promise<void> {
+  const lineOf = ({ item, hasText }: (typeof written)[number]) => Buffer.from(`${JSON.stringify(item.entry(hasText))}\n`)
+  const size = written.reduce((sum, file) => sum + lineOf(file).length, 0)
+  await write(tarHeader(manifestFileName, size, Date.now() / 1000))
+  for (const lines of slicesOf(written, linesPerWrite)) await write(Buffer.concat(lines.map(lineOf)))
+  await write(tarPadding(size))
 }
 
 async function writeBuffer(path: string, bytes: Buffer, modified: number, { write }: Target): Promise<void> {

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -84,6 +85,50 @@ test.each([
   if (code === 1) child.stdout.destroy()
   else setTimeout(() => child.stdout.resume(), 5000)
   expect([(await ended)[0], (await stderr).toString()]).toEqual([code, expect.stringMatching(problem)])
+})
+
+test('the manifest of an archive is written in parts: all of it could be longer than a string can be', async () => {
+  const count = 2500
+  const answer = () => new Response('x')
+  const sha256 = createHash('sha256').update('x').digest('hex')
+  const files = Array.from({ length: count }, (_, index) => {
+    const file = `file-${index}.txt`
+    const entry = () => ({ id: `id ${index}`, file, title: 'é' }) as never
+    return {
+      id: `${index}`,
+      version: 1,
+      size: 1,
+      sha256,
+      createdAt: '2026-01-02T03:04:05Z',
+      file,
+      hasText: false,
+      entry,
+      download: async () => answer(),
+      text: async () => '',
+    }
+  })
+  const written: Buffer[] = []
+  const toArray = vi.spyOn(process.stdout, 'write').mockImplementation(((chunk: Uint8Array, done: () => void) => {
+    written.push(Buffer.from(chunk))
+    done()
+  }) as never)
+  onTestFinished(() => toArray.mockRestore())
+  const progress = () => ({ update() {}, done() {} })
+  const cli = { options: {}, exit: 'OK', signal: new AbortController().signal, progress, warn() {} } as unknown as Cli
+  await exportToStdout(
+    cli,
+    createClient(async () => answer()),
+    files,
+    false,
+  )
+  toArray.mockRestore()
+  let manifest = Buffer.alloc(0)
+  for await (const { path, bytes } of readTar(written)) {
+    const content = await buffer(bytes)
+    if (path === 'manifest.jsonl') manifest = content
+  }
+  expect(linesIn(manifest.toString())).toEqual(files.map(({ entry }) => entry()))
+  expect(Math.max(...written.map(({ length }) => length))).toBeLessThan(manifest.length)
 })
 
 test.each([

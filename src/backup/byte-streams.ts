@@ -1,6 +1,7 @@
 /** Hashes, splits and collects streams of bytes. */
 import { createHash } from 'node:crypto'
 import type { Writable } from 'node:stream'
+import { readTextLines } from '../text-lines.ts'
 import { BackupDamaged } from './manifest.ts'
 
 export type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
@@ -82,18 +83,9 @@ export async function* fillBuffer(source: Bytes, buffer: Buffer): AsyncGenerator
 /** Upper limit for a line of SHA256SUMS. */
 const maxLineLength = 1000
 
-/** Returns the lines of a checksum list without line ends. Throws BackupDamaged for an overlong line. */
-export async function* readLines(source: Bytes): AsyncGenerator<string> {
-  let rest = ''
-  const decoder = new TextDecoder()
-  for await (const chunk of source) {
-    const parts = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = parts.pop() ?? ''
-    if (rest.length > maxLineLength) throw new BackupDamaged('its checksum list is not a text of short lines')
-    yield* parts
-  }
-  if (rest !== '') yield rest
-}
+/** Yields the lines of a checksum list without line ends. Throws BackupDamaged for an overlong line. */
+export const readLines = (source: Bytes): AsyncGenerator<string> =>
+  readTextLines(source, maxLineLength, () => new BackupDamaged('its checksum list is not a text of short lines'))
 
 /** Writes a chunk and waits until the stream accepts more. */
 export const writeChunk = (stream: Writable, chunk: Uint8Array): Promise<void> =>

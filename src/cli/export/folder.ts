@@ -1,9 +1,10 @@
 /** Export to a folder. A second export updates the files of the first. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, readFile, stat, unlink } from 'node:fs/promises'
+import { mkdir, stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
+import { readTextLines } from '../../text-lines.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { saveFile } from '../remote/save-file.ts'
@@ -153,19 +154,22 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** Reads the manifest by key. Ignores entries whose names are paths. Throws Failure USAGE if it cannot be parsed. */
+/** Reads the manifest by key, line by line: it may be longer than a string can be. Ignores entries whose names are paths. Throws Failure USAGE if it cannot be parsed. */
 async function readManifest(folder: string): Promise<Map<string, ManifestEntry>> {
-  const text = await readFile(join(folder, manifestFileName), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return ''
-    throw unusablePath('--to', folder, error)
-  })
+  const path = join(folder, manifestFileName)
+  const entries = new Map<string, ManifestEntry>()
   try {
-    const lines = text.split('\n').filter((line) => line !== '')
-    const entries = lines.map((line) => JSON.parse(line) as ManifestEntry)
-    return new Map(entries.filter(isOurs).map((entry) => [manifestKey(entry), entry]))
-  } catch {
-    throw usage(`${join(folder, manifestFileName)} is not the manifest of an export`, 'export to another folder, or remove that file')
+    for await (const line of readTextLines(createReadStream(path))) {
+      const entry = line === '' ? null : (JSON.parse(line) as ManifestEntry)
+      if (entry && isOurs(entry)) entries.set(manifestKey(entry), entry)
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return entries
+    if (code !== undefined) throw unusablePath('--to', folder, error as Error)
+    throw usage(`${path} is not the manifest of an export`, 'export to another folder, or remove that file')
   }
+  return entries
 }
 
 const isOurs = ({ id, file, text_file }: ManifestEntry): boolean =>

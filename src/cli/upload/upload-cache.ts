@@ -1,7 +1,9 @@
 /** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
 import { createHash } from 'node:crypto'
-import { appendFile, mkdir, readFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { appendFile, mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { readTextLines } from '../../text-lines.ts'
 import { type Env, stateFolder } from '../runtime/private-file.ts'
 import type { FoundFile } from './find-files.ts'
 
@@ -60,15 +62,22 @@ export async function openUploadCache(path: string, onWriteError: (error: Error)
 
 const pack = ({ sha256, size, mtime_ns, id }: Entry): string => Buffer.from(`${sha256} ${size} ${mtime_ns} ${id}`).toString('latin1')
 
-/** Skips an incomplete last line. */
+/** Reads the cache line by line: it may be longer than a string can be. Skips an incomplete last line. A cache that cannot be read is empty. */
 async function readEntries(path: string): Promise<Entry[]> {
-  const text = await readFile(path, 'utf8').catch(() => '')
-  return text.split('\n').flatMap((line) => {
-    try {
-      const entry = JSON.parse(line) as Partial<Entry> | null
-      return typeof entry?.path === 'string' && /^[0-9a-f]{64}$/.test(String(entry.sha256)) ? [entry as Entry] : []
-    } catch {
-      return []
-    }
-  })
+  const entries: Entry[] = []
+  try {
+    for await (const line of readTextLines(createReadStream(path))) entries.push(...parseEntry(line))
+  } catch {
+    // The files are read again.
+  }
+  return entries
+}
+
+function parseEntry(line: string): Entry[] {
+  try {
+    const entry = JSON.parse(line) as Partial<Entry> | null
+    return typeof entry?.path === 'string' && /^[0-9a-f]{64}$/.test(String(entry.sha256)) ? [entry as Entry] : []
+  } catch {
+    return []
+  }
 }

@@ -24,6 +24,9 @@ export interface ApiCall {
   readonly body: Body | null
 }
 
+/** Methods of the API and those that HTTP servers answer anyway. Others never reach the routes of a remote server. */
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
 /** Parses the call. GET, HEAD and DELETE put fields into the query, other methods into a JSON body. Throws Failure USAGE. */
 export async function parseApiCall(
   verb: string,
@@ -31,7 +34,7 @@ export async function parseApiCall(
   { field = [], typedField = [], input, httpHeader = [] }: ApiFlags,
 ): Promise<ApiCall> {
   const method = verb.toUpperCase()
-  if (!/^[A-Z]{3,10}$/.test(method)) throw usage(`"${verb}" is not a method such as GET`)
+  if (!methods.includes(method)) throw usage(`"${verb}" is not a method: ${methods.join(', ')}`)
   const path = endpoint.startsWith('/') ? endpoint : `/${endpoint}`
   if (/^\/[/\\]/.test(path) || /^\/?\w+:/.test(endpoint) || /\s/.test(path))
     throw usage(`"${endpoint}" is not a path such as /api/documents`)

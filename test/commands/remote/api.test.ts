@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { findProgram } from '../../../src/config/find-program.ts'
 import { upload } from '../../support/app.ts'
-import { startCli } from '../../support/cli-transports.ts'
+import { cliTransports, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
@@ -50,12 +50,13 @@ test('api: equal output and exit code locally and over HTTP; a request id only o
   }
 })
 
-test('2 for an invalid request, without sending it', async () => {
-  const { dms, url, token } = await startCli('HTTP')
+test.each(cliTransports)('%s: 2 for an invalid request, without sending it', async (transport) => {
+  const { dms, token } = await startCli(transport)
   for (const args of [
     ['GET', '//elsewhere.example/api'],
     ['GET', 'https://elsewhere.example/api'],
     ['G E T', '/api/settings'],
+    ['FOO', '/api/settings'],
     ['GET', '/api/settings', '-f', 'nothing'],
     ['POST', '/api/labels', '-F', 'name=text'],
     ['POST', '/api/labels', '--input', '/nonexistent/file'],
@@ -63,7 +64,7 @@ test('2 for an invalid request, without sending it', async () => {
     ['GET', '/api/settings', '-H', `Authorization: Bearer ${token}`],
     ['GET', '/api/settings', '--paginate'],
   ])
-    expect(await dms(['api', ...args], { env: { DMS_URL: url } }), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
+    expect(await dms(['api', ...args]), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
 })
 
 const curl = findProgram('curl')

@@ -39,7 +39,7 @@ export const upload = (cli: Cli) =>
         ['documents upload report.pdf --owner ana -o id', 'for another user; prints the id'],
       ],
       exits:
-        '0 all uploaded · 3 some failed (with --wait also: OCR failed) · 1, or a more specific code, if all failed · 6 no such label · 8 no worker runs (--wait) · 69 server unreachable · 75 another run uploads the same folder (-r) · 130 interrupted',
+        '0 all uploaded · 3 some failed (with --wait also: OCR failed) · 1, or a more specific code, if all failed · 6 no such label or owner · 8 no worker runs (--wait) · 69 server unreachable · 75 another run uploads the same folder (-r) · 130 interrupted',
       notes: [
         'On the server, documents belong to --owner, to the user of --as, or else to the first admin.',
         'After Ctrl-C the files being sent have 1.5 s to finish. The next run with -r sends the rest. Files and folders inside folders whose names begin with a dot are skipped.',

@@ -21,7 +21,7 @@ export const watch = (cli: Cli) =>
         ["documents watch . --include '*.pdf' -o jsonl | jq -r .id", 'ids, as files are uploaded'],
       ],
       exits:
-        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or invalid option · 3 stopped, and some files failed · 4 not signed in · 6 no such label · 75 another run uploads this folder',
+        '0 stopped (SIGINT, SIGTERM) · 2 no such folder, or invalid option · 3 stopped, and some files failed · 4 not signed in · 6 no such label or owner · 75 another run uploads this folder',
       notes: [
         'A file is sent when its size and time have not changed for --settle. A failed file is retried when it changes.',
         'While the server is unreachable, it is retried every 30 s.',

@@ -12,6 +12,7 @@ import {
   type SourceFlags,
   sourceColumns,
 } from '../../src/cli/arguments/sources.ts'
+import { describeMissingOwner } from '../../src/cli/arguments/users.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
@@ -88,7 +89,7 @@ const add = (cli: Cli) =>
         ],
         ['sources add --name x --address https://… --username u --password-prompt --test', 'test the connection first'],
       ],
-      exits: '0 added · 1 --test failed · 2 invalid value · 5 not allowed',
+      exits: '0 added · 1 --test failed · 2 invalid value · 5 not allowed · 6 no such owner',
     }),
   )
     .addOption(typeOption())
@@ -105,7 +106,9 @@ const add = (cli: Cli) =>
         const failed = checks.find((check) => !check.ok)
         if (!ok) throw new Failure('FAILED', `source "${name}" was not added: ${failed?.name}: ${failed?.message}`)
       }
-      const source = await client.sources.create({ type, name, url, owner, ...fields })
+      const source = await client.sources.create({ type, name, url, owner, ...fields }).catch((error) => {
+        throw describeMissingOwner(error)
+      })
       cli.print(source, { columns: allSourceColumns, sentence: `✓ Added source "${source.name}" (id ${source.id})` })
     })
 

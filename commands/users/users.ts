@@ -144,7 +144,7 @@ const remove = (cli: Cli) =>
       ['users disable ana', 'reversible alternative'],
     ],
     exits:
-      '0 deleted · 2 no terminal to confirm on, and no --confirm · 5 not an admin · 6 no such user · 7 owns documents, or is the last active admin',
+      '0 deleted · 2 no terminal to confirm on, and no --confirm · 5 not an admin · 6 no such user, or recipient · 7 owns documents, or is the last active admin',
     notes: ['Comments of the user are deleted, with all replies to them.'],
   })
     .alias('rm')
@@ -154,6 +154,7 @@ const remove = (cli: Cli) =>
       const removal = parseRemoval(documents)
       const client = await cli.client()
       const user = await findUser(client, identifier)
+      if (removal.to !== undefined) removal.to = (await findUser(client, removal.to)).id
       if (!cli.options.printCurl) await confirmName(cli, user, confirm)
       await client.users.delete(user.id, removal)
       cli.print(user, { columns, sentence: `✓ Deleted user "${user.username}"` })

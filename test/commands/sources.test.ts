@@ -50,6 +50,12 @@ async function start(transport: CliTransport) {
 }
 
 describe.each(cliTransports)('%s:', (transport) => {
+  test('add: 6 for an unknown owner', async () => {
+    const { add, asAdmin } = await start(transport)
+    expect(await add('one', ['--owner', 'nope'])).toMatchObject({ code: 6, stdout: '', stderr: 'error: no user "nope"\n' })
+    expect(await asAdmin.sources.list()).toEqual([])
+  })
+
   test('sync: result per source; 3 if a source or file failed; 0 if nothing is due', async () => {
     const { dms, make, put, root, asAdmin } = await start(transport)
     await put('a.txt', 'alpha')

@@ -93,6 +93,7 @@ test('get by name, e-mail address or id; disable, enable, set-role, reset-passwo
   expect((await users(['disable', 'bob'])).code).toBe(7)
   expect((await users(['delete', 'ada', '--confirm', 'bob'])).code).toBe(2)
   expect((await users(['delete', 'ada', '--documents', 'keep', '--confirm', 'ada'])).code).toBe(2)
+  expect((await users(['delete', 'ada', '--documents', 'transfer:nope', '--confirm', 'ada'])).code).toBe(6)
   expect((await users(['delete', 'ada', '--documents', 'transfer:bob', '--confirm', 'ada'])).code).toBe(0)
   await expect(asAdmin.users.get(ada.id)).rejects.toMatchObject({ status: expect.any(Number) })
 })

@@ -42,3 +42,10 @@ export async function findUsername(client: Client, nameOrId: string): Promise<st
     ? printLookup({ path: pathOf('users', nameOrId), filter: '.username', variable: 'user' })
     : (await findUser(client, nameOrId)).username
 }
+
+/** Converts the error of a request that names an unknown owner to a Failure NOT_FOUND. Returns other errors unchanged. */
+export function describeMissingOwner(error: unknown): unknown {
+  const { issues } = ((error as { details?: unknown }).details ?? {}) as { issues?: { path: string; message: string }[] }
+  const [issue] = Array.isArray(issues) ? issues : []
+  return issue?.path === 'owner' && issue.message.startsWith('no user ') ? new Failure('NOT_FOUND', issue.message) : error
+}

@@ -4,7 +4,7 @@ import { issueToken } from '../../auth/auth.ts'
 import type { StreamOptions } from '../../client/event-stream.ts'
 import * as users from '../../users/users.ts'
 import type { Cli } from '../runtime/context.ts'
-import { Failure, usage } from '../runtime/exit.ts'
+import { Failure } from '../runtime/exit.ts'
 import { auditCommand } from './local-client.ts'
 import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-client.ts'
 
@@ -29,7 +29,7 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const { openLocalSocket } = await import('../../server/local-socket.ts')
   const { as } = cli.options
   const user = as === null ? await findAdmin(app) : await users.findByIdentifier(app.db, as)
-  if (!user) throw usage(`--as ${as}: no such user`)
+  if (!user) throw new Failure('NOT_FOUND', `--as ${as}: no such user`)
   if (as !== null) await auditCommand(app, cli, 'dms --as', `id=${user.id}`, { username: user.username })
   const server = await openLocalSocket(app)
   cli.onEnd(() => server.close())

@@ -5,7 +5,7 @@ import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
 import type { LoadedConfig } from '../../config/load.ts'
 import type { Log, LogOptions } from '../../log/log.ts'
-import { usage } from '../runtime/exit.ts'
+import { Failure } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 
 /** Opens the log of a command: warnings only, unless a flag or a variable sets the level. */
@@ -23,7 +23,7 @@ interface ShellUser {
   readonly dataOwner: string | null
 }
 
-/** Opens a client as the operator, or as the user of --as. Throws Failure USAGE for an unknown user. */
+/** Opens a client as the operator, or as the user of --as. Throws Failure NOT_FOUND for an unknown user. */
 export async function openLocalClient(app: App, shell: ShellUser): Promise<Client> {
   const { as } = shell.options
   const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, as)])
@@ -59,6 +59,6 @@ async function findActor(app: App, as: string | null): Promise<Actor> {
   if (as === null) return operator
   const users = await import('../../users/users.ts')
   const user = await users.findByIdentifier(app.db, as)
-  if (!user) throw usage(`--as ${as}: no such user`)
+  if (!user) throw new Failure('NOT_FOUND', `--as ${as}: no such user`)
   return { id: user.id, role: user.role, username: user.username }
 }

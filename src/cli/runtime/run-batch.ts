@@ -4,6 +4,7 @@ import { mapConcurrently } from '../../concurrency.ts'
 import { formatFileError } from '../../errors.ts'
 import { parseId } from '../arguments/ids.ts'
 import { describeMissingLabel } from '../arguments/labels.ts'
+import { describeMissingOwner } from '../arguments/users.ts'
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
 import { ownerHint } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
@@ -77,7 +78,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     } catch (error) {
       if (cli.signal.aborted && isAbort(error)) return false
       if (isExpectedExit(error)) printed = { error }
-      else if (isFatal(error)) fatal ??= { error: describeMissingLabel(error) }
+      else if (isFatal(error)) fatal ??= { error: describeMissing(error) }
       else {
         failures.add(exitOf(error))
         const hint = ownerHint(error, cli.dataOwner)
@@ -95,7 +96,7 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     else
       await work.runGroup?.(item, runItem, countBytes(key)).catch((error) => {
         if (isExpectedExit(error)) printed = { error }
-        else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error: describeMissingLabel(error) }
+        else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error: describeMissing(error) }
       })
   }
   function* itemsUntilStop(): Generator<T> {
@@ -168,6 +169,8 @@ function isFatal(error: unknown): boolean {
   if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) return true
   return validationIssues(error).some(({ path }) => path !== '' && path !== 'file')
 }
+
+const describeMissing = (error: unknown): unknown => describeMissingOwner(describeMissingLabel(error))
 
 /** Converts an error to the error of an item, with the reason of a rejected value. */
 export function toItemError(error: unknown): NonNullable<BatchItem['error']> {

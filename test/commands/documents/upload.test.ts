@@ -50,6 +50,11 @@ describe.each(cliTransports)('%s:', (transport) => {
     })
     expect((await asAdmin.call<{ data: unknown[] }>('GET', '/api/ocr/queue')).data).toEqual([])
     expect((await dms(['documents', 'upload', file, '--owner', 'bob'])).code).toBe(5)
+    for (const more of [[], ['-n'], [file], ['--on-duplicate', 'upload']])
+      expect(await dms(['documents', 'upload', file, '--owner', 'nope', ...more], { env: await envOf(admin) }), more.join(' ')).toEqual({
+        ...{ code: 6, signal: null, stdout: '' },
+        stderr: 'error: no user "nope"\n',
+      })
   })
 
   test('upload: a bad file fails alone; a bad option fails the command', async () => {

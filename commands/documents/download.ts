@@ -1,4 +1,4 @@
-import { stat } from 'node:fs/promises'
+import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Option } from 'commander'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
@@ -70,44 +70,56 @@ export const download = (cli: Cli) =>
       if (flags.to === '-') return downloadToStdout(cli, ids, flags)
       const target = await resolveDownloadTarget(flags.to ?? '.', ids.length)
       const client = await cli.client()
-      const usedPaths = new Set<string>()
+      const used: Used = { paths: new Set(), files: new Set() }
       await runBatch(cli, {
         command: 'documents download',
         phase: 'download',
         items: ids,
         columns,
         totalBytes: null,
-        run: (id, moved) => downloadDocument(client, parseId(id, 'document'), target, flags, usedPaths, moved),
+        run: (id, moved) => downloadDocument(client, parseId(id, 'document'), target, flags, used, moved),
       })
     })
 
-/** Downloads one document. `usedPaths` are the paths of this run: two documents never overwrite each other. */
+/** Paths and files of this run: two documents never overwrite each other. A file system may ignore the case of names. */
+interface Used {
+  readonly paths: Set<string>
+  readonly files: Set<string | null>
+}
+
+/** Downloads one document. */
 async function downloadDocument(
   client: Client,
   id: string,
   target: DownloadTarget,
   flags: Flags,
-  usedPaths: Set<string>,
+  used: Used,
   moved: (bytes: number) => void,
 ) {
   const response = await fetchFile(client, id, flags)
   try {
     const path = 'file' in target ? target.file : join(target.folder, await fileName(client, id, response, flags))
-    const isThere = await stat(path).then(
-      () => true,
-      () => false,
-    )
-    if (usedPaths.has(path))
+    const existing = await fileAt(path)
+    if (used.paths.has(path) || (existing !== null && used.files.has(existing)))
       throw new Failure('CONFLICT', `${path} is the path of another document in this download`, { fix: 'pass --name id' })
-    usedPaths.add(path)
-    if (isThere && flags.skipExisting) return { action: 'skipped', key: id, id, path }
-    if (isThere && !flags.clobber) throw fileExistsError(path)
+    used.paths.add(path)
+    if (existing !== null) used.files.add(existing)
+    if (existing !== null && flags.skipExisting) return { action: 'skipped', key: id, id, path }
+    if (existing !== null && !flags.clobber) throw fileExistsError(path)
     const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, moved)
+    used.files.add(await fileAt(path))
     return { action: 'created', key: id, id, path, ...saved }
   } finally {
     await response.body?.cancel().catch(() => {})
   }
 }
+
+/** Identifies the file at the path, also by a name that differs in case only; null if there is none. */
+const fileAt = (path: string): Promise<string | null> =>
+  lstat(path).then(
+    ({ dev, ino }) => `${dev} ${ino} ${path.normalize().toLowerCase()}`,
+    () => null,
+  )
 
 async function fetchFile({ documents }: Client, id: string, { version, rendition }: Flags): Promise<Response> {
   if (version !== undefined) return documents.downloadVersion(id, parseCount('--version', version))

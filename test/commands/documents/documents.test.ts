@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import fs, { readdir, readFile, writeFile } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import { basename, dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { upload } from '../../support/app.ts'
 import { cliTransports, readBatch, startCli } from '../../support/cli-transports.ts'
@@ -102,6 +103,27 @@ describe.each(cliTransports)('%s:', (transport) => {
       expect([code, stderr]).toEqual([3, expect.stringContaining('another document in this download')])
     }
     expect(await readFile(join(folder, 'same.txt'), 'utf8')).toBe('one')
+  })
+
+  test('download: names that differ in case do not overwrite each other if the file system ignores case', async () => {
+    const { dms, asAda, folder } = await startCli(transport)
+    const ids = [(await upload(asAda, 'Same.txt', 'one')).id, (await upload(asAda, 'same.txt', 'two')).id]
+    const { lstat } = fs
+    // Finds entries as such a file system does.
+    fs.lstat = (async (path: string) => {
+      const name = (await readdir(dirname(path))).find((entry) => entry.toLowerCase() === basename(path).toLowerCase())
+      return lstat(join(dirname(path), name ?? basename(path)))
+    }) as typeof lstat
+    syncBuiltinESMExports()
+    onTestFinished(() => {
+      fs.lstat = lstat
+      syncBuiltinESMExports()
+    })
+    for (const flag of ['--clobber', '--skip-existing']) {
+      const { code, stderr } = await dms(['documents', 'download', ...ids, '--to', folder, flag, '-o', 'id'])
+      expect([code, stderr]).toEqual([3, expect.stringContaining('another document in this download')])
+      expect(await readdir(folder)).toEqual(['Same.txt'])
+    }
   })
 
   test('delete: to the trash and back; asks for --permanent without --yes; ids from a pipe; 6 for an unknown id', async () => {

@@ -1,6 +1,5 @@
 /** Continuous upload of new files in a folder. */
 import { randomUUID } from 'node:crypto'
-import { watch } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
@@ -8,6 +7,7 @@ import type { Batch } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
 import { exitOf } from '../runtime/exit.ts'
 import { type FindOptions, type FoundFile, findFiles } from './find-files.ts'
+import { openFolderEvents } from './folder-events.ts'
 import { type UploadRun, uploadFiles } from './upload.ts'
 
 export interface WatchOptions {
@@ -131,11 +131,11 @@ function openChanges(cli: Cli, { folder, pollMs, signal }: WatchOptions) {
     hasChanged = true
     wake()
   }
-  const watcher = pollMs === null ? watch(folder, { recursive: true }, onChange) : null
-  watcher?.on('error', (error) => {
+  const onError = (error: Error): void => {
     cli.warn(`file system events of ${folder} failed (${error.message}); scanning every ${intervalsMs.fallbackPoll / 1000} s`)
     maxWaitMs = intervalsMs.fallbackPoll
-  })
+  }
+  const events = pollMs === null ? openFolderEvents(folder, onChange, onError) : null
   return {
     get maxWaitMs() {
       return maxWaitMs
@@ -152,6 +152,6 @@ function openChanges(cli: Cli, { folder, pollMs, signal }: WatchOptions) {
       await pause(intervalsMs.least)
       if (!hasChanged) await pause(Math.max(0, ms - intervalsMs.least), changed.signal)
     },
-    close: () => watcher?.close(),
+    close: () => events?.close(),
   }
 }

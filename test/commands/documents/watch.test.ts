@@ -34,7 +34,7 @@ const commandOf = (signal: AbortSignal, url: string | null = null, warn = (_: st
 const watchUntil = (
   signal: AbortSignal,
   client: Client,
-  { folder, pollMs, onItem, onScan }: { folder: string; pollMs: number; onItem: (item: BatchItem) => void; onScan: () => void },
+  { folder, pollMs, onItem, onScan }: { folder: string; pollMs: number | null; onItem: (item: BatchItem) => void; onScan: () => void },
 ): Promise<void> =>
   watchFolder(commandOf(signal), client, {
     ...{ folder, settleMs: 0, pollMs, retryMs: 50, signal },
@@ -144,6 +144,34 @@ test('--on-duplicate upload: files are stored once, although the folder is empty
   })
   expect(items.map(({ action, key }) => [action, key])).toEqual(['a.txt', 'b.txt'].map((name) => ['created', join(folder, name)]))
 })
+
+test('without --poll: a file is uploaded within seconds, although another folder has taken the place of the watched one', async () => {
+  const { app, ada } = await startApp()
+  const top = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(top, { recursive: true, force: true }))
+  const folder = join(top, 'scans')
+  await mkdir(folder)
+  await writeFile(join(folder, 'a.txt'), 'a')
+  const stop = new AbortController()
+  const items: BatchItem[] = []
+  const replace = () => {
+    renameSync(folder, join(top, 'aside'))
+    mkdirSync(folder)
+    // Later than the scan that the renaming causes.
+    setTimeout(() => writeFileSync(join(folder, 'b.txt'), 'b'), 3000)
+  }
+  const limit = setTimeout(() => stop.abort(), 20_000)
+  await watchUntil(stop.signal, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, pollMs: null, onScan() {} },
+    onItem(item) {
+      items.push(item)
+      if (items.length === 1) setTimeout(replace, 500)
+      else stop.abort()
+    },
+  })
+  clearTimeout(limit)
+  expect(items.map(({ key }) => key)).toEqual(['a.txt', 'b.txt'].map((name) => join(folder, name)))
+}, 30_000)
 
 test.each(['', 'inner', 'a.txt'])('--on-duplicate upload: files are stored once, although a scan cannot read "%s"', async (name) => {
   const { app, ada } = await startApp()

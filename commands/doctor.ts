@@ -2,7 +2,7 @@ import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf, pluralize, wrapText } from '../src/cli/output/output.ts'
 import { listSettings } from '../src/cli/output/setting-rows.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { usage } from '../src/cli/runtime/exit.ts'
+import { unusablePath, usage } from '../src/cli/runtime/exit.ts'
 import type { Check, Diagnosis } from '../src/doctor/doctor.ts'
 import type { LazyInstallation } from '../src/doctor/installation.ts'
 import { escapeControls } from '../src/log/escape.ts'
@@ -60,8 +60,11 @@ export const doctor = (cli: Cli) =>
       printDiagnoses(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)
       if (flags.bundle === undefined || !installation) return
       const { writeBundle } = await import('../src/doctor/bundle.ts')
-      await writeBundle(flags.bundle, installation, diagnoses, listSettings(installation.loaded, undefined, {}))
-      cli.note(`✓ Wrote ${flags.bundle}`)
+      const { bundle } = flags
+      await writeBundle(bundle, installation, diagnoses, listSettings(installation.loaded, undefined, {})).catch((error: Error) => {
+        throw unusablePath('--bundle', bundle, error)
+      })
+      cli.note(`✓ Wrote ${bundle}`)
     })
 
 async function openLocalInstallation(cli: Cli): Promise<LazyInstallation> {

@@ -75,11 +75,14 @@ export const invalid = (path: string, message: string): AppError => new AppError
 /** An invalid configuration, with all its problems. The command line exits with 78. */
 export class ConfigError extends Error {
   readonly problems: readonly string[]
+  /** flags of the command line cause all problems */
+  readonly isUsage: boolean
 
-  constructor(problems: readonly string[]) {
+  constructor(problems: readonly string[], isUsage = false) {
     super(problems.join('\n'))
     this.name = 'ConfigError'
     this.problems = problems
+    this.isUsage = isUsage
   }
 }
 

@@ -160,8 +160,13 @@ function parseFilters({ mime, status, date, minConfidence, ...span }: Flags): Fi
     status: status as NonNullable<Filters['status']>,
     date_range: timeSpanOf(span),
     ...(period ? { document_date: { from: period.from ?? undefined, to: period.to ?? undefined } } : {}),
-    min_confidence: minConfidence === undefined ? undefined : Number(minConfidence),
+    min_confidence: minConfidence === undefined ? undefined : parseConfidence(minConfidence),
   }
+}
+
+function parseConfidence(text: string): number {
+  if (!/^(?:0?\.\d+|[01](?:\.0*)?)$/.test(text)) throw usage(`--min-confidence ${text}: not a number from 0 to 1, such as 0.8`)
+  return Number(text)
 }
 
 async function collectHits(client: Client, search: Search, limit: number) {

@@ -6,7 +6,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
+import { unusablePath, usage } from '../../src/cli/runtime/exit.ts'
 import { isId } from '../../src/id.ts'
 
 interface Flags {
@@ -92,10 +92,15 @@ async function enqueue(cli: Cli, { ifNeeded = false }: Flags): Promise<void> {
   cli.print([{ job_id: await queueReindex(app, ifNeeded) }], { columns: [{ name: 'job_id', title: 'JOB' }], id: 'job_id', isQuery: false })
 }
 
+const readIdFile = (path: string): Promise<string> =>
+  readFile(path, 'utf8').catch((error: Error) => {
+    throw unusablePath('--ids-from', path, error)
+  })
+
 /** Throws Failure USAGE. */
 async function parseOptions(flags: Flags) {
   const { ifNeeded = false, since, ids, idsFrom, inPlace = false, keepOld = false, dryRun = false, batchSize, lockTimeout } = flags
-  const listed = idsFrom === undefined ? [] : (await readFile(idsFrom, 'utf8')).split(/\s+/).filter((id) => id !== '')
+  const listed = idsFrom === undefined ? [] : (await readIdFile(idsFrom)).split(/\s+/).filter((id) => id !== '')
   const all = [...ids, ...listed].map((id) => id.trim().toLowerCase())
   const invalid = all.find((id) => !isId(id))
   if (invalid !== undefined) throw usage(`--ids: "${invalid}" is not an id`)

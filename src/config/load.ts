@@ -59,10 +59,17 @@ const commandLineVariables = (
   .split(' ')
   .map((name) => `DMS_${name}`)
 
+/** Follows the name of a setting that a flag gives, in problems. */
+const flagMark = ' (command line)'
+
 /** Loads the configuration. Throws ConfigError with all problems. */
 export function loadConfig(sources: ConfigSources): LoadedConfig {
   const { problems, ...loaded } = inspectConfig(sources)
-  if (problems.length > 0) throw new ConfigError(problems)
+  if (problems.length > 0)
+    throw new ConfigError(
+      problems,
+      problems.every((problem) => problem.includes(flagMark)),
+    )
   return loaded
 }
 
@@ -107,7 +114,7 @@ function findValue(
   const flag = sources.flags?.[key]
   if (flag !== undefined) {
     const value = typeof flag === 'string' ? setting.kind.fromText(flag) : flag
-    return { origin: 'flag', source: 'command line', place: `${key} (command line)`, value, base: process.cwd() }
+    return { origin: 'flag', source: 'command line', place: `${key}${flagMark}`, value, base: process.cwd() }
   }
   // An empty variable counts as not set, because compose files and service managers pass empty ones.
   const text = sources.env?.[setting.env] || undefined

@@ -92,7 +92,7 @@ const databaseRefusedCode = /^(28\w{3}|3D000)$/
 /** Returns the exit code name for an error. */
 export function exitOf(error: unknown): Exit {
   if (error instanceof Failure) return error.exit
-  if (error instanceof ConfigError) return 'CONFIG'
+  if (error instanceof ConfigError) return error.isUsage ? 'USAGE' : 'CONFIG'
   if (error instanceof AppError) return exitOfStatus(error.code, error.status)
   if (!(error instanceof Error)) return 'FAILED'
   const { code = '', status, syscall } = error as { code?: unknown; status?: unknown; syscall?: unknown }

@@ -74,8 +74,8 @@ export function addGlobalOptions(program: Command): void {
     new Option('-v, --verbose', 'print steps; twice: also HTTP and SQL (DMS_VERBOSE)').argParser(
       (_: unknown, count: number | undefined) => (count ?? 0) + 1,
     ),
-    new Option('--log-level <level>', 'log level: trace, debug, info, warn, error (DMS_LOG_LEVEL)'),
-    new Option('--log-format <format>', 'log format: auto, pretty, json (DMS_LOG_FORMAT)'),
+    new Option('--log-level <level>', 'log level (DMS_LOG_LEVEL)').choices(['trace', 'debug', 'info', 'warn', 'error']),
+    new Option('--log-format <format>', 'log format (DMS_LOG_FORMAT)').choices(['auto', 'pretty', 'logfmt', 'json']),
     new Option('--progress <mode>', 'progress on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
     new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(whenColored).argParser((when: string) => {
       if (whenColored.includes(when)) return when

@@ -86,6 +86,9 @@ test.each([
     ['serve', '--with-worker', '--no-worker'],
     /^error: option '--with-worker' cannot be used with option '--no-worker'/,
   ],
+  ['a log level that is none', ['migrate', 'status', '--log-level', 'loud'], /^error: option '--log-level <level>' argument 'loud' is /],
+  ['a port that is none', ['serve', '--port', '99999'], /^error: server\.port \(command line\): 99999 is /],
+  ['a queue that is none', ['worker', '--queues', 'oct'], /^error: worker\.queues \(command line\): \["oct"\] is /],
   ['a timeout that is none', ['version', '--timeout', 'soon'], /^error: --timeout: "soon" is not a duration/],
   ['an unknown topic', ['help', 'nonsense'], 'error: unknown command or topic "nonsense"\n         fix: dms help\n'],
 ])('2 for %s', async (_, args, stderr) => {
@@ -95,6 +98,20 @@ test.each([
     stdout: '',
     stderr: typeof stderr === 'string' ? stderr : expect.stringMatching(stderr),
   })
+})
+
+test('6 for --as of an unknown user', async () => {
+  const { databaseUrl, dataDir } = await startServer()
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  for (const command of [
+    ['labels', 'list'],
+    ['events', 'tail'],
+  ])
+    expect(await dms([...command, '--as', 'nope'], { env })).toMatchObject({
+      code: 6,
+      stdout: '',
+      stderr: 'error: --as nope: no such user\n',
+    })
 })
 
 test('2 for values that the API refuses, named by the typed flags; the request id only if a log has it', async () => {
@@ -115,6 +132,10 @@ test('2 for values that the API refuses, named by the typed flags; the request i
     expect.stringMatching(aStatus),
     expect.stringMatching(/^ +request id: [\w-]+$/),
   ])
+  expect(await refused(['search', 'query', 'x', '--min-confidence', ''])).toEqual([
+    expect.stringMatching(/^error: --min-confidence : not a /),
+  ])
+  expect(await refused(['search', 'reindex', '--ids-from', '/none'])).toEqual(['error: --ids-from /none: no such file or directory'])
   const [line = ''] = await refused(['labels', 'create', 'x', '--colour', 'red', '--json'])
   expect(JSON.parse(line)).toMatchObject({
     error: {

@@ -196,7 +196,7 @@ export const schema = {
   },
   log: {
     level: choice(['trace', 'debug', 'info', 'warn', 'error'], 'info', 'DMS_LOG_LEVEL'),
-    format: choice(['auto', 'pretty', 'json'], 'auto', 'DMS_LOG_FORMAT'),
+    format: choice(['auto', 'pretty', 'logfmt', 'json'], 'auto', 'DMS_LOG_FORMAT'),
     file: path('', 'DMS_LOG_FILE'),
     access: flag(true, 'DMS_LOG_ACCESS'),
   },

@@ -4,13 +4,14 @@ import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from '../config/environment.ts'
 import { escapeControls, escapeControlsInJson } from './escape.ts'
+import { formatLogfmt } from './logfmt.ts'
 import { isJournal } from './systemd-journal.ts'
 
 export type Log = Logger
 
 export interface LogOptions {
   level: 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  format: 'auto' | 'pretty' | 'json'
+  format: 'auto' | 'pretty' | 'logfmt' | 'json'
   /** Path of a log file. Default: standard error. */
   file?: string
 }
@@ -36,7 +37,7 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
     formatters: { level: (label: string) => ({ level: label }) },
     serializers: { err: serializeError },
     // Not a stream of pino-pretty: it closes its target after the first line that cannot be written.
-    hooks: { streamWrite: isPretty ? toPrettyLine : escapeControlsInJson },
+    hooks: { streamWrite: isPretty ? toPrettyLine : format === 'logfmt' ? formatLogfmt : escapeControlsInJson },
   }
   const target = openTarget(file)
   const stream = !isPretty && file === '' && isJournal(environment()) ? withPriority(target) : target

@@ -1,5 +1,5 @@
-import { access, constants, stat } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
@@ -7,7 +7,6 @@ import { bodyChunks, expectedContent, rejectTerminal, resolveDownloadTarget, wri
 import { fileExistsError, safeName, saveFile } from '../../src/cli/remote/save-file.ts'
 import { resolveSharedLink } from '../../src/cli/remote/shared-link-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { unusablePath } from '../../src/cli/runtime/exit.ts'
 
 interface PasswordFlags {
   passwordStdin?: boolean
@@ -54,9 +53,6 @@ export const download = (cli: Cli) =>
 async function resolvePath(to: string, filename: string, canOverwrite: boolean): Promise<string> {
   const target = await resolveDownloadTarget(to, 1)
   const path = 'file' in target ? target.file : join(target.folder, safeName(filename))
-  await access(dirname(path), constants.W_OK).catch((error: Error) => {
-    throw unusablePath('--to', to, error)
-  })
   if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
   return path
 }

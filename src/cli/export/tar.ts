@@ -7,7 +7,7 @@ import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
 import { slicesOf } from '../../slices.ts'
 import type { BatchItem } from '../output/batch-output.ts'
-import { bodyChunks, rejectClosedReader, writeChunk } from '../remote/download-target.ts'
+import { bodyChunks, rejectClosedReader, requireWritableFolder, writeChunk } from '../remote/download-target.ts'
 import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
@@ -58,6 +58,7 @@ export async function exportToTar(
   path: string,
   { hasText: withText, canOverwrite }: TarOptions,
 ): Promise<void> {
+  await requireWritableFolder(dirname(path), path)
   if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
   const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
   const file = await open(temporary, 'wx', 0o600)

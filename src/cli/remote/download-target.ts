@@ -1,5 +1,6 @@
 /** Downloads: file name, checksum and target path. */
-import { mkdir, stat } from 'node:fs/promises'
+import { access, constants, mkdir, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import type { Cli } from '../runtime/context.ts'
 import { unusablePath, usage } from '../runtime/exit.ts'
 import { copyChunks, type ExpectedContent, type SavedContent, verifyContent } from './save-file.ts'
@@ -7,14 +8,27 @@ import { copyChunks, type ExpectedContent, type SavedContent, verifyContent } fr
 /** Target of a download: a folder or one file. */
 export type DownloadTarget = { folder: string } | { file: string }
 
-/** Resolves --to. An existing folder, a trailing slash or several files mean a folder, which is created if missing. Throws Failure USAGE. */
+/**
+ * Resolves --to. An existing folder, a trailing slash or several files mean a folder, which is created if missing. Throws Failure USAGE, also if the
+ * user may not write there.
+ */
 export async function resolveDownloadTarget(to: string, count: number): Promise<DownloadTarget> {
   const stats = await stat(to).catch(() => null)
-  if (!stats?.isDirectory() && !to.endsWith('/') && count === 1) return { file: to }
-  await mkdir(to, { recursive: true }).catch((error: Error) => {
+  const isFile = !stats?.isDirectory() && !to.endsWith('/') && count === 1
+  if (!isFile)
+    await mkdir(to, { recursive: true }).catch((error: Error) => {
+      throw unusablePath('--to', to, error)
+    })
+  await requireWritableFolder(isFile ? dirname(to) : to, to)
+  return isFile ? { file: to } : { folder: to }
+}
+
+/** Throws Failure USAGE if the folder does not exist, or the user may not write there. `to` is the value of --to. */
+export async function requireWritableFolder(folder: string, to: string): Promise<void> {
+  // The slash makes a file that is no folder fail.
+  await access(`${folder}/`, constants.W_OK).catch((error: Error) => {
     throw unusablePath('--to', to, error)
   })
-  return { folder: to }
 }
 
 /** Returns the file name of the answer, not yet safe; '' if it has none. */

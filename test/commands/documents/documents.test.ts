@@ -85,6 +85,20 @@ describe.each(cliTransports)('%s:', (transport) => {
     expect((await dms(['documents', 'download', id, nowhere, '--to', `${target}/two`, '-q'])).code).toBe(3)
   })
 
+  test('2 for --to in a folder that does not exist', async () => {
+    const { dms, asAda, folder } = await startCli(transport)
+    const { id } = await upload(asAda, 'a.txt', 'a')
+    const [file, archive] = [join(folder, 'none', 'a.txt'), join(folder, 'none', 'a.tar')]
+    for (const [to, ...args] of [
+      [file, 'download', id],
+      [file, 'thumbnail', id],
+      [archive, 'export'],
+    ]) {
+      const stderr = `error: --to ${to}: ${folder}/none/: no such file or directory\n`
+      expect(await dms(['documents', ...args, '--to', to ?? '']), args[0]).toEqual({ code: 2, signal: null, stdout: '', stderr })
+    }
+  })
+
   test('download: a name without extension gives none to --name id', async () => {
     const { dms, asAda, folder } = await startCli(transport)
     const { id } = await upload(asAda, 'Rechnung Nr. 5 vom 3. Mai', 'five')

@@ -10,14 +10,20 @@ import { slicesOf } from '../slices.ts'
 /** Jobs inserted by one statement. */
 const batchSize = 500
 
-/** Writes columns of a document as its next revision and queues its indexing. */
-export async function writeRevision(app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>): Promise<void> {
+/** Writes columns of a document as its next revision and queues its indexing, after a delay if one is given. */
+export async function writeRevision(
+  app: App,
+  trx: Trx,
+  id: string,
+  columns: Updateable<Schema['documents']>,
+  indexDelayMs = 0,
+): Promise<void> {
   await trx
     .updateTable('documents')
     .set((eb) => ({ ...columns, revision: eb('revision', '+', 1), updated_at: app.now() }))
     .where('id', '=', id)
     .execute()
-  await enqueueIndex(trx, [id])
+  await jobs.enqueueAll(trx, [{ ...indexJob(id), delayMs: indexDelayMs }])
 }
 
 /** Returns the job that indexes a document. */

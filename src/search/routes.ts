@@ -172,7 +172,7 @@ export const routes = (app: App): Route[] => [
       scope: 'read',
       summary: 'List documents that search does not find yet',
       description:
-        'Returns those of the documents whose last change waits for the search index. A document whose text is still being extracted is not among them: read its `status` first.',
+        'Returns those of the documents whose last change waits for the search index. A document whose text is still being extracted need not be among them: read its `status` first.',
       body: z.object({ ids: listOf(idText, 1000, 1) }),
       answer: PendingAnswer,
     },

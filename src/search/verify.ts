@@ -108,7 +108,7 @@ async function withoutWaiting(app: App, faults: readonly EntryFault[]): Promise<
   const stale = faults.filter(({ problem }) => problem === 'stale').map(({ document_id }) => document_id)
   const { rows: reading } = await sql<{ id: string }>`
     select id from live_documents where id = any(${stale}::uuid[]) and status in ('pending', 'processing')`.execute(app.db)
-  // The index is updated only after the text of a document was extracted.
+  // The end of the extraction indexes them again.
   for (const { id } of reading) waiting.add(id)
   return faults.filter(({ document_id }) => !waiting.has(document_id))
 }

@@ -2,7 +2,9 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { enqueueIndex } from '../../src/documents/revisions.ts'
 import * as jobs from '../../src/jobs/queue.ts'
-import { startApp } from '../support/app.ts'
+import { startWorker } from '../../src/worker/worker.ts'
+import { startApp, upload } from '../support/app.ts'
+import { fakeReader, forever } from '../support/fake-reader.ts'
 import { insertDocument } from '../support/search-suite.ts'
 
 async function start(documents: number) {
@@ -95,4 +97,25 @@ test('a document that is changed by its id in capitals keeps its words, and its 
   await asAda.call('PUT', `/api/documents/${id.toUpperCase()}`, { title: 'Renamed' })
   await runJobs(['index'])
   for (const q of ['renamed', '"silver harbour"', '"w39998 w39999"']) expect([q, (await asAda.search.query(q)).total]).toEqual([q, 1])
+})
+
+test('200 with status:processing while a document is read, and with status:pending after its worker has stopped', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  await upload(asAda, 'a.pdf', '%PDF-1.4')
+  await runJobs(['index'])
+  const found = async (q: string) => (await asAda.search.query(q)).total
+  const { promise: reading, resolve: onRead } = Promise.withResolvers<void>()
+  const reader = fakeReader(1, (_page, options) => {
+    onRead()
+    return forever(options)
+  })
+  const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })
+  await reading
+  const indexed = async () => {
+    await runJobs(['index'])
+    return [await found('status:pending'), await found('status:processing')]
+  }
+  await expect.poll(indexed, { timeout: 10_000 }).toEqual([0, 1])
+  await worker.stop(0)
+  await expect.poll(indexed, { timeout: 10_000 }).toEqual([1, 0])
 })

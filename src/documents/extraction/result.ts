@@ -238,10 +238,9 @@ export async function restartExtraction(app: App, trx: Trx, id: string, language
   await publishPending(trx, id)
 }
 
-/** Writes columns as the next revision. Does not queue the indexing, because the text stays. */
+/** Delay of the indexing of a changed status. A short extraction ends before and enqueues it at once, with its text. */
+const indexDelayMs = 500
+
+/** Writes columns of a document that is being read. */
 const setColumns = (app: App, trx: Trx, id: string, columns: Updateable<Schema['documents']>) =>
-  trx
-    .updateTable('documents')
-    .set((eb) => ({ ...columns, revision: eb('revision', '+', 1), updated_at: app.now() }))
-    .where('id', '=', id)
-    .execute()
+  writeRevision(app, trx, id, columns, indexDelayMs)

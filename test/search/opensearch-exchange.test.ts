@@ -1,5 +1,9 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { text as bodyOf } from 'node:stream/consumers'
+import { expect, onTestFinished, test } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
 import { noFilter, type SearchClause, type SearchFilter, type SearchQuery } from '../../src/ports/search-engine.ts'
 import { openPostgres } from '../../src/search/engines/postgres/engine.ts'
@@ -195,4 +199,37 @@ test('200 with a snippet of a long text, from whatever part the match is, beside
   const snippets = async (q: string) =>
     (await asAda.search.query(q)).results.flatMap(({ highlights }) => highlights.map(({ snippet }) => snippet))
   expect(await snippets('malmö')).toEqual([expect.stringContaining('harbours of <mark>Malmö</mark>')])
+})
+
+test('a document is read and written again with a higher version if the index has one from before the clock was set back', async () => {
+  const ahead = (Date.now() + 3_600_000) * 1000
+  const index = new Map<string, { version: number; content: string | undefined }>()
+  let rewrite = async (): Promise<unknown> => undefined
+  const server = createServer(async (request, response) => {
+    const lines = (await bodyOf(request)).split('\n')
+    await rewrite()
+    const items: object[] = []
+    for (let line = 0; lines[line]; line++) {
+      const [kind, { _id, version }] = Object.entries(JSON.parse(lines[line]!) as Record<string, { _id: string; version: number }>)[0]!
+      const content = kind === 'index' ? (JSON.parse(lines[++line]!) as { content: string }).content : undefined
+      const current = index.get(_id)?.version ?? 0
+      const reason = `[${_id}]: version conflict, current version [${current}] is higher or equal to the one provided [${version}]`
+      if (version > current) index.set(_id, { version, content })
+      items.push({ [kind]: { _id, ...(version > current ? { status: 200 } : { status: 409, error: { type: 'conflict', reason } }) } })
+    }
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ errors: true, items }))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { app, ada } = await startApp({ 'search.engine': 'opensearch', 'search.opensearch_urls': url, 'search.keep_embedded': false })
+  const [changed, gone] = [await insertDocument(app.db, ada.id, { content: 'new' }), ids[0]]
+  for (const id of [changed, gone]) index.set(id, { version: ahead, content: 'old' })
+  rewrite = () => app.db.updateTable('documents').set({ content: 'newest' }).where('id', '=', changed).execute()
+  await app.search.refresh([changed, gone])
+  expect([index.get(changed), index.get(gone)]).toEqual([
+    { version: ahead + 1, content: 'newest' },
+    { version: ahead + 1, content: undefined },
+  ])
 })

@@ -43,7 +43,21 @@ export class MissingIndex extends Error {}
 export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
   for (const batch of await batchesOf(target.db, ids, { documents: target.batchSize, bytes: maxBytes }))
-    for (const actions of requestsOf(await actionsOf(target.db, batch))) await send(target.cluster, alias, actions, isSearchable)
+    await indexBatch(target, alias, batch, isSearchable)
+}
+
+/**
+ * Indexes a batch. Reads documents again whose version was too low, and writes them with a higher one: another process has written them, or the clock
+ * of the database was set back.
+ */
+async function indexBatch({ db, cluster }: Target, alias: string, batch: readonly string[], isSearchable: boolean): Promise<void> {
+  let left = batch
+  for (let minVersion = 0; left.length > 0; ) {
+    const versions = new Map<string, number>()
+    for (const actions of requestsOf(await actionsOf(db, left, minVersion))) await send(cluster, alias, actions, isSearchable, versions)
+    left = [...versions.keys()]
+    minVersion = Math.max(...versions.values()) + 1
+  }
 }
 
 /** Divides actions into requests of at most `maxBytes`. A larger action is a request of its own. */
@@ -63,15 +77,16 @@ export function requestsOf(actions: readonly Action[], maxBytes = maxRequestByte
 }
 
 /**
- * Returns the actions for a batch. Their version is the time of the database before the documents were read. Of two writers, the one with the higher
- * version has read all changes that the other has read. OpenSearch rejects the lower version, even after the deletion of a document.
+ * Returns the actions for a batch. Their version is the time of the database before the documents were read, but at least `minVersion`. Of two writers,
+ * the one with the higher version has read all changes that the other has read. OpenSearch rejects the lower version, even after the deletion of a
+ * document.
  */
-async function actionsOf(db: Db, ids: readonly string[]): Promise<Action[]> {
+async function actionsOf(db: Db, ids: readonly string[], minVersion: number): Promise<Action[]> {
   const [version, documents] = await db.transaction().execute(async (trx) => {
     const { rows } = await sql<{ version: string }>`select (extract(epoch from clock_timestamp()) * 1e6)::bigint::text as version`.execute(
       trx,
     )
-    return [Number(rows[0]!.version), await loadDocuments(trx, ids)] as const
+    return [Math.max(Number(rows[0]!.version), minVersion), await loadDocuments(trx, ids)] as const
   })
   await addLanguages(db, [...new Set(documents.flatMap(({ language }) => language.split('+')))].filter(hasStemmer))
   const entries = new Map<string, string>()
@@ -91,7 +106,17 @@ async function addLanguages(db: Db, languages: readonly string[]): Promise<void>
     where language not in (select language from search_languages) on conflict do nothing`.execute(db)
 }
 
-async function send(cluster: Cluster, alias: string, actions: readonly Action[], isSearchable: boolean): Promise<void> {
+/** The version of a document in the index, in the reason of a conflict. */
+const currentVersion = /current version \[(\d+)\]/
+
+/** Sends actions. Adds the documents to `versions` whose version in the index is not lower, with that version. */
+async function send(
+  cluster: Cluster,
+  alias: string,
+  actions: readonly Action[],
+  isSearchable: boolean,
+  versions: Map<string, number>,
+): Promise<void> {
   // A missing index must not be created with a mapping of OpenSearch's choice.
   const query = { require_alias: true, ...(isSearchable ? { refresh: 'wait_for' } : {}) }
   const failed: string[] = []
@@ -104,9 +129,13 @@ async function send(cluster: Cluster, alias: string, actions: readonly Action[],
     const results = items.map((item) => Object.values(item)[0]!)
     if (results.some(({ error }) => error?.type === 'index_not_found_exception')) throw new MissingIndex()
     const busy = left.filter((_, nth) => isBusy(results[nth]!.status))
-    // 409: a newer version is there already. 404: a deleted document had no entry.
-    for (const { _id, status, error } of results)
-      if (error && ![404, 409].includes(status) && !isBusy(status)) failed.push(`${_id}: ${error.type}: ${error.reason}`)
+    for (const { _id, status, error } of results) {
+      // 404: a deleted document had no entry.
+      if (!error || status === 404 || isBusy(status)) continue
+      const [, version] = (status === 409 && currentVersion.exec(error.reason)) || []
+      if (version === undefined) failed.push(`${_id}: ${error.type}: ${error.reason}`)
+      else versions.set(_id, Number(version))
+    }
     left = busy
     if (busy.length === 0) break
     const delayMs = backoffMs[attempt]

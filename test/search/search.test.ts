@@ -342,6 +342,19 @@ test('a code in groups is found as one word, and the reverse', async () => {
     expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
 })
 
+test('200 with an IBAN in groups before other numbers, whole or in part, with and without spaces', async () => {
+  const { put, search } = await start()
+  await put({ title: 'Statement', content: 'AT61 1904 3002 3457 3201 01.02.2024 1.234,56 EUR' })
+  await put({ title: 'Transfer', content: 'AT61 1904 3002 3457 3201 100,00 EUR' })
+  await put({ title: 'Whole', content: 'AT611904300234573201 EUR' })
+  const titles = async (q: string) => (await search({ q })).results.map(({ title }) => title).sort()
+  const iban = 'AT61 1904 3002 3457 3201'
+  for (const q of [iban, `"${iban}"`, `${iban} EUR`, iban.replaceAll(' ', ''), `${iban.replaceAll(' ', '')} EUR`])
+    expect([q, await titles(q)]).toEqual([q, ['Statement', 'Transfer', 'Whole']])
+  expect(await titles('"AT61 1904 3002 3457"')).toEqual(['Statement', 'Transfer'])
+  expect(await titles('AT61 1904 3002 3457')).toEqual(['Statement', 'Transfer', 'Whole'])
+})
+
 test('odd dates and names are refused or find nothing, and never fail', async () => {
   const { asAda, path } = await start()
   const dates = [

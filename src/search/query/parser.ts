@@ -90,8 +90,8 @@ export const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ pa
 /** Returns a text as one quoted term; null if it has no word. */
 export const phraseOf = (text: string): Term | null => termOf(text, { ...plainTerm, quoted: true })
 
-/** Removes the spaces of IBANs. */
-const joinIbans = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', ''))
+/** Joins the groups of IBANs by hyphens: a term of their groups, and of the number without spaces. */
+const joinIbans = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', '-'))
 
 const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 

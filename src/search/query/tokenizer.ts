@@ -1,4 +1,5 @@
 /** Tokenizes and normalizes texts and queries. The index and every query use it: equal words have equal tokens. */
+import { ibanGroup, ibanLengths, isIbanGroup } from './iban.ts'
 import { charactersOf, hasSpaceless, radicals, splitSpaceless } from './spaceless.ts'
 
 export interface Token {
@@ -155,19 +156,25 @@ const isSeparator = isLetterOrDigit.map((is) => 1 - is)
 /** Returns whether a run contains a script without spaces. Such a run is not joined to others. */
 export const isSpaceless = (text: string, { start, end, isAscii }: Run): boolean => !isAscii && hasSpaceless(text.slice(start, end))
 
-/** Yields the joined token of a chain of at least two words. */
+/** Yields the joined token of a chain of at least two words, and of an IBAN at its beginning, which other numbers may follow. */
 function* joinChain(chain: readonly Token[]): Generator<Token> {
-  const first = chain[0]
-  const last = chain.at(-1)
-  if (!first || !last || chain.length < 2 || chain.length > maxParts) return
-  const text = chain.map((word) => word.text).join('')
-  if (text.length <= maxLength) yield { text, position: first.position, start: first.start, end: last.end, form: 'joined' }
+  if (chain.length < 2) return
+  const words = chain.length > maxParts ? chain.slice(0, maxParts) : chain
+  for (const count of ibanLengths(words)) if (count < chain.length) yield joinWords(words.slice(0, count))
+  if (words.length < chain.length) return
+  const joined = joinWords(words)
+  if (joined.text.length <= maxLength) yield joined
+}
+
+function joinWords(words: readonly Token[]): Token {
+  const { position, start } = words[0]!
+  return { text: words.map(({ text }) => text).join(''), position, start, end: words.at(-1)!.end, form: 'joined' }
 }
 
 /** Returns whether `gap` joins two words: e-mail, O'Brien, U.S.A., 17.03.2026, 1,234.56, a hyphenated line break, the groups of an IBAN. */
 function isJoined(chain: readonly Token[], gap: string, next: Token): boolean {
   const before = chain.at(-1)!
-  if (gap === ' ') return isIbanGroup(chain, next.text)
+  if (gap === ' ') return isIbanGroup(next.text, chain)
   if (gap === ',') return /\d$/.test(before.text) && /^\d/.test(next.text)
   if (gap.length === 1) return joint.test(gap)
   return gap.length > 1 && hyphen.test(gap[0]!) && hyphenation.test(gap)
@@ -202,14 +209,6 @@ export function skipSingleWord(text: string, start: number): number {
   if (next - end > 1) return next
   if (sign === space) return end - start === ibanGroup && text.charCodeAt(end - 1) <= nine ? -1 : next
   return asciiJoints.has(sign) ? -1 : next
-}
-
-/** Length of all groups of an IBAN but the last. */
-const ibanGroup = 4
-
-function isIbanGroup(chain: readonly Token[], next: string): boolean {
-  if (chain.at(-1)!.text.length !== ibanGroup || !/^[a-z]{2}\d{2}$/.test(chain[0]!.text)) return false
-  return /^[a-z\d]{1,4}$/.test(next) && (chain.length === 1 || /\d/.test(next))
 }
 
 /** Yields the tokens of a run that contains a script without spaces. */

@@ -443,6 +443,13 @@ test('finds exactly what reading every document finds', async () => {
   expect(found).toBeGreaterThan(70)
 })
 
+test('200 for a value of the maximum length in any field, whatever its bytes', async () => {
+  const { put, titles } = await start()
+  await put({ title: 'One' })
+  for (const field of ['any', 'title', 'labels', 'filename', 'content', 'mime_type', 'status', 'source_id', 'metadata.number'])
+    for (const type of ['match', 'contains', 'exact']) expect(await titles({ must: [[field, '💥'.repeat(1000), type]] }), field).toEqual([])
+})
+
 test('contains finds a character in the first 100,000 of the content, whatever their bytes', async () => {
   const { put, titles } = await start()
   await put({ title: 'Short', content: 'a § b' })

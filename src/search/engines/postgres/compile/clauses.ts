@@ -40,6 +40,9 @@ const maxAlternatives = 16
 /** Maximum number of labels that the clauses of a query may match. */
 const maxLabels = 2_000
 
+/** Length of a media type (RFC 6838, 4.2): two names of 127 characters. A lexeme of PostgreSQL has at most 2,046 bytes. */
+const maxMimeType = 255
+
 const statuses = ['pending', 'processing', 'completed', 'failed']
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
@@ -211,7 +214,8 @@ function onValue(clause: SearchClause): CompiledClause {
   }
   if (field === 'source_id' && isExact)
     return { ...base, clause, superset: anyTerm(uuid.test(value) ? [sourceTerm(value.toLowerCase())] : []) }
-  if (field === 'mime_type' && isExact) return { ...base, clause, superset: quote(mimeTypeTerm(value)) }
+  if (field === 'mime_type' && isExact)
+    return { ...base, clause, superset: anyTerm(value.length > maxMimeType ? [] : [mimeTypeTerm(value)]) }
   return { ...base, clause, test: test(clause) }
 }
 

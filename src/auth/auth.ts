@@ -140,7 +140,7 @@ export async function findActiveSessions(app: App, sessions: readonly Pick<Claim
 /** Ends the session on every server process. */
 export async function logout(app: App, actor: Actor, session: Session | undefined): Promise<void> {
   const { id } = actor
-  if (session && id !== null) await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, id, session))
+  if (session && id !== null) await app.db.transaction().execute((trx) => apiTokens.revokeToken(trx, id, session))
 }
 
 /** Exchanges a valid or recently expired token for a new one. Of two concurrent calls one succeeds. Throws UNAUTHORIZED. */
@@ -151,7 +151,7 @@ export async function refresh(app: App, token: string): Promise<SignIn> {
   const auth_time = claims.auth_time ?? claims.iat
   // The token's remaining time and expiry give the end of the session by the database clock.
   if (session.remaining_ms + (sessionEnd(app, auth_time) - claims.exp) * 1000 <= 0) throw new AppError('UNAUTHORIZED')
-  const isFirst = await app.db.transaction().execute((trx) => apiTokens.revokeToken(app, trx, claims.sub, claims))
+  const isFirst = await app.db.transaction().execute((trx) => apiTokens.revokeToken(trx, claims.sub, claims))
   if (!isFirst) throw new AppError('UNAUTHORIZED')
   // Keeps the version of the old token: a concurrent password change must end the new token too.
   return signToken(app, await users.get(app.db, claims.sub), { ver: claims.ver, auth_time })

@@ -9,6 +9,9 @@ const language = kinds.textKind((code) => /^\w+$/.test(code), 'a language such a
 const isRedirectTarget = (url: string): boolean => kinds.isUrl('http', 'https')(url) && kinds.isHeaderText(url)
 const languages = /^\w+(\+\w+)*$/
 
+/** Maximum of auth.refresh_grace_hours. */
+export const maxRefreshGraceHours = 8760
+
 export const schema = {
   data_dir: path('', 'DMS_DATA_DIR'),
   server: {
@@ -153,7 +156,7 @@ export const schema = {
     password_require_special: flag(false, 'PASSWORD_REQUIRE_SPECIAL'),
     password_require_numbers: flag(false, 'PASSWORD_REQUIRE_NUMBERS'),
     session_lifetime_hours: integer(24, 'SESSION_LIFETIME_HOURS', 1, 8760),
-    refresh_grace_hours: integer(24, 'DMS_AUTH_REFRESH_GRACE_HOURS', 0, 8760),
+    refresh_grace_hours: integer(24, 'DMS_AUTH_REFRESH_GRACE_HOURS', 0, maxRefreshGraceHours),
     refresh_max_days: integer(30, 'DMS_AUTH_REFRESH_MAX_DAYS', 1, 3650),
     admin_username: text('admin', 'DMS_ADMIN_USERNAME'),
     admin_email: text('admin@localhost', 'DMS_ADMIN_EMAIL', (address) => /^[^@\s]+@[^@\s]+$/.test(address), 'an e-mail address'),

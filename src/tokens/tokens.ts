@@ -3,6 +3,7 @@ import { hash, randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { type Actor, isAdmin, type Scope } from '../actor.ts'
 import type { App } from '../app.ts'
+import { maxRefreshGraceHours } from '../config/schema.ts'
 import { clock, databaseNow, secondsAgo } from '../db/clock.ts'
 import { byCreation } from '../db/keyset.ts'
 import { isUnavailable, rejectDuplicateName, type Trx } from '../db/pool.ts'
@@ -91,7 +92,7 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
     await trx.selectFrom('users').select('id').where('id', '=', user_id).forKeyShare().execute()
     const { numDeletedRows } = await trx.deleteFrom('api_tokens').where('id', '=', id).executeTakeFirst()
     if (numDeletedRows !== 1n) throw new AppError('API_TOKEN_NOT_FOUND')
-    await revokeToken(app, trx, user_id, { jti: id, exp: expirySeconds(expires_at) })
+    await revokeToken(trx, user_id, { jti: id, exp: expirySeconds(expires_at) })
   })
 }
 
@@ -159,10 +160,10 @@ const hashOf = (token: string): string => hash('sha256', token)
 
 const expirySeconds = (date: Date | null): number => (date ? Math.floor(date.getTime() / 1000) : farFutureSeconds)
 
-/** Revokes a token until it can no longer be refreshed. Returns false if it was revoked before. */
-export async function revokeToken(app: App, trx: Trx, user_id: string, { jti, exp }: Pick<Session, 'jti' | 'exp'>): Promise<boolean> {
+/** Revokes a token until no value of auth.refresh_grace_hours allows to refresh it. Returns false if it was revoked before. */
+export async function revokeToken(trx: Trx, user_id: string, { jti, exp }: Pick<Session, 'jti' | 'exp'>): Promise<boolean> {
   await trx.deleteFrom('revoked_tokens').where('expires_at', '<', clock).execute()
-  const expires_at = new Date((exp + refreshGraceSeconds(app)) * 1000)
+  const expires_at = new Date((exp + maxRefreshGraceHours * 3600) * 1000)
   const { rows } = await sql`
     insert into revoked_tokens (jti, user_id, expires_at) values (${jti}, ${user_id}, ${expires_at}) on conflict do nothing returning jti`.execute(
     trx,

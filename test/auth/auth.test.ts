@@ -351,10 +351,21 @@ test('a client that sends an expired token can sign in, also with a slash after 
   expect((await send('/api/auth/register', { username: 'new', email: 'new@example.org', password }, bearer(token))).status).toBe(401)
 })
 
-test('revoked tokens are deleted once they can no longer be refreshed', async () => {
+test('401 for the refresh of a token after its logout, also if auth.refresh_grace_hours is raised later', async () => {
+  const { login, logout, refresh, later, app } = await start()
+  const [ended, expired] = await Promise.all([login(), login()])
+  await logout(ended.token)
+  await later(49 * 3_600_000)
+  await logout((await login()).token)
+  Object.assign(app.config.auth, { refresh_grace_hours: 72 })
+  expect((await refresh(ended.token)).status).toBe(401)
+  expect((await refresh(expired.token)).status).toBe(200)
+})
+
+test('revoked tokens are deleted once no setting allows to refresh them', async () => {
   const { login, logout, later, app } = await start()
   await logout((await login()).token)
-  await later(49 * 3_600_000)
+  await later((24 + 8760) * 3_600_000)
   await logout((await login()).token)
   expect(await app.db.selectFrom('revoked_tokens').select('jti').execute()).toHaveLength(1)
 })

@@ -116,7 +116,9 @@ export async function exchangeShellCode(app: App, code: string, verifier: string
   const key = `oidc-shell:${hash('sha256', code)}`
   if (!login || !isVerified || !(await tryCountHit(app, key, { max: 1, windowSeconds: codeLifetimeSeconds })))
     throw new AppError('UNAUTHORIZED')
-  return issueToken(app, await users.get(app.db, login.user_id))
+  const user = await users.findByIdentifier(app.db, login.user_id)
+  if (!user || user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account was deleted or disabled during the sign-in.')
+  return issueToken(app, user)
 }
 
 /** Checks the provider: each endpoint with `ok` or the problem. Returns null without a provider. */

@@ -357,7 +357,7 @@ describe('with a real provider', () => {
   })
 
   test('shell: the browser is redirected to its port with a code that only the shell can exchange, once, within a minute', async () => {
-    const { open, asStranger, later } = await start()
+    const { open, asStranger, asAdmin, later } = await start()
     const verifier = randomBytes(32).toString('base64url')
     const challenge = createHash('sha256').update(verifier).digest('base64url')
     const isShell = (url: URL) => url.origin === 'http://127.0.0.1:4711'
@@ -376,6 +376,12 @@ describe('with a real provider', () => {
     const expired = await codeOf()
     await later(60_000)
     expect(await exchange(expired)).toBe(401)
+    const [disabled, deleted] = [await codeOf(), await codeOf()]
+    const user = (await asAdmin.users.page({ q: 'alice' })).data[0]!
+    await asAdmin.users.update(user.id, { disabled: true })
+    expect(await exchange(disabled)).toBe(401)
+    await asAdmin.users.delete(user.id)
+    expect(await exchange(deleted)).toBe(401)
     const half = await asStranger.send('GET', '/api/auth/oidc/login?shell_port=4711')
     expect(half.status).toBe(400)
   })

@@ -51,9 +51,14 @@ async function reencrypt(app: App, old: string | null): Promise<number> {
   if (!isConfigured) await replaceSecretFile(path, [newKey, ...before].map((key) => key.toString('base64')).join('\n'))
   const count = await app.db.transaction().execute(async (trx) => {
     await sql`select pg_advisory_xact_lock(hashtext('dms'), hashtext('sources.key'))`.execute(trx)
-    const sources = await trx.selectFrom('sources').select(['id', 'credentials']).where('credentials', 'is not', null).forUpdate().execute()
-    for (const { id, credentials } of sources) {
-      const plain = decrypt([newKey, ...before], id, credentials as Buffer)
+    const sources = await trx
+      .selectFrom('sources')
+      .select(['id', 'name', 'credentials'])
+      .where('credentials', 'is not', null)
+      .forUpdate()
+      .execute()
+    for (const { id, name, credentials } of sources) {
+      const plain = decryptNamed([newKey, ...before], { id, name }, credentials as Buffer)
       await trx
         .updateTable('sources')
         .set({ credentials: encrypt(newKey, id, plain) })
@@ -64,6 +69,18 @@ async function reencrypt(app: App, old: string | null): Promise<number> {
   })
   if (!isConfigured) await replaceSecretFile(path, newKey.toString('base64'))
   return count
+}
+
+/** Throws SourceFailure with the name of the source if no key matches. */
+function decryptNamed(keys: Keys, { id, name }: { id: string; name: string }, bytes: Buffer): Credentials {
+  try {
+    return decrypt(keys, id, bytes)
+  } catch {
+    throw new SourceFailure(
+      'SOURCE_UNAUTHORIZED',
+      `Cannot decrypt the password of source "${name}": it was encrypted with another key. Fix: dms sources rotate-key --old-key-file FILE, or dms sources update "${name}" --password-file FILE`,
+    )
+  }
 }
 
 type Keys = readonly [Buffer, ...Buffer[]]

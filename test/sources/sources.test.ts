@@ -179,6 +179,7 @@ test('the key of credentials is a separate file; a new one also opens old secret
   expect(await opened()).toEqual(known)
   await writeFile(file, old)
   await expect(opened()).rejects.toMatchObject({ code: 'SOURCE_UNAUTHORIZED' })
+  await expect(rotateKey(app, null)).rejects.toThrow(`source "${dav.name}"`)
   expect(await rotateKey(app, fresh)).toBe(1)
   expect(await opened()).toEqual(known)
   // Sealed for one source, it opens in no other.

@@ -342,6 +342,24 @@ test('a code in groups is found as one word, and the reverse', async () => {
     expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
 })
 
+test('200 with typos in words of Hindi and Bengali, whose vowels are signs', async () => {
+  const { put, search } = await start()
+  await put({ title: 'One', content: 'विद्यालय का पुस्तकालय' })
+  await put({ title: 'Two', content: 'বিশ্ববিদ্যালয়ের গ্রন্থাগার' })
+  for (const [q, title] of [
+    ['विद्यालाय का', 'One'],
+    ['पुसतकालय का', 'One'],
+    ['গ্রনথাগার ', 'Two'],
+  ] as const) {
+    expect([q, (await search({ q })).total]).toEqual([q, 0])
+    const { results } = await search({ q, fuzzy: true })
+    expect([q, results.map(({ title }) => title)]).toEqual([q, [title]])
+    expect(results[0]?.highlights[0]?.snippet).toContain('<mark>')
+  }
+  await put({ title: 'Three', content: 'ที่นี่' })
+  expect((await search({ q: '"ที่นั่"', fuzzy: true })).total).toBe(0)
+})
+
 test('200 with an IBAN in groups before other numbers, whole or in part, with and without spaces', async () => {
   const { put, search } = await start()
   await put({ title: 'Statement', content: 'AT61 1904 3002 3457 3201 01.02.2024 1.234,56 EUR' })

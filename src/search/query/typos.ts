@@ -1,9 +1,14 @@
 /** Typo tolerance of words. */
+import { hasSpaceless } from './spaceless.ts'
+
 export { editDistance } from '../../edit-distance.ts'
+
+/** Returns whether a word has only letters, with the vowel signs of Indian scripts, and is no part of a text without spaces. */
+export const isLetters = (word: string): boolean => /^\p{L}+$/u.test(word) || (/^[\p{L}\p{M}]+$/u.test(word) && !hasSpaceless(word))
 
 /** Returns the maximum number of typos of a word: 1 from 5 letters, 2 from 9; 0 in numbers and codes. */
 export function maxTypos(word: string): 0 | 1 | 2 {
-  if (!/^\p{L}+$/u.test(word) || word.length < 5) return 0
+  if (word.length < 5 || !isLetters(word)) return 0
   return word.length < 9 ? 1 : 2
 }
 

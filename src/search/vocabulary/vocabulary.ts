@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
 import { slicesOf } from '../../slices.ts'
 import type { Token } from '../query/tokenizer.ts'
+import { isLetters } from '../query/typos.ts'
 import { maxListedLength } from './substrings.ts'
 
 const minLetters = 4
@@ -16,7 +17,7 @@ const maxCodes = 100_000
 const maxRemembered = 400_000
 
 /** Returns whether a word is searched with typos: it consists of letters and has a usual length. */
-export const isMistypable = (word: string): boolean => word.length >= minLetters && word.length <= maxLetters && /^\p{L}+$/u.test(word)
+export const isMistypable = (word: string): boolean => word.length >= minLetters && word.length <= maxLetters && isLetters(word)
 
 /** Collects the distinct words of a batch of documents. */
 export class Vocabulary {

@@ -314,6 +314,8 @@ test('200 with Japanese and Thai in any form of their characters: half-width kan
     ['葛城市', '葛\u{e0100}城市'],
     ['น้ำตาล', 'น้ำตาล'.normalize('NFKD')],
     ['ນ້ຳຕານ', 'ນ້ຳຕານ'.normalize('NFKD')],
+    ['น้ำใส', 'น\u0e4d\u0e49\u0e32ใส'],
+    ['ນ້ຳໃສ', 'ນ\u0ecd\u0ec9\u0eb2ໃສ'],
   ] as const
   for (const [usual, other] of forms) {
     expect(usual).not.toBe(other)

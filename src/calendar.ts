@@ -29,5 +29,7 @@ function daysOf(text: string): [string, string] | undefined {
   if (!isCalendarDate(first)) return undefined
   if (day !== undefined) return [first, first]
   if (month === undefined) return [first, `${year}-12-31`]
-  return [first, new Date(Date.UTC(Number(year), Number(month), 0)).toISOString().slice(0, 10)]
+  // Not Date.UTC(), which takes the years 0 to 99 for 1900 to 1999.
+  const last = ['31', '30', '29'].map((day) => `${year}-${month}-${day}`).find(isCalendarDate)
+  return [first, last ?? `${year}-${month}-28`]
 }

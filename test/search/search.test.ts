@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { parsePeriod } from '../../src/calendar.ts'
 import { Busy, withLock } from '../../src/db/lock.ts'
 import { openSegment } from '../../src/search/engines/postgres/index/segments.ts'
 import { highlighter } from '../../src/search/highlight/highlighter.ts'
@@ -342,6 +343,12 @@ test('a code in groups is found as one word, and the reverse', async () => {
   await put({ title: 'Whole', content: 'to DE89370400440532013000 by email' })
   for (const q of ['DE89370400440532013000', 'de89 3704 0044 0532 0130 00', 'email', 'e-mail', 'e-mai'])
     expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
+})
+
+test('a period of a month before the year 100 ends with the month', () => {
+  expect(parsePeriod('0050-02')).toEqual({ from: '0050-02-01', to: '0050-02-28' })
+  expect(parsePeriod('0096-02..0096-04')).toEqual({ from: '0096-02-01', to: '0096-04-30' })
+  expect(parsePeriod('2026-12')).toEqual({ from: '2026-12-01', to: '2026-12-31' })
 })
 
 test('200 with typos in words of Hindi and Bengali, whose vowels are signs', async () => {

@@ -14,6 +14,8 @@ interface Frame {
   path?: string
   /** Text in the search field. */
   q?: string
+  /** Hidden fields of the search: its filters. */
+  filters?: Markup
 }
 
 const navigation = [
@@ -24,26 +26,31 @@ const navigation = [
 ] as const
 
 /** Returns a page. */
-export const layout = ({ title, content, username, path, q = '' }: Frame): string =>
+export const layout = ({ title, content, username, path, q = '', filters = nothing }: Frame): string =>
   htmlDocument(
     `${title} · dms`,
     html`<meta name="color-scheme" content="light dark">
 <link rel="icon" href="${assets.paths.icon}" type="image/svg+xml">
 <link rel="stylesheet" href="${assets.paths.style}">
 <script src="${assets.paths.script}" defer></script>`,
-    html`${username === undefined ? nothing : header(username, path, q)}
+    html`${username === undefined ? nothing : header(username, path, q, filters)}
 <main id="main" tabindex="-1">
 ${content}
 </main>`,
     username === undefined ? 'bare' : undefined,
   )
 
-const header = (username: string, path: string | undefined, q: string): Markup => html`<a class="skip" href="#main">Skip to content</a>
+const header = (
+  username: string,
+  path: string | undefined,
+  q: string,
+  filters: Markup,
+): Markup => html`<a class="skip" href="#main">Skip to content</a>
 <header>
 <a class="brand" href="/"><img src="${assets.paths.icon}" alt="" width="26" height="26">dms</a>
 <form class="search" role="search" action="/">
 <label class="hidden" for="q">Search documents</label>
-<input id="q" name="q" type="search" dir="auto" value="${q}" placeholder="Search documents" maxlength="1000" autocomplete="off" aria-keyshortcuts="/">
+<input id="q" name="q" type="search" dir="auto" value="${q}" placeholder="Search documents" maxlength="1000" autocomplete="off" aria-keyshortcuts="/">${filters}
 <button>Search</button>
 </form>
 <nav aria-label="Main">${navigation.map(([href, name]) => html`<a href="${href}"${current(href === path)}>${name}</a>`)}</nav>

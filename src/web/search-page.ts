@@ -60,7 +60,8 @@ ${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.d
 ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
 </section>
 </div>`
-  return layout({ title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, content })
+  const filters = html`${hiddenFilters(request)}${hiddenField('from', request.from)}${hiddenField('to', request.to)}`
+  return layout({ title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, filters, content })
 }
 
 /** Returns a notice about the document that was moved to the trash before this page, with a button to undo it. */
@@ -114,23 +115,25 @@ const empty = (isFiltered: boolean): Markup =>
     ? html`<div class="empty card"><h2>Nothing matches</h2><p>Try fewer or other words, or remove a filter. Words match in every form of their stem; <kbd>"a phrase"</kbd>, <kbd>-not</kbd>, <kbd>one OR other</kbd> and <kbd>title:word</kbd> work too.</p></div>`
     : html`<div class="empty card"><h2>No documents yet</h2><p>Drop files on this page, or choose them.</p><p><a class="button strong" href="/upload">Upload documents</a></p></div>`
 
-const filterForm = ({
-  q,
-  types,
-  labels,
-  year,
-  from,
-  to,
-}: Request): Markup => html`<details class="dates"${markup(from || to ? ' open' : '')}>
+const hiddenField = (name: string, value: string): Markup =>
+  value === '' ? nothing : html`<input type="hidden" name="${name}" value="${value}">`
+
+/** Returns hidden fields for all filters but the date of arrival. */
+const hiddenFilters = ({ types, labels, year }: Request): Markup =>
+  html`${types.map((type) => hiddenField('type', type))}${labels.map((label) => hiddenField('label', label))}${hiddenField('year', year)}`
+
+const filterForm = (request: Request): Markup => {
+  const { q, from, to } = request
+  return html`<details class="dates"${markup(from || to ? ' open' : '')}>
 <summary>Date of arrival</summary>
 <form action="/">
-<input type="hidden" name="q" value="${q}"><input type="hidden" name="year" value="${year}">
-${types.map((type) => html`<input type="hidden" name="type" value="${type}">`)}${labels.map((label) => html`<input type="hidden" name="label" value="${label}">`)}
+${hiddenField('q', q)}${hiddenFilters(request)}
 <label>From <input type="date" name="from" value="${from}"></label>
 <label>To <input type="date" name="to" value="${to}"></label>
 <button class="plain">Apply</button>
 </form>
 </details>`
+}
 
 function chips(request: Request): Markup {
   const removals: [text: string, without: Request][] = [

@@ -116,6 +116,18 @@ test('200 without the filter for an impossible date', async () => {
   }
 })
 
+test('the search field keeps the filters of the page, and has none without them', async () => {
+  const { get, signIn } = await start()
+  const { cookie } = await signIn()
+  const fields = async (path: string) => {
+    const [, form = ''] = /<form class="search"(.*?)<\/form>/s.exec(await (await get(path, { cookie })).text()) ?? []
+    return [...form.matchAll(/type="hidden" name="(\w+)" value="([^"]*)"/g)].map(([, name, value]) => `${name}=${value}`)
+  }
+  const filters = ['type=text/plain', 'label=red', 'label=blue', 'year=2026', 'from=2026-01-01', 'to=2026-12-31']
+  expect(await fields(`/?q=harbour&page=2&${filters.join('&')}`)).toEqual(filters)
+  expect(await fields('/?q=harbour')).toEqual([])
+})
+
 test('a page past the end links to the last page, and calls neither the documents nor the trash empty', async () => {
   const { get, signIn, asAda, runJobs } = await start()
   const { id } = await upload(asAda, 'trashed.txt', 'one')

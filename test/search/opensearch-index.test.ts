@@ -44,6 +44,27 @@ describe.skipIf(url === '')(`OpenSearch indexes${url === '' ? ' (skipped: OPENSE
     expect((await app.search.search({ ...plainly, text: 'first' })).total).toBe(0)
   })
 
+  test('changes and deletions are found after the clock of the database was set back', async () => {
+    const { app, ada, setDatabaseClock } = await start()
+    const [changed, gone] = [
+      await insertDocument(app.db, ada.id, { content: 'first' }),
+      await insertDocument(app.db, ada.id, { content: 'first' }),
+    ]
+    await app.search.refresh([changed, gone])
+    await setDatabaseClock(-3_600_000)
+    for (const content of ['second', 'third']) {
+      await app.db.updateTable('documents').set({ content }).where('id', '=', changed).execute()
+      await app.search.refresh([changed])
+      expect((await app.search.search({ ...plainly, text: content })).total).toBe(1)
+    }
+    await app.db.updateTable('documents').set({ deleted_at: app.now() }).where('id', '=', gone).execute()
+    await app.search.refresh([gone])
+    expect((await app.search.search({ ...plainly, text: 'first' })).total).toBe(0)
+    await app.db.updateTable('documents').set({ deleted_at: null }).where('id', '=', gone).execute()
+    await app.search.refresh([gone])
+    expect((await app.search.search({ ...plainly, text: 'first' })).total).toBe(1)
+  })
+
   test('a reindex moves the alias, removes indexes of killed ones, keeps the old index with --keep-old, and empties the embedded one', async () => {
     const { app, ada, index, ask, indexes } = await start({ 'search.keep_embedded': true })
     const ids = [await insertDocument(app.db, ada.id, { content: 'alpha' }), await insertDocument(app.db, ada.id, { content: 'alpha' })]

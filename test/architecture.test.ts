@@ -19,6 +19,7 @@ const floors: readonly (readonly string[])[] = [
     'src/version.ts',
     'src/concurrency.ts',
     'src/slices.ts',
+    'src/text-lines.ts',
     'src/edit-distance.ts',
     'src/calendar.ts',
     'src/id.ts',

@@ -63,6 +63,26 @@ export function surveyPage(pdfium: PdfiumModule, page: number): Survey {
   return { texts, imageShare: pageArea > 0 ? Math.min(1, imageArea / pageArea) : 0, segments }
 }
 
+/** Returns a text object, or the text objects in a form and its nested forms, in the order of the content. */
+function listTexts(pdfium: PdfiumModule, object: number): number[] {
+  const type = pdfium._FPDFPageObj_GetType(object)
+  if (type === objectTypes.text) return [object]
+  const count = type === objectTypes.form ? pdfium._FPDFFormObj_CountObjects(object) : 0
+  return Array.from({ length: count }, (_, i) => pdfium._FPDFFormObj_GetObject(object, i)).flatMap((inner) => listTexts(pdfium, inner))
+}
+
+/**
+ * Removes text objects from the text of a loaded page. `isHidden` has all of them; with `isFlattened`, the objects of annotations follow them. Does nothing
+ * and returns false if the page has another number of objects, because another library counted them.
+ */
+export function hideTexts(pdfium: PdfiumModule, page: number, isHidden: readonly boolean[], isFlattened = false): boolean {
+  const count = pdfium._FPDFPage_CountObjects(page)
+  const texts = Array.from({ length: count }, (_, i) => pdfium._FPDFPage_GetObject(page, i)).flatMap((object) => listTexts(pdfium, object))
+  if (isFlattened ? texts.length < isHidden.length : texts.length !== isHidden.length) return false
+  for (const [i, object] of texts.entries()) if (isHidden[i]) pdfium._FPDFPageObj_SetIsActive(object, 0)
+  return true
+}
+
 /** Returns the JPEG of a page that consists of one upright, opaque JPEG of its size; null for other pages. */
 export function readPageJpeg(pdfium: PdfiumModule, page: number): Uint8Array<ArrayBuffer> | null {
   if (pdfium._FPDFPage_CountObjects(page) !== 1 || pdfium._FPDFPage_GetAnnotCount(page) > 0 || pdfium._FPDFPage_GetRotation(page) !== 0)

@@ -1,7 +1,8 @@
 /** Texts of the pages of a PDF by PDFium, or by PDF.js if PDFium fails or finds glyphs without characters. */
-import type { ReadFailure } from '../../../ports/document-reader.ts'
+import type { ReadFailure, WordRow } from '../../../ports/document-reader.ts'
 import type { ByteSource } from '../../opened-document.ts'
 import type { AttachedFile } from './document-parts.ts'
+import { hasLayers } from './layers.ts'
 import { maxSymbols, type PageText } from './page-text.ts'
 import type { PdfMetadata } from './pdf-metadata.ts'
 import type { PdfiumDocument, PdfPage } from './pdfium.ts'
@@ -19,6 +20,8 @@ export interface PageTexts {
   pageCount(): Promise<number>
   /** Returns the text of a page, counted from 1; null if it is damaged. */
   page(number: number): Promise<PdfText | null>
+  /** Returns the words of a page, counted from 1. */
+  words(number: number): Promise<WordRow[]>
   metadata(): Promise<PdfMetadata>
   attachments(): Promise<AttachedFile[]>
   /** Returns the labels and values of an XFA form, '' without one. */
@@ -29,13 +32,25 @@ export interface PageTexts {
 export function openPageTexts(source: ByteSource, { withPdfium, onPage }: PdfiumCalls): PageTexts {
   let fallback: Promise<PdfTextDocument> | undefined
   let isReadable = true
+  let areLayersPossible: boolean | undefined
   /** Number of blank pages in a row since the first page; null after the first page with content. */
   let blankPages: number | null = 0
+
+  /** Calls `work` with a page without the texts on hidden layers. PDFium reads these too, and does not tell them apart. */
+  async function onShown<T>(number: number, work: (page: PdfPage) => T): Promise<T> {
+    areLayersPossible ??= hasLayers(source.read())
+    const document = areLayersPossible ? await openFallback().catch(() => null) : null
+    const isHidden = await document?.hiddenTexts(number).catch(() => null)
+    return onPage(number, (page) => {
+      if (isHidden) page.hideTexts(isHidden)
+      return work(page)
+    })
+  }
 
   /** Returns the text by PDFium. Returns null if PDFium cannot read the page, and for blank pages at the beginning, which PDFium may have misread. */
   async function readOwn(number: number): Promise<(PdfText & PageText) | null> {
     if (!isReadable) return null
-    const own = await onPage(number, (page) => {
+    const own = await onShown(number, (page) => {
       const text = page.text()
       const isBlank = blankPages !== null && text.text.trim() === '' && page.survey().imageShare === 0
       return { ...text, isBlank, width: page.width, height: page.height }
@@ -72,6 +87,8 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
       if (isResolved(own, other.text)) return { ...own, text: other.text, isMapped: true }
       return own.isMapped ? own : { ...own, text: other.text }
     },
+
+    words: (number) => onShown(number, (page) => page.words()),
 
     metadata: async () => (isReadable ? withPdfium((document) => document.metadata()) : (await openFallback()).metadata()),
     attachments: async () => (isReadable ? withPdfium((document) => document.attachments()) : (await openFallback()).attachments()),

@@ -159,7 +159,7 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       return encodeThumbnail(sharp(pixels, { raw: { width, height, channels: 4 } }), box, type)
     },
 
-    words: async (number) => (number > (await texts.pageCount()) ? [] : onPage(number, (page) => page.words())),
+    words: async (number) => (number > (await texts.pageCount()) ? [] : texts.words(number)),
 
     async copyPages(pages) {
       return (await import('../../split/copy-pages.ts')).copyPages(source.read(), pages)
@@ -182,7 +182,7 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
         const { pixels, width, height } = await onPage(number, (page) => renderColour(page, tools.limits))
         return embedPixels(context, sharp(pixels, { raw: { width, height, channels: 4 }, limitInputPixels: false }), { format: 'jpeg' })
       }
-      return pdfToPdfa(source.read(), words, info, { draw, words: (number) => onPage(number, (page) => page.words()) })
+      return pdfToPdfa(source.read(), words, info, { draw, words: texts.words })
     },
 
     close() {

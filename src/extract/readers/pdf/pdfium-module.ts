@@ -69,6 +69,7 @@ export interface PdfiumModule {
   _FPDFPageObj_GetBounds(object: number, left: number, bottom: number, right: number, top: number): number
   _FPDFPageObj_GetMatrix(object: number, matrix: number): number
   _FPDFPageObj_HasTransparency(object: number): number
+  _FPDFPageObj_SetIsActive(object: number, isActive: number): number
   _FPDFPath_CountSegments(object: number): number
   _FPDFFormObj_CountObjects(object: number): number
   _FPDFFormObj_GetObject(object: number, index: number): number

@@ -3,7 +3,7 @@ import { PDFiumModule } from '@hyzyla/pdfium'
 import { ReadFailure, type WordRow } from '../../../ports/document-reader.ts'
 import { addNotes, readNotes } from './annotations.ts'
 import { type AttachedFile, findAttachments, readAttachments, readMetadata, readXfaForm } from './document-parts.ts'
-import { readPageJpeg, type Survey, surveyPage } from './page-objects.ts'
+import { hideTexts, readPageJpeg, type Survey, surveyPage } from './page-objects.ts'
 import { type PageText, readPageText } from './page-text.ts'
 import { readPageWords } from './page-words.ts'
 import type { PdfMetadata } from './pdf-metadata.ts'
@@ -21,6 +21,8 @@ export interface PdfPage {
   /** size in points, after rotation */
   readonly width: number
   readonly height: number
+  /** Leaves text objects out of text() and words(); see hideTexts(). */
+  hideTexts(isHidden: readonly boolean[]): void
   /** Returns the text with that of annotations. */
   text(): PageText
   /** Returns the words of the text layer with their boxes. */
@@ -89,18 +91,19 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
     return page
   }
 
-  function readFlattened(index: number): PageText {
+  function readFlattened(index: number, isHidden: readonly boolean[]): PageText {
     flattened ||= pdfium._FPDF_LoadMemDocument(memory, bytes.length, 0)
     const original = loadPage(flattened, index)
     pdfium._FPDFPage_Flatten(original, flattenForDisplay)
     pdfium._FPDF_ClosePage(original)
     const page = loadPage(flattened, index)
+    hideTexts(pdfium, page, isHidden, true)
     const text = readPageText(pdfium, page)
     pdfium._FPDF_ClosePage(page)
     return text
   }
 
-  function readText(page: number, index: number): PageText {
+  function readText(page: number, index: number, isHidden: readonly boolean[]): PageText {
     const plain = readPageText(pdfium, page)
     if (pdfium._FPDFPage_GetAnnotCount(page) < 1) return plain
     const attach = (handle: number): void => {
@@ -108,7 +111,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
     }
     const { texts, isDrawn } = readNotes(pdfium, page, { form: openForm, attach })
     pagesWithFilesRead.add(index)
-    const whole = isDrawn ? readFlattened(index) : plain
+    const whole = isDrawn ? readFlattened(index, isHidden) : plain
     // Flattening damages pages that inherit their fonts.
     const shown = isContinued(plain.text, whole.text) ? whole : plain
     return { ...shown, text: addNotes(shown.text, texts) }
@@ -116,10 +119,14 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
 
   function openPage(index: number): PdfPage {
     const page = loadPage(document, index)
+    let isHidden: readonly boolean[] = []
     return {
       width: pdfium._FPDF_GetPageWidthF(page),
       height: pdfium._FPDF_GetPageHeightF(page),
-      text: () => readText(page, index),
+      hideTexts(found) {
+        if (hideTexts(pdfium, page, found)) isHidden = found
+      },
+      text: () => readText(page, index, isHidden),
       words: () => readPageWords(pdfium, page),
       survey: () => surveyPage(pdfium, page),
       jpeg: () => readPageJpeg(pdfium, page),

@@ -9,7 +9,7 @@ import { type PdfMetadata, readInfo } from './pdf-metadata.ts'
 // PDF.js warns on import if these browser classes are missing. Only rendering uses them.
 class Unused {}
 Object.assign(globalThis, { DOMMatrix: Unused, Path2D: Unused })
-const { getDocument, InvalidPDFException, PasswordException } = await import('pdfjs-dist/legacy/build/pdf.mjs')
+const { AnnotationMode, getDocument, InvalidPDFException, OPS, PasswordException } = await import('pdfjs-dist/legacy/build/pdf.mjs')
 
 const maxAttachments = 100
 
@@ -27,6 +27,11 @@ export interface PdfTextDocument {
   metadata(): Promise<PdfMetadata>
   /** Returns the text of a page, counted from 1, with the values of form fields and the texts of notes. */
   page(number: number): Promise<PdfText>
+  /**
+   * Returns for each text object of a page, counted from 1, whether its layer is hidden. Their order is that of the content, with forms where they are
+   * drawn. Returns null if all layers are shown.
+   */
+  hiddenTexts(number: number): Promise<boolean[] | null>
   attachments(): Promise<{ filename: string; bytes: Uint8Array }[]>
   close(): Promise<void>
 }
@@ -40,6 +45,8 @@ export async function openPdfText(bytes: Uint8Array): Promise<PdfTextDocument> {
     standardFontDataUrl: join(library, 'standard_fonts/'),
     wasmUrl: join(library, 'wasm/'),
     verbosity: 0,
+    // Only texts are read.
+    maxImageSize: 1,
     useSystemFonts: false,
     disableFontFace: true,
     enableXfa: false,
@@ -53,6 +60,7 @@ export async function openPdfText(bytes: Uint8Array): Promise<PdfTextDocument> {
     pageCount: document.numPages,
     metadata: () => readMetadata(document),
     page: (number) => readPageText(document, number),
+    hiddenTexts: (number) => findHiddenTexts(document, number),
     attachments: () => readAttachments(document),
     close: () => loading.destroy(),
   }
@@ -67,6 +75,29 @@ async function readPageText(document: PDFDocumentProxy, number: number): Promise
     const content = await page.getTextContent()
     const text = joinItems(content.items.filter((item) => 'str' in item))
     return { text: [text, ...(await readAnnotations(page))].join('\n'), isMapped: true, width, height }
+  } finally {
+    page.cleanup()
+  }
+}
+
+async function findHiddenTexts(document: PDFDocumentProxy, number: number): Promise<boolean[] | null> {
+  const layers = await document.getOptionalContentConfig()
+  if ([...layers].every(([, { visible }]) => visible)) return null
+  const page = await document.getPage(number)
+  try {
+    const { fnArray, argsArray } = await page.getOperatorList({ annotationMode: AnnotationMode.DISABLE })
+    const isHidden: boolean[] = []
+    /** whether each open section of marked content is in a hidden layer */
+    const open: boolean[] = []
+    for (const [i, operator] of fnArray.entries()) {
+      const args = argsArray[i]
+      if (operator === OPS.beginMarkedContent) open.push(false)
+      else if (operator === OPS.beginMarkedContentProps) open.push(args[0] === 'OC' && !layers.isVisible(args[1]))
+      else if (operator === OPS.endMarkedContent) open.pop()
+      // Numbers are distances between glyphs.
+      else if (operator === OPS.showText && args[0].some((glyph: unknown) => typeof glyph === 'object')) isHidden.push(open.includes(true))
+    }
+    return isHidden
   } finally {
     page.cleanup()
   }

@@ -205,6 +205,22 @@ describe('annotations', () => {
   })
 })
 
+test('text beside the crop box is not read, also in forms and on pages with an inherited media box', async () => {
+  const line = (words: string, y: number) => `BT /F1 12 Tf 50 ${y} Td (${words}) Tj ET`
+  const objects = {
+    900: stream('/Type /XObject /Subtype /Form /BBox [0 700 600 842] /Resources << /Font << /F1 3 0 R >> >>', line('slug', 800)),
+  }
+  const draw = `${line('file.indd 1', 820)} ${line('shown', 400)} /X Do ${line('across the edge', 698)}\n`
+  const file = pdf({ pages: [{ draw }], objects, resources: '/XObject << /X 900 0 R >>' }).toString('latin1')
+  const cropped = file.replace('/Rotate 0 /Annots []', '/CropBox [0 0 595 700]')
+  const box = '/MediaBox [0 0 595 842]'
+  for (const source of [cropped, cropped.replace(box, '').replace('/Type /Pages', `/Type /Pages ${box}`)]) {
+    const [page] = await pagesOf(Buffer.from(source, 'latin1'))
+    expect.soft(page!.text.split('\n')).toEqual(['shown', 'across the edge'])
+  }
+  expect((await pagesOf(Buffer.from(file, 'latin1')))[0]!.text).toContain('slug')
+})
+
 test('labels and values of XFA forms are read', async () => {
   const template =
     '<template><field><caption><value><text>Family name</text></value></caption></field><script>var hidden</script></template>'

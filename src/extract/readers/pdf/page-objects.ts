@@ -63,6 +63,24 @@ export function surveyPage(pdfium: PdfiumModule, page: number): Survey {
   return { texts, imageShare: pageArea > 0 ? Math.min(1, imageArea / pageArea) : 0, segments }
 }
 
+/** Removes the text objects beside the displayed part of a cropped page from its text. Those of a form are removed with the whole form. */
+export function hideCroppedTexts(pdfium: PdfiumModule, page: number): void {
+  const box = pageBounds(pdfium, page)
+  const isCropped = readFloats(pdfium, 4, (p) => pdfium._FPDFPage_GetCropBox(page, p, p + 4, p + 8, p + 12)) !== null
+  // An inherited box is unknown here.
+  const [left = 0, bottom = 0, right = Number.POSITIVE_INFINITY, top = Number.POSITIVE_INFINITY] =
+    readFloats(pdfium, 4, (p) => pdfium._FPDFPage_GetMediaBox(page, p, p + 4, p + 8, p + 12)) ?? []
+  if (!box || !isCropped || areaOf(box) > 0.99 * areaOf({ left, bottom, right, top })) return
+  const count = pdfium._FPDFPage_CountObjects(page)
+  for (let i = 0; i < count; i++) {
+    const object = pdfium._FPDFPage_GetObject(page, i)
+    const type = pdfium._FPDFPageObj_GetType(object)
+    const bounds = type === objectTypes.text || type === objectTypes.form ? objectBounds(pdfium, object) : null
+    if (bounds && areaOf(bounds) > 0 && areaOf(intersect(bounds, box)) === 0)
+      for (const text of listTexts(pdfium, object)) pdfium._FPDFPageObj_SetIsActive(text, 0)
+  }
+}
+
 /** Returns a text object, or the text objects in a form and its nested forms, in the order of the content. */
 function listTexts(pdfium: PdfiumModule, object: number): number[] {
   const type = pdfium._FPDFPageObj_GetType(object)

@@ -6,6 +6,8 @@ const subtypes = { link: 2, popup: 16, fileAttachment: 17, widget: 20 } as const
 /** text, choice and list fields */
 const fieldTypes: ReadonlySet<number> = new Set([4, 5, 6])
 const passwordField = 1 << 13
+/** Flag of annotations that are neither shown nor printed. Forms keep lists and results of their scripts in such fields. */
+const hiddenFlag = 2
 const maxAnnotations = 2000
 const maxNotesLength = 1_000_000
 
@@ -37,7 +39,8 @@ export function readNotes(pdfium: PdfiumModule, page: number, { form, attach }: 
     if (subtype === subtypes.fileAttachment) attach(pdfium._FPDFAnnot_GetFileAttachment(annotation))
     if (subtype !== subtypes.link && subtype !== subtypes.popup) {
       isDrawn = true
-      const value = subtype === subtypes.widget ? readFieldValue(pdfium, form(), annotation) : ''
+      const isShown = (pdfium._FPDFAnnot_GetFlags(annotation) & hiddenFlag) === 0
+      const value = subtype === subtypes.widget && isShown ? readFieldValue(pdfium, form(), annotation) : ''
       const contents = readString(pdfium, annotation, 'Contents')
       // T of a note is its author, of a field its internal name.
       const author = subtype !== subtypes.widget && contents !== '' ? readString(pdfium, annotation, 'T') : ''

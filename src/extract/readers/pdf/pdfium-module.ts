@@ -59,6 +59,7 @@ export interface PdfiumModule {
   _FPDFPage_CloseAnnot(annotation: number): void
   _FPDFPage_Flatten(page: number, usage: number): number
   _FPDFAnnot_GetSubtype(annotation: number): number
+  _FPDFAnnot_GetFlags(annotation: number): number
   _FPDFAnnot_GetStringValue(annotation: number, key: number, buffer: number, size: number): number
   _FPDFAnnot_GetFormFieldType(form: number, annotation: number): number
   _FPDFAnnot_GetFormFieldFlags(form: number, annotation: number): number

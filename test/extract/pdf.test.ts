@@ -131,6 +131,18 @@ describe('pictures of pages', () => {
     opened.close()
   })
 
+  test.each([
+    ['inverted by its Decode array', '/DeviceGray /Decode [1 0]'],
+    ['in a colour space of ink', '[/Separation /Black /DeviceGray << /FunctionType 2 /Domain [0 1] /C0 [1] /C1 [0] /N 1 >>]'],
+  ])('a JPEG %s is read as it is shown', async (_, space) => {
+    const file = pdf({ pages: [{ jpeg, width: 300, height: 400 }] })
+    const changed = Buffer.from(file.toString('latin1').replace('/ColorSpace /DeviceGray', `/ColorSpace ${space}`), 'latin1')
+    const opened = await open(changed)
+    const { gray } = (await opened.picture(1))!
+    expect(gray.reduce((sum, value) => sum + value, 0) / gray.length).toBeLessThan(40)
+    opened.close()
+  })
+
   test('never have more pixels than the limit, however large the page claims to be', async () => {
     const opened = await open(pdf({ pages: [{ width: 14_400, height: 14_400, draw: '0 0 99 99 re f ' }] }), { maxPixels: 250_000 })
     const { gray, width, height } = (await opened.picture(1))!

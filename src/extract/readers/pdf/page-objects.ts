@@ -101,8 +101,8 @@ export function hideTexts(pdfium: PdfiumModule, page: number, isHidden: readonly
   return true
 }
 
-/** Returns the JPEG of a page that consists of one upright, opaque JPEG of its size; null for other pages. */
-export function readPageJpeg(pdfium: PdfiumModule, page: number): Uint8Array<ArrayBuffer> | null {
+/** Returns the JPEG of a page that consists of one upright, opaque JPEG of its size; null for other pages. `file`: bytes of the PDF. */
+export function readPageJpeg(pdfium: PdfiumModule, page: number, file: Uint8Array): Uint8Array<ArrayBuffer> | null {
   if (pdfium._FPDFPage_CountObjects(page) !== 1 || pdfium._FPDFPage_GetAnnotCount(page) > 0 || pdfium._FPDFPage_GetRotation(page) !== 0)
     return null
   const object = pdfium._FPDFPage_GetObject(page, 0)
@@ -115,7 +115,34 @@ export function readPageJpeg(pdfium: PdfiumModule, page: number): Uint8Array<Arr
   if (areaOf(intersect(bounds, box)) < 0.95 * areaOf(box) || areaOf(bounds) > 1.05 * areaOf(box)) return null
   if (pdfium._FPDFImageObj_GetImageFilterCount(object) !== 1 || readFilterName(pdfium, object) !== 'DCTDecode') return null
   const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageDataRaw(object, buffer, size))
-  return bytes && isGrayOrColor(bytes) ? bytes : null
+  return bytes && isGrayOrColor(bytes) && isShownUnchanged(pdfium, page, object) && !hasDecode(file, bytes) ? bytes : null
+}
+
+/** Colour spaces whose values are brightness: DeviceGray, DeviceRGB, CalGray, CalRGB and ICCBased. Values of inks are inverted. */
+const brightnessSpaces: ReadonlySet<number> = new Set([1, 2, 4, 5, 7])
+/** Size of FPDF_IMAGEOBJ_METADATA, and the position of the colour space in it. */
+const imageMetadata = { bytes: 28, colourSpace: 20 } as const
+
+function isShownUnchanged(pdfium: PdfiumModule, page: number, object: number): boolean {
+  const pointer = pdfium._malloc(imageMetadata.bytes)
+  try {
+    const isRead = pdfium._FPDFImageObj_GetImageMetadata(object, page, pointer) === 1
+    const space = new DataView(pdfium.HEAPU8.buffer, pointer, imageMetadata.bytes).getInt32(imageMetadata.colourSpace, true)
+    return isRead && brightnessSpaces.has(space)
+  } finally {
+    pdfium._free(pointer)
+  }
+}
+
+/**
+ * Returns whether an image has an array that maps its values, such as [1 0] for an inverted one, or whether that is unknown. PDFium has no function for
+ * it. The dictionary of a stream stands before the stream, and is never compressed.
+ */
+function hasDecode(file: Uint8Array, jpeg: Uint8Array): boolean {
+  const buffer = Buffer.from(file.buffer, file.byteOffset, file.length)
+  const at = buffer.indexOf(jpeg)
+  const start = at < 0 ? -1 : buffer.lastIndexOf(' obj', at)
+  return start < 0 || /\/Decode\s*[[\d]/.test(buffer.subarray(start, at).toString('latin1'))
 }
 
 const isUpright = ([a, b, c, d]: number[]): boolean => a! > 0 && d! > 0 && Math.abs(b!) < 0.01 * a! && Math.abs(c!) < 0.01 * d!

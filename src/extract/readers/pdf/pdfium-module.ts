@@ -76,6 +76,7 @@ export interface PdfiumModule {
   _FPDFPath_CountSegments(object: number): number
   _FPDFFormObj_CountObjects(object: number): number
   _FPDFFormObj_GetObject(object: number, index: number): number
+  _FPDFImageObj_GetImageMetadata(object: number, page: number, metadata: number): number
   _FPDFImageObj_GetImageDataRaw(object: number, buffer: number, size: number): number
   _FPDFImageObj_GetImageFilterCount(object: number): number
   _FPDFImageObj_GetImageFilter(object: number, index: number, buffer: number, size: number): number

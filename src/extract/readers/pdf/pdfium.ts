@@ -130,7 +130,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
       text: () => readText(page, index, isHidden),
       words: () => readPageWords(pdfium, page),
       survey: () => surveyPage(pdfium, page),
-      jpeg: () => readPageJpeg(pdfium, page),
+      jpeg: () => readPageJpeg(pdfium, page, bytes),
       render: (width, height, format) => renderPage(pdfium, page, width, height, formats[format]),
       close: () => pdfium._FPDF_ClosePage(page),
     }

@@ -64,6 +64,12 @@ describe('words', () => {
     expect(await drawn(`${script(50, 6, '3')} ${text(53.4, 'Notes begin here')}`)).toBe('3 Notes begin here')
   })
 
+  test('with a middle dot have one box', async () => {
+    const opened = await openFile(bytesSource(pdf({ pages: [{ text: ['el col\xb7legi nou'] }] }), 'a.pdf'), tools)
+    expect((await opened.words!(1)).map(([word]) => word)).toEqual(['el', 'col\xb7legi', 'nou'])
+    opened.close()
+  })
+
   test('in two columns are read column by column', async () => {
     const column = (x: number, words: string) => words.split(' ').map((word, i) => `1 0 0 1 ${x} ${700 - i * 14} Tm (${word}) Tj`)
     expect(await drawn([...column(50, 'left one two'), ...column(300, 'right one two')].join(' '))).toMatch(/left\s+one\s+two\s+right/)

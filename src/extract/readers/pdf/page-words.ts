@@ -8,8 +8,12 @@ const maxCharacters = 100_000
 const boxUnits = 10_000
 /** PDFium's code for the hyphen of a word that is divided at a line end. */
 const lineEndHyphen = 2
-/** Characters of scripts without spaces are words of their own. */
-const spaceless = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
+/**
+ * Characters of scripts without spaces are words of their own. The middle dot, the Ukrainian apostrophe, and a tilde or a dot below letters also belong
+ * to other scripts.
+ */
+const spaceless =
+  /(?!\u00b7|\u02bc|[\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
 
 /** A rectangle in units of the page. */
 interface Rectangle {

@@ -1,5 +1,5 @@
 /** Parts of PDFs that are split. */
-import { PDFDocument, PDFName, PDFString } from '@cantoo/pdf-lib'
+import { PDFDict, PDFDocument, PDFName, PDFString } from '@cantoo/pdf-lib'
 import { expect, test } from 'vitest'
 import { openFile } from '../../src/extract/extract.ts'
 import { bytesSource } from '../../src/extract/opened-document.ts'
@@ -24,6 +24,29 @@ test('a part has no pages of other parts to which its links and form fields refe
   const dictionaries = part.context.enumerateIndirectObjects().map(([, object]) => String(object))
   expect(dictionaries.filter((text) => /\/Type \/Page\b/.test(text) && !text.includes('/Parent'))).toHaveLength(1)
   expect((await readBytes(await part.save(), 'a.pdf')).text).toBe('second page')
+})
+
+test('a part has the values of the fields on its pages, also of those without an appearance, and no other fields', async () => {
+  const document = await load()
+  const form = document.getForm()
+  const [, second, third] = document.getPages()
+  for (const [name, page] of [
+    ['person.name', second!],
+    ['person.city', third!],
+    ['total', third!],
+  ] as const) {
+    const field = form.createTextField(name)
+    field.setText(`value of ${name}`)
+    field.addToPage(page, { x: 50, y: 500, width: 200, height: 20 })
+    for (const widget of field.acroField.getWidgets()) widget.dict.delete(PDFName.of('AP'))
+  }
+  form.acroForm.dict.set(PDFName.of('NeedAppearances'), document.context.obj(true))
+  const bytes = await document.save({ updateFieldAppearances: false })
+  const part = await copyPages(bytes, [2])
+  expect((await readBytes(part, 'a.pdf')).text).toBe('second page\nvalue of person.name')
+  const objects = (await PDFDocument.load(part)).context.enumerateIndirectObjects()
+  const values = objects.flatMap(([, object]) => (object instanceof PDFDict && object.get(PDFName.of('V'))) || [])
+  expect(values).toHaveLength(1)
 })
 
 test('a layer that is switched off stays off', async () => {

@@ -1,5 +1,5 @@
 /** Copies pages of a PDF into a new PDF. */
-import { PDFDocument, PDFName, PDFObjectCopier, PDFPage } from '@cantoo/pdf-lib'
+import { PDFArray, PDFDict, PDFDocument, PDFName, PDFObjectCopier, PDFPage } from '@cantoo/pdf-lib'
 import { ReadFailure } from '../../ports/document-reader.ts'
 
 /**
@@ -14,13 +14,38 @@ export async function copyPages(bytes: Uint8Array, pages: readonly number[]): Pr
   if (copied.has(undefined)) throw new ReadFailure('FILE_CORRUPT', 'A page of the PDF is missing.')
   // Links and form fields refer to other pages, which would be copied with them.
   for (const page of allPages) if (!copied.has(page)) original.context.delete(page.ref)
+  const form = reduceForm(original, copied as ReadonlySet<PDFPage>)
   const copier = PDFObjectCopier.for(original.context, part.context)
   for (const page of copied) {
     const node = copier.copy(page!.node)
     part.addPage(PDFPage.of(node, part.context.register(node), part))
   }
+  // Without the form, PDF readers do not show values of fields that have no appearance.
+  if (form) part.catalog.set(PDFName.of('AcroForm'), copier.copy(form))
   // Without the layers of the document, those that are switched off would be shown.
   const layers = original.catalog.get(PDFName.of('OCProperties'))
   if (layers) part.catalog.set(PDFName.of('OCProperties'), copier.copy(layers))
   return part.save({ addDefaultPage: false, updateFieldAppearances: false })
+}
+
+/** Removes the fields of all pages but these from the form of a document, and the data of XFA, which has no pages. Returns null without a form. */
+function reduceForm({ catalog }: PDFDocument, pages: ReadonlySet<PDFPage>): PDFDict | null {
+  const form = catalog.lookup(PDFName.of('AcroForm'))
+  if (!(form instanceof PDFDict)) return null
+  const kept = new Set<unknown>()
+  for (const { node } of pages) {
+    const annotations = node.lookup(PDFName.of('Annots'))
+    for (let i = 0; annotations instanceof PDFArray && i < annotations.size(); i++)
+      for (let field = annotations.lookup(i); field instanceof PDFDict && !kept.has(field); field = field.lookup(PDFName.of('Parent')))
+        kept.add(field)
+  }
+  for (const field of [form, ...kept]) {
+    if (!(field instanceof PDFDict)) continue
+    for (const key of ['Fields', 'Kids']) {
+      const fields = field.lookup(PDFName.of(key))
+      if (fields instanceof PDFArray) for (let i = fields.size() - 1; i >= 0; i--) if (!kept.has(fields.lookup(i))) fields.remove(i)
+    }
+  }
+  for (const key of ['XFA', 'CO', 'SigFlags']) form.delete(PDFName.of(key))
+  return form
 }

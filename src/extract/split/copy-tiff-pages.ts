@@ -10,19 +10,21 @@ const lengthTags = new Map([
   [273, 279],
   [324, 325],
 ])
-/** Offsets of further directories and of JPEG data in the old form. */
-const unsupportedTags = new Set([330, 513])
-/** EXIF, GPS and interoperability: directories that a page does without. */
-const droppedTags = new Set([34665, 34853, 40965])
+/** Offset of JPEG data in the old form. */
+const unsupportedTags = new Set([513])
+/** Smaller copies of the page (SubIFDs), EXIF, GPS and interoperability: directories that a page does without. */
+const droppedTags = new Set([330, 34665, 34853, 40965])
 
 interface Entry {
   tag: number
   type: number
   count: number
   value: Uint8Array
+  /** offset of the value in the original; undefined in the entry itself */
+  from?: number
 }
 
-/** Returns a TIFF with these pages, counted from 1. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX for BigTIFF and nested directories. */
+/** Returns a TIFF with these pages, counted from 1. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX for BigTIFF and old JPEG. */
 export function copyTiffPages(bytes: Uint8Array, pages: readonly number[]): Uint8Array {
   const tiff = viewTiff(bytes)
   if (!tiff) throw new ReadFailure('FILE_TOO_COMPLEX', 'A BigTIFF cannot be split.')
@@ -35,8 +37,16 @@ export function copyTiffPages(bytes: Uint8Array, pages: readonly number[]): Uint
     const padding = chunk.length % 2
     chunks.push(chunk, new Uint8Array(padding))
     length += chunk.length + padding
-    // Pages can share their data. Copies may then become larger than the file.
-    if (length > bytes.length + 1_000_000) throw new ReadFailure('FILE_TOO_COMPLEX', 'The pages of the TIFF share their data.')
+    // Data can overlap. Copies may then become larger than the file.
+    if (length > bytes.length + 1_000_000) throw new ReadFailure('FILE_TOO_COMPLEX', 'The data of the TIFF overlap.')
+    return at
+  }
+  const copies = new Map<string, number>()
+  /** Copies bytes of the original once: pages can share data, such as a colour profile. Returns the new offset. */
+  const copy = (start: number, size: number): number => {
+    const key = `${start} ${size}`
+    const at = copies.get(key) ?? append(bytes.subarray(start, start + size))
+    copies.set(key, at)
     return at
   }
   const header = bytes.slice(0, 8)
@@ -45,7 +55,7 @@ export function copyTiffPages(bytes: Uint8Array, pages: readonly number[]): Uint
   for (const page of pages) {
     const source = directories[page - 1]
     if (!source) throw new ReadFailure('FILE_CORRUPT', 'A page of the TIFF is missing.')
-    const directory = writeDirectory(readEntries(view, source, isLittle), { bytes, isLittle, append })
+    const directory = writeDirectory(readEntries(view, source, isLittle), { bytes, isLittle, append, copy })
     new DataView(link.in.buffer).setUint32(link.at, append(directory), isLittle)
     link = { in: directory, at: directory.length - 4 }
   }
@@ -61,7 +71,7 @@ function readEntries(view: DataView, { start, end }: { start: number; end: numbe
     if (droppedTags.has(tag) || size === 0) continue
     const from = size <= 4 ? at + 8 : view.getUint32(at + 8, isLittle)
     if (from + size > view.byteLength) throw new ReadFailure('FILE_CORRUPT')
-    entries.push({ tag, type, count, value: new Uint8Array(view.buffer, view.byteOffset + from, size) })
+    entries.push({ tag, type, count, value: new Uint8Array(view.buffer, view.byteOffset + from, size), ...(size > 4 && { from }) })
   }
   return entries
 }
@@ -71,23 +81,25 @@ interface Target {
   isLittle: boolean
   /** Appends to the new file and returns the offset. */
   append(chunk: Uint8Array): number
+  /** Copies bytes of the original and returns the new offset. */
+  copy(start: number, size: number): number
 }
 
 /** Appends the values and the pixel data of a directory. Returns the directory with 0 as the link to the next one. */
-function writeDirectory(entries: readonly Entry[], { bytes, isLittle, append }: Target): Uint8Array<ArrayBuffer> {
+function writeDirectory(entries: readonly Entry[], { bytes, isLittle, append, copy }: Target): Uint8Array<ArrayBuffer> {
   const directory = new Uint8Array(2 + entries.length * 12 + 4)
   const view = new DataView(directory.buffer)
   view.setUint16(0, entries.length, isLittle)
   const byTag = new Map(entries.map((entry) => [entry.tag, entry]))
   for (const [index, entry] of entries.entries()) {
     const lengths = byTag.get(lengthTags.get(entry.tag) ?? -1)
-    const { tag, type, count, value } = lengths ? copyData(entry, lengths) : entry
+    const { tag, type, count, value, from }: Entry = lengths ? copyData(entry, lengths) : entry
     const at = 2 + index * 12
     view.setUint16(at, tag, isLittle)
     view.setUint16(at + 2, type, isLittle)
     view.setUint32(at + 4, count, isLittle)
     if (value.length <= 4) directory.set(value, at + 8)
-    else view.setUint32(at + 8, append(value), isLittle)
+    else view.setUint32(at + 8, from === undefined ? append(value) : copy(from, value.length), isLittle)
   }
   return directory
 
@@ -96,11 +108,11 @@ function writeDirectory(entries: readonly Entry[], { bytes, isLittle, append }: 
     const [offsets, sizes] = [readNumbers(entry, isLittle), readNumbers(lengths, isLittle)]
     const value = new Uint8Array(offsets.length * 4)
     for (const [index, offset] of offsets.entries()) {
-      const end = offset + (sizes[index] ?? 0)
-      if (end > bytes.length) throw new ReadFailure('FILE_CORRUPT')
-      new DataView(value.buffer).setUint32(index * 4, append(bytes.subarray(offset, end)), isLittle)
+      const size = sizes[index] ?? 0
+      if (offset + size > bytes.length) throw new ReadFailure('FILE_CORRUPT')
+      new DataView(value.buffer).setUint32(index * 4, copy(offset, size), isLittle)
     }
-    return { ...entry, type: longType, value }
+    return { tag: entry.tag, type: longType, count: entry.count, value }
   }
 }
 

@@ -1,0 +1,62 @@
+/** TIFFs with smaller copies of pages and shared data. */
+import sharp from 'sharp'
+import { expect, test } from 'vitest'
+import { copyTiffPages } from '../../src/extract/split/copy-tiff-pages.ts'
+
+const [width, height] = [20, 10]
+
+/** Writes a TIFF of pages in black and white. `tags`: further entries [tag, type, count, offset]. `data`: bytes that begin at 8. */
+function tiff(
+  pages: readonly { at: number; size: number; bits: number; format: number }[],
+  data: Buffer,
+  tags: readonly number[][] = [],
+): Buffer {
+  const head = Buffer.from('II*\0\0\0\0\0', 'latin1')
+  const chunks = [head, data]
+  let length = head.length + data.length
+  let pointer = { chunk: head, at: 4 }
+  for (const { at, size, bits, format } of pages) {
+    const entries = [
+      ...[
+        [256, 4, 1, width],
+        [257, 4, 1, height],
+        [258, 3, 1, bits],
+        [259, 3, 1, 1],
+        [262, 3, 1, 1],
+        [273, 4, 1, at],
+      ],
+      ...[[277, 3, 1, 1], [278, 4, 1, height], [279, 4, 1, size], [339, 3, 1, format], ...tags],
+    ].toSorted((one, other) => one[0]! - other[0]!)
+    const directory = Buffer.alloc(2 + entries.length * 12 + 4)
+    directory.writeUInt16LE(entries.length)
+    for (const [i, [tag, type, count, value]] of entries.entries()) {
+      directory.writeUInt16LE(tag!, 2 + i * 12)
+      directory.writeUInt16LE(type!, 4 + i * 12)
+      directory.writeUInt32LE(count!, 6 + i * 12)
+      directory.writeUInt32LE(value!, 10 + i * 12)
+    }
+    pointer.chunk.writeUInt32LE(length, pointer.at)
+    pointer = { chunk: directory, at: directory.length - 4 }
+    chunks.push(directory)
+    length += directory.length
+  }
+  return Buffer.concat(chunks)
+}
+
+const pixels = (value: number): Buffer => Buffer.alloc(width * height, value)
+const page = (at: number) => ({ at, size: width * height, bits: 8, format: 1 })
+
+test('a page with smaller copies of itself is copied without them', async () => {
+  const bytes = tiff([page(8), page(8 + width * height)], Buffer.concat([pixels(10), pixels(200)]), [[330, 4, 1, 8]])
+  const part = await sharp(copyTiffPages(new Uint8Array(bytes), [2]))
+    .raw()
+    .toBuffer()
+  expect(part[0]).toBe(200)
+})
+
+test('pages that share a colour profile are copied with one copy of it', () => {
+  const profile = Buffer.alloc(400_000, 7)
+  const pages = Array.from({ length: 10 }, () => page(8 + profile.length))
+  const bytes = tiff(pages, Buffer.concat([profile, pixels(10)]), [[34675, 7, profile.length, 8]])
+  expect(copyTiffPages(new Uint8Array(bytes), [1, 2, 3, 4, 5, 6, 7, 8, 9]).length).toBeLessThan(bytes.length)
+})

@@ -133,6 +133,17 @@ test('a PDF with too many pages stays whole, with the warning not_split; reading
   expect(await partsOf(asAda, id)).toEqual([])
 })
 
+test('a TIFF with too many pages stays whole, with the warning not_split', async () => {
+  const { asAda, runJobs } = await startApp({ 'ocr.max_pages': 3 })
+  const size = { width: 60, height: 80 }
+  const [ink, empty] = [30, 0].map((row) => ({ ...size, gray: Buffer.alloc(4800, 255).fill(0, row * 60, row * 63) }))
+  const { id } = await upload(asAda, 'fax.tif', tiff([ink!, empty!, ink!, ink!]), { split: 'blank', ocr_enabled: false })
+  await runJobs(['ocr'])
+  const { warnings } = await asAda.documents.get(id)
+  expect(warnings).toEqual([{ code: 'not_split', message: expect.stringContaining('It has 4 pages; ocr.max_pages is 3') }])
+  expect(await partsOf(asAda, id)).toEqual([])
+})
+
 test('a failure after the parts are stored: the next attempt adds none, and the original has no OCR', async () => {
   const { app, asAda, later } = await startApp()
   const { id } = await upload(asAda, 'stack.pdf', pdf({ pages: [page('first'), blank, page('second')] }), { split: 'blank' })

@@ -55,10 +55,11 @@ export async function splitDocument(
 }
 
 async function readMarks({ app, file, signal }: DocumentToRead, { pages, metadata }: Outline, withBarcodes: boolean): Promise<PageMark[]> {
-  // Attached files follow the pages of the file itself.
-  const numbers = pages.map(({ page }) => page).filter((page) => page <= Number(metadata.page_count))
+  // Attached files follow the pages of the file itself. Those of a TIFF beyond the limit are not listed.
+  const count = Number(metadata.page_count)
+  const numbers = pages.map(({ page }) => page).filter((page) => page <= count)
   const max = app.config.ocr.max_pages
-  if (numbers.length > max) throw new ReadFailure('FILE_TOO_COMPLEX', `It has ${numbers.length} pages; ocr.max_pages is ${max}.`)
+  if (count > max) throw new ReadFailure('FILE_TOO_COMPLEX', `It has ${count} pages; ocr.max_pages is ${max}.`)
   const marks: PageMark[] = []
   for (const some of slicesOf(numbers, pagesPerRequest)) marks.push(...(await app.reader.marks(file, some, withBarcodes, { signal })))
   return marks

@@ -1,7 +1,10 @@
-/** TIFFs with smaller copies of pages and shared data. */
+/** TIFFs with numbers of other kinds, smaller copies of pages and shared data. */
 import sharp from 'sharp'
 import { expect, test } from 'vitest'
+import { openFile } from '../../src/extract/extract.ts'
+import { bytesSource } from '../../src/extract/opened-document.ts'
 import { copyTiffPages } from '../../src/extract/split/copy-tiff-pages.ts'
+import { readTools } from '../support/read-bytes.ts'
 
 const [width, height] = [20, 10]
 
@@ -42,6 +45,21 @@ function tiff(
   }
   return Buffer.concat(chunks)
 }
+
+test.each([
+  ['0 to 1', (share: number) => share],
+  ['0 to 255', (share: number) => share * 255],
+  ['-300 to 700', (share: number) => share * 1000 - 300],
+])('floating-point numbers from %s are black to white', async (_, toValue) => {
+  const values = Float32Array.from({ length: width * height }, (_value, i) => toValue((i % width) / (width - 1)))
+  const data = Buffer.from(values.buffer)
+  const opened = await openFile(bytesSource(tiff([{ at: 8, size: data.length, bits: 32, format: 3 }], data), 'a.tif'), readTools)
+  const { gray } = (await opened.picture(1))!
+  expect([gray[0], gray[width / 2]! > 110 && gray[width / 2]! < 150, gray[width - 1]]).toEqual([0, true, 255])
+  const small = await sharp((await opened.thumbnail({ width, height }, 'image/jpeg'))!).stats()
+  expect(small.channels[0]!.mean).toBeGreaterThan(100)
+  opened.close()
+})
 
 const pixels = (value: number): Buffer => Buffer.alloc(width * height, value)
 const page = (at: number) => ({ at, size: width * height, bits: 8, format: 1 })

@@ -55,8 +55,11 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
     }
     const metadata = await sharp(bytes, { failOn: 'none', limitInputPixels: false }).metadata()
     const tiffPages = metadata.format === 'tiff' ? readTiffPages(bytes) : null
+    const options = { failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true } as const
+    const hasFloats = (metadata.depth === 'float' || metadata.depth === 'double') && (metadata.pages ?? 1) === 1
+    const scaled = hasFloats ? await scaleFloats(() => sharp(bytes, options)) : null
     const open = (page = 0): Sharp => {
-      const picture = sharp(bytes, { page, failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true })
+      const picture = scaled ? sharp(scaled.data, { raw: scaled.info }) : sharp(bytes, { ...options, page })
       const { width, height, isOblong } = tiffPages?.[page] ?? {}
       return isOblong ? picture.resize({ width, height, fit: 'fill' }) : picture
     }
@@ -143,6 +146,22 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       image = undefined
     },
   }
+}
+
+/**
+ * Returns the pixels of a picture of floating-point numbers, whose values for black and white are 0 and 1, 0 and 255, or the extremes. Other operations
+ * of sharp cut off the fractions before they scale.
+ */
+async function scaleFloats(open: () => Sharp) {
+  const { channels } = await open().stats()
+  const [least, most] = [Math.min(...channels.map(({ min }) => min)), Math.max(...channels.map(({ max }) => max))]
+  const black = least < 0 || most > 255 ? least : 0
+  const white = most > 255 || least < 0 ? Math.max(most, least + 1) : most > 1 ? 255 : 1
+  const factor = 255 / (white - black)
+  return open()
+    .linear(factor, -black * factor)
+    .raw({ depth: 'uchar' })
+    .toBuffer({ resolveWithObject: true })
 }
 
 /** Returns the largest size inside the box with the proportions of the page, at most its own. */

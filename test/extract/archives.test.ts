@@ -55,6 +55,12 @@ describe('an archive is one document', () => {
     expect(await readImages(bytes, 'a.zip')).toEqual([expect.objectContaining({ width: 300, height: 60 })])
   })
 
+  test('zip: each of several members with one name', async () => {
+    const bytes = zip({ 'a.txt': 'first words', 'b.txt': 'second words' })
+    const renamed = Buffer.from(bytes.toString('latin1').replaceAll('b.txt', 'a.txt'), 'latin1')
+    expect((await readBytes(renamed, 'a.zip')).text.split(/\n+/)).toEqual(['a.txt', 'first words', 'a.txt', 'second words'])
+  })
+
   test.each([
     ['DOS', 'K\x84se', 'Käse'],
     ['DOS of Central Europe', '\x88\xa2d\xab', 'łódź'],

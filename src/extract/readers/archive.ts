@@ -26,9 +26,9 @@ export function openZip(source: ByteSource, tools: PartTools): OpenedDocument {
   const archive = openArchive(source.read())
   return openMembers(tools, () => ({
     *list() {
-      for (const [position, name] of archive.names.entries()) yield { name, size: archive.sizes.get(name) ?? 0, position }
+      for (const [position, { name, size }] of archive.members.entries()) yield { name, size, position }
     },
-    read: (position) => archive.readMember(archive.names[position] ?? ''),
+    read: (position) => archive.members[position]?.read() ?? new Uint8Array(),
   }))
 }
 

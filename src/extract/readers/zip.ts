@@ -19,8 +19,17 @@ export interface Parts {
 export interface Archive extends Parts {
   /** Unpacked sizes by name, as the directory states them. */
   readonly sizes: ReadonlyMap<string, number>
+  /** All members in their order. Several may have the same name, of which readPart() and readMember() read the first. */
+  readonly members: readonly ArchiveMember[]
   /** Returns the unpacked bytes of a part, which may have no more than its stated size. Does not count towards the limit of the archive. */
   readMember(name: string): Uint8Array
+}
+
+export interface ArchiveMember {
+  readonly name: string
+  /** unpacked size, as the directory states it */
+  readonly size: number
+  read(): Uint8Array
 }
 
 interface Entry {
@@ -39,14 +48,14 @@ export function openArchive(bytes: Uint8Array): Archive {
   const entries = new Map<string, Entry>()
   const directory = [...readDirectory(bytes, view)]
   const decodeName = chooseNameDecoder(directory.map(({ rawName }) => rawName))
-  for (const { rawName, ...rest } of directory) {
-    // .NET before 4.6.1 writes backslashes between folders.
-    const name = decodeName(rawName).replaceAll('\\', '/')
-    if (!entries.has(name)) entries.set(name, { name, ...rest })
-  }
+  // .NET before 4.6.1 writes backslashes between folders.
+  const members = directory.map(({ rawName, ...rest }) => ({ name: decodeName(rawName).replaceAll('\\', '/'), ...rest }))
+  for (const entry of members) if (!entries.has(entry.name)) entries.set(entry.name, entry)
   // Names of parts in a package are equal without regard to case (ECMA-376, part 2: part name equivalence).
   const byLowerCase = new Map(Array.from(entries.values(), (entry) => [entry.name.toLowerCase(), entry]))
   let left = maxUnpackedBytes
+  const unpackMember = (entry: Entry): Uint8Array =>
+    entry.unpacked === 0 && !entry.isEncrypted ? new Uint8Array() : unpack(bytes, view, entry, Math.min(entry.unpacked, maxUnpackedBytes))
   return {
     names: [...entries.keys()],
     sizes: new Map(Array.from(entries.values(), ({ name, unpacked }) => [name, unpacked])),
@@ -57,11 +66,11 @@ export function openArchive(bytes: Uint8Array): Archive {
       left -= content.length
       return content
     },
+    members: members.map((entry) => ({ name: entry.name, size: entry.unpacked, read: () => unpackMember(entry) })),
     readMember(name) {
       const entry = entries.get(name)
       if (!entry) throw corruptFailure(`${name} is missing`)
-      if (entry.unpacked === 0 && !entry.isEncrypted) return new Uint8Array()
-      return unpack(bytes, view, entry, Math.min(entry.unpacked, maxUnpackedBytes))
+      return unpackMember(entry)
     },
   }
 }

@@ -61,6 +61,13 @@ export function openWithParts(tools: PartTools, read: (collector: PartCollector)
     const pages: OutlinePage[] = []
     let unread = 0
     let withoutOcr = 0
+    /** Reads a part, and adds what is missing of it. Returns its pages, null if it cannot be read. */
+    const readPages = async (part: ByteSource): Promise<readonly OutlinePage[] | null> => {
+      const contents = await readPart(part, tools)
+      unread += Number(contents?.metadata.parts_unread ?? 0)
+      withoutOcr += Number(contents?.metadata.pages_without_ocr ?? 0)
+      return contents?.pages ?? null
+    }
     const addImages = (part: ByteSource, outline: readonly OutlinePage[]): void => {
       for (const { page, needsOcr, width, height } of outline) {
         if (!needsOcr) continue
@@ -78,13 +85,13 @@ export function openWithParts(tools: PartTools, read: (collector: PartCollector)
       },
       addText: (text) => sink.add(text),
       async addPart(part) {
-        const outline = await readPart(part, tools)
+        const outline = await readPages(part)
         if (!outline) unread++
         sink.add(`${[part.filename, ...(outline ?? []).map(({ text }) => text)].filter(Boolean).join('\n')}\n\n`)
         addImages(part, outline ?? [])
       },
       async addScan(part) {
-        addImages(part, ((await readPart(part, tools)) ?? []).filter(isScanSized))
+        addImages(part, ((await readPages(part)) ?? []).filter(isScanSized))
       },
     })
     const body: OutlinePage = { page: 1, text: normalizeWhitespace(sink.text()), needsOcr: false, width: null, height: null }
@@ -131,12 +138,12 @@ const minScan = { long: 1000, short: 500 }
 const isScanSized = ({ width, height }: OutlinePage): boolean =>
   Math.max(width ?? 0, height ?? 0) >= minScan.long && Math.min(width ?? 0, height ?? 0) >= minScan.short
 
-/** Returns the pages of a part, null if it cannot be read. */
-async function readPart(part: ByteSource, { openPart }: PartTools): Promise<readonly OutlinePage[] | null> {
+/** Returns the contents of a part, null if it cannot be read. */
+async function readPart(part: ByteSource, { openPart }: PartTools): Promise<Contents | null> {
   let opened: OpenedDocument | null = null
   try {
     opened = await openPart(part)
-    return (await opened?.contents())?.pages ?? null
+    return (await opened?.contents()) ?? null
   } catch {
     // A damaged part is no reason to refuse the others.
     return null

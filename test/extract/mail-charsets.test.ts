@@ -94,3 +94,17 @@ test('text that only looks like misread UTF-8 stays as it is', async () => {
       text,
     )
 })
+
+test.each([
+  ['=?us-ascii?Q?Gr=C3=BC=C3=9Fe?=', 'Grüße'],
+  ['=?iso-8859-1?Q?Gr=C3?= =?iso-8859-1?Q?=BC=C3=9Fe?=', 'Grüße'],
+  ['=?windows-1252?B?R3LDvMOfZQ==?=', 'Grüße'],
+  ['=?x-unknown?Q?Gr=FC=DFe_aus_K=F6ln?=', 'Grüße aus Köln'],
+  ['=?utf-8?Q?Gr=FC=DFe_aus_K=F6ln?=', 'Grüße aus Köln'],
+  ['=?iso-8859-1?Q?Gr=FC=DFe?=', 'Grüße'],
+  ['=?utf-8?B?R3LDvMOfZQ==?=', 'Grüße'],
+  ['=?koi8-r?B?8NLJ18XU?=', 'Привет'],
+])('the encoded words %s are read in the charset of their bytes', async (subject, text) => {
+  const { metadata } = await readBytes(message(`Subject: ${subject}\r\n`, Buffer.from('body')), 'a.eml')
+  expect(metadata.subject).toBe(text)
+})

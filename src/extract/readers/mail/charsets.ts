@@ -31,6 +31,33 @@ export function withRawTexts(message: Uint8Array): Uint8Array | null {
   return marked === source ? null : Buffer.from(marked, 'latin1')
 }
 
+/** Encoded words of headers with white space between them (RFC 2047). */
+const encodedWords = /=\?[^?\s]+\?[QB]\?[^?]*\?=(?:\s+=\?[^?\s]+\?[QB]\?[^?]*\?=)*/gi
+const encodedWord = /=\?([^?\s*]+)[^?\s]*\?([QB])\?([^?]*)\?=/gi
+const latin = /8859|latin|1252/i
+
+/** Returns headers whose encoded words are in UTF-8 if they state another charset than that of their bytes. */
+export const fixEncodedWords = (headers: string): string =>
+  headers.replace(encodedWords, (run) => {
+    const words = [...run.matchAll(encodedWord)] as unknown as [word: string, charset: string, encoding: string, text: string][]
+    if (!words.every(([, charset]) => unreliable.test(charset))) return run
+    // A character may be divided between words.
+    const bytes = Buffer.concat(words.map(([, , encoding, text]) => (/b/i.test(encoding) ? Buffer.from(text, 'base64') : decodeQ(text))))
+    const isDeclared = isUtf8(bytes)
+      ? bytes.every((byte) => byte < 0x80) || words.every(([, charset]) => /^utf/i.test(charset))
+      : words.every(([, charset]) => latin.test(charset))
+    if (isDeclared) return run
+    const text = decodeAs(bytes, isUtf8(bytes) ? 'utf-8' : guess(bytes)) ?? ''
+    return `=?utf-8?B?${Buffer.from(text).toString('base64')}?=`
+  })
+
+/** Decodes an encoded word in the encoding Q. */
+const decodeQ = (text: string): Buffer =>
+  Buffer.from(
+    text.replaceAll('_', ' ').replace(/=([0-9a-f]{2})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16))),
+    'latin1',
+  )
+
 /** Decodes the raw bytes in a text: lines in UTF-8, and all others by the declared encoding or by a guess. */
 export function decodeRaw(text: string, declared?: string): string {
   const others: Uint8Array[] = []

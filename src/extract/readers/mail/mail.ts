@@ -5,7 +5,7 @@ import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-
 import { openWithParts, type PartTools } from '../../parts.ts'
 import { byteOrderMark, decode, isUtf8, wideEncoding } from '../decode.ts'
 import { readHtml } from '../html.ts'
-import { decodeRaw, isMisread, withRawTexts } from './charsets.ts'
+import { decodeRaw, fixEncodedWords, isMisread, withRawTexts } from './charsets.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000
@@ -47,13 +47,14 @@ const bodyOf = ({ text = '', html = '' }: Email): string => `${text}\n${html}`
 
 const latin1 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
 
-/** Returns the message with headers in UTF-8. Old programs wrote them in the charset of the body. */
+/** Returns the message with headers in UTF-8. Old programs wrote them in the charset of the body, or state another charset than that of the words. */
 function decodeHeaders(message: Uint8Array): Uint8Array {
   const head = /\r?\n\r?\n/.exec(latin1(message.subarray(0, maxHeaderBytes)))
   const headers = message.subarray(0, head?.index ?? 0)
-  if (isUtf8(headers)) return message
-  const declared = /charset\s*=\s*"?(?!utf-?8)([\w-]+)/i.exec(latin1(headers))?.[1]
-  return Buffer.concat([Buffer.from(decode(headers, declared)), message.subarray(headers.length)])
+  const declared = isUtf8(headers) ? null : /charset\s*=\s*"?(?!utf-?8)([\w-]+)/i.exec(latin1(headers))?.[1]
+  const text = declared === null ? Buffer.from(headers).toString() : decode(headers, declared)
+  const fixed = fixEncodedWords(text)
+  return declared === null && fixed === text ? message : Buffer.concat([Buffer.from(fixed), message.subarray(headers.length)])
 }
 
 function throwReadFailure(problem: unknown): never {

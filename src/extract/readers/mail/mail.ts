@@ -6,6 +6,7 @@ import { openWithParts, type PartTools } from '../../parts.ts'
 import { byteOrderMark, decode, isUtf8, wideEncoding } from '../decode.ts'
 import { readHtml } from '../html.ts'
 import { decodeRaw, fixEncodedWords, isMisread, withRawTexts } from './charsets.ts'
+import { takeUuencoded } from './uuencode.ts'
 
 const maxAttachments = 100
 const maxMessages = 10_000
@@ -17,10 +18,13 @@ export const openMail = (source: ByteSource, isMbox: boolean, tools: PartTools):
     let first: Email | undefined
     for (const message of messagesOf(source.read(), isMbox)) {
       if (collector.isFull) break
-      const email = await parseMessage(decodeHeaders(message))
+      const parsed = await parseMessage(decodeHeaders(message))
+      const { text, files } = takeUuencoded(parsed.text ?? '')
+      const email = { ...parsed, text }
       first ??= email
       collector.addText(`${messageText(email)}\n\n`)
-      for (const attachment of email.attachments.slice(0, maxAttachments)) await collector.addPart(toSource(attachment))
+      const parts = [...email.attachments.map(toSource), ...files.map(({ filename, bytes }) => bytesSource(bytes, filename))]
+      for (const part of parts.slice(0, maxAttachments)) await collector.addPart(part)
     }
     return { metadata: first ? metadataOf(first) : {}, date: first && dateOf(first) }
   })
@@ -85,7 +89,8 @@ function splitMbox(bytes: Uint8Array): Uint8Array[] {
 
 const toSource = ({ content, filename, mimeType }: Attachment): ByteSource => {
   const bytes = typeof content === 'string' ? Buffer.from(content) : content instanceof ArrayBuffer ? new Uint8Array(content) : content
-  return bytesSource(bytes, filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
+  const [file] = /^begin [0-7]/.test(latin1(bytes.subarray(0, 7))) ? takeUuencoded(latin1(bytes)).files : []
+  return bytesSource(file?.bytes ?? bytes, filename ?? file?.filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
 }
 
 const addressText = (addresses: readonly Address[] = []): string =>

@@ -1,4 +1,4 @@
-/** Mail with files in its text. */
+/** Mail with files in its text, and with several authors. */
 import { expect, test } from 'vitest'
 import { readBytes } from '../support/read-bytes.ts'
 
@@ -46,4 +46,12 @@ test('a part in the encoding x-uuencode is decoded', async () => {
 test('a sentence that begins like a file stays in the text', async () => {
   const lines = ['begin 644 times with this long sentence, which is no line of a file', 'and go on']
   expect((await readBytes(mail('', ...lines), 'a.eml')).text).toContain(lines.join('\n'))
+})
+
+test('all authors and blind copies are read', async () => {
+  const bytes = mail('From: =?utf-8?Q?J=C3=BCrgen?= <j@example.org>, Eva <e@example.org>', 'Bcc: hidden@example.org', '', 'text')
+  const { text: whole, metadata } = await readBytes(Buffer.from(bytes.toString().replace('From: a@example.org\r\n', '')), 'a.eml')
+  expect(metadata.from).toBe('Jürgen <j@example.org>, Eva <e@example.org>')
+  expect(whole).toContain('From: Jürgen <j@example.org>, Eva <e@example.org>')
+  expect(whole).toContain('Bcc: hidden@example.org')
 })

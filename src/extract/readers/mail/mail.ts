@@ -1,5 +1,5 @@
 /** Reader of mail: headers, body and attachments, which are read like other files. */
-import PostalMime, { type Address, type Attachment, type Email } from 'postal-mime'
+import PostalMime, { type Address, type Attachment, addressParser, type Email } from 'postal-mime'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
@@ -93,6 +93,9 @@ const toSource = ({ content, filename, mimeType }: Attachment): ByteSource => {
   return bytesSource(file?.bytes ?? bytes, filename ?? file?.filename ?? (mimeType === 'message/rfc822' ? 'message.eml' : ''))
 }
 
+/** Returns all authors. The parser keeps the first one only. */
+const authorsOf = ({ headers }: Email): Address[] => headers.flatMap(({ key, value }) => (key === 'from' ? addressParser(value) : []))
+
 const addressText = (addresses: readonly Address[] = []): string =>
   addresses
     .flatMap((address) => address.group ?? [address])
@@ -102,9 +105,10 @@ const addressText = (addresses: readonly Address[] = []): string =>
 function messageText(email: Email): string {
   const headers = [
     ['Subject', email.subject ?? ''],
-    ['From', addressText(email.from && [email.from])],
+    ['From', addressText(authorsOf(email))],
     ['To', addressText(email.to)],
     ['Cc', addressText(email.cc)],
+    ['Bcc', addressText(email.bcc)],
     ['Date', email.date ?? ''],
   ].flatMap(([name, value]) => (value ? [`${name}: ${value}`] : []))
   const html = email.html ? readHtml(email.html).text : ''
@@ -134,7 +138,7 @@ export function mailDate(header: string): string | undefined {
 const months = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
 
 function metadataOf(email: Email): Record<string, unknown> {
-  const from = addressText(email.from && [email.from])
+  const from = addressText(authorsOf(email))
   const metadata = {
     title: email.subject,
     subject: email.subject,

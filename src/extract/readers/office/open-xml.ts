@@ -45,6 +45,10 @@ export const findMainPart = (archive: Parts): string | null =>
 const pictures = new Set(['wp:docPr', 'p:cNvPr'])
 /** Text runs; m: formulas. */
 const textElements = new Set(['w:t', 'a:t', 'm:t', 'p:text'])
+/** Elements for a character. */
+const signs = new Map(
+  Object.entries({ 'w:tab': '\t', 'w:ptab': '\t', 'a:tab': '\t', 'w:br': '\n', 'w:cr': '\n', 'a:br': '\n', 'w:noBreakHyphen': '-' }),
+)
 /** Folder of the inserted file, with which programs fill in the alternative text. */
 const filePath = /^(?:[A-Za-z]:|\\)\\.*\\|^file:.*\//
 
@@ -72,10 +76,9 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       if (hidden.has(name)) hiddenDepth++
       else if (textElements.has(name) || (name === 'c:v' && inChartText)) inText = true
       else if (name === 'c:strCache') inChartText = true
-      else if (name === 'w:tab' || name === 'w:ptab' || name === 'a:tab') sink.add('\t')
-      else if (name === 'w:br' || name === 'w:cr' || name === 'a:br') sink.add('\n')
-      else if (name === 'w:noBreakHyphen') sink.add('-')
-      else if (name === 'w:sym' && hiddenDepth === 0) sink.add(symbolText(attributes['w:char']))
+      else if (signs.has(name)) {
+        if (hiddenDepth === 0) sink.add(signs.get(name) ?? '')
+      } else if (name === 'w:sym' && hiddenDepth === 0) sink.add(symbolText(attributes['w:char']))
       else if (name === 'w:tc' || name === 'a:tc') inCell++
       else if (name === 'w:txbxContent' && hiddenDepth === 0) sink.add(inCell > 0 ? ' ' : '\n')
       else if (name === 'v:textpath' && attributes.string && hiddenDepth === 0) sink.add(`\n${attributes.string}\n`)

@@ -1,0 +1,13 @@
+/** Text that a document shows, and what it keeps besides. */
+import { expect, test } from 'vitest'
+import { docx } from '../support/data/office-files.ts'
+import { readBytes } from '../support/read-bytes.ts'
+
+const textOf = async (bytes: Uint8Array, filename: string): Promise<string> => (await readBytes(bytes, filename)).text
+const run = (text: string): string => `<w:r><w:t>${text}</w:t></w:r>`
+
+test('docx: deleted tabs, line breaks and hyphens divide no word', async () => {
+  const deleted = (sign: string) => `<w:del><w:r><${sign}/></w:r></w:del>`
+  const signs = ['w:tab', 'w:br', 'w:noBreakHyphen', 'w:cr'].map(deleted).join('')
+  expect(await textOf(docx(`<w:p>${run('Liefer')}${signs}${run('schein')}</w:p>`), 'a.docx')).toBe('Lieferschein')
+})

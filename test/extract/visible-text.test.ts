@@ -11,3 +11,10 @@ test('docx: deleted tabs, line breaks and hyphens divide no word', async () => {
   const signs = ['w:tab', 'w:br', 'w:noBreakHyphen', 'w:cr'].map(deleted).join('')
   expect(await textOf(docx(`<w:p>${run('Liefer')}${signs}${run('schein')}</w:p>`), 'a.docx')).toBe('Lieferschein')
 })
+
+test('docx: the chosen entry of a drop-down field', async () => {
+  const field = (result: string) =>
+    `<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>${result}<w:listEntry w:val="Herr"/><w:listEntry w:val="Frau"/></w:ddList></w:ffData></w:fldChar></w:r>`
+  const body = `<w:p>${field('<w:result w:val="1"/>')}${run(' Meier')}</w:p><w:p>${field('')}${run(' Huber')}</w:p>`
+  expect(await textOf(docx(body), 'a.docx')).toBe('Frau Meier\nHerr Huber')
+})

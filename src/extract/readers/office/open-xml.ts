@@ -68,6 +68,8 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
   let inText = false
   let inChartText = false
   let inCell = 0
+  /** a field of a form whose value is the number of an entry */
+  let dropDown: { chosen: number; entries: string[] } | null = null
   const events: XmlEvents = {
     open(name, attributes) {
       paragraphs.open(name, attributes)
@@ -79,6 +81,9 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (signs.has(name)) {
         if (hiddenDepth === 0) sink.add(signs.get(name) ?? '')
       } else if (name === 'w:sym' && hiddenDepth === 0) sink.add(symbolText(attributes['w:char']))
+      else if (name === 'w:ddList') dropDown = { chosen: 0, entries: [] }
+      else if (name === 'w:result' && dropDown) dropDown.chosen = Number(attributes['w:val'])
+      else if (name === 'w:listEntry' && dropDown) dropDown.entries.push(attributes['w:val'] ?? '')
       else if (name === 'w:tc' || name === 'a:tc') inCell++
       else if (name === 'w:txbxContent' && hiddenDepth === 0) sink.add(inCell > 0 ? ' ' : '\n')
       else if (name === 'v:textpath' && attributes.string && hiddenDepth === 0) sink.add(`\n${attributes.string}\n`)
@@ -95,7 +100,10 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       if (hidden.has(name)) hiddenDepth--
       else if (textElements.has(name)) inText = false
       else if (name === 'c:strCache') inChartText = false
-      else if (name === 'c:v') {
+      else if (name === 'w:ddList') {
+        if (hiddenDepth === 0) sink.add(dropDown?.entries[dropDown.chosen] ?? '')
+        dropDown = null
+      } else if (name === 'c:v') {
         inText = false
         if (inChartText) sink.add('\n')
       } else if (name === 'w:tc' || name === 'a:tc') {

@@ -1,6 +1,6 @@
 /** Text that a document shows, and what it keeps besides. */
 import { expect, test } from 'vitest'
-import { docx } from '../support/data/office-files.ts'
+import { docx, openDocument } from '../support/data/office-files.ts'
 import { readBytes } from '../support/read-bytes.ts'
 
 const textOf = async (bytes: Uint8Array, filename: string): Promise<string> => (await readBytes(bytes, filename)).text
@@ -17,4 +17,13 @@ test('docx: the chosen entry of a drop-down field', async () => {
     `<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>${result}<w:listEntry w:val="Herr"/><w:listEntry w:val="Frau"/></w:ddList></w:ffData></w:fldChar></w:r>`
   const body = `<w:p>${field('<w:result w:val="1"/>')}${run(' Meier')}</w:p><w:p>${field('')}${run(' Huber')}</w:p>`
   expect(await textOf(docx(body), 'a.docx')).toBe('Frau Meier\nHerr Huber')
+})
+
+test('ods: former values of tracked changes are not read', async () => {
+  const paragraph = (text: string) => `<text:p>${text}</text:p>`
+  const previous = `<table:previous><table:change-track-table-cell>${paragraph('former')}</table:change-track-table-cell></table:previous>`
+  const changes = `<table:tracked-changes><table:cell-content-change>${previous}</table:cell-content-change></table:tracked-changes>`
+  const sheet = `<table:table table:name="T"><table:table-row><table:table-cell>${paragraph('current')}</table:table-cell></table:table-row></table:table>`
+  const bytes = openDocument('spreadsheet', `<office:spreadsheet>${changes}${sheet}</office:spreadsheet>`)
+  expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Kopfzeile', 'T', 'current'])
 })

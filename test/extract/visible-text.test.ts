@@ -27,3 +27,10 @@ test('ods: former values of tracked changes are not read', async () => {
   const bytes = openDocument('spreadsheet', `<office:spreadsheet>${changes}${sheet}</office:spreadsheet>`)
   expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Kopfzeile', 'T', 'current'])
 })
+
+test('phonetic guides divide no word', async () => {
+  const ruby = '<text:ruby><text:ruby-base>東京</text:ruby-base><text:ruby-text>とうきょう</text:ruby-text></text:ruby>'
+  expect(await textOf(openDocument('text', `<office:text><text:p>${ruby}都</text:p></office:text>`), 'a.odt')).toBe('Kopfzeile\n東京都')
+  const html = '<html><p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</ruby>都</p><p>next <button>send</button>now</p></html>'
+  expect((await textOf(Buffer.from(html), 'a.html')).split(/\n+/)).toEqual(['東京都', 'next', 'send', 'now'])
+})

@@ -2,11 +2,12 @@
 import { byteOrderMark, createTextSink, decode, normalizeWhitespace } from './decode.ts'
 import { parseMarkup } from './markup.ts'
 
-const hiddenTags = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math'])
+/** Elements without visible text, and phonetic guides, which divide the words that they repeat. */
+const hiddenTags = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math', 'rt', 'rp'])
 /** Elements of a head. Its end, and the beginning of the body, need not be written: another element or text ends it. */
 const headTags = new Set(['head', 'title', 'meta', 'link', 'style', 'script', 'base', 'noscript', 'template'])
 const blockTags = new Set(
-  'address article aside blockquote body br caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr html li main nav ol option p pre section select summary table tbody tfoot thead title tr ul'.split(
+  'address article aside blockquote body br button caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr html li main nav ol option p pre section select summary table tbody textarea tfoot thead title tr ul'.split(
     ' ',
   ),
 )

@@ -12,8 +12,8 @@ const paragraphs = new Set(
   ),
 )
 
-/** Deleted text and former values, pictures, and numbers of notes. */
-const hidden = new Set(['text:tracked-changes', 'table:tracked-changes', 'office:binary-data', 'text:note-citation'])
+/** Deleted text and former values, pictures, numbers of notes, and phonetic guides, which repeat the words beside them. */
+const hidden = new Set(['text:tracked-changes', 'table:tracked-changes', 'office:binary-data', 'text:note-citation', 'text:ruby-text'])
 /** Notes in the middle of a sentence, whose text follows the document. */
 const notes = new Set(['office:annotation', 'text:note'])
 /** Alternative texts of pictures. */

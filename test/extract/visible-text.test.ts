@@ -1,6 +1,6 @@
 /** Text that a document shows, and what it keeps besides. */
 import { expect, test } from 'vitest'
-import { docx, openDocument } from '../support/data/office-files.ts'
+import { docx, openDocument, relations, zip } from '../support/data/office-files.ts'
 import { readBytes } from '../support/read-bytes.ts'
 
 const textOf = async (bytes: Uint8Array, filename: string): Promise<string> => (await readBytes(bytes, filename)).text
@@ -33,4 +33,15 @@ test('phonetic guides divide no word', async () => {
   expect(await textOf(openDocument('text', `<office:text><text:p>${ruby}都</text:p></office:text>`), 'a.odt')).toBe('Kopfzeile\n東京都')
   const html = '<html><p><ruby>東<rp>(</rp><rt>とう</rt><rp>)</rp>京<rt>きょう</ruby>都</p><p>next <button>send</button>now</p></html>'
   expect((await textOf(Buffer.from(html), 'a.html')).split(/\n+/)).toEqual(['東京都', 'next', 'send', 'now'])
+})
+
+test('pptx: authors of threaded comments', async () => {
+  const bytes = zip({
+    '[Content_Types].xml': '<Types/>',
+    '_rels/.rels': relations({ r1: ['officeDocument', 'ppt/presentation.xml'] }),
+    'ppt/presentation.xml': '<p:presentation/>',
+    'ppt/_rels/presentation.xml.rels': relations({ r1: ['authors', 'authors.xml'] }),
+    'ppt/authors.xml': '<p188:authorLst><p188:author id="1" name="Grace Hopper" initials="GH"/></p188:authorLst>',
+  })
+  expect(await textOf(bytes, 'a.pptx')).toBe('Grace Hopper (GH)')
 })

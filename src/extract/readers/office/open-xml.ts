@@ -156,11 +156,14 @@ export function readPptx(archive: Parts): string {
   const masters = related.flatMap(({ type, target }) => (/^(slide|notes|handout)Master$/.test(type) ? [target] : []))
   for (const master of masters)
     for (const part of [master, ...findRelatedParts(archive, master, ['slideLayout'], 1)]) addRuns(sink, withoutPrompts(xmlOf(part)))
-  walkXml(xmlOf(related.find(({ type }) => type === 'commentAuthors')?.target), {
-    open(name, attributes) {
-      if (name === 'p:cmAuthor') sink.add(`${attributes.name ?? ''} (${attributes.initials ?? ''})\n`)
-    },
-  })
+  // Threaded comments have a list of their own.
+  for (const { type, target } of related)
+    if (type === 'commentAuthors' || type === 'authors')
+      walkXml(xmlOf(target), {
+        open(name, attributes) {
+          if (/:(cmA|a)uthor$/.test(name)) sink.add(`${attributes.name ?? ''} (${attributes.initials ?? ''})\n`)
+        },
+      })
   return normalizeWhitespace(sink.text())
 }
 

@@ -45,3 +45,18 @@ test('pptx: authors of threaded comments', async () => {
   })
   expect(await textOf(bytes, 'a.pptx')).toBe('Grace Hopper (GH)')
 })
+
+test('xlsx: alternative texts of pictures', async () => {
+  const drawing =
+    '<xdr:wsDr><xdr:pic><xdr:nvPicPr><xdr:cNvPr id="2" name="Picture 1" descr="Plan of the harbour"/></xdr:nvPicPr></xdr:pic></xdr:wsDr>'
+  const bytes = zip({
+    '[Content_Types].xml': '<Types/>',
+    '_rels/.rels': relations({ r1: ['officeDocument', 'xl/workbook.xml'] }),
+    'xl/workbook.xml': '<workbook><sheets><sheet name="S" r:id="r1"/></sheets></workbook>',
+    'xl/_rels/workbook.xml.rels': relations({ r1: ['worksheet', 'sheet.xml'] }),
+    'xl/sheet.xml': '<worksheet/>',
+    'xl/_rels/sheet.xml.rels': relations({ r1: ['drawing', 'drawing.xml'] }),
+    'xl/drawing.xml': drawing,
+  })
+  expect((await textOf(bytes, 'a.xlsx')).split(/\s*\n\s*/)).toEqual(['S', 'Plan of the harbour'])
+})

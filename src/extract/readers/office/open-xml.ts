@@ -42,7 +42,7 @@ export const findMainPart = (archive: Parts): string | null =>
   readRelations(archive, '').find(({ type }) => type === 'officeDocument')?.target ?? null
 
 /** Properties of pictures and shapes, whose description is the alternative text. */
-const pictures = new Set(['wp:docPr', 'p:cNvPr'])
+const pictures = new Set(['wp:docPr', 'p:cNvPr', 'xdr:cNvPr'])
 /** Text runs; m: formulas. */
 const textElements = new Set(['w:t', 'a:t', 'm:t', 'p:text'])
 /** Elements for a character. */

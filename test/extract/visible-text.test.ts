@@ -60,3 +60,10 @@ test('xlsx: alternative texts of pictures', async () => {
   })
   expect((await textOf(bytes, 'a.xlsx')).split(/\s*\n\s*/)).toEqual(['S', 'Plan of the harbour'])
 })
+
+test('json: escapes are letters and line ends', async () => {
+  const json = '{"name": "M\\u00fcller", "note": "first\\nEnd\\tof \\"it\\" C:\\\\new \\ud83d\\ude00 a\\/b \\u0000"}'
+  const text = '{"name": "Müller", "note": "first\nEnd\tof \\"it\\" C:\\\\new 😀 a/b  "}'
+  expect(await textOf(Buffer.from(json), 'a.json')).toBe(text)
+  expect(await textOf(Buffer.from(`${json}\n${json}\n`), 'a.jsonl')).toBe(`${text}\n${text}\n`)
+})

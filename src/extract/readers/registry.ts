@@ -8,6 +8,7 @@ import { openBzip2OrXz, openGzip, openLz4OrCompress, openZstd } from './compress
 import { decode, maxTextBytes } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage } from './image.ts'
+import { decodeJsonEscapes } from './json.ts'
 import { openContentLines } from './mail/content-lines.ts'
 import { openMail } from './mail/mail.ts'
 import { openSignedData } from './mail/signed-data.ts'
@@ -72,7 +73,10 @@ const readers = new Map<string, Reader>([
     ],
     openOtherArchive,
   ),
-  ...withReader(['application/json', 'application/x-ndjson', 'application/yaml', 'application/postscript'], openText),
+  ...withReader(['application/json', 'application/x-ndjson'], (source) =>
+    openTextOnly(async () => ({ text: decodeJsonEscapes(decode(source.head(maxTextBytes))) })),
+  ),
+  ...withReader(['application/yaml', 'application/postscript'], openText),
 ])
 
 function withReader(mimeTypes: readonly string[], reader: Reader): [string, Reader][] {

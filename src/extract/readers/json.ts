@@ -1,0 +1,13 @@
+/** Text of JSON files. */
+
+const characters = new Map(Object.entries({ '\\n': '\n', '\\r': '', '\\t': '\t', '\\f': '\n', '\\b': '', '\\/': '/' }))
+
+/**
+ * Replaces the escapes for letters and white space. Many programs escape all letters beyond ASCII, and the n of an escaped line end would be read as the
+ * first letter of the next word. Escapes of quotes and backslashes stay.
+ */
+export const decodeJsonEscapes = (json: string): string =>
+  json.replace(/\\(?:u([0-9a-fA-F]{4})|[^u])/g, (sign, code?: string) => {
+    const character = Number.parseInt(code ?? '', 16)
+    return Number.isNaN(character) ? (characters.get(sign) ?? sign) : character < 0x20 ? ' ' : String.fromCharCode(character)
+  })

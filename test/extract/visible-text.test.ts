@@ -67,3 +67,8 @@ test('json: escapes are letters and line ends', async () => {
   expect(await textOf(Buffer.from(json), 'a.json')).toBe(text)
   expect(await textOf(Buffer.from(`${json}\n${json}\n`), 'a.jsonl')).toBe(`${text}\n${text}\n`)
 })
+
+test('rtf: entries of an index or a table of contents divide no word', async () => {
+  const rtf = '{\\rtf1\\ansi Haus{\\xe\\pard\\plain {\\v Haus!Dach}}{\\tc Kapitel}boot{\\*\\bkmkstart x}\\par}'
+  expect(await textOf(Buffer.from(rtf), 'a.rtf')).toBe('Hausboot')
+})

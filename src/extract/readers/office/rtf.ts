@@ -7,7 +7,7 @@ import { addEmbeddedFile, readOle1Object } from './embedded.ts'
 
 /** Destinations without document text. Destinations marked by `\*` are skipped too, except those in `textDestinations`. */
 const skippedDestinations = new Set(
-  'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr fldinst bkmkstart bkmkend field_type nonshppict sp'.split(
+  'fonttbl colortbl stylesheet listtable listoverridetable rsidtbl generator pict themedata colorschememapping datastore latentstyles info filetbl revtbl xmlnstbl mmathPr fldinst bkmkstart bkmkend field_type nonshppict sp xe tc tcn'.split(
     ' ',
   ),
 )

@@ -210,6 +210,20 @@ describe('annotations', () => {
     expect(await opened.picture(3)).toMatchObject({ width: 600, height: 800 })
     opened.close()
   })
+
+  test('attach scans beyond the limit of pages, which are counted', async () => {
+    const scanned = { jpeg: await scannedPage() }
+    const attaching = {
+      900: '<< /Type /Annot /Subtype /FileAttachment /Rect [50 600 70 620] /FS 901 0 R >>',
+      901: '<< /Type /Filespec /F (scan.pdf) /EF << /F 902 0 R >> >>',
+      902: stream('/Type /EmbeddedFile', pdf({ pages: [scanned, scanned, scanned] }).toString('latin1')),
+    }
+    const file = pdf({ pages: [{ text: [sentence], annots: '900 0 R' }, scanned], objects: attaching })
+    const opened = await openFile(bytesSource(file, 'a.pdf'), { ...tools, limits: { ...tools.limits, maxPages: 2 } })
+    const { pages, metadata } = await opened.contents()
+    expect([pages.filter(({ needsOcr }) => needsOcr).length, metadata.pages_without_ocr]).toEqual([2, 2])
+    opened.close()
+  })
 })
 
 test('text beside the crop box is not read, also in forms and on pages with an inherited media box', async () => {

@@ -104,11 +104,12 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
   })
 
   /** Returns the pages of attached files, numbered after those of the document. */
-  async function readAttachments(pageCount: number, maxOcrPages: number): Promise<Contents> {
+  async function readAttachments(pageCount: number, maxOcrPages: number): Promise<Contents & { skipped: number }> {
     const { pages, ...rest } = await attachments.contents()
-    if (pages.length === 1 && pages[0]!.text === '') return { ...rest, pages: [] }
+    const skipped = Number(rest.metadata.pages_without_ocr ?? 0)
+    if (pages.length === 1 && pages[0]!.text === '') return { ...rest, pages: [], skipped }
     const numbered = pages.map((page, i) => ({ ...page, page: pageCount + page.page, needsOcr: page.needsOcr && i <= maxOcrPages }))
-    return { ...rest, pages: numbered }
+    return { ...rest, pages: numbered, skipped: skipped + Math.max(0, pages.length - 1 - maxOcrPages) }
   }
 
   return {
@@ -118,17 +119,17 @@ export function openPdf(source: ByteSource, tools: PdfTools): OpenedDocument {
       const { pages, skipped, damaged } = await readPages(pageCount)
       arePagesRead = true
       if (damaged === pages.length) throw new ReadFailure('FILE_CORRUPT', 'No page of the PDF can be read.')
-      const counts = {
-        page_count: pageCount,
-        ...(skipped > 0 && { pages_without_ocr: skipped }),
-        ...(damaged > 0 && { pages_damaged: damaged }),
-      }
       const { metadata, date } = await texts.metadata()
       const [first, ...others] = joinHyphens(pages)
       const form = await texts.formText()
       const text = form === '' ? first!.text : joinTexts(first!.text, form)
       const left = tools.limits.maxPages - pages.filter(({ needsOcr }) => needsOcr).length
       const attached = await readAttachments(pageCount, left)
+      const counts = {
+        page_count: pageCount,
+        ...(skipped + attached.skipped > 0 && { pages_without_ocr: skipped + attached.skipped }),
+        ...(damaged > 0 && { pages_damaged: damaged }),
+      }
       return {
         metadata: { ...metadata, ...attached.metadata, ...counts },
         date,

@@ -21,6 +21,11 @@ export const secondsAhead = (seconds: number): RawBuilder<Date> => secondsAgo(-s
 export const hasRecentHeartbeat = (seconds: number): RawBuilder<boolean> =>
   sql<boolean>`seen_at between ${secondsAgo(seconds)} and ${secondsAhead(seconds)}`
 
+/** Time without a heartbeat after which a server counts as dead. It sends one every 20 seconds. */
+export const serverTimeoutSeconds = 50
+/** Condition for a row of a live server. */
+export const isLiveServer = hasRecentHeartbeat(serverTimeoutSeconds)
+
 /**
  * Returns the exclusive end of a range whose last millisecond is `time`. The database stores microseconds, but the API shows milliseconds and its
  * ranges include their end.

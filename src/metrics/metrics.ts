@@ -2,12 +2,9 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
-import { hasRecentHeartbeat } from '../db/clock.ts'
+import { isLiveServer } from '../db/clock.ts'
 import type { Db } from '../db/pool.ts'
 import { cpuUsage, diskUsage, memoryUsage } from './host.ts'
-
-/** A server process without a heartbeat for this long counts as dead. */
-const heartbeatTimeoutSeconds = 60
 
 interface ConnectionCounts {
   servers: number
@@ -22,7 +19,7 @@ export async function countConnections(db: Db): Promise<ConnectionCounts> {
   const { rows } = await sql<ConnectionCounts>`
     select count(*) as servers, coalesce(sum(http_connections), 0) as http, coalesce(sum(ws_connections), 0) as ws,
       coalesce(floor(extract(epoch from now() - min(started_at))), 0)::int4 as uptime
-    from servers where ${hasRecentHeartbeat(heartbeatTimeoutSeconds)}`.execute(db)
+    from servers where ${isLiveServer}`.execute(db)
   return rows[0] as ConnectionCounts
 }
 

@@ -2,16 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { hasRecentHeartbeat } from '../db/clock.ts'
+import { isLiveServer, serverTimeoutSeconds } from '../db/clock.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
 import { nilId } from '../id.ts'
 
 const heartbeatIntervalMs = 20_000
-/** Time without a heartbeat after which a server counts as dead. */
-export const heartbeatTimeoutMs = 50_000
-/** Condition for a row of a live server. */
-export const isLive = hasRecentHeartbeat(heartbeatTimeoutMs / 1000)
 /** Key in `instance` of the fingerprint of the JWT secret. */
 const fingerprintKey = 'jwt_secret_fingerprint'
 /** Maximum time until changed numbers of connections are reported. */
@@ -45,7 +41,7 @@ export async function startServerHeartbeat(
   let reported: OpenConnections = { http: 0, ws: 0 }
   const upsert = async (executor: Db | Trx): Promise<boolean> => {
     const { http, ws } = await count()
-    await sql`delete from servers where not (${isLive}) and id <> ${id}`.execute(executor)
+    await sql`delete from servers where not (${isLiveServer}) and id <> ${id}`.execute(executor)
     const { rows } = await sql<{ is_new: boolean }>`
       insert into servers (id, http_connections, ws_connections, started_at)
         values (${id}, ${http}, ${ws}, now() - ${process.uptime()} * interval '1 s')
@@ -108,10 +104,10 @@ async function claimSecret(trx: Trx, ownId: string, fingerprint: string): Promis
   const stored = await trx.selectFrom('instance').select('value').where('key', '=', fingerprintKey).executeTakeFirst()
   if (stored?.value === fingerprint) return
   const { rows: others } = await sql`
-    select from servers where id <> ${ownId} and ${isLive} limit 1`.execute(trx)
+    select from servers where id <> ${ownId} and ${isLiveServer} limit 1`.execute(trx)
   if (stored && others.length > 0)
     throw new ConfigError([
-      `auth.jwt_secret differs from that of a server that runs on this database. Set JWT_SECRET to one value on all servers. To change it, stop all of them; a killed one counts as running for ${heartbeatTimeoutMs / 1000} s`,
+      `auth.jwt_secret differs from that of a server that runs on this database. Set JWT_SECRET to one value on all servers. To change it, stop all of them; a killed one counts as running for ${serverTimeoutSeconds} s`,
     ])
   await trx
     .insertInto('instance')

@@ -69,6 +69,8 @@ describe('GET /api/metrics/system', () => {
         { id: '01890a5d-ac96-774b-bcce-000000000001', http_connections: 3, ws_connections: 2, started_at: new Date(Date.now() - hour) },
         { id: '01890a5d-ac96-774b-bcce-000000000002', http_connections: 4, ws_connections: 1 },
         { id: '01890a5d-ac96-774b-bcce-000000000003', http_connections: 9, ws_connections: 9, seen_at: new Date(Date.now() - hour) },
+        // Its connections are free for others already.
+        { id: '01890a5d-ac96-774b-bcce-000000000004', http_connections: 9, ws_connections: 9, seen_at: new Date(Date.now() - 55_000) },
       ])
       .execute()
     const metrics = await asAda.call<Record<string, number>>('GET', '/api/metrics/system')

@@ -1,8 +1,8 @@
 /** Connection slots of users, counted over all server processes. A slot ends with its server. */
 import { sql } from 'kysely'
 import type { App } from '../../app.ts'
+import { isLiveServer } from '../../db/clock.ts'
 import type { Db } from '../../db/pool.ts'
-import { isLive } from '../server-heartbeat.ts'
 
 /** Takes a slot under a new id. Returns false if the user has no free one. Throws a foreign key violation if the row of the server is gone. */
 export function takeSlot({ db, config }: App, id: string, userId: string, serverId: string): Promise<boolean> {
@@ -13,7 +13,7 @@ export function takeSlot({ db, config }: App, id: string, userId: string, server
       insert into live_places (id, user_id, server_id)
       select ${id}, ${userId}, ${serverId}
       where (select count(*) from live_places join servers on servers.id = server_id
-        where user_id = ${userId} and (server_id = ${serverId} or ${isLive}))
+        where user_id = ${userId} and (server_id = ${serverId} or ${isLiveServer}))
         < ${config.limits.ws_connections_per_user}
       returning id`.execute(trx)
     return rows.length > 0

@@ -18,7 +18,7 @@ export const migrate = (cli: Cli) =>
       ['dms backup create && dms migrate', ''],
       ['migrate verify', 'test pending migrations on the current data'],
     ],
-    exits: `0 current · 8 migrations pending (check) · 75 another migration is running · ${commonExits}`,
+    exits: `0 current · 8 migrations pending (check) · 75 another migration is running, or a table is in use · ${commonExits}`,
     notes: ['Runs on the server only. To go back: restore a backup (dms restore), or `migrate down` for the newest migrations.'],
   })
     .addCommand(up(cli), { isDefault: true })
@@ -35,7 +35,7 @@ const up = (cli: Cli) =>
         ['migrate', 'shorthand'],
         ['migrate up -n', 'dry run'],
       ],
-      exits: `0 applied, or nothing to do · 2 no such migration · 75 another migration is running · ${commonExits}`,
+      exits: `0 applied, or nothing to do · 2 no such migration · 75 another migration is running, or a table is in use · ${commonExits}`,
     })
       .option('--to <name>', 'stop after this migration')
       .option('-n, --dry-run', 'list what would be applied'),
@@ -82,7 +82,7 @@ const verify = (cli: Cli) =>
     manual('verify', {
       summary: 'Apply pending migrations and roll them back',
       examples: [['migrate verify', '']],
-      exits: `0 all migrations work · 1 a migration failed · 75 another migration is running · ${commonExits}`,
+      exits: `0 all migrations work · 1 a migration failed · 75 another migration is running, or a table is in use · ${commonExits}`,
       notes: ['Tests the migrations on the current data. The tables are locked meanwhile.'],
     }),
   ).action(({ lockTimeout }: { lockTimeout?: string }) =>
@@ -108,7 +108,7 @@ const down = (cli: Cli) =>
         ['migrate down -n', 'shows what the last migration would lose'],
         ['migrate down --to 0012_search', 'to the schema of an older dms; asks first'],
       ],
-      exits: `0 reverted, or nothing to do · 2 no such migration, or no terminal to confirm on, and no --yes · 7 migration cannot be reverted · 75 another migration is running · ${commonExits}`,
+      exits: `0 reverted, or nothing to do · 2 no such migration, or no terminal to confirm on, and no --yes · 7 migration cannot be reverted · 75 another migration is running, or a table is in use · ${commonExits}`,
       notes: [
         'Stop every `dms serve` and `dms worker` first, and run this with the newer dms. Migrations up to 0012_search cannot be reverted: restore a backup.',
       ],
@@ -152,7 +152,7 @@ const check = (cli: Cli) =>
   )
 
 const addLockFlag = (command: Command): Command =>
-  command.option('--lock-timeout <duration>', 'time to wait for another migration (default: database.lock_timeout)')
+  command.option('--lock-timeout <duration>', 'time to wait for another migration or a table in use (default: database.lock_timeout)')
 
 /** Opens the configured database for `work` and closes it afterwards. `lockTimeoutMs` comes from --lock-timeout, else from the configuration. */
 async function withDatabase(

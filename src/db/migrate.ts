@@ -1,8 +1,9 @@
 /** Applies and reverts migrations: one transaction per migration, one migrator at a time. */
 import { readdir } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import { AppError } from '../errors.ts'
-import { withLock } from './lock.ts'
+import { Busy, withLock } from './lock.ts'
 import type { Database, Db, Trx } from './pool.ts'
 import { allowLongStatements } from './statements.ts'
 
@@ -21,7 +22,7 @@ export interface RevertStep {
   loses: string
 }
 
-/** The wait for another migration. */
+/** The wait for another migration, and for transactions that use the tables. */
 export interface LockWait {
   lockTimeoutMs: number
   /** ends the wait, and starts no further migration */
@@ -46,14 +47,23 @@ const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations
 /** The lock for every change of the schema. */
 export const migrateLock = 'migrate'
 
-/** Applies pending migrations, up to `to`, and returns their names. Throws Busy (after `wait.lockTimeoutMs`), UnknownMigration, NewerSchema. */
+/** Maximum wait for the lock of a table, because requests for the table wait behind it. They run before the next attempt. */
+const tableLockTimeoutMs = 1000
+const tableRetryMs = 1000
+
+/** Applies pending migrations, up to `to`, and returns their names. Throws Busy (after `wait.lockTimeoutMs`, also for each migration), UnknownMigration, NewerSchema. */
 export function migrate(database: Database, wait: LockWait, onApplied?: (name: string) => void, to?: string): Promise<string[]> {
   return withMigrateLock(database, wait, async () => {
     const { db } = database
     const pending = await pendingUpTo(db, to)
     for (const name of pending) {
       wait.signal?.throwIfAborted()
-      await db.transaction().execute((trx) => applyMigration(trx, name))
+      await whenTablesAreFree(database, wait, () =>
+        db.transaction().execute(async (trx) => {
+          await limitTableLocks(trx)
+          await applyMigration(trx, name)
+        }),
+      )
       onApplied?.(name)
     }
     return pending
@@ -64,15 +74,18 @@ export function migrate(database: Database, wait: LockWait, onApplied?: (name: s
 export function verifyPending(database: Database, wait: LockWait): Promise<string[]> {
   return withMigrateLock(database, wait, async () => {
     const pending = await pendingUpTo(database.db)
-    const trx = await database.db.startTransaction().execute()
-    try {
-      for (const name of pending) {
-        wait.signal?.throwIfAborted()
-        await applyMigration(trx, name)
+    await whenTablesAreFree(database, wait, async () => {
+      const trx = await database.db.startTransaction().execute()
+      try {
+        await limitTableLocks(trx)
+        for (const name of pending) {
+          wait.signal?.throwIfAborted()
+          await applyMigration(trx, name)
+        }
+      } finally {
+        await trx.rollback().execute()
       }
-    } finally {
-      await trx.rollback().execute()
-    }
+    })
     return pending
   })
 }
@@ -89,19 +102,45 @@ export async function applyMigration(trx: Trx, name: string): Promise<void> {
 
 /** Reverts `steps` (of planRevert) in one transaction. Throws Busy (after `wait.lockTimeoutMs`), and AppError CONFLICT if the schema has changed. */
 export function revert(database: Database, wait: LockWait, goal: RevertGoal, steps: readonly RevertStep[]): Promise<void> {
-  return withMigrateLock(database, wait, () =>
-    database.db.transaction().execute(async (trx) => {
-      const names = (await planRevert(trx, goal)).map(({ name }) => name)
-      if (names.join() !== steps.map(({ name }) => name).join())
-        throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile: start again')
-      await sql`set local statement_timeout = 0`.execute(trx)
-      for (const name of names) {
-        wait.signal?.throwIfAborted()
-        await (await loadMigration(name)).down?.(trx as unknown as Kysely<unknown>)
-        await sql`delete from migrations where name = ${name}`.execute(trx)
-      }
-    }),
-  )
+  const revertAll = async (trx: Trx) => {
+    const names = (await planRevert(trx, goal)).map(({ name }) => name)
+    if (names.join() !== steps.map(({ name }) => name).join())
+      throw new AppError('CONFLICT', {}, 'the schema was changed meanwhile: start again')
+    await limitTableLocks(trx)
+    await allowLongStatements(trx)
+    for (const name of names) {
+      wait.signal?.throwIfAborted()
+      await (await loadMigration(name)).down?.(trx as unknown as Kysely<unknown>)
+      await sql`delete from migrations where name = ${name}`.execute(trx)
+    }
+  }
+  return withMigrateLock(database, wait, () => whenTablesAreFree(database, wait, () => database.db.transaction().execute(revertAll)))
+}
+
+const limitTableLocks = (trx: Trx) => sql`set local lock_timeout = ${sql.lit(tableLockTimeoutMs)}`.execute(trx)
+
+/** Runs a transaction with limitTableLocks(), again while a table is locked, as by a backup. Throws Busy after `wait.lockTimeoutMs`. */
+async function whenTablesAreFree<T>({ db }: Database, { lockTimeoutMs, signal }: LockWait, run: () => Promise<T>): Promise<T> {
+  for (const deadline = performance.now() + lockTimeoutMs; ; ) {
+    try {
+      return await run()
+    } catch (error) {
+      if ((error as { code?: unknown }).code !== '55P03') throw error
+      if (performance.now() >= deadline) throw await describeOldestTransaction(db)
+    }
+    await sleep(tableRetryMs, undefined, { signal }).catch(() => {})
+    signal?.throwIfAborted()
+  }
+}
+
+async function describeOldestTransaction(db: Db): Promise<Busy> {
+  const { rows } = await sql<{ name: string; since: Date }>`
+    select application_name as name, xact_start as since from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null order by xact_start limit 1`.execute(db)
+  const [oldest] = rows
+  const busy = new Busy(migrateLock, oldest?.name ?? 'holder unknown', oldest?.since ?? null)
+  busy.message = `${migrateLock}: a table is in use (${busy.holder}${oldest ? ` since ${oldest.since.toISOString()}` : ''})`
+  return busy
 }
 
 /** Runs `work` while no other process changes the schema. Throws Busy (after `wait.lockTimeoutMs`). */

@@ -1,0 +1,36 @@
+/** Migrations while other transactions use the tables. */
+import { expect, test } from 'vitest'
+import { connection, emptyPlace, here } from '../support/places.ts'
+
+/** Creates a database before 0026_file_metadata, which changes the documents, and a transaction that reads them, as a backup does. */
+async function readTables() {
+  const place = await emptyPlace()
+  expect((await here(place, ['migrate', '--to', '0025_title_index', '-q'])).code).toBe(0)
+  const reader = await connection(place)
+  await reader.query(`set application_name = 'dms backup snapshot pid=1 host=a'; begin; select from documents`)
+  return { place, reader }
+}
+
+test('migrate waits for a transaction that reads a table, and requests for the table do not wait behind it', async () => {
+  const { place, reader } = await readTables()
+  const request = await connection(place)
+  const migrated = here(place, ['migrate', '--lock-timeout', '60s', '-q'])
+  await request.query('set statement_timeout = 3000')
+  const isWaiting = async () => (await request.query(`select from pg_locks where not granted`)).rowCount
+  for (let attempt = 0; attempt < 2; attempt++) {
+    await expect.poll(isWaiting, { timeout: 10_000 }).toBeGreaterThan(0)
+    expect((await request.query('select count(*)::int as count from documents')).rows).toEqual([{ count: 0 }])
+  }
+  await reader.query('commit')
+  expect((await migrated).code).toBe(0)
+  expect((await here(place, ['migrate', 'check', '-q'])).code).toBe(0)
+})
+
+test.each([['up'], ['verify'], ['down', '-y']])(
+  '75 of migrate %s with the transaction that reads a table, after --lock-timeout',
+  async (...words) => {
+    const { place } = await readTables()
+    const { code, stderr } = await here(place, ['migrate', ...words, '--lock-timeout', '0s'])
+    expect([code, stderr]).toEqual([75, expect.stringMatching(/migrate: a table is in use \(dms backup snapshot pid=1 host=a since /)])
+  },
+)

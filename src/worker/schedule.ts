@@ -12,6 +12,8 @@ import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
 import { maintainDaily } from './maintenance.ts'
 
 const intervalMs = 60_000
+/** Time after a failure until a task is run again, if it is longer than the interval. Maintenance reads whole tables. */
+const retryDelaysMs: Readonly<Record<string, number>> = { 'daily maintenance': 3_600_000 }
 
 const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'purge uncommitted uploads': purgeUncommitted,
@@ -32,15 +34,23 @@ interface Schedule {
   stop(timeoutMs: number): Promise<void>
 }
 
-/** Runs the tasks at once, then every minute those that have ended. A long task, such as maintenance, delays no other. */
+/**
+ * Runs the tasks at once, then every minute those that have ended. A long task, such as maintenance, delays no other. Maintenance that fails is run again
+ * after an hour.
+ */
 export function startSchedule(app: App): Schedule {
   const running = new Map<string, Promise<void>>()
+  const retryAtMs = new Map<string, number>()
+  const isDue = (task: string) => !running.has(task) && app.monotonicMs() >= (retryAtMs.get(task) ?? 0)
   const runTask = async (task: string, run: (app: App) => Promise<void>) => {
-    await run(app).catch((error: Error) => app.log.warn({ err: error.message, task }, 'a recurring task failed'))
+    await run(app).catch((error: Error) => {
+      retryAtMs.set(task, app.monotonicMs() + (retryDelaysMs[task] ?? 0))
+      app.log.warn({ err: error.message, task }, 'a recurring task failed')
+    })
     running.delete(task)
   }
   const runAll = () => {
-    for (const [task, run] of Object.entries(tasks)) if (!running.has(task)) running.set(task, runTask(task, run))
+    for (const [task, run] of Object.entries(tasks)) if (isDue(task)) running.set(task, runTask(task, run))
   }
   runAll()
   const timer = setInterval(runAll, intervalMs)

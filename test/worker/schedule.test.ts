@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { AppError } from '../../src/errors.ts'
 import * as jobs from '../../src/jobs/queue.ts'
 import { startConfigured } from '../../src/worker/run.ts'
 import { startSchedule } from '../../src/worker/schedule.ts'
@@ -22,6 +23,36 @@ test('a sync that is due is queued while maintenance waits for a lock', async ()
     await expect.poll(async () => (await syncs()).length).toBe(1)
   } finally {
     await client.end()
+    await schedule.stop(60_000)
+  }
+})
+
+test('maintenance with a failing step is run again after an hour, other tasks every minute', async () => {
+  const { app, later } = await startApp()
+  vi.useFakeTimers({ toFake: ['setInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  // Asked by the task of uncommitted uploads and by maintenance.
+  const failing = vi.spyOn(app.files, 'listUncommitted').mockRejectedValue(new AppError('STORAGE_UNAVAILABLE'))
+  const warn = vi.spyOn(app.log, 'warn')
+  const failuresOf = (task: string) => warn.mock.calls.filter(([fields]) => (fields as { task?: string }).task === task).length
+  const hourly = startSchedule(app)
+  await expect.poll(() => failuresOf('daily maintenance')).toBe(1)
+  for (let minute = 1; minute <= 3; minute++) {
+    vi.advanceTimersByTime(60_000)
+    await expect.poll(() => failuresOf('purge uncommitted uploads')).toBe(minute + 1)
+  }
+  await hourly.stop(60_000)
+  expect(failuresOf('daily maintenance')).toBe(1)
+
+  const schedule = startSchedule(app)
+  try {
+    await expect.poll(() => failuresOf('daily maintenance')).toBe(2)
+    failing.mockResolvedValue([])
+    await later(3_600_000)
+    vi.advanceTimersByTime(60_000)
+    const successes = () => app.db.selectFrom('runs').select('name').execute()
+    await expect.poll(successes).toEqual([{ name: 'maintenance' }])
+  } finally {
     await schedule.stop(60_000)
   }
 })

@@ -12,7 +12,7 @@ import { restoreVersions } from '../documents/versions/versions.ts'
 import { AppError } from '../errors.ts'
 import { nilId } from '../id.ts'
 import { get } from './sources.ts'
-import { cancelRuns } from './sync/finish-run.ts'
+import { cancelSyncs } from './sync/cancel-syncs.ts'
 import * as runs from './sync/run-records.ts'
 import type { RollbackAnswer } from './view.ts'
 
@@ -71,7 +71,7 @@ export async function rollback(
     return collector.result()
   }
   const work = async () => {
-    await cancelWaitingSyncs(app, id)
+    await app.db.transaction().execute((trx) => cancelSyncs(trx, id))
     const rollBack = openRollback(app, actor, id, before)
     await visitAll(async (after) => {
       const decided = await rollBack(after)
@@ -91,13 +91,6 @@ export async function rollback(
 /** Calls `visit` with the last id of each batch until it returns none. */
 async function visitAll(visit: (after: string) => Promise<Decided[]>): Promise<void> {
   for (let last: string | undefined = nilId; last !== undefined; ) last = (await visit(last)).at(-1)?.candidate.document_id
-}
-
-async function cancelWaitingSyncs(app: App, id: string): Promise<void> {
-  await app.db.transaction().execute(async (trx) => {
-    await cancelRuns(trx, id)
-    await runs.cancelActiveJobs(trx, id)
-  })
 }
 
 interface Page {

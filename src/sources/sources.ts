@@ -18,7 +18,7 @@ import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../ht
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
 import { findGlobProblem } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
-import { cancelRuns } from './sync/finish-run.ts'
+import { cancelSyncs } from './sync/cancel-syncs.ts'
 import * as folderTags from './sync/folder-tags.ts'
 import * as ledger from './sync/ledger.ts'
 import * as runs from './sync/run-records.ts'
@@ -152,8 +152,7 @@ async function cancelOutdatedSyncs(
     (changes.recursive ?? recursive) !== recursive ||
     JSON.stringify(changes.file_patterns ?? file_patterns) !== JSON.stringify(file_patterns)
   if (!isOutdated) return false
-  const runCount = await cancelRuns(trx, id)
-  const jobIds = await runs.cancelActiveJobs(trx, id)
+  const { jobIds, runCount } = await cancelSyncs(trx, id)
   return runCount + jobIds.length > 0
 }
 
@@ -162,9 +161,10 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
     await get(app, actor, id, trx)
+    await runs.preventStarts(trx, [id])
+    await runs.cancelActiveJobs(trx, id)
     // A running sync locks this row for each write. After the deletion it finds no row and stops.
     await trx.deleteFrom('source_syncs').where('source_id', '=', id).execute()
-    await runs.cancelActiveJobs(trx, id)
     const ids = await documents.lockOfSource(trx, id, withDocuments)
     if (withDocuments) await assertDeletable(trx, ids)
     else await documents.detachFromSource(trx, id)
@@ -180,6 +180,8 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
  */
 export async function deleteSyncs(trx: Trx, ownerId: string): Promise<void> {
   const owned = trx.selectFrom('sources').select('id').where('owner_id', '=', ownerId)
+  const ids = (await owned.execute()).map(({ id }) => id)
+  await runs.preventStarts(trx, ids)
   await trx.deleteFrom('source_syncs').where('source_id', 'in', owned).execute()
 }
 
@@ -188,10 +190,7 @@ export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<n
   const enabled = trx.selectFrom('sources').select('id').where('owner_id', '=', ownerId).where('status', '!=', 'disabled').orderBy('id')
   const ids = (await enabled.execute()).map(({ id }) => id)
   // Before the sources: a running sync locks its own row first.
-  for (const id of ids) {
-    await cancelRuns(trx, id)
-    await runs.cancelActiveJobs(trx, id)
-  }
+  for (const id of ids) await cancelSyncs(trx, id)
   if (ids.length > 0) await trx.updateTable('sources').set({ status: 'disabled', updated_at: app.now() }).where('id', 'in', ids).execute()
   return ids.length
 }

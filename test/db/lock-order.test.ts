@@ -1,51 +1,14 @@
 /** Transactions that lock the same rows take turns: none is refused because it deadlocks with another. */
-import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
-import type { App } from '../../src/app.ts'
-import type { Db, Trx } from '../../src/db/pool.ts'
+import type { Trx } from '../../src/db/pool.ts'
 import { enqueueIndex } from '../../src/documents/revisions.ts'
 import { renameDocument } from '../../src/documents/source-documents.ts'
-import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
-import { syncNow } from '../../src/sources/sync/sync-job.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
 import { fakeReader } from '../support/fake-reader.ts'
+import { countWaiting, meanwhile } from '../support/lock-waits.ts'
 import { startLive } from '../support/processes/live.ts'
-import { startLying } from '../support/servers/lying-server.ts'
-
-/** Returns the number of statements that wait for a lock. */
-async function countWaiting(db: Db): Promise<number> {
-  const { rows } = await sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
-  return rows.length
-}
-
-/** Runs `ask` while `hold` has run in a transaction, and commits this one after `go`, as soon as `ask` waits for a lock. Returns what `ask` returns. */
-async function meanwhile<T>({ db }: App, hold: (trx: Trx) => Promise<unknown>, ask: () => Promise<T>, go: (trx: Trx) => Promise<unknown>) {
-  const { answer } = await db.transaction().execute(async (trx) => {
-    await hold(trx)
-    const answer = ask()
-    answer.catch(() => {})
-    await expect.poll(() => countWaiting(db), { timeout: 10_000 }).toBe(1)
-    await go(trx)
-    return { answer }
-  })
-  return answer
-}
-
-test('204 DELETE of a user whose source is syncing: it waits for the row of the sync before it locks anything else', async () => {
-  const { app, bob, asBob, asAdmin } = await startApp()
-  const { id } = await asBob.sources.create({ name: 'Cloud', type: 'webdav', url: 'http://127.0.0.1:9/dav/' })
-  await sql`insert into source_syncs (id, source_id, holder) values (gen_random_uuid(), ${id}, gen_random_uuid())`.execute(app.db)
-  const answer = await meanwhile(
-    app,
-    (trx) => sql`update source_syncs set current_file = 'a.txt'`.execute(trx),
-    () => asAdmin.send('DELETE', `/api/users/${bob.id}`),
-    (trx) => sql`update sources set last_error = null where id = ${id}`.execute(trx),
-  )
-  expect(answer.status).toBe(204)
-  expect(await app.db.selectFrom('source_syncs').select('id').execute()).toEqual([])
-})
 
 test('400 for a label that is deleted while the labels of its document are replaced: the change locks labels first, as the deletion does', async () => {
   const { app, asAda } = await startApp()
@@ -211,34 +174,3 @@ test.each([
   )
   expect(answer.status).toBe(204)
 })
-
-test('a sync locks the stored files of a batch in the usual order, not in the order of its downloads', async () => {
-  const { app, asAda } = await startApp({ 'ocr.enabled': false, 'sources.concurrency': 1 })
-  const [low = '', high = ''] = ['one', 'two'].toSorted((a, b) => (sumOf(a) < sumOf(b) ? -1 : 1))
-  let version = 'first'
-  const share = await startLying('/', (request, response) => {
-    const name = (request.url ?? '').slice(1)
-    if (request.method === 'GET') return void response.end(version === 'first' ? `first ${name}` : { 'a.txt': high, 'b.txt': low }[name])
-    const entry = (href: string) =>
-      `<D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${href === '/' ? '<D:collection/>' : ''}</D:resourcetype>` +
-      `<D:getetag>"${version}"</D:getetag></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
-    response.writeHead(207, { 'content-type': 'application/xml' })
-    response.end(`<D:multistatus xmlns:D="DAV:">${['/', '/a.txt', '/b.txt'].map(entry).join('')}</D:multistatus>`)
-  })
-  const { id } = await asAda.sources.create({ name: 'Share', type: 'webdav', url: share.url, sync_interval: 0 })
-  const sync = () =>
-    syncNow(app, id, { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeout: 0 }, new AbortController().signal)
-  expect(await sync()).toMatchObject({ created: 2 })
-  version = 'second'
-  const store = (trx: Trx, bytes: string) =>
-    lockOrCreate(trx, { sha256: sumOf(bytes), size: bytes.length, address: placeholderAddress(sumOf(bytes)) })
-  const ended = await meanwhile(
-    app,
-    (trx) => store(trx, low),
-    sync,
-    (trx) => store(trx, high),
-  )
-  expect(ended).toMatchObject({ state: 'completed', updated: 2, failed: 0 })
-})
-
-const sumOf = (bytes: string): string => createHash('sha256').update(bytes).digest('hex')

@@ -201,23 +201,14 @@ export async function failRun(
 }
 
 /** SQL: one interval from now by the database clock; null for manual sources. */
-const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${clock} + sync_interval * interval '1 s' end`
+export const nextSyncTime = sql<Date>`case when sync_interval = 0 then null else ${clock} + sync_interval * interval '1 s' end`
 
 /** SQL: the time of the next sync after failures. Each failure doubles the interval, up to the longest wait. */
 const backoffTime = sql<Date>`case when sync_interval = 0 then null else
   ${clock} + least(sync_interval * power(2, least(failures, 20)), ${runs.longestWait}) * interval '1 s' end`
 
-/** Cancels the running syncs of a source, or only one. Their processes notice within a second. The schedule continues. Returns the number of runs. */
-export async function cancelRuns(trx: Trx, sourceId: string, only?: string): Promise<number> {
-  const running = trx.selectFrom('source_syncs').select('id').where('source_id', '=', sourceId).where('state', '=', 'running')
-  const live = await running.$if(only !== undefined, (query) => query.where('id', '=', only ?? '')).execute()
-  let count = 0
-  for (const { id } of live) if (await endRun(trx, id, 'cancelled', null)) count++
-  await trx.updateTable('sources').set({ next_sync: nextSyncTime }).where('id', '=', sourceId).execute()
-  return count
-}
-
-async function endRun(
+/** Ends a running run. Returns its row; undefined if it has ended already. */
+export async function endRun(
   trx: Trx,
   id: string,
   state: 'completed' | 'failed' | 'cancelled',

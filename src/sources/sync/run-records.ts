@@ -53,9 +53,20 @@ export const lockName = (sourceId: string): string => `source:${sourceId}`
 /** SQL condition: the source is being synced. */
 export const isSyncing = isLocked(sql<string>`'source:' || sources.id::text`)
 
+/**
+ * Waits for runs of these sources that are beginning, and lets no other begin until the transaction ends. Call it before all other locks: a run that
+ * began during the deletion of its source would wait for the documents, and the deletion for the run.
+ */
+export async function preventStarts(trx: Trx, sourceIds: readonly string[]): Promise<void> {
+  await sql`select pg_advisory_xact_lock(hashtextextended('begin sync:' || id, 0)) from unnest(${sourceIds.toSorted()}::text[]) id`.execute(
+    trx,
+  )
+}
+
 /** Begins a run or resumes it after a crash. Returns null for a finished run. The caller holds the lock of the source. */
 export async function beginRun(app: App, sourceId: string, id: string): Promise<Run | null> {
   return app.db.transaction().execute(async (trx) => {
+    await preventStarts(trx, [sourceId])
     await failInterruptedRuns(trx, sourceId, id)
     const holder = randomUUID()
     const row = await trx

@@ -1,25 +1,25 @@
 /** Starts, cancels and reports syncs on behalf of users. */
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
+import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
 import * as jobs from '../../jobs/queue.ts'
 import { assertEnabled } from '../open-source.ts'
 import { get, lockSource } from '../sources.ts'
-import { cancelRuns } from './finish-run.ts'
+import { cancelSyncs } from './cancel-syncs.ts'
 import * as runs from './run-records.ts'
 
 /** Enqueues a sync. Returns the job id. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS, or CONFLICT for a disabled source. */
 export async function startSync(app: App, actor: Actor, id: string, options: Omit<jobs.Payloads['sync'], 'source_id'>): Promise<string> {
   return app.db.transaction().execute(async (trx) => {
+    // Before the lock of the source: a worker that records the failure of a sync locks in this order too.
+    if (!(await get(app, actor, id, trx)).is_syncing) await cancelRetry(trx, id)
     const source = await lockSource(trx, actor, id)
     assertEnabled(source)
     const { is_syncing } = await get(app, actor, id, trx)
     const [activeJob] = await runs.listActiveJobs(trx, id)
-    // Replaces a job that waits for a retry by a job that runs now.
-    const isWaiting = activeJob?.status === 'pending' && activeJob.attempts > 0 && !is_syncing
-    if (isWaiting) await jobs.cancel(trx, [activeJob.id])
-    else if (activeJob || is_syncing) {
+    if (activeJob || is_syncing) {
       const job_id = activeJob?.id ?? (await runs.findLatestRun(trx, id))?.id
       throw new AppError('SOURCE_SYNC_IN_PROGRESS', { job_id })
     }
@@ -27,14 +27,19 @@ export async function startSync(app: App, actor: Actor, id: string, options: Omi
   })
 }
 
+/** Cancels a job that waits for a retry: another one runs now. */
+async function cancelRetry(trx: Trx, id: string): Promise<void> {
+  const [job] = await runs.listActiveJobs(trx, id)
+  if (job?.status === 'pending' && job.attempts > 0) await jobs.cancel(trx, [job.id])
+}
+
 /** Cancels the pending or running sync. Returns the job id. Throws SOURCE_NOT_FOUND, or CONFLICT if none is active. */
 export async function cancelSync(app: App, actor: Actor, id: string): Promise<string> {
   return app.db.transaction().execute(async (trx) => {
     await get(app, actor, id, trx)
     const latest = await runs.findLatestRun(trx, id)
-    const ended = await cancelRuns(trx, id)
-    const cancelledJobs = await runs.cancelActiveJobs(trx, id)
-    const [job = ended > 0 ? latest?.id : undefined] = cancelledJobs
+    const { jobIds, runCount } = await cancelSyncs(trx, id)
+    const [job = runCount > 0 ? latest?.id : undefined] = jobIds
     if (job === undefined) throw new AppError('CONFLICT', {}, 'The source is not being synced.')
     return job
   })

@@ -128,6 +128,14 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   })
 }
 
+/**
+ * Locks the labels that a user has created until the transaction ends. Call it before the documents of the user are locked, whose deletion or transfer
+ * precedes that of the user: a change of a label locks the label first, then its documents.
+ */
+export async function lockCreated(trx: Trx, userId: string): Promise<void> {
+  await trx.selectFrom('labels').select('id').where('created_by', '=', userId).orderBy('id').forNoKeyUpdate().execute()
+}
+
 /** Assigns a label to all of the documents or to none. Returns the number of changes. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
 export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {

@@ -12,6 +12,7 @@ import { deleteDocuments } from '../documents/trash/destroy.ts'
 import { AppError, invalid } from '../errors.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
+import * as labels from '../labels/labels.ts'
 import * as sources from '../sources/sources.ts'
 import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
@@ -169,6 +170,7 @@ export async function remove(app: App, actor: Actor, id: string, removal: Remova
     await allowLongStatements(trx)
     await sources.deleteSyncs(trx, id)
     const isDeletion = removal.documents === 'delete'
+    await labels.lockCreated(trx, id)
     // Every transaction locks documents before users: two of them cannot deadlock.
     await documents.lockOwned(trx, id, isDeletion)
     // From here on uploads of this user wait; afterwards they find no owner.

@@ -117,6 +117,19 @@ test('200 for a label that is renamed while a user with its documents is deleted
   expect(answer.status).toBe(200)
 })
 
+test('204 DELETE of a user whose label is being renamed: it waits for the label before it locks documents', async () => {
+  const { app, bob, asBob, asAdmin } = await startApp()
+  const label = await asBob.labels.create({ name: 'tax', color: '#000000' })
+  await upload(asBob, 'b.txt', 'hello', { labels: 'tax' })
+  const answer = await meanwhile(
+    app,
+    (trx) => sql`update labels set name_key = 'taxes' where id = ${label.id}`.execute(trx),
+    () => asAdmin.send('DELETE', `/api/users/${bob.id}?documents=delete`),
+    (trx) => sql`select from documents for key share`.execute(trx),
+  )
+  expect(answer.status).toBe(204)
+})
+
 test('404 API_TOKEN_NOT_FOUND for a token that is revoked while its user is deleted: both lock the user before the token', async () => {
   const { app, bob, asBob } = await startApp()
   const token = await asBob.tokens.create({ name: 'scan', scopes: ['upload'] })

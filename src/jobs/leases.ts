@@ -50,12 +50,12 @@ export const msFromNow = (ms: number): RawBuilder<Date> => sql<Date>`now() + ${m
 export const renewLease = (db: Db, job: Job, leaseMs: number): Promise<void> => updateLeased(db, job, { lease_until: msFromNow(leaseMs) })
 
 /**
- * Extends the leases of jobs. Returns the ids of the jobs that still have their lease. Leaves a locked row alone: a long transaction that cancels one
- * job must not expire the others. A locked row cannot be leased by another worker.
+ * Extends the leases of jobs. Returns the ids of the jobs that still have their lease, with whether a transaction has locked their rows. Leaves a locked
+ * row alone: a long transaction that cancels one job must not expire the others. A locked row cannot be leased by another worker.
  */
-export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number): Promise<Set<string>> {
-  if (jobs.length === 0) return new Set()
-  const { rows } = await sql<{ id: string }>`
+export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number): Promise<Map<string, boolean>> {
+  if (jobs.length === 0) return new Map()
+  const { rows } = await sql<{ id: string; is_locked: boolean }>`
     with lease as (
       select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ fence }) => fence)}::bigint[]) as lease (id, fence)
     ), unlocked as (
@@ -63,8 +63,9 @@ export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number)
     ), renewed as (
       update jobs set lease_until = ${msFromNow(leaseMs)} from unlocked where jobs.id = unlocked.id and status = 'processing'
     )
-    select jobs.id from jobs join lease using (id, fence) where status = 'processing'`.execute(db)
-  return new Set(rows.map(({ id }) => id))
+    select jobs.id, unlocked.id is null as is_locked from jobs join lease using (id, fence) left join unlocked using (id)
+    where status = 'processing'`.execute(db)
+  return new Map(rows.map(({ id, is_locked }) => [id, is_locked]))
 }
 
 /** Extends the lease and locks its row until the transaction ends. Throws LeaseLost. */

@@ -11,10 +11,11 @@ import type { Job, Queue } from '../jobs/queue.ts'
 import { debounce } from './debounce.ts'
 import { reapPredecessor, reapStaleWorkers, workerName } from './reap-workers.ts'
 import { leaseGroup, recordLoss, releaseJob, runEach, runGroup, Stopped } from './run-job.ts'
+import { createSlots } from './slots.ts'
 
 interface WorkerOptions {
   queues: readonly Queue[]
-  /** Maximum number of concurrent OCR jobs. For other queues see `concurrencyOf`. */
+  /** Maximum number of concurrent OCR jobs. For other queues see slots.ts. */
   concurrency: number
   name?: string
   /** Maximum number of jobs in total. Default: no limit. */
@@ -42,12 +43,6 @@ const idleHeartbeatIntervalMs = 20_000
 
 /** Interval of the checks whether a newer dms has migrated the database. */
 const schemaCheckIntervalMs = 2000
-
-/**
- * Maximum number of concurrent jobs by queue. Two syncs: a slow source must not delay all others. sources.max_syncs_per_user limits those of one
- * user. Four maintenance jobs, because they mostly wait for the document store or the mail server.
- */
-const concurrencyOf = { sync: 2, index: 1, maintenance: 4 } as const
 
 /** Maximum number of small jobs that share a slot. */
 const maxGroupSize = 64
@@ -80,10 +75,8 @@ export async function startWorker(
   let loneJob: Job | null = null
   const { promise: reachedMaxJobs, resolve: resolveMaxJobs } = Promise.withResolvers<void>()
 
-  const freeSlots = (queue: Queue) => (loneJob ? 0 : slotsOf(queue))
-  const slotsOf = (queue: Queue) =>
-    (queue === 'ocr' ? concurrency : concurrencyOf[queue]) -
-    new Set([...running.values()].filter(({ job }) => job.queue === queue).map(({ slot }) => slot)).size
+  const slots = createSlots({ ocr: concurrency, waiting: Math.floor(app.config.database.pool_max / 2) })
+  const freeSlots = (queue: Queue) => (loneJob ? 0 : slots.countFree(queue, running.values()))
 
   /** Fills every free slot, and once more after a wake meanwhile. */
   const fillSlots = async () => {
@@ -160,6 +153,8 @@ export async function startWorker(
       leaseMs,
     )
     for (const { job, abort } of members) if (!renewed.has(job.id)) abort.abort(new leases.LeaseLost())
+    const locked = [...renewed].filter(([, isLocked]) => isLocked).map(([id]) => id)
+    if (slots.setLocked(new Set(locked))) void fillSlots()
   }
 
   const recoverExpired = async () => {

@@ -2,7 +2,8 @@
 import { sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
 
-export type RecurringTask = 'backup' | 'maintenance' | 'rehearsal'
+/** `tables_backup`: a backup without files */
+export type RecurringTask = 'backup' | 'maintenance' | 'rehearsal' | 'tables_backup'
 
 /** Records a success at the database's current time. Does nothing on an older schema without the table. */
 export async function recordSuccess(db: Db, name: RecurringTask): Promise<void> {

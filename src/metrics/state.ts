@@ -86,7 +86,7 @@ async function runs({ db }: App): Promise<Family[]> {
   const { rows } = await sql<{ name: string; at: number }>`
     select name, extract(epoch from last_success_at)::float8 as at from runs order by name`.execute(db)
   return rows.map(({ name, at }) =>
-    gauge(`dms_${name}_last_success_timestamp_seconds`, `Time of the last successful ${name} since the Unix epoch.`, at),
+    gauge(`dms_${name}_last_success_timestamp_seconds`, `Time of the last successful ${name.replace('_', ' ')} since the Unix epoch.`, at),
   )
 }
 

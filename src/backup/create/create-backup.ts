@@ -62,7 +62,7 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
       const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
       const result = await writeBackup(installation, sink, { ...options, assertLocked }, join(folder, 'files'))
       // The backup is valid, also one of a database that is full or read-only.
-      const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database) : null
+      const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database, options) : null
       return { ...result, recordError }
     } catch (error) {
       await sink.discard()
@@ -77,8 +77,8 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
   return withLock(database, 'backup', options.lockTimeoutMs, withRemovalLock, { signal: options.signal })
 }
 
-const tryRecordSuccess = ({ db }: Database): Promise<Error | null> =>
-  recordSuccess(db, 'backup').then(
+const tryRecordSuccess = ({ db }: Database, { withFiles }: BackupOptions): Promise<Error | null> =>
+  recordSuccess(db, withFiles ? 'backup' : 'tables_backup').then(
     () => null,
     (error: Error) => error,
   )

@@ -56,6 +56,15 @@ describe('backup create --format dir', () => {
     expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
   })
 
+  test('--no-files is not a success of the backup, but of the backup of tables, and has its own metric', async () => {
+    const { place, app, dataDir, asStranger, lastSuccess } = await oneDocument()
+    expect((await here(place, ['backup', 'create', '--no-files', '--to', join(dataDir, 'tables.tar')])).code).toBe(0)
+    expect(await lastSuccess()).toBe(null)
+    expect(await app.db.selectFrom('runs').select('name').execute()).toEqual([{ name: 'tables_backup' }])
+    const metrics = await (await asStranger.send('GET', '/metrics')).text()
+    expect(metrics).toContain('\n# HELP dms_tables_backup_last_success_timestamp_seconds Time of the last successful tables backup since')
+  })
+
   test('a database that is read-only: the backup is valid, with a warning that its success is not recorded', async () => {
     const { place, dataDir, lastSuccess } = await oneDocument()
     const to = join(dataDir, 'mirror')

@@ -1,9 +1,11 @@
 /** A whole archive with its files in S3: outages, redirects, backups. */
 import { randomBytes } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { remoteClient } from '../../src/client/remote.ts'
-import { upload } from '../support/app.ts'
+import { startApp, upload } from '../support/app.ts'
+import { archiveOf, consistent, entriesOf } from '../support/data/crafted-backup.ts'
 import { emptyPlace, here } from '../support/places.ts'
 import { hasS3Server, type S3Server, startS3 } from '../support/servers/s3-server.ts'
 import { bucketSettings } from '../support/servers/s3-settings.ts'
@@ -13,6 +15,18 @@ import { startTcpRelay } from '../support/servers/tcp-relay.ts'
 vi.setConfig({ testTimeout: 120_000 })
 
 let server: S3Server
+
+/** Returns the variables of a command with these settings. */
+const envOf = (settings: Awaited<ReturnType<typeof bucketSettings>>) => ({
+  DMS_STORAGE_KIND: 's3',
+  DMS_S3_ENDPOINT: server.url,
+  DMS_S3_BUCKET: String(settings['storage.s3_bucket']),
+  DMS_S3_PREFIX: 'archive',
+  DMS_S3_ACCESS_KEY_ID: server.username,
+  DMS_S3_SECRET_ACCESS_KEY: server.password,
+  DMS_S3_FORCE_PATH_STYLE: 'true',
+  DMS_STORAGE_MIN_FREE: '0',
+})
 
 const codeOf = async (response: Response) => [response.status, ((await response.json()) as { error: { code: string } }).error.code]
 
@@ -82,22 +96,40 @@ describe.runIf(hasS3Server())('Swift', () => {
     expect(await statusOf({ password: 'a secret word' }, 'a secret word')).toEqual([200, 200])
   })
 
+  test('3 for restore --skip-damaged of a backup in which files have the bytes of others: these keep their files', async () => {
+    const settings = await bucketSettings(server)
+    const dms = await startApp()
+    const large = randomBytes(9_000_000)
+    const [whole, lost] = [new Map<string, Buffer>(), [] as string[]]
+    for (const [name, bytes] of [['small', Buffer.from('Harbour fees')] as const, ['large', large] as const]) {
+      whole.set((await upload(dms.asAda, `${name}.bin`, bytes)).id, bytes)
+      lost.push((await upload(dms.asAda, `${name} lost.bin`, Buffer.concat([bytes, Buffer.from('!')]))).id)
+    }
+    const archive = join(dms.dataDir, 'a.tar')
+    expect((await here({ databaseUrl: dms.databaseUrl, dataDir: dms.dataDir }, ['backup', 'create', '--to', archive])).code).toBe(0)
+    const entries = (await entriesOf(archive)).map((entry) => {
+      const other = [...whole.values()].find((bytes) => entry.bytes.length === bytes.length + 1 && entry.path.startsWith('files/'))
+      return other ? { ...entry, bytes: other } : entry
+    })
+    await writeFile(archive, archiveOf(consistent(entries)))
+    const to = await emptyPlace()
+    const env = envOf(settings)
+    const { code, stdout } = await here(to, ['restore', archive, '-q', '--skip-damaged', '--json'], { env })
+    const { items } = JSON.parse(stdout) as { items: { document_id: string }[] }
+    expect([code, items.map(({ document_id }) => document_id).sort()]).toEqual([3, lost.toSorted()])
+    for (const [id, bytes] of whole) {
+      const file = join(to.dataDir, `${id}.bin`)
+      expect(await here(to, ['documents', 'download', id, '--to', file], { env })).toMatchObject({ code: 0 })
+      expect((await readFile(file)).equals(bytes)).toBe(true)
+    }
+  })
+
   test('a backup of it is restored into another bucket; check and doctor find nothing', async () => {
     const settings = await bucketSettings(server)
     const dms = await startServer(settings)
     await upload(dms.asAda, 'small.txt', 'Harbour fees')
     await upload(dms.asAda, 'large.bin', randomBytes(9_000_000))
     await dms.runJobs()
-    const envOf = (flags: typeof settings) => ({
-      DMS_STORAGE_KIND: 's3',
-      DMS_S3_ENDPOINT: server.url,
-      DMS_S3_BUCKET: String(flags['storage.s3_bucket']),
-      DMS_S3_PREFIX: 'archive',
-      DMS_S3_ACCESS_KEY_ID: server.username,
-      DMS_S3_SECRET_ACCESS_KEY: server.password,
-      DMS_S3_FORCE_PATH_STYLE: 'true',
-      DMS_STORAGE_MIN_FREE: '0',
-    })
     const place = { databaseUrl: dms.databaseUrl, dataDir: dms.dataDir }
     const backups = join(dms.dataDir, 'backups')
     const env = envOf(settings)

@@ -2,7 +2,7 @@
 import { open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flushFolder } from '../../flush-folder.ts'
-import type { FileStore } from '../../ports/file-store.ts'
+import type { FileStore, StagedFile } from '../../ports/file-store.ts'
 import { type Bytes, readAll } from '../byte-streams.ts'
 import { secretNames } from '../create/create-backup.ts'
 
@@ -11,11 +11,13 @@ const smallFileBytes = 1 << 20
 const concurrency = 8
 
 /**
- * `put` returns the size. A file that does not match its SHA-256 is not stored. Errors of concurrent writes are thrown by the next put() or by
- * end(). `generation` becomes part of every address.
+ * `put` returns the size. A file that does not match its SHA-256 is not stored, unless its bytes are those of another file. Errors of concurrent writes
+ * are thrown by the next put() or by end(). `generation` becomes part of every address.
  */
 export function openFileWriter(store: FileStore, generation: string, signal: AbortSignal) {
   const running = new Set<Promise<void>>()
+  /** files that do not match their SHA-256 */
+  const mismatched: StagedFile[] = []
   let failure: { error: unknown } | null = null
 
   const storeFile = async (sha256: string, bytes: Bytes): Promise<void> => {
@@ -26,7 +28,7 @@ export function openFileWriter(store: FileStore, generation: string, signal: Abo
       Number.MAX_SAFE_INTEGER,
       generation,
     )
-    if (staged.sha256 !== sha256) return staged.discard()
+    if (staged.sha256 !== sha256) return void mismatched.push(staged)
     await staged.commit()
     await staged.confirm()
   }
@@ -55,13 +57,20 @@ export function openFileWriter(store: FileStore, generation: string, signal: Abo
       await storeFile(sha256, rest)
       return size()
     },
-    async end(): Promise<void> {
+    /** Waits for all writes. `hasRow`: whether the backup has a file with this SHA-256. */
+    async end(hasRow: (sha256: string) => Promise<boolean>): Promise<void> {
       await Promise.all(running)
       check()
+      for (const staged of mismatched.splice(0)) {
+        // In S3, equal bytes have one address: discard() would remove the file that has them.
+        if (await hasRow(staged.sha256)) await staged.commit()
+        await staged.discard()
+      }
     },
-    /** Waits for running writes and ignores their errors. */
-    async waitForWrites(): Promise<void> {
+    /** Waits for running writes and ignores their errors. The caller removes the files. */
+    async abort(): Promise<void> {
       await Promise.all(running)
+      for (const staged of mismatched.splice(0)) await staged.discard().catch(() => {})
     },
   }
 }

@@ -168,7 +168,7 @@ async function loadEntries(
     }
     const manifest = await readBackup(source, visitor, options)
     await rows.end()
-    await files.end()
+    await files.end((sha256) => hasStoredFile(trx, sha256))
     assertRowCounts(manifest, rows)
     await assertHashColumns(client)
     if (head) await options.inspector?.afterRows(client, head)
@@ -183,10 +183,13 @@ async function loadEntries(
     return { manifest, ignored: [...rows.ignored], skipped, lost, keptSecrets, disabledSources }
   } catch (error) {
     await rows.abort()
-    await files.waitForWrites()
+    await files.abort()
     throw error
   }
 }
+
+const hasStoredFile = async (trx: Trx, sha256: string): Promise<boolean> =>
+  (await trx.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).executeTakeFirst()) !== undefined
 
 /** Throws BackupDamaged if a table has another row count than the manifest, or is missing although it had rows. */
 function assertRowCounts(

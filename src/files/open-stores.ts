@@ -15,9 +15,9 @@ export interface OpenedStores {
   close(): Promise<void>
 }
 
-/** Opens the primary store alone. Throws ConfigError. */
-export async function openPrimary(config: Config): Promise<Omit<OpenedStores, 'stores'>> {
-  const files = await openers[config.storage.kind].open(config, null)
+/** Opens the primary store alone. `storeId`: text of its marker, null to accept any. Throws ConfigError. */
+export async function openPrimary(config: Config, storeId: string | null = null): Promise<Omit<OpenedStores, 'stores'>> {
+  const files = await openers[config.storage.kind].open(config, storeId)
   return { files, close: () => files.close() }
 }
 

@@ -26,6 +26,10 @@ const Claim = z.object({
   store_id: z.string().regex(/^[\w-]{1,64}$/),
   /** null: COMMIT was not sent, so no row refers to these files */
   commit: Commit.nullable(),
+  /** identity of the database of a running restore */
+  database: z.string().optional(),
+  /** random; another one every few seconds while the restore runs */
+  heartbeat: z.string().optional(),
 })
 export type Claim = z.infer<typeof Claim>
 

@@ -1,5 +1,6 @@
 /** Finds out whether a transaction was committed when the answer to COMMIT was lost. A guess in either direction can destroy data. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import type pg from 'pg'
 import type { Database } from '../../db/pool.ts'
 import type { Commit } from '../../files/restore-marker.ts'
@@ -15,6 +16,12 @@ export async function readCommitId(client: Client): Promise<Commit> {
   const { rows } = await client.query<Commit>(`select pg_current_xact_id()::text as xid, ${databaseId} as database`)
   if (!rows[0]) throw new Error('no answer to pg_current_xact_id()')
   return rows[0]
+}
+
+/** Returns the identity of the database, independent of its network address. */
+export async function readDatabaseId({ db }: Pick<Database, 'db'>): Promise<string> {
+  const { rows } = await sql<{ id: string }>`select ${sql.raw(databaseId)} as id`.execute(db)
+  return rows[0]?.id ?? ''
 }
 
 /** Readable by any role. A physical copy of the cluster has the same id. */

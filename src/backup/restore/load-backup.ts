@@ -3,9 +3,9 @@ import { Kysely, PostgresDialect, sql } from 'kysely'
 import pg, { type PoolClient } from 'pg'
 import type { Trx } from '../../db/pool.ts'
 import type { Schema } from '../../db/schema.ts'
-import { type Commit, writeClaim } from '../../files/restore-marker.ts'
+import type { Commit } from '../../files/restore-marker.ts'
 import type { Installation } from '../../open-app.ts'
-import type { FileStore, Markers } from '../../ports/file-store.ts'
+import type { FileStore } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type Bytes, drain } from '../byte-streams.ts'
 import { BackupDamaged, type Head, type Manifest, parseEntryPath } from '../manifest.ts'
@@ -16,6 +16,7 @@ import { createSecretWriter, openFileWriter } from './file-writer.ts'
 import { findLostDocuments, type LostDocument } from './find-lost-documents.ts'
 import { assertHashColumns, type DisabledSource, prepareSchema, upgradeRows } from './prepare-schema.ts'
 import { openRowWriter } from './row-writer.ts'
+import type { StoreClaim } from './store-claim.ts'
 
 export interface LoadOptions extends SignaturePolicy {
   /** skip stored files that are damaged in the backup, instead of aborting */
@@ -69,12 +70,12 @@ export class CommitUnanswered extends Error {
 /** Returns the generation in the addresses of all files that this restore writes, which identifies them. */
 export const toGeneration = (storeId: string): string => storeId.replaceAll('-', '')
 
-/** Throws CommitUnanswered if the commit may have happened. After any other error nothing was committed. `markers`: of the store; null for a rehearsal. */
+/** Throws CommitUnanswered if the commit may have happened. After any other error nothing was committed. `claim`: on the store; null for a rehearsal. */
 export async function loadBackup(
   installation: Installation,
   source: BackupSource,
   storeId: string,
-  markers: Markers | null,
+  claim: StoreClaim | null,
   options: LoadOptions,
 ): Promise<RestoreResult> {
   const client = (await installation.database.connect('dms restore')) as unknown as PoolClient
@@ -86,7 +87,7 @@ export async function loadBackup(
       const restored = await loadEntries(installation, trx, client, source, storeId, options, secrets)
       if (options.inspector) throw new RollbackWithResult(restored)
       const commit = await readCommitId(client)
-      if (markers) await writeClaim(markers, { store_id: storeId, commit })
+      await claim?.seal(commit)
       options.signal.throwIfAborted()
       sentCommit = { commit, restored }
       return restored

@@ -13,11 +13,12 @@ import { storeMarkers } from '../../files/stores/registry.ts'
 import type { Installation } from '../../open-app.ts'
 import type { Markers } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
-import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
+import { type CommitOutcome, readDatabaseId, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
 import { removeGeneration } from './file-writer.ts'
 import { CommitUnanswered, type LoadOptions, loadBackup, type RestoreResult, toGeneration } from './load-backup.ts'
 import { assertNoRows, notEmptyError } from './prepare-schema.ts'
 import type { RestoreTarget } from './restore-target.ts'
+import { openStoreClaim, rejectRunningRestore, type StoreClaim } from './store-claim.ts'
 
 export interface RestoreOptions extends LoadOptions {
   /** maximum wait for a migration or another restore, then Busy */
@@ -43,18 +44,21 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
   const { lockTimeoutMs, signal, outcomeTimeoutMs = defaultOutcomeTimeoutMs } = options
   const restore = async (): Promise<RestoreResult> => {
     const markers = await storeMarkers(installation.config)
+    const databaseId = await readDatabaseId(database)
+    await rejectRunningRestore(markers, databaseId, signal)
     await resolveInterruptedRestore(installation, markers, outcomeTimeoutMs)
     await assertEmpty(installation)
     const storeId = randomUUID()
-    await restoreMarker.beginRestore(markers, { store_id: storeId, commit: null })
+    const claim = await openStoreClaim(markers, storeId, databaseId)
     // An open store takes the new marker for that of another volume.
-    const store = await openPrimary(installation.config)
+    const store = await openPrimary(installation.config, storeId)
     try {
       const claimed = { ...installation, files: store.files }
-      const restored = await loadOrUndo(claimed, source, storeId, markers, options)
+      const restored = await loadOrUndo(claimed, source, storeId, { markers, claim }, options)
       await endClaims(installation, markers)
       return restored
     } finally {
+      await claim.end().catch(() => {})
       await store.close()
     }
   }
@@ -70,19 +74,19 @@ async function loadOrUndo(
   installation: Installation,
   source: BackupSource,
   storeId: string,
-  markers: Markers,
+  { markers, claim }: { markers: Markers; claim: StoreClaim },
   options: RestoreOptions,
 ): Promise<RestoreResult> {
   const { database } = installation
   try {
-    return await loadBackup(installation, source, storeId, markers, options)
+    return await loadBackup(installation, source, storeId, claim, options)
   } catch (error) {
     const timeoutMs = options.outcomeTimeoutMs ?? defaultOutcomeTimeoutMs
     const outcome =
       error instanceof CommitUnanswered ? await waitForCommitOutcome(database, storeId, error.commit, timeoutMs) : 'rolled back'
     if (outcome === 'committed') return (error as CommitUnanswered).restored
     if (outcome === 'unknown') throw unknownOutcomeError(markers, error)
-    await undoRestore(installation, markers, storeId)
+    if (await claim.end()) await undoRestore(installation, markers, storeId)
     if (!(error instanceof CommitUnanswered)) throw error
     await error.removeSecrets()
     throw error.cause

@@ -81,3 +81,26 @@ test('7 for users that a running server adds while the restore waits for its arc
   expect(await restore.ended).toBe(7)
   expect((await Array.fromAsync(asOperator.users.list())).map(({ username }) => username)).toEqual(['cleo'])
 })
+
+test('75 for a restore from another database into the same folder while one runs, which completes; 0 after one was killed', async () => {
+  const { archive } = await backups()
+  const [first, second] = [await emptyPlace(), await emptyPlace()]
+  const start = async (files: string) => {
+    const child = begin(first, ['restore', '-', '--files-to', files, '-q'])
+    const claim = () => readFile(join(files, '.dms-restore'), 'utf8').catch(() => '')
+    await expect.poll(claim, { timeout: 20_000 }).toContain('heartbeat')
+    return child
+  }
+  const restoreSecond = (files: string) => here(second, ['restore', archive, '--files-to', files, '-q'])
+  const abandoned = join(await folder(), 'files')
+  const killed = await start(abandoned)
+  killed.kill('SIGKILL')
+  await killed.ended
+  const shared = join(await folder(), 'files')
+  const running = await start(shared)
+  expect(await restoreSecond(shared)).toMatchObject({ code: 75, stderr: expect.stringContaining(`from another database into ${shared}`) })
+  running.stdin.end(await readFile(archive))
+  expect(await running.ended).toBe(0)
+  expect(await here(first, ['check', '--sample', '100%', '-q'], { env: { DMS_STORAGE_PATH: shared } })).toMatchObject({ code: 0 })
+  expect(await restoreSecond(abandoned)).toMatchObject({ code: 0 })
+}, 120_000)

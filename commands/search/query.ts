@@ -95,7 +95,7 @@ export const query = (cli: Cli) =>
     .option('--exit-empty', 'exit 6 if nothing matches')
     .action(async (text: string[], flags: Flags, command: Command) => {
       const limit = parseCount('--limit', flags.limit, { max: 1000 })
-      if (text.length === 0 && flags.field.length === 0) throw usage('no search terms given', 'pass words, or --field CONDITION')
+      if (text.join('').trim() === '' && flags.field.length === 0) throw usage('no search terms given', 'pass words, or --field CONDITION')
       const filters = parseFilters(flags)
       const isAdvanced = flags.field.length > 0 || flags.sort.length > 0
       if (isAdvanced) await refuseSyntax(text.join(' '))

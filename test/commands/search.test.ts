@@ -36,6 +36,7 @@ test('query lists matches, best first, in every format; -o id prints only ids', 
   expect((await dms('query', 'invoice', '--label', 'tax', '--owner', 'ada', '-o', 'id')).stdout).toBe(`${second}\n`)
   for (const flag of ['--label', '--owner'])
     expect(await dms('query', 'invoice', flag, 'none')).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining('no ') })
+  expect(await dms('query', '')).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('no search terms given') })
   expect((await dms('query', 'invocie', '--fuzzy', '--limit', '1', '-o', 'id')).stdout).toBe(`${first}\n`)
   expect((await dms('query', 'invocie', '-o', 'id')).stdout).toBe('')
   expect((await dms('query', 'invoice', '--facets', '-o', 'tsv')).stdout).toBe(

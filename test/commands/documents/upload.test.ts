@@ -70,6 +70,11 @@ describe.each(cliTransports)('%s:', (transport) => {
       { action: 'failed', key: gone, error: { code: 'ENOENT', message: `${gone}: no such file or directory` } },
     ])
     expect((await dms(['documents', 'upload', gone])).code).toBe(1)
+    expect(await dms(['documents', 'upload', good, ''])).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('a path is empty'),
+    })
     const label = await dms(['documents', 'upload', good, '--label', 'no such'])
     expect(label).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
   })

@@ -125,8 +125,9 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
       const part = uniqueRows.slice(at, at + size)
       const users =
         flags.passwords === 'generate' ? await generatePasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
-      for (const result of (await send(client, users, flags, flags.dryRun === true)).results) {
-        const row = part[result.index] as UserRow
+      for (const answered of (await send(client, users, flags, flags.dryRun === true)).results) {
+        const row = part[answered.index] as UserRow
+        const result = withLocation(answered, part)
         addItem(batch, row, result, flags)
         if (result.error) rejected.push({ row, error: result.error })
       }
@@ -163,6 +164,19 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
 const send = (client: Client, users: unknown[], { onConflict, atomic = false }: Importing, isDry: boolean): Promise<ImportReport> =>
   client.users.import({ users, on_conflict: onConflict }, { dry_run: isDry, atomic })
 
+/** Names the earlier row of a duplicate by its line. The server knows its index only. */
+function withLocation(result: Result, rows: readonly UserRow[]): Result {
+  const { first_index, field } = (result.error?.details ?? {}) as { first_index?: number; field?: string }
+  const first = first_index === undefined ? undefined : rows[first_index]
+  return result.error && first ? { ...result, error: duplicateError(field ?? '', first.location) } : result
+}
+
+const duplicateError = (field: string, first: string) => ({
+  code: 'DUPLICATE_RESOURCE',
+  message: `duplicate ${field}: see ${first}`,
+  details: { field },
+})
+
 /** Rejects rows whose user name or e-mail address occurs in an earlier row. The server finds duplicates within a request only. */
 async function rejectDuplicates(rows: readonly UserRow[], batch: Batch, rejected: RejectedRow[]): Promise<UserRow[]> {
   const { emailKey, usernameKey } = await import('../../src/http/user-identifier.ts')
@@ -177,7 +191,7 @@ async function rejectDuplicates(rows: readonly UserRow[], batch: Batch, rejected
       const first = locations.get(key)
       if (first === undefined) locations.set(key, row.location)
       else {
-        const error = { code: 'DUPLICATE_RESOURCE', message: `duplicate ${field}: see ${first}`, details: { field } }
+        const error = duplicateError(field, first)
         const result: Result = { index: 0, username: typeof username === 'string' ? username : null, action: 'failed', error }
         addItem(batch, row, result, null)
         rejected.push({ row, error })

@@ -133,6 +133,8 @@ test('import: 7 and no change for a bad row with --atomic; stops at --max-errors
   const atomic = await users(['import', path, '--atomic', '--json'])
   expect(atomic).toMatchObject({ code: 7, stderr: expect.stringContaining('nothing was imported: 30 of 50 rows are bad') })
   expect(JSON.parse(atomic.stdout)).toMatchObject({ created: 0, skipped: 20, failed: 30, exit_code: 7 })
+  const twice = await users(['import', await file('twice.csv', 'username,email\nv,v@example.org\nV,w@example.org\n'), '--atomic'])
+  expect([twice.code, twice.stderr.split('\n')[0]]).toEqual([7, 'V: line 3: username: duplicate username: see line 2'])
   const stopped = await users(['import', path, '--max-errors', '5', '--json'])
   expect([stopped.code, JSON.parse(stopped.stdout)]).toMatchObject([1, { total: 20, failed: 20 }])
   await withLock(app.database, 'users.import', 0, async () => {

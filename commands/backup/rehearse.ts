@@ -156,7 +156,7 @@ async function withScratch<T>(
 /** Marks a folder as temporary: the next rehearsal may remove it. */
 const markerName = '.dms-rehearsal'
 
-/** Removes the folder of a killed rehearsal and stops its PostgreSQL, by joining and leaving it. Throws Failure CONFLICT for a foreign folder. */
+/** Stops the PostgreSQL of a killed rehearsal and removes its folder. Throws Failure CONFLICT for another folder. */
 async function removeScratch(folder: string, log: Log): Promise<void> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException): string[] => {
     if (error.code !== 'ENOENT') throw error
@@ -170,6 +170,7 @@ async function removeScratch(folder: string, log: Log): Promise<void> {
   )
   if (hasDatabase) {
     const { joinEmbedded } = await import('../../src/db/embedded/embedded.ts')
+    // The last process that leaves the server stops it.
     await joinEmbedded({ dataDir: folder, log })
       .then((embedded) => embedded.release())
       .catch((error: Error) => log.warn({ err: error.message }, 'cannot stop the PostgreSQL of an earlier rehearsal; removing its folder'))

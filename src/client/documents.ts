@@ -140,7 +140,7 @@ const storedVersion = async (response: Response): Promise<StoredVersion> => ({
 export const renditions = ({ call }: OpenConnection) => ({
   status: async (): Promise<z.infer<typeof renditionRoutes.StatusAnswer>['renditions']> =>
     (await call<z.infer<typeof renditionRoutes.StatusAnswer>>('GET', pathOf('renditions', 'status'))).renditions,
-  /** Makes all that are missing and were not refused. */
+  /** Requests all renditions that are missing and were not refused. */
   makeMissing: (kind: 'pdfa'): Promise<z.infer<typeof renditionRoutes.QueuedAnswer>> => call('POST', pathOf('renditions'), { kind }),
 })
 

@@ -15,7 +15,7 @@ export interface LazyInstallation {
   close(): Promise<void>
 }
 
-/** Returns an installation that opens each part at its first use. `loaded` may have problems. */
+/** Returns an installation that opens each part at its first use. `loaded` may be an invalid configuration. */
 export function openLazyInstallation(loaded: LazyInstallation['loaded'], log: Log): LazyInstallation {
   let database: Promise<OpenedDatabase> | null = null
   let app: ReturnType<typeof openApp> | null = null

@@ -75,8 +75,8 @@ export async function countOwned(db: Db, userId: string): Promise<{ documents: n
 }
 
 /**
- * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. `isDeletion`: the caller deletes the documents. Then
- * this also cancels their jobs, and new comments and links wait: they lock documents before users.
+ * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. `isDeletion`: the caller deletes the documents.
+ * This then cancels their jobs, and makes new comments and links wait, which lock documents before users.
  */
 export async function lockOwned(trx: Trx, userId: string, isDeletion = false): Promise<string[]> {
   const owned = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
@@ -93,7 +93,7 @@ export async function lockOfSource(trx: Trx, sourceId: string, isDeletion: boole
   return cancelJobs(trx, await live.orderBy('id').forNoKeyUpdate().execute(), isDeletion)
 }
 
-/** Cancels the jobs of locked documents before a long deletion: workers that leased one would wait for the deletion. Returns the ids of the documents. */
+/** Returns the ids of locked documents. Before a deletion, cancels their jobs: workers that leased one would wait for the deletion. */
 async function cancelJobs(trx: Trx, documents: readonly { id: string }[], isDeletion: boolean): Promise<string[]> {
   const ids = documents.map(({ id }) => id)
   if (!isDeletion) return ids

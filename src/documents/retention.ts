@@ -11,7 +11,7 @@ import { publishMany } from '../events.ts'
 import { nilId } from '../id.ts'
 import * as jobs from '../jobs/queue.ts'
 
-/** Largest retention that can be set, counted from now by hand and from `created_at` by a label: nobody can shorten it. */
+/** Maximum retention, counted from now if set by hand, from `created_at` if set by a label. A limit, because nobody can shorten a retention. */
 export const maxRetentionDays = 36_500
 
 const daysAfter = (from: RawBuilder<unknown>, days: RawBuilder<unknown>) => sql<Date>`${from} + make_interval(secs => ${days} * 86400.0)`
@@ -41,7 +41,7 @@ export const retainedIds = sql`
   select id from documents where retain_until > ${clock}
   union select document_id from hold_documents join holds on holds.id = hold_id where released_at is null`
 
-/** Throws RETENTION in WORM mode, if only maintenance destroys documents and versions. */
+/** Throws RETENTION in WORM mode, in which only maintenance destroys documents and versions. */
 export function assertNotWorm({ config }: App): void {
   if (config.documents.worm)
     throw new AppError(

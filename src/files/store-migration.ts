@@ -113,8 +113,8 @@ async function countAll(store: FileStore, options: MigrationOptions): Promise<{ 
 }
 
 /**
- * Copies a file unless its target is intact, then removes the original. `skipped`: it was purged meanwhile, or has no row. After a crash, its write
- * session leads only to the store that it was written to.
+ * Copies a file unless its target is intact, then removes the original. `skipped`: the file was purged meanwhile, or has no row. A file without a row
+ * may be of a killed upload, whose cleanup looks in one store only.
  */
 async function moveFile(migration: Migration, address: string, size: number): Promise<keyof MigrationCounts> {
   const { app, source, lock, options } = migration
@@ -129,7 +129,7 @@ async function moveFile(migration: Migration, address: string, size: number): Pr
   return 'moved'
 }
 
-/** Returns whether an earlier run has copied the file. Reads the copy, unless the original stays; compares its size then. Removes a damaged copy. */
+/** Returns whether an earlier run has copied the file. Reads the copy; with `keep` and without `verify`, compares only its size. Removes a damaged copy. */
 async function isInTarget({ target, options }: Migration, address: string, size: number): Promise<boolean> {
   const copiedSize = await target.size(address)
   if (copiedSize === null) return false

@@ -106,7 +106,7 @@ export async function addDocuments(app: App, actor: Actor, id: string, documentI
   })
 }
 
-/** Removes all of the documents from a hold or none. Returns the number of removals. Throws HOLD_NOT_FOUND, DOCUMENT_NOT_FOUND, CONFLICT. */
+/** Removes documents from a hold, all or none. Returns the number of removals. Throws HOLD_NOT_FOUND, DOCUMENT_NOT_FOUND, CONFLICT. */
 export async function removeDocuments(app: App, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     const ids = await lockDocuments(trx, documentIds)

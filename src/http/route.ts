@@ -36,7 +36,7 @@ declare module 'h3' {
     documentIds?: readonly string[]
     /** Memory reserved for the answer (server/http/answer-budget.ts). */
     reservation?: { resize(bytes: number): void; grow(bytes: number): Promise<void>; release(): void }
-    /** The request comes from a command in this process. Call limits do not apply. */
+    /** Whether a command in this process sent the request. Call limits do not apply then. */
     isLocal?: boolean
     /** Returns the answer that this client gets instead of the error body. */
     explain?: (failure: AppError) => Response
@@ -77,7 +77,7 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   cost?: number
   /** The answer may be database.max_lag old (server/replica-reads.ts). Never set for rights. */
   readsReplica?: boolean
-  /** The answer may have megabytes. It waits until the caller has read earlier answers. */
+  /** The answer may have megabytes. The request waits until the caller has read earlier answers. */
   isLarge?: boolean
   /** Without a query string, the answer is read in the order of an index on a pipelined connection, which takes none from other callers. */
   isPipelined?: boolean
@@ -87,7 +87,7 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   form?: { fields: z.ZodType; file: string; many: boolean }
   /** Scope that an API token needs. Default: by method and access. `session` excludes API tokens. */
   scope?: Scope | 'session'
-  /** The answer of 201 has stored data, not only data of the request. */
+  /** The 201 answer has stored data, not only data of the request. */
   answersStored?: boolean
   /** API tokens also need the scope `read`, because the route lets others read. */
   needsRead?: boolean

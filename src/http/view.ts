@@ -1,7 +1,7 @@
 /** API views of database rows. */
 import type { z } from 'zod'
 
-/** Row of a view. It may have a Date for a timestamp of the view. */
+/** A database row with the fields of a view. Timestamps may be Dates. */
 type RowOf<View> = { [Field in keyof View]: View[Field] | (string extends View[Field] ? Date : never) }
 
 /** Returns the fields of the schema, with timestamps in RFC 3339. Drops undefined fields and all other fields of the row. */

@@ -23,8 +23,8 @@ export async function loadBatch<K extends Kind>(db: Db, job: Job<K>, limit: numb
 }
 
 /**
- * Deletes jobs that are still pending. Jobs that were enqueued again since loadBatch() stay: they may stand for a later change. A locked job is being
- * enqueued again, by a transaction that may last minutes.
+ * Deletes jobs that are still pending. Jobs that were enqueued again since loadBatch() stay, because of a later change. So do locked jobs: a
+ * transaction that may last minutes is enqueuing them again.
  */
 export async function finishBatch(trx: Trx, finished: readonly BatchJob<Kind>[]): Promise<void> {
   await sql`

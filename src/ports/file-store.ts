@@ -75,7 +75,7 @@ export interface FileStore {
   close(): Promise<void>
 }
 
-/** Small text files at the root of a store or data folder, which tell to whom it belongs. */
+/** Small text files at the root of a store or data folder, which say to which archive it belongs. */
 export interface Markers {
   readonly kind: StoreKind
   /** folder or URL, for messages */

@@ -22,7 +22,7 @@ export interface OcrWord {
   readonly text: string
   /** 0 to 1 */
   readonly confidence: number
-  /** pixels of the image that the engine was given */
+  /** in pixels of the recognized image */
   readonly box: WordBox
   /** Lines and paragraphs are numbered in reading order, from 0. */
   readonly line: number

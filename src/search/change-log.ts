@@ -8,21 +8,21 @@ export const rebuildLock = 'search.reindex'
 
 type Put = (documentIds: readonly string[]) => Promise<void>
 
-/** Records documents if a rebuild runs. To be called before they are indexed: a rebuild that begins later reads them after this. */
+/** Records documents if a rebuild runs. Call it before indexing them. A rebuild that begins later reads them itself. */
 export async function recordChanges({ db }: App, documentIds: readonly string[]): Promise<void> {
   await sql`
     insert into search_changes (document_id) select id from search_rebuild cross join unnest(${documentIds}::uuid[]) id order by id
     on conflict do nothing`.execute(db)
 }
 
-/** Records changes from now on. Indexes what an interrupted rebuild has left. Call it with the lock of a rebuild, as the other functions below. */
+/** Starts to record changes, after indexing those that an interrupted rebuild has left. This and the functions below need the lock of a rebuild. */
 export async function startChangeLog(app: App): Promise<void> {
   // A rebuild may be meant to repair an index that cannot be written. It reads all documents.
   await endChangeLog(app).catch(() => app.db.deleteFrom('search_changes').execute())
   await sql`insert into search_rebuild default values on conflict (key) do update set started_at = excluded.started_at`.execute(app.db)
 }
 
-/** Stops recording, and writes the recorded documents into the current index, which may have replaced the one that they are in. */
+/** Stops recording, and indexes the recorded documents in the current index. */
 export async function endChangeLog(app: App): Promise<void> {
   await stopChangeLog(app)
   await applyChanges(app, app.search.refresh)
@@ -43,7 +43,7 @@ export async function applyChanges(app: App, put: Put, batchSize = app.config.se
     })
 }
 
-/** Returns the number of recorded documents, and of those with a waiting or running index job: the index may lack them, or still have them. */
+/** Returns the number of recorded documents and unfinished index jobs: so many entries may be missing or superfluous. */
 export async function countChanges({ db }: App): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select (select count(*) from search_changes) + (select count(*) from jobs where kind = 'index' and status in ('pending', 'processing'))
@@ -51,7 +51,7 @@ export async function countChanges({ db }: App): Promise<number> {
   return rows[0]!.count
 }
 
-/** Indexes what a rebuild has recorded whose process died. Does nothing while one runs. */
+/** Indexes the recorded documents of a rebuild whose process died. Does nothing while a rebuild runs. */
 export async function recoverChanges(app: App): Promise<void> {
   const { rows } = await sql<{ is_left: boolean }>`
     select exists (select from search_rebuild) or exists (select from search_changes) as is_left`.execute(app.db)

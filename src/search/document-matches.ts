@@ -25,7 +25,7 @@ const maxCharacters = 2_000_000
 const limitBatches = openSemaphore(2)
 /** Characters that one request searches, over all pages, before it ends early. Bounds its processor time. */
 const maxTotalCharacters = 4_000_000
-/** Maximum number of pages with matches, also with their boxes, and of matches on one page, in an answer. */
+/** Maximum number in an answer: of pages with matches, of such pages with boxes, and of matches on one page. */
 const maxPages = 100
 const maxPagesWithBoxes = 10
 const maxMatches = 1_000
@@ -86,7 +86,7 @@ interface Batch {
   readonly matcher: Matcher
   /** pages with a match */
   readonly found: readonly { readonly page: number; readonly source: string | null; readonly spans: readonly Span[] }[]
-  /** first page that was read but not searched, because nothing was left of the limits */
+  /** first page that was read but not searched, because a limit was reached */
   readonly next: number | null
   /** last page that was read */
   readonly last: number

@@ -13,7 +13,7 @@ import { type Family, family, gauge } from '../metrics/exposition.ts'
 import { openReplicaLag } from './replica-lag.ts'
 
 export interface ReplicaReads {
-  /** Returns the routes of the primary, with reads that the routes of replicas answer, and with writes that are noted. */
+  /** Returns the routes of the primary: reads may go to a replica, and writes are noted. */
   combine(routes: readonly Route[], replicaRoutes: (app: App) => readonly Route[]): Route[]
   /** Sends the reads of these users to the primary from now on. Call after a commit, before they learn of it. Never rejects. */
   noteWrites(userIds: readonly string[]): Promise<void>

@@ -11,7 +11,7 @@ import { undeleteForm } from './trash-page.ts'
 import { versionList } from './version-list.ts'
 import type { Visit } from './visit.ts'
 
-/** Pages on one page of the browser. */
+/** Number of pages of the document on one web page. */
 const pagesAtOnce = 20
 /** Bytes of text shown at most; the rest can be downloaded. */
 const maxTextBytes = 500_000

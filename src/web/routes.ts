@@ -208,7 +208,7 @@ async function upload(h3: H3, visit: Visit, event: H3Event): Promise<Response> {
 const readForm = async <S extends z.ZodType>(event: H3Event, schema: S): Promise<z.output<S>> =>
   parseInput(schema, await readJsonOrForm(event, maxFormBytes))
 
-/** Returns the page for an error; without a session, the way to the login and back: to the page, or to the one with the form that was sent. */
+/** Returns the page for an error. Without a session, redirects to the login, which returns to the page, or to the page of the sent form. */
 function failurePage(app: App, { context, req, url }: H3Event, failure: AppError): Response {
   if (failure.code === 'UNAUTHORIZED') {
     const address = req.method === 'GET' ? url.href : (req.headers.get('referer') ?? '')

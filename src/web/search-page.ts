@@ -197,7 +197,7 @@ function facet(
   }`
 }
 
-/** `search`: parameters that mark its words on the page of the document. */
+/** `search`: parameters of the link, so that the page of the document marks the words of the query. */
 const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {
   const { document_id, title, filename, mime_type, document_date, created_at, highlights } = result
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))

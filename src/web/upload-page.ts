@@ -7,7 +7,7 @@ import type { Visit } from './visit.ts'
 /** Returns the upload form. The script sends files one by one with their progress; without it the form sends several at once. */
 export const uploadPage = async ({ app, username }: Visit): Promise<string> => render(username, form(app.config.limits))
 
-/** Returns the results of an upload, above another form. */
+/** Returns the page after an upload: its results and another form. */
 export const uploadedPage = ({ app, username }: Visit, { documents }: z.infer<typeof BulkAnswer>): string =>
   render(username, html`<ul class="uploads" aria-label="Uploaded files">${documents.map(result)}</ul>${form(app.config.limits)}`)
 

@@ -45,11 +45,11 @@ const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../b
 
 const minRestartMs = 1000
 const maxRestartMs = 60_000
-/** Exit codes of a schema or a configuration that this worker refuses: an immediate restart would end alike. */
+/** Exit codes of a schema or a configuration that this worker refuses. An immediate restart would not help. */
 const refusalCodes = [8, 78]
 /** Running time after which the restart delay is reset. */
 const stableMs = 60_000
-/** Time after the timeout of the jobs, to close connections. */
+/** Time to close connections, after the time for the jobs. */
 const closeTimeoutMs = 10_000
 const releaseTimeoutMs = 2000
 

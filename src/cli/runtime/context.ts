@@ -59,7 +59,7 @@ export interface Cli {
   rejectRemote(command: string): void
   /** opens the App for a command that runs on the server only; throws Failure USAGE as rejectRemote() */
   app(command: string, options?: Partial<OpenOptions> & { readonly log?: Log }): Promise<App>
-  /** App behind client(), if that works in this process */
+  /** the App that client() calls in this process; null for a remote server */
   readonly localApp: App | null
   /** registers work for the end of the command; the last registration runs first */
   onEnd(work: () => void | Promise<void>): void

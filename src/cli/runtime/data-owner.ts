@@ -38,7 +38,7 @@ export async function actAsOwner(dataDir: string): Promise<string | null> {
   return name ?? String(uid)
 }
 
-/** Modules are loaded when they are needed, and workers are started later. */
+/** Throws ConfigError if the user cannot read dms or run Node: modules and workers are loaded later, as this user. */
 function assertProgramAccess(dataDir: string, user: string): void {
   const module = fileURLToPath(import.meta.url)
   try {

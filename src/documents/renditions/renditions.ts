@@ -156,7 +156,7 @@ export async function restart(trx: Trx, id: string): Promise<void> {
   )
 }
 
-/** Returns the ids of the jobs that wait to make or make renditions of the current version. */
+/** Returns the ids of waiting and running jobs for renditions of the current version. */
 async function loadUnfinishedJobs(trx: Trx, documentId: string): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select jobs.id from jobs join documents on documents.id = jobs.document_id

@@ -113,7 +113,7 @@ export async function restore(app: App, actor: Actor, id: string, number: number
   })
 }
 
-/** Restores one version of each document. The documents are locked and not in the trash. Copies the text of a version that was read before. */
+/** Restores one version of each document, with its text if it was read. The documents must be locked and not in the trash. */
 export async function restoreVersions(
   app: App,
   trx: Trx,

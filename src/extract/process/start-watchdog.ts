@@ -29,7 +29,7 @@ export function openWorkLimits() {
   const cell = new BigInt64Array(new SharedArrayBuffer(16))
   return {
     cell,
-    /** Sets the limits of a work. Twice the processor time: garbage collection and compilation run in other threads. */
+    /** Sets the limits of a task. It may take twice `timeoutMs` of processor time, because garbage collection and compilation run in other threads. */
     set(timeoutMs: number): void {
       const { user, system } = process.cpuUsage()
       Atomics.store(cell, 1, BigInt(Math.ceil(user + system + 2000 * timeoutMs)))

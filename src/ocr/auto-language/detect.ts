@@ -12,7 +12,7 @@ export interface DetectedLanguages {
 
 /** Length of the parts that are classified, in characters. The detector reads 350 bytes. */
 const partLength = 300
-/** Minimum letters of a text. Two words have a false language in one of six cases. */
+/** Minimum letters of a text. Of two words alone, the detected language is wrong in one of six cases. */
 const minLetters = 24
 /** Score from which a language is certain: three quarters of that of faultless text. */
 const minScore = 0.58

@@ -105,7 +105,7 @@ function fillBlocksWithoutPaper(map: PaperMap, minBrightness: number): PaperMap 
   return { ...map, brightness }
 }
 
-/** Takes the maximum of the neighbours, then their mean. Headlines would count as shade otherwise, and edges would remain. */
+/** Smooths the map. The maximum of the neighbours keeps headlines from counting as shade; the mean then removes edges. */
 function smooth(map: PaperMap): PaperMap {
   const brightness = combineNeighbours(map, 1, (values) => Math.max(...values))
   return { ...map, brightness: combineNeighbours({ ...map, brightness }, 2, mean) }

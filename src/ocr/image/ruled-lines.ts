@@ -4,7 +4,7 @@ import type { GrayImage } from './illumination.ts'
 /** Lengths and thicknesses in inches. Strokes of letters are shorter, bars of charts thicker. */
 const minLength = 0.5
 const maxThickness = 0.03
-/** Fewer are underlines, or separate columns, which Tesseract finds by them. */
+/** Minimum number of lines of a table. Fewer lines underline words, or separate columns, and Tesseract needs those. */
 const minLines = 8
 /** Brightness below which a pixel is ink, as a share of the paper. */
 const inkRatio = 0.7

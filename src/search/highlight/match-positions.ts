@@ -22,7 +22,7 @@ export interface Span {
   readonly term: number
 }
 
-/** Returns whether the search can stop. `spans`, in no order, contain all matches that begin before `upTo`. */
+/** Returns whether the search can stop. `spans` contain all matches that begin before `upTo`, unordered. */
 export type IsComplete = (spans: readonly Span[], upTo: number) => boolean
 
 /** Length of text, and number of compared tokens, after which searchMatches() yields: a step takes a few milliseconds. */
@@ -61,7 +61,7 @@ export function* searchMatches(text: string, matcher: Matcher, isComplete: IsCom
   return spans
 }
 
-/** Returns the offset of the next run that can match, at or after `from`, or of one a step further. Nearly all time is spent here. */
+/** Returns the offset of the first run that can match, at or after `from`. Stops after `stepLength` characters. Nearly all time is spent here. */
 function skipNonMatches(text: string, from: number, { canBegin }: Matcher): number {
   for (let offset = from; ; ) {
     const next = canBegin(text, offset) || offset - from > stepLength ? -1 : skipSingleWord(text, offset)

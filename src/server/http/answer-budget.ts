@@ -65,8 +65,8 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
     sending === 0 ? used + bytes <= Math.max(max, bytes) : used + bytes <= max
   const canStart = (use: Use, bytes: number, maxReading: number) => use.reading < maxReading && fits(use, bytes, maxOfCaller)
   /**
-   * Returns whether an answer that was read may reserve `bytes` more. Always true if no answer is being sent: they must not wait for each other
-   * forever.
+   * Returns whether an answer that was read may reserve `bytes` more. Always true if no answer is being sent: otherwise two answers could wait for
+   * each other.
    */
   const canGrow = (use: Pick<Use, 'bytes' | 'sending'>, bytes: number, max: number) => use.sending === 0 || use.bytes + bytes <= max
   const startWaiting = () => {
@@ -81,7 +81,7 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
       one.start()
     }
   }
-  /** Waits until `start` was called, which takes the memory. */
+  /** Waits until startWaiting() has called `start`, which reserves the memory. */
   const wait = async (queue: Set<WaitingAnswer>, use: Use, { start, ...request }: WaitingAnswer): Promise<void> => {
     if (use.waiting >= maxWaiting) throw refusal(true)
     const { promise, resolve, reject } = Promise.withResolvers<void>()

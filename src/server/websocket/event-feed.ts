@@ -29,7 +29,7 @@ export interface Feed {
 const pageSize = 500
 const columns = sql`position, type, user_id, data, at`
 
-/** Tells if a user may see an event. Admins see all but the notifications of others, and of the queue only the total counts. */
+/** Returns whether a user may see an event. Admins see all events except notifications of others and queue counts of single users. */
 export function isVisibleTo({ type, user_id }: LiveEvent, actor: Actor): boolean {
   if (type === 'notification') return user_id === actor.id
   if (type === 'queue_status') return user_id === (isAdmin(actor) ? null : actor.id)

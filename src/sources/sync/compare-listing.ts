@@ -126,7 +126,7 @@ export function decideAction(
   return row.outcome === 'moving' ? 'wait' : row.outcome === 'stored' ? 'unchanged' : 'fetch'
 }
 
-/** Whether the ledger has a version of the file, and it is not the listed one. */
+/** Whether the ledger knows another version of the file than the listed one. */
 const hasOtherVersion = ({ outcome, is_same, etag, size, modified_at }: ledger.ComparedFile): boolean =>
   outcome === 'stored' && !is_same && (etag !== null || size !== null || modified_at !== null)
 

@@ -183,7 +183,7 @@ export const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
   select from unnest(${uncertainPaths}::text[]) as uncertain (path)
   where uncertain.path = '' or f.path = uncertain.path or starts_with(f.path, uncertain.path || '/'))`
 
-/** Returns true if the ledger has no other files than removed ones. */
+/** Returns whether all files in the ledger are removed. */
 export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   const rows = await db
     .selectFrom('source_files')

@@ -136,7 +136,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
       const stored = await bucket.head(key)
       if (stored?.size !== size) throw toOutage(failure ?? new Error(`S3 has ${stored?.size ?? 'none'} of ${size} bytes`))
     },
-    /** Throws STORAGE_UNAVAILABLE if the upload may be left. */
+    /** Removes the upload. Throws STORAGE_UNAVAILABLE if parts of it may be left. */
     async abort(): Promise<void> {
       await sending.catch(() => {})
       if (isAmbiguous) await abortUploads(bucket, key)

@@ -43,7 +43,7 @@ interface Session {
   hasUncommitted: boolean
 }
 
-/** Opens the sessions. `check` throws if the bucket is not that of the archive: a file would be acknowledged, and lost when the right one is back. */
+/** Opens the sessions. `check` throws if the bucket belongs to another archive: files in it would be lost. */
 export function openWriteSessions(bucket: Bucket, prefix: string, check: () => Promise<unknown>): WriteSessions {
   const running = new Set<Session>()
   let current: Session | null = null
@@ -134,7 +134,7 @@ const readProc = (read: () => string): string => {
     return ''
   }
 }
-/** Processes with equal names can see each other's pids: host, boot and pid namespace. */
+/** Host, boot and pid namespace. Processes with the same ones can see each other's pids. */
 const host = [
   hostname(),
   readProc(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),

@@ -68,7 +68,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
   }
 }
 
-/** Whether the entry of a long document does not decide: it has not all positions, and in the content a prefix also matches words of headings. */
+/** Whether the entry of a long document cannot decide: it lacks positions, and a prefix in the content also matches words of headings. */
 const needsPassage = ({ parts, field, negated }: Term): boolean =>
   parts.length > 1 || (field === 'content' && (negated || parts[0]!.prefix))
 

@@ -62,7 +62,7 @@ export const allMatches = (segments: readonly Segment[], plan: Plan, more: reado
 export const testable = (segments: readonly Segment[], plan: Plan): RawBuilder<unknown> =>
   sql`tested as materialized (${newest(slices(segments, plan), plan, plan.maxTested)})`
 
-/** Whether `maxTested` ended the tests, so that more documents may match. */
+/** Whether only `maxTested` documents were tested, so that more may match. */
 export const isTestingCut = ({ maxTested }: Plan): RawBuilder<boolean> =>
   maxTested === null ? sql`false` : sql`((select count(*) from tested) >= ${maxTested})`
 

@@ -2,7 +2,7 @@
  * Returns the Damerau–Levenshtein distance of two words, as optimal string alignment (Damerau 1964; Wagner and Fischer 1974): insertions, deletions,
  * substitutions and transpositions of adjacent letters. Returns `limit + 1` as soon as the distance exceeds `limit`.
  */
-export function editDistance(one: string, other: string, limit = Number.POSITIVE_INFINITY): number {
+export function editDistance(one: string, other: string, limit: number): number {
   if (Math.abs(one.length - other.length) > limit) return limit + 1
   let beforePrevious: number[] = []
   let previous = Array.from({ length: other.length + 1 }, (_, index) => index)

@@ -62,12 +62,7 @@ export class CheckFailure extends Error {
 }
 
 export const ok = (message: string): CheckResult => ({ status: 'ok', message })
-export const warn = (message: string, fix?: string, repair?: CheckResult['repair']): CheckResult => ({
-  status: 'warn',
-  message,
-  fix,
-  repair,
-})
+export const warn = (message: string, fix?: string): CheckResult => ({ status: 'warn', message, fix })
 export const fail = (message: string, fix?: string, repair?: CheckResult['repair']): CheckResult => ({
   status: 'fail',
   message,

@@ -61,10 +61,10 @@ async function deleteExpired(trx: Trx): Promise<void> {
 /** Tells if the limit is used up. Counts nothing. */
 export const isUsedUp = async (app: App, key: string, limit: Limit): Promise<boolean> => (await secondsUntilFree(app.db, key, limit)) > 0
 
-/** Throws `code` if the limit is used up. Counts nothing: for limits on failures, before the result is known. */
-export async function rejectUsedUp(app: App, key: string, limit: Limit, code: Code = 'RATE_LIMITED'): Promise<void> {
+/** Throws RATE_LIMITED if the limit is used up. Counts nothing: for limits on failures, before the result is known. */
+export async function rejectUsedUp(app: App, key: string, limit: Limit): Promise<void> {
   const wait = await secondsUntilFree(app.db, key, limit)
-  if (wait > 0) throw limitError(wait, code)
+  if (wait > 0) throw limitError(wait, 'RATE_LIMITED')
 }
 
 /** Returns the whole seconds until the next hit is allowed, or 0. */

@@ -3,8 +3,10 @@ import { setImmediate } from 'node:timers/promises'
 /** Lets other requests run if its time slice is over. A long loop awaits it after each step. */
 export type Yielder = () => Promise<void>
 
+const sliceMs = 10
+
 /** Opens a yielder. Each step of the loop should take much less than `sliceMs`. */
-export function openYielder(sliceMs = 10): Yielder {
+export function openYielder(): Yielder {
   let startedAt = performance.now()
   return async () => {
     if (performance.now() - startedAt < sliceMs) return

@@ -54,7 +54,7 @@ export async function listen(h3: H3, config: Config, passedFd: number | null = n
 }
 
 /** Checks that listen() would succeed. Throws like listen(). */
-export async function tryListening(config: Config, passedFd: number | null = null): Promise<void> {
+export async function tryListening(config: Config, passedFd: number | null): Promise<void> {
   if (passedFd !== null) return
   const { server } = await openServer((_, response) => void response.writeHead(503, { connection: 'close' }).end(), config, null)
   await close(server, 0)

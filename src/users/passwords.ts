@@ -63,9 +63,9 @@ const argon2Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 /** Hash of an unknown random password. Verifying it takes as long as a real one. */
 const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk'
 
-/** Hashes at most `slots` passwords at a time. Each hash occupies 19 MiB and a thread of the pool that file operations need too. */
-export function openPasswords(slots: number = availableParallelism()): PasswordHasher {
-  const runLimited = openSemaphore(slots)
+/** Hashes one password per core at a time. Each hash occupies 19 MiB and a thread of the pool that file operations need too. */
+export function openPasswords(): PasswordHasher {
+  const runLimited = openSemaphore(availableParallelism())
   return {
     hash: (password) => runLimited(() => argon2().hash(password, argon2Options)),
     verify: async (phc, password) => (await runLimited(() => argon2().verify(phc ?? dummyHash, password))) && phc !== null,

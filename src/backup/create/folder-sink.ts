@@ -18,7 +18,7 @@ const readBytes = 1 << 18
  * Opens a directory. begin() throws AppError CONFLICT if it has other contents, a symbolic link as a subdirectory, or a backup with files that
  * one without files would replace.
  */
-export function folderSink(folder: string, concurrency = 8): BackupSink {
+export function folderSink(folder: string, concurrency: number): BackupSink {
   let id = ''
   let isBegun = false
   const resolvePath = (path: string) => join(folder, path)

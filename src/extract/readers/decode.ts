@@ -136,11 +136,11 @@ export interface TextSink {
   text(): string
 }
 
-/** Characters kept beyond `maxTextLength`, from which the caller sees that the text was too long. */
-const overflowLength = 1000
+/** Length at which a sink is full: the caller sees that the text was too long. */
+const maxLength = maxTextLength + 1000
 
 /** Creates a collector of text. Drops text beyond `maxLength`, which protects against endless markup. */
-export function createTextSink(maxLength = maxTextLength + overflowLength): TextSink {
+export function createTextSink(): TextSink {
   const parts: string[] = []
   let length = 0
   return {

@@ -45,7 +45,7 @@ interface WaitingAnswer {
 }
 
 /** Opens a budget with the limits of a configuration. `onChange` gets each change of the sum, in bytes. */
-export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (bytes: number) => void = () => {}): AnswerBudget {
+export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (bytes: number) => void): AnswerBudget {
   const { answer_bytes_per_user: maxOfCaller, answer_bytes_total: maxTotal } = limits
   const uses = new Map<string, Use>()
   const all: Pick<Use, 'bytes' | 'sending'> = { bytes: 0, sending: 0 }

@@ -1,4 +1,5 @@
 /** Finds substrings of a text, ignoring case, accents and the amount of white space. */
+import { foldSpaces } from '../query/folding.ts'
 import { normalizeText } from '../query/tokenizer.ts'
 
 export interface SubstringMatch {
@@ -21,7 +22,7 @@ export function substringsIn(text: string, substrings: readonly string[], max = 
   const collapsed = collapseSpaces(normalized)
   const cache = new Map<string, SubstringMatch[]>()
   return substrings.flatMap((value, substring) => {
-    const pattern = normalizeText(value).replace(/\s+/g, ' ')
+    const pattern = foldSpaces(value)
     const matches =
       cache.get(pattern)?.map((match) => ({ ...match, substring })) ?? occurrences(collapsed, pattern, startOf, endOf, substring, max)
     cache.set(pattern, matches)

@@ -1,8 +1,9 @@
 /** Converts conditions on fields to OpenSearch queries. */
 import type { SearchClause } from '../../../ports/search-engine.ts'
+import { foldExact, foldSpaces } from '../../query/folding.ts'
 import { phraseOf, type Term, termsOf } from '../../query/parser.ts'
 import { normalizeText, tokenize } from '../../query/tokenizer.ts'
-import { foldExact, foldSpaces, valueTerm } from './entry.ts'
+import { valueTerm } from './entry.ts'
 import { allOf, anyOf, matchNone, type Query } from './filter.ts'
 import { type TextField, textFields } from './mapping.ts'
 import { type MatchOptions, matchTerm, scoreOf, type WordField } from './terms.ts'

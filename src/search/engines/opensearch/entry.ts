@@ -1,7 +1,8 @@
 /** Converts documents to entries of an OpenSearch index. */
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { IndexedDocument } from '../../indexed-documents.ts'
-import { normalizeText, tokenize } from '../../query/tokenizer.ts'
+import { foldExact, foldSpaces } from '../../query/folding.ts'
+import { tokenize } from '../../query/tokenizer.ts'
 import { isMistypable } from '../../vocabulary/vocabulary.ts'
 import type { Entry } from '../entries.ts'
 import { hasStemmer, indexVersion, samePosition, type TextField } from './mapping.ts'
@@ -116,12 +117,6 @@ const textOf = (value: unknown): string => (typeof value === 'object' ? JSON.str
 
 /** Returns the term of a value of a field. No name contains the separator. */
 export const valueTerm = (name: string, value: string): string => `${name}\u0001${cut(value)}`
-
-/** Returns a value for comparisons of its parts, without case, accents and kinds of spaces. */
-export const foldSpaces = (text: string): string => normalizeText(text).replace(/\s+/g, ' ')
-
-/** Returns a value for comparisons of the whole, without case. */
-export const foldExact = (text: string): string => text.normalize('NFC').toLowerCase()
 
 /** Returns the words of a value. */
 const valueWords = (text: string): string[] => [...tokenize(text)].filter(({ form }) => form !== 'joined').map(({ text }) => text)

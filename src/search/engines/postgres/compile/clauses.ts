@@ -1,7 +1,10 @@
 /** Compiles clauses on fields into tsqueries, and into tests of the row of the document. */
 import type { RawBuilder } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
+import { isId } from '../../../../id.ts'
 import type { SearchClause } from '../../../../ports/search-engine.ts'
+import { slicesOf } from '../../../../slices.ts'
+import { foldExact, foldSpaces } from '../../../query/folding.ts'
 import { phraseOf, type Term, termsOf, wordsOf } from '../../../query/parser.ts'
 import { normalizeText, type Token, tokenize } from '../../../query/tokenizer.ts'
 import { type Expansions, stemExpansions } from '../../../vocabulary/expansions.ts'
@@ -44,7 +47,6 @@ const maxLabels = 2_000
 const maxMimeType = 255
 
 const statuses = ['pending', 'processing', 'completed', 'failed']
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 const base = {
   superset: null,
@@ -181,8 +183,8 @@ function contains(clause: SearchClause, field: TextField, { parts, opensRight, i
 
 /** Divides words among tsqueries. Every document with one of the words meets one of them. */
 function alternativesOf(words: readonly string[], prefix: boolean, field: TextField): string[] {
-  const some = Array.from({ length: Math.ceil(words.length / maxAlternatives) }, (_, nth) =>
-    stepInField({ words: words.slice(nth * maxAlternatives, (nth + 1) * maxAlternatives), prefix: prefix && nth === 0, offset: 0 }, field),
+  const some = [...slicesOf(words, maxAlternatives)].map((slice, nth) =>
+    stepInField({ words: slice, prefix: prefix && nth === 0, offset: 0 }, field),
   )
   return [...some, quote(overflowTerm)]
 }
@@ -196,24 +198,21 @@ function onLabels(clause: SearchClause, labels: readonly { id: string; name: str
 }
 
 function labelTest({ type, value }: SearchClause): (name: string) => boolean {
-  if (type === 'exact') return (name) => name.normalize('NFC').toLowerCase() === value.normalize('NFC').toLowerCase()
-  const folded = normalized(value)
-  return (name) => folded !== '' && normalized(name).includes(folded)
+  if (type === 'exact') return (name) => foldExact(name) === foldExact(value)
+  const folded = foldSpaces(value)
+  return (name) => folded !== '' && foldSpaces(name).includes(folded)
 }
-
-const normalized = (text: string): string => normalizeText(text).replace(/\s+/g, ' ')
 
 /** Compiles a clause on a field without words. The index has terms for exact values only. */
 function onValue(clause: SearchClause): CompiledClause {
   const { field, type, value } = clause
   const isExact = type === 'exact'
   if (field === 'status') {
-    const folded = normalized(value)
+    const folded = foldSpaces(value)
     const meant = statuses.filter((status) => (type === 'contains' ? folded !== '' && status.includes(folded) : status === folded))
     return { ...base, clause, superset: anyTerm(meant.map(statusTerm)) }
   }
-  if (field === 'source_id' && isExact)
-    return { ...base, clause, superset: anyTerm(uuid.test(value) ? [sourceTerm(value.toLowerCase())] : []) }
+  if (field === 'source_id' && isExact) return { ...base, clause, superset: anyTerm(isId(value) ? [sourceTerm(value.toLowerCase())] : []) }
   if (field === 'mime_type' && isExact)
     return { ...base, clause, superset: anyTerm(value.length > maxMimeType ? [] : [mimeTypeTerm(value)]) }
   return { ...base, clause, test: test(clause) }

@@ -5,8 +5,8 @@ import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { mapInOrder } from '../concurrency.ts'
+import { enqueuePurge } from '../documents/purge.ts'
 import { isReferenced, listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
-import * as jobs from '../jobs/queue.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
@@ -167,7 +167,7 @@ async function* findRowsWithoutVersion(app: App): AsyncGenerator<CheckResult> {
         sha256,
         address,
         async repair() {
-          await app.db.transaction().execute((trx) => jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` }))
+          await app.db.transaction().execute((trx) => enqueuePurge(trx, [sha256]))
           return 'queued to be removed'
         },
       }
@@ -207,14 +207,12 @@ async function* reportPerVersion(app: App, { sha256, address }: Stored, problem:
     yield { ...problem, message, sha256, address, document_id, version: number }
   }
   const renditions = await app.db.selectFrom('renditions').select(['document_id', 'number']).where('sha256', '=', sha256).execute()
+  const repair = () => forgetRenditions(app, sha256)
   for (const { document_id, number } of renditions) {
-    if (!isLost) {
-      yield { ...problem, message: `rendition of version ${number}: ${problem.message}`, sha256, address, document_id, version: number }
-      continue
-    }
-    const message = `the rendition of version ${number} is damaged: dms check --repair, then dms renditions make ${document_id}`
-    const repair = () => forgetRenditions(app, sha256)
-    yield { ...problem, message, sha256, address, document_id, version: number, repair }
+    const message = isLost
+      ? `the rendition of version ${number} is damaged: dms check --repair, then dms renditions make ${document_id}`
+      : `rendition of version ${number}: ${problem.message}`
+    yield { ...problem, message, sha256, address, document_id, version: number, ...(isLost ? { repair } : {}) }
   }
 }
 
@@ -222,7 +220,7 @@ async function* reportPerVersion(app: App, { sha256, address }: Stored, problem:
 async function forgetRenditions(app: App, sha256: string): Promise<string> {
   await app.db.transaction().execute(async (trx) => {
     await trx.deleteFrom('renditions').where('sha256', '=', sha256).execute()
-    await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` })
+    await enqueuePurge(trx, [sha256])
   })
   return 'removed'
 }

@@ -115,17 +115,16 @@ async function finishLeased(trx: Trx, { id, fence, kind }: Job, changes: object)
   if (numAffectedRows !== 1n) throw new LeaseLost()
 }
 
+/** Columns of a job without a lease. */
+const pending = { status: 'pending', lease_until: null, worker: null, dedupe_key: null } as const
+
 /** Records a failed attempt. Returns whether it was the last one. Throws LeaseLost. */
 export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<boolean> {
   await lockDocument(trx, job)
   const isFinal = !problem.isRetryable || job.attempts >= job.max_attempts
-  const changes = { error_code: problem.code, error_message: problem.message.toWellFormed(), worker: null }
-  if (isFinal) await finishLeased(trx, job, { ...changes, status: 'failed' })
-  else
-    await updateLeased(trx, job, {
-      ...{ ...changes, status: 'pending', lease_until: null, dedupe_key: null },
-      run_at: msFromNow(backoffMs(job.attempts)),
-    })
+  const error = { error_code: problem.code, error_message: problem.message.toWellFormed() }
+  if (isFinal) await finishLeased(trx, job, { ...error, worker: null, status: 'failed' })
+  else await updateLeased(trx, job, { ...pending, ...error, run_at: msFromNow(backoffMs(job.attempts)) })
   return isFinal
 }
 
@@ -144,8 +143,10 @@ export async function loseJob(trx: Trx, job: Job, problem: JobProblem): Promise<
   if (job.parent_id !== null || job.losses >= maxUncountedLosses) return failJob(trx, job, problem)
   await lockDocument(trx, job)
   await updateLeased(trx, job, {
-    ...{ status: 'pending', lease_until: null, worker: null, dedupe_key: null },
-    ...{ error_code: problem.code, error_message: problem.message, attempts: sql<number>`attempts - 1` },
+    ...pending,
+    error_code: problem.code,
+    error_message: problem.message,
+    attempts: sql<number>`attempts - 1`,
     losses: sql<number>`losses + 1`,
     run_at: msFromNow(backoffMs(job.losses + 1)),
   })
@@ -156,12 +157,9 @@ export async function loseJob(trx: Trx, job: Job, problem: JobProblem): Promise<
 export async function releaseLease(trx: Trx, job: Job, delayMs = 0): Promise<void> {
   await lockDocument(trx, job)
   await updateLeased(trx, job, {
-    status: 'pending',
+    ...pending,
     attempts: sql<number>`attempts - 1`,
     run_at: sql<Date>`greatest(run_at, ${msFromNow(delayMs)})`,
-    lease_until: null,
-    worker: null,
-    dedupe_key: null,
   })
   await sql`select pg_notify('dms_jobs', 'ready')`.execute(trx)
 }

@@ -110,7 +110,8 @@ export function describeSyncError(source: Source, error: unknown, duration_secon
     ? { ...busy, details: holder ? parseLockHolder(error as Error) : details }
     : { code: typeof code === 'string' ? code : 'FAILED', message }
   const nothing = { new: 0, changed: 0, unchanged: 0, skipped: 0, deleted: 0, failed: 0, bytes: 0 }
-  const item = buildItem(source, isBusy ? 'skipped' : 'failed', isBusy ? 'skipped' : 'failed', nothing, duration_seconds)
+  const state = isBusy ? 'skipped' : 'failed'
+  const item = buildItem(source, state, state, nothing, duration_seconds)
   return { item: { ...item, error: problem }, exit: isBusy ? 'BUSY' : exitOfFailure(error, problem.code) }
 }
 

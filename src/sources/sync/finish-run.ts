@@ -22,7 +22,7 @@ const batchSize = 200
 
 /** Resolves moves, marks removed files and commits the folder tags. Does nothing after an incomplete walk. */
 export async function finishRun(context: SyncContext, state: WalkState): Promise<void> {
-  const { app, sourceId, run, signal } = context
+  const { app, sourceId, run } = context
   if (!state.isComplete) return
   if (!state.hasFiles && !(await ledger.isEmpty(app.db, sourceId))) {
     // Probably an unmounted share, not an emptied one.
@@ -32,18 +32,11 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
   }
   const { files, is_moving } = await ledger.countUnseen(app.db, sourceId, run)
   // If every unseen file has a pending mark, nothing was removed and the marks need not be written.
-  const isNothingMissing = files === state.marks.paths.size && !is_moving
-  if (!isNothingMissing) {
+  if (files !== state.marks.paths.size || is_moving) {
     await assertNotDestructive(context, state, () => {})
     await flushMarks(context, state)
-  }
-  for (let hasMore = !isNothingMissing; hasMore; ) {
-    signal.throwIfAborted()
-    hasMore = await runAndCount(context, (trx) => resolveMoves(context, trx, state.uncertainPaths))
-  }
-  for (let hasMore = !isNothingMissing; hasMore; ) {
-    signal.throwIfAborted()
-    hasMore = await runAndCount(context, async (trx) => {
+    await repeat(context, (trx) => resolveMoves(context, trx, state.uncertainPaths))
+    await repeat(context, async (trx) => {
       const removed = await ledger.markRemoved(trx, sourceId, run, state.uncertainPaths, app.now(), batchSize)
       if (removed) await markSourceRemoved(app, trx, removed.documents)
       return removed && { counts: { removed: removed.documents.length } }
@@ -57,9 +50,16 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
 }
 
 type StepResult = { counts: Partial<runs.Counts>; errors?: readonly runs.FileError[] }
+/** Returns null when no work is left. */
+type Step = (trx: Trx) => Promise<StepResult | null>
+
+async function repeat(context: SyncContext, step: Step): Promise<void> {
+  do context.signal.throwIfAborted()
+  while (await runAndCount(context, step))
+}
 
 /** Runs a step in a transaction of the run and adds its counts. Returns false when no work is left. */
-async function runAndCount({ app, run }: SyncContext, work: (trx: Trx) => Promise<StepResult | null>): Promise<boolean> {
+async function runAndCount({ app, run }: SyncContext, work: Step): Promise<boolean> {
   const result = await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)
     const step = await work(trx)
@@ -139,8 +139,8 @@ export async function completeRun(app: App, run: runs.Run, total: number, pendin
         last_sync: clock,
         last_error: null,
         failures: 0,
+        next_sync: nextSyncTime,
       })
-      .set({ next_sync: nextSyncTime })
       .where('id', '=', run.source_id)
       .returning(['owner_id', 'name'])
       .executeTakeFirst()

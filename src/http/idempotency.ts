@@ -1,5 +1,5 @@
 /** Idempotency-Key header: a repeated request does its work once. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import { clock, secondsAgo } from '../db/clock.ts'
@@ -24,8 +24,7 @@ export interface IdempotentRequest {
 }
 
 /** Returns the SHA-256 of the parts of a request. Equal requests have equal fingerprints, in any order of object keys. */
-export const fingerprint = (...parts: readonly unknown[]): string =>
-  createHash('sha256').update(JSON.stringify(parts, sortKeys)).digest('hex')
+export const fingerprint = (...parts: readonly unknown[]): string => hash('sha256', JSON.stringify(parts, sortKeys))
 
 const sortKeys = (_key: string, value: unknown): unknown =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.fromEntries(Object.entries(value).sort()) : value

@@ -1,5 +1,5 @@
 /** Encrypts the usernames and passwords of sources (AES-256-GCM) for storage in the database. */
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, hash, randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -109,7 +109,7 @@ function parseKey(text: string, place: string): Buffer {
   return key
 }
 
-const keyId = (key: Buffer): Buffer => createHash('sha256').update(key).digest().subarray(0, byteLengths.id)
+const keyId = (key: Buffer): Buffer => hash('sha256', key, 'buffer').subarray(0, byteLengths.id)
 
 function encrypt(key: Buffer, sourceId: string, credentials: Credentials): Buffer {
   const iv = randomBytes(byteLengths.iv)

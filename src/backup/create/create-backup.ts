@@ -1,5 +1,5 @@
 /** Creates a backup without downtime: first all tables from one snapshot, then their stored files. */
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -101,7 +101,7 @@ async function writeBackup(
     await sink.begin(head)
     const put = async (path: string, bytes: Uint8Array) => {
       options.signal.throwIfAborted()
-      checksums.push(at.formatChecksumLine(createHash('sha256').update(bytes).digest('hex'), path))
+      checksums.push(at.formatChecksumLine(hash('sha256', bytes), path))
       await sink.put(path, bytes.length, [bytes])
     }
     await put(at.headPath(head.id), encodeJson(head))

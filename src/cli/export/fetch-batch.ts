@@ -1,5 +1,5 @@
 /** Downloads of many small documents with few requests. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { readTar } from '../../backup/tar.ts'
 import type { Client } from '../../client/client.ts'
@@ -78,5 +78,4 @@ async function readEntry(archive: ReturnType<typeof readTar>): Promise<{ path: s
   }
 }
 
-const isIntact = (file: Buffer, { size, sha256 }: ExportFile): boolean =>
-  file.length === size && createHash('sha256').update(file).digest('hex') === sha256
+const isIntact = (file: Buffer, { size, sha256 }: ExportFile): boolean => file.length === size && hash('sha256', file) === sha256

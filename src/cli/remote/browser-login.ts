@@ -1,6 +1,6 @@
 /** Sign-in through a browser: the server redirects to a port of this machine with a code (RFC 8252, PKCE: RFC 7636). */
 import { spawn } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { SignIn } from '../../client/auth.ts'
@@ -25,7 +25,7 @@ export async function signInWithBrowser(cli: Cli, target: RemoteTarget): Promise
 
 async function exchangeCode(cli: Cli, target: RemoteTarget, { auth }: Client): Promise<SignIn> {
   const verifier = randomBytes(32).toString('base64url')
-  const challenge = createHash('sha256').update(verifier).digest('base64url')
+  const challenge = hash('sha256', verifier, 'base64url')
   const callback = await listenForCallback(cli.signal)
   try {
     const page = new URL(`${target.url.replace(/\/+$/, '')}/api/auth/oidc/login`)

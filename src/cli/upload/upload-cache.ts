@@ -1,5 +1,5 @@
 /** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { appendFile, mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
@@ -25,7 +25,7 @@ export interface UploadCache {
 /** Returns the path of the cache: one per server and set of paths. */
 export function uploadCachePath(env: Env, server: string, paths: readonly string[]): string {
   const key = JSON.stringify([server, ...paths.map((path) => resolve(path)).sort()])
-  return join(stateFolder(env), 'uploads', `${createHash('sha256').update(key).digest('hex').slice(0, 32)}.jsonl`)
+  return join(stateFolder(env), 'uploads', `${hash('sha256', key).slice(0, 32)}.jsonl`)
 }
 
 /** Opens or creates the cache. A write error disables it and calls `onWriteError` once. */

@@ -1,6 +1,6 @@
 /** A database cluster: its folder, and the programs and the account that run a server on it. */
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { access, lchown, lstat, mkdir, readdir, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -170,8 +170,7 @@ export const lastLines = (output: string): string => output.trim().split('\n').s
 export async function openSocketFolder(dataDir: string, account: Account | undefined): Promise<string> {
   const inDataDir = join(dataDir, 'postgres-socket')
   const isTooLong = Buffer.byteLength(inDataDir) > maxSocketFolderBytes
-  const hash = createHash('sha256').update(dataDir).digest('hex')
-  const folder = isTooLong ? join(tmpdir(), `dms-${hash.slice(0, 16)}`) : inDataDir
+  const folder = isTooLong ? join(tmpdir(), `dms-${hash('sha256', dataDir).slice(0, 16)}`) : inDataDir
   const uid = process.getuid?.()
   await mkdir(folder, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error

@@ -1,5 +1,5 @@
 /** Renders the OpenAPI document as a web page without external resources. Its script only searches the operations, and opens the one in the fragment of the URL. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { html, htmlDocument, type Markup, markup, nothing, palette } from '../../http/html.ts'
 import type { describe } from './openapi.ts'
 
@@ -52,7 +52,7 @@ addEventListener('keydown', (event) => {
 })
 open()`
 
-const hashOf = (text: string): string => `'sha256-${createHash('sha256').update(text).digest('base64')}'`
+const hashOf = (text: string): string => `'sha256-${hash('sha256', text, 'base64')}'`
 
 /** Content-Security-Policy that allows the style sheet and the script of the page only. */
 export const docsPolicy = `default-src 'none'; style-src ${hashOf(style)}; script-src ${hashOf(script)}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`

@@ -1,5 +1,5 @@
 /** Requests to the bucket of the document store: signed, with timeouts, retried for a bounded time. Throws STORAGE_UNAVAILABLE in an outage. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
@@ -201,13 +201,13 @@ export function openBucket(storage: Config['storage']): Bucket {
   }
 }
 
-const emptySha256 = createHash('sha256').digest('hex')
+const emptySha256 = hash('sha256', '')
+
+/** Returns the body for bytes in memory. */
+export const bytesBody = (bytes: Uint8Array): S3Body => ({ chunks: [bytes], size: bytes.length, sha256: hash('sha256', bytes) })
 
 /** Returns the body for short text. */
-export function textBody(content: string): S3Body {
-  const bytes = Buffer.from(content)
-  return { chunks: [bytes], size: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
-}
+export const textBody = (content: string): S3Body => bytesBody(Buffer.from(content))
 
 /** Returns the headers of new objects for encryption by the server. */
 export function encryptionHeaders({ s3_sse, s3_sse_kms_key_id }: Config['storage']): Record<string, string> {

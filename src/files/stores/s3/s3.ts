@@ -10,7 +10,7 @@ import { FileMissing, type FileStore, type Markers, type StagedFile } from '../.
 import { checkAddress, derivedName, newGeneration, parseDerivedName } from '../../address.ts'
 import { openCollector } from '../../free-buffers.ts'
 import { markerName } from '../../store-marker.ts'
-import { type Bucket, encryptionHeaders, openBucket, textBody } from './bucket.ts'
+import { type Bucket, bytesBody, encryptionHeaders, openBucket, textBody } from './bucket.ts'
 import { openObjects, openStream, type StoredObjects } from './objects.ts'
 import { endsSoon, toOutage } from './outage.ts'
 import { openReadCache } from './read-cache.ts'
@@ -87,8 +87,7 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
       return object && buffer(object)
     },
     async writeDerived({ sha256, ownerId }, name, bytes) {
-      const sum = createHash('sha256').update(bytes).digest('hex')
-      await bucket.put(derivedKey(sha256, derivedName(ownerId, name)), { chunks: [bytes], size: bytes.length, sha256: sum })
+      await bucket.put(derivedKey(sha256, derivedName(ownerId, name)), bytesBody(bytes))
     },
     async removeDerived(sha256) {
       for await (const { key } of bucket.list(derivedKey(sha256))) await bucket.remove(key)

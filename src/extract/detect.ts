@@ -1,5 +1,6 @@
 /** Detection of MIME types: by magic numbers, else as text, else by the name of the file. */
 import { tryParseJson } from '../json.ts'
+import { latin1 } from './bytes.ts'
 import { detectBinaryType, detectByStart, isPdf, isPdfBehindJunk } from './magic-numbers.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
 import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
@@ -14,7 +15,7 @@ export const headBytes = 4100
 export async function detectType(head: Uint8Array, filename: string, size?: number): Promise<string> {
   const typeFromName = typeByExtension[extensionOf(filename)] ?? unknownType
   if (head.length === 0) return typeFromName
-  const start = Buffer.from(head.buffer, head.byteOffset, head.length).toString('latin1')
+  const start = latin1(head)
   if (isPdf(start)) return pdfType
   if (start.startsWith('{\\rtf')) return 'application/rtf'
   const certain = detectByStart(start)

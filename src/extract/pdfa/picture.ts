@@ -2,6 +2,7 @@
 import { crc32 } from 'node:zlib'
 import { PDFHexString, PDFName, PDFRawStream, type PDFRef } from '@cantoo/pdf-lib'
 import sharp, { type Metadata, type Sharp } from 'sharp'
+import { viewOf } from '../bytes.ts'
 import { encodeJbig2 } from './jbig2.ts'
 import { deflated, type PdfContext, type PdfDictionary } from './streams.ts'
 
@@ -88,7 +89,7 @@ interface JpegFrame {
 
 /** Returns the frame header of a JPEG that PDF allows: baseline, extended or progressive Huffman, 8 bits; null for any other. */
 function readJpegFrame(bytes: Uint8Array): JpegFrame | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   if (bytes.length < 4 || view.getUint16(0) !== 0xffd8) return null
   for (let at = 2; at + 10 < bytes.length; ) {
     if (bytes[at] !== 0xff) return null
@@ -147,7 +148,7 @@ interface Png {
 
 /** Reads a PNG whose data can be copied into a PDF. Returns null for interlaced, transparent or damaged images. */
 function readPng(bytes: Uint8Array): Png | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   let header: Omit<Png, 'palette' | 'data'> | null = null
   let palette: Uint8Array | null = null
   const parts: Uint8Array[] = []

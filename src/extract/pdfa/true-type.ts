@@ -1,4 +1,5 @@
 /** Glyphs of an embedded TrueType font: their number, widths and codes. The OpenType specification describes the tables. */
+import { viewOf } from '../bytes.ts'
 
 export interface TrueType {
   readonly glyphCount: number
@@ -10,7 +11,7 @@ export interface TrueType {
 
 /** Reads a font program. Throws if tables are missing or damaged. */
 export function readTrueType(bytes: Uint8Array): TrueType {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const tables = new Map<string, number>()
   for (let i = 0; i < view.getUint16(4); i++) {
     const at = 12 + i * 16

@@ -1,5 +1,6 @@
 /** Decoder of Windows bitmaps, which libvips does not support. */
 import { ReadFailure } from '../../ports/document-reader.ts'
+import { viewOf } from '../bytes.ts'
 
 const corruptFailure = (): ReadFailure => new ReadFailure('FILE_CORRUPT', 'The bitmap is damaged.')
 
@@ -35,7 +36,7 @@ export function decodeBmp(bytes: Uint8Array, maxPixels: number): { pixels: Uint8
 }
 
 function readHeader(bytes: Uint8Array): Header {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   if (bytes.length < 26) throw corruptFailure()
   const size = view.getUint32(14, true)
   const isCoreHeader = size === 12

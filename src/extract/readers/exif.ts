@@ -1,4 +1,5 @@
 /** Reads the time at which a picture was taken. */
+import { viewOf } from '../bytes.ts'
 
 /** Tags of the directories: the time of a change, the directory of the camera, the time of the exposure. */
 const tags = { changed: 0x0132, camera: 0x8769, taken: 0x9003 } as const
@@ -9,7 +10,7 @@ const maxEntries = 1000
 export function readExifTime(block: Uint8Array): string | undefined {
   const header = Buffer.from(block.buffer, block.byteOffset, Math.min(block.length, 6)).toString('latin1')
   const bytes = header === 'Exif\0\0' ? block.subarray(6) : block
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   if (bytes.length < 8 || (bytes[0] !== 0x49 && bytes[0] !== 0x4d)) return undefined
   const isLittle = bytes[0] === 0x49
   if (view.getUint16(2, isLittle) !== 42) return undefined

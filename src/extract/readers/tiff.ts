@@ -1,4 +1,6 @@
 /** Directories of a TIFF. Structure and tags: TIFF Revision 6.0. */
+
+import { viewOf } from '../bytes.ts'
 import type { Box } from '../opened-document.ts'
 
 const tags = { width: 256, height: 257, orientation: 274, xResolution: 282, yResolution: 283 } as const
@@ -10,7 +12,7 @@ const firstSwapped = 5
 
 /** Returns a view of a TIFF and its byte order. Returns null for a BigTIFF. */
 export function viewTiff(bytes: Uint8Array): { view: DataView; isLittle: boolean } | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const isLittle = bytes[0] === 0x49
   return bytes.length < 8 || view.getUint16(2, isLittle) !== 42 ? null : { view, isLittle }
 }

@@ -1,6 +1,7 @@
 /** Reader of ZIP archives with a limit on the unpacked size. */
 import { constants, inflateRawSync } from 'node:zlib'
 import { ReadFailure } from '../../ports/document-reader.ts'
+import { viewOf } from '../bytes.ts'
 import { decodeAs, guessEncoding, isUtf8 } from './decode.ts'
 
 const maxEntries = 50_000
@@ -44,7 +45,7 @@ interface Entry {
 
 /** Opens an archive. Parts are unpacked on demand. Throws ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
 export function openArchive(bytes: Uint8Array): Archive {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const entries = new Map<string, Entry>()
   const directory = [...readDirectory(bytes, view)]
   const decodeName = chooseNameDecoder(directory.map(({ rawName }) => rawName))

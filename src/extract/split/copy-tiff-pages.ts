@@ -1,5 +1,6 @@
 /** Copies pages of a TIFF into a new TIFF without decoding them. */
 import { ReadFailure } from '../../ports/document-reader.ts'
+import { viewOf } from '../bytes.ts'
 import { listDirectories, viewTiff } from '../readers/tiff.ts'
 
 /** Bytes of a value by its type, from 1. */
@@ -117,7 +118,7 @@ function writeDirectory(entries: readonly Entry[], { bytes, isLittle, append, co
 }
 
 function readNumbers({ type, count, value }: Entry, isLittle: boolean): number[] {
-  const view = new DataView(value.buffer, value.byteOffset, value.length)
+  const view = viewOf(value)
   if (type !== 3 && type !== longType) throw new ReadFailure('FILE_CORRUPT')
   return Array.from({ length: count }, (_, i) => (type === 3 ? view.getUint16(i * 2, isLittle) : view.getUint32(i * 4, isLittle)))
 }

@@ -1,5 +1,6 @@
 /** Charsets of mail that are missing or wrong: text that declares another charset than that of its bytes. */
 import { isUtf8 } from 'node:buffer'
+import { latin1 } from '../../bytes.ts'
 import { decodeAs, guessEncoding } from '../decode.ts'
 
 /** Charset that keeps each byte from 0x80 as a private character of its own (WHATWG Encoding Standard, 14.5). */
@@ -21,7 +22,7 @@ export const isMisread = (body: string): boolean => body.includes('\ufffd') || m
 
 /** Returns the message with texts whose charset is missing or unreliable in raw bytes, for decodeRaw(). Returns null if there are no such texts. */
 export function withRawTexts(message: Uint8Array): Uint8Array | null {
-  const source = Buffer.from(message.buffer, message.byteOffset, message.length).toString('latin1')
+  const source = latin1(message)
   if (!/^content-type:/im.test(source)) return Buffer.from(`Content-Type: text/plain; charset=${rawCharset}\r\n${source}`, 'latin1')
   const marked = source.replace(/^content-type:[ \t]*text\/(?:plain|html)[^\n]*(?:\n[ \t][^\n]*)*/gim, (header) => {
     const [parameter = '', charset = ''] = /;\s*charset\s*=\s*"?([\w.:-]*)"?/i.exec(header) ?? []

@@ -1,4 +1,6 @@
 /** Reader of calendars (iCalendar, RFC 5545) and contacts (vCard, RFC 6350), whose properties are folded lines. */
+
+import { latin1 } from '../../bytes.ts'
 import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
 import { decode, maxTextBytes } from '../decode.ts'
 
@@ -14,7 +16,7 @@ export const openContentLines = (source: ByteSource): OpenedDocument =>
 
 function readContentLines(bytes: Uint8Array): string {
   // Characters are bytes here, because folds may divide UTF-8.
-  const lines = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  const lines = latin1(bytes)
   const unfolded = lines
     .replace(quotedPrintable, (_, name: string, value: string) => name + decodeQuotedPrintable(value))
     .replace(/\r?\n([ \t])/g, oldVersion.test(lines) ? '$1' : '')

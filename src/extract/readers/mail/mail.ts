@@ -1,6 +1,7 @@
 /** Reader of mail: headers, body and attachments, which are read like other files. */
 import PostalMime, { type Address, type Attachment, addressParser, type Email } from 'postal-mime'
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { latin1 } from '../../bytes.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
 import { byteOrderMark, decode, isUtf8, wideEncoding } from '../decode.ts'
@@ -48,8 +49,6 @@ async function parseMessage(message: Uint8Array): Promise<Email> {
 }
 
 const bodyOf = ({ text = '', html = '' }: Email): string => `${text}\n${html}`
-
-const latin1 = (bytes: Uint8Array): string => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
 
 /** Returns the message with headers in UTF-8. Old programs wrote them in the charset of the body, or state another charset than that of the words. */
 function decodeHeaders(message: Uint8Array): Uint8Array {

@@ -1,4 +1,6 @@
 /** Reader of signed files (.p7m): the signed content as a separate file (RFC 5652, X.690). Signatures are not verified. */
+
+import { latin1 } from '../../bytes.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import type { PartTools } from '../../parts.ts'
 
@@ -31,7 +33,7 @@ export async function openSignedData(source: ByteSource, tools: PartTools): Prom
 /** Decodes PEM and bare Base64. */
 function unwrapText(bytes: Uint8Array): Uint8Array {
   if (bytes[0] === sequence) return bytes
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  const text = latin1(bytes)
   return Buffer.from(text.replace(/-----[^-]+-----/g, ''), 'base64')
 }
 

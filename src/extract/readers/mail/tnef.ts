@@ -1,5 +1,6 @@
 /** Reader of winmail.dat: messages in the Transport Neutral Encapsulation Format of Outlook ([MS-OXTNEF]). */
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { viewOf } from '../../bytes.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
 import { decode, decodeAs, normalizeWhitespace } from '../decode.ts'
@@ -68,11 +69,11 @@ export const openTnef = (source: ByteSource, tools: PartTools): OpenedDocument =
 /** Returns the time of sending as an ISO time; undefined without one. */
 function readSent(message: Map<number, Uint8Array>): string | undefined {
   const sent = message.get(properties.sent)
-  return sent?.length === 8 ? readFileTime(new DataView(sent.buffer, sent.byteOffset, sent.length), 0) : undefined
+  return sent?.length === 8 ? readFileTime(viewOf(sent), 0) : undefined
 }
 
 function* readAttributes(bytes: Uint8Array): Generator<{ id: number; data: Uint8Array }> {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   if (bytes.length < 6 || view.getUint32(0, true) !== 0x223e9f78) throw new ReadFailure('FILE_CORRUPT')
   for (let at = 6; at + 11 <= bytes.length; ) {
     const size = view.getUint32(at + 5, true)
@@ -116,7 +117,7 @@ const firstNamedProperty = 0x8000
 
 /** Reads MAPI properties: the last value of each. Ends at the first that does not fit. */
 function readProperties(bytes: Uint8Array): Map<number, { type: number; data: Uint8Array }> {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const found = new Map<number, { type: number; data: Uint8Array }>()
   let at = 4
   const hasLeft = (count: number): boolean => at + count <= bytes.length

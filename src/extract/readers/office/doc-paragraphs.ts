@@ -1,5 +1,5 @@
 /** Properties of the paragraphs of Word 97 documents: list and row end. They are set by modifiers of the paragraph and of its style. */
-import { viewOf } from './ole.ts'
+import { viewOf } from '../../bytes.ts'
 
 export interface ParagraphProperties {
   /** number of the list override (sprmPIlfo), 0 without a list */

@@ -1,5 +1,6 @@
 /** Reader of Word documents from before 2007: Word 6 and 95, and Word 97 to 2003 ([MS-DOC]). */
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { viewOf } from '../../bytes.ts'
 import { decodeCodePage, guessCodePage } from '../code-pages.ts'
 import { createTextSink, decodeAs, maxTextLength, normalizeWhitespace, type TextSink } from '../decode.ts'
 import { readDeletions } from './doc-deletions.ts'
@@ -36,7 +37,7 @@ const partOrder = [2, 7, 0, 6, 1, 5, 4]
 export function readDoc(ole: Ole): string {
   const document = ole.stream('WordDocument')
   if (!document || document.length < 0x80) throw new ReadFailure('FILE_CORRUPT', 'The document has no text.')
-  const view = new DataView(document.buffer, document.byteOffset, document.length)
+  const view = viewOf(document)
   if (view.getUint16(10, true) & flags.isEncrypted) throw new ReadFailure('FILE_ENCRYPTED')
   const text = view.getUint16(2, true) < word97 ? readWord6(document, view) : readWord97(ole, document, view)
   const paragraphs = splitParagraphs(text)
@@ -98,7 +99,7 @@ const codePageOfLanguage = (language: number): number =>
 
 /** Reads the piece table (Clx). `codePage`: that of Word 6, null for Word 97, which states the width of each piece. */
 function readPieces(clx: Uint8Array, document: Uint8Array, codePage: number | null): Piece[] {
-  const view = new DataView(clx.buffer, clx.byteOffset, clx.length)
+  const view = viewOf(clx)
   const pieces: Piece[] = []
   let at = 0
   while (clx[at] === 1 && at + 3 <= clx.length) at += 3 + view.getUint16(at + 1, true)

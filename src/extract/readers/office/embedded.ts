@@ -1,4 +1,6 @@
 /** Files in compound files: objects that Word, Excel and PowerPoint embed ([MS-OLEDS]). */
+
+import { viewOf } from '../../bytes.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartCollector, type PartTools } from '../../parts.ts'
 import { decodeCodePage } from '../code-pages.ts'
@@ -72,7 +74,7 @@ function readOr<T>(read: () => T, otherwise: T): T {
 
 /** Reads a packaged file: flags, label, path, two numbers, temporary path, size, content. */
 function readPackage(bytes: Uint8Array): ByteSource | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   let at = 2
   const readText = (): string => {
     const end = bytes.indexOf(0, at)
@@ -92,7 +94,7 @@ function readPackage(bytes: Uint8Array): ByteSource | null {
 
 /** Returns the file in an object of RTF: version, kind, class, topic, item, size, content ([MS-OLEDS] 2.2.5). */
 export function readOle1Object(bytes: Uint8Array): ByteSource | null {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const embeddedKind = 2
   if (bytes.length < 12 || view.getUint32(4, true) !== embeddedKind) return null
   let at = 8

@@ -1,4 +1,6 @@
 /** Reader of Outlook messages ([MS-OXMSG]). */
+
+import { viewOf } from '../../bytes.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartCollector, type PartTools } from '../../parts.ts'
 import { codePageEncoding } from '../code-pages.ts'
@@ -69,9 +71,11 @@ async function addMessage(collector: PartCollector, ole: Ole, depth: number) {
   return { metadata, date: mailDate(/^date:(.*)$/im.exec(text(properties.headers))?.[1] ?? '') }
 }
 
-const nameAndAddress = (name: string, address: string): string =>
+function nameAndAddress(name: string, address: string): string {
   // Addresses of Exchange begin with /O=.
-  !address || address === name || address.startsWith('/') ? name : name ? `${name} <${address}>` : address
+  if (!address || address === name || address.startsWith('/')) return name
+  return name ? `${name} <${address}>` : address
+}
 
 function readText(ole: Ole, path: string, codePage: number): string {
   const wide = ole.stream(`${path}001F`)
@@ -105,7 +109,7 @@ function foldersOf(ole: Ole, prefix: string, limit: number): string[] {
 /** Reads the properties of fixed size; they follow a header of `start` bytes. */
 function readFixedProperties(ole: Ole, start: number) {
   const bytes = ole.stream('__properties_version1.0') ?? new Uint8Array()
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const positions = new Map<number, number>()
   for (let at = start; at + 16 <= bytes.length; at += 16) positions.set(view.getUint32(at, true), at + 8)
   return {

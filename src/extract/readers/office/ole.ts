@@ -1,5 +1,6 @@
 /** Reader of compound files (OLE), the container of old office documents and Outlook messages. */
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { viewOf } from '../../bytes.ts'
 
 const signature = 'd0cf11e0a1b11ae1'
 /** Lowest sector number with a special meaning, such as the end of a chain. */
@@ -24,9 +25,6 @@ interface Entry {
   start: number
   size: number
 }
-
-/** Returns a DataView of the bytes. */
-export const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
 
 /** Returns whether the bytes begin as a compound file. */
 export const isOle = (bytes: Uint8Array): boolean => bytes[0] === 0xd0 && bytes[1] === 0xcf && bytes[2] === 0x11 && bytes[3] === 0xe0

@@ -1,5 +1,6 @@
 /** Decompression of the RTF in messages of Outlook ([MS-OXRTFCP]). */
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { viewOf } from '../../bytes.ts'
 
 /** The initial dictionary of the format. */
 const knownText =
@@ -13,7 +14,7 @@ const maxBytes = 64 * 1024 * 1024
 
 /** Returns the RTF. Throws ReadFailure FILE_CORRUPT for data of another form. */
 export function unpackRtf(bytes: Uint8Array): Uint8Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const kind = bytes.length < headerBytes ? 0 : view.getUint32(8, true)
   if (kind === stored) return bytes.subarray(headerBytes)
   if (kind !== compressed) throw new ReadFailure('FILE_CORRUPT', 'The text of the message is damaged.')

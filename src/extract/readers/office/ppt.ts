@@ -1,8 +1,9 @@
 /** Reader of PowerPoint presentations from before 2007 ([MS-PPT]). */
 import { constants, inflateSync } from 'node:zlib'
 import { ReadFailure } from '../../../ports/document-reader.ts'
+import { viewOf } from '../../bytes.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
-import { type Ole, viewOf } from './ole.ts'
+import type { Ole } from './ole.ts'
 
 const recordTypes = {
   document: 1000,

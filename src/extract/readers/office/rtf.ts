@@ -1,4 +1,6 @@
 /** Reader of Rich Text Format. */
+
+import { latin1 } from '../../bytes.ts'
 import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
 import { codePageEncoding } from '../code-pages.ts'
@@ -94,7 +96,7 @@ export const openRtf = (source: ByteSource, tools: PartTools): OpenedDocument =>
 
 /** Reads text, metadata and embedded objects. */
 export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<string, unknown>; objects: readonly Uint8Array[] } {
-  const source = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  const source = latin1(bytes)
   const objects: Uint8Array[] = []
   return { text: extractText(source, objects), metadata: extractMetadata(source), objects }
 }

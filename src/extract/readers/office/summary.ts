@@ -1,4 +1,6 @@
 /** Reader of the property sets of compound files ([MS-OLEPS]): title, author, times and the user's own properties. */
+
+import { viewOf } from '../../bytes.ts'
 import { codePageEncoding } from '../code-pages.ts'
 import { decodeAs, normalizeWhitespace } from '../decode.ts'
 import type { Ole } from './ole.ts'
@@ -42,7 +44,7 @@ interface Section {
 
 function readSections(bytes: Uint8Array | null): Section[] {
   if (!bytes || bytes.length < 48) return []
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const count = Math.min(view.getUint32(24, true), 2)
   return Array.from({ length: count }, (_, i) => {
     const at = 28 + i * 20 + 16
@@ -51,7 +53,7 @@ function readSections(bytes: Uint8Array | null): Section[] {
 }
 
 function readSection(bytes: Uint8Array): Section {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const section: Section = { values: new Map(), names: new Map() }
   const count = bytes.length >= 8 ? Math.min(view.getUint32(4, true), maxProperties) : 0
   const offsets = new Map<number, number>()
@@ -72,7 +74,7 @@ function readSection(bytes: Uint8Array): Section {
 type DecodeText = (at: number, size: number) => string
 
 function readValue(bytes: Uint8Array, at: number, decodeText: DecodeText): PropertyValue {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const type = view.getUint32(at, true)
   const isWide = at + 12 <= bytes.length
   if (type === types.ansi) return decodeText(at + 8, view.getUint32(at + 4, true))
@@ -87,7 +89,7 @@ function readValue(bytes: Uint8Array, at: number, decodeText: DecodeText): Prope
 
 /** Reads the dictionary: number, length, name; wide names are padded to four bytes. */
 function readNames(bytes: Uint8Array, start: number, isWide: boolean, decodeText: DecodeText, found: Map<number, string>): void {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   const count = Math.min(view.getUint32(start, true), maxProperties)
   let at = start + 4
   for (let i = 0; i < count && at + 8 <= bytes.length; i++) {

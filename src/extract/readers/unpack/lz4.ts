@@ -1,4 +1,6 @@
 /** Unpacks LZ4 frames (LZ4 Frame Format 1.6.4 and LZ4 Block Format). Checksums are not verified. */
+
+import { viewOf } from '../../bytes.ts'
 import { createByteSink } from './byte-sink.ts'
 
 const frameMagic = 0x184d2204
@@ -10,7 +12,7 @@ const minMatch = 4
 /** Returns the content of all frames up to any damage. Throws RangeError above `maxBytes`. */
 export function unpackLz4(bytes: Uint8Array, maxBytes: number): Uint8Array {
   const sink = createByteSink(maxBytes)
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   let at = 0
   while (at + 8 <= bytes.length) {
     const magic = view.getUint32(at, true)

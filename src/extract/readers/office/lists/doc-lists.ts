@@ -1,6 +1,7 @@
 /** Lists of Word 97 documents ([MS-DOC] 2.9.131 LSTF, 2.9.147 LVL, 2.9.134 LFO). */
+
+import { viewOf } from '../../../bytes.ts'
 import { decodeAs } from '../../decode.ts'
-import { viewOf } from '../ole.ts'
 import { createListCounters, type ListLevel } from './list-labels.ts'
 
 /** Names of ST_NumberFormat by number (MSONFC). */

@@ -1,4 +1,5 @@
 /** Records of Excel workbooks from before 2007 ([MS-XLS] 2.1.4). */
+import { viewOf } from '../../../bytes.ts'
 
 /** Types of records that the reader knows. */
 export const recordTypes = {
@@ -38,7 +39,7 @@ export interface BiffRecord {
 
 /** Reads the records of a stream, each with its continuations. */
 export function* readRecords(bytes: Uint8Array): Generator<BiffRecord> {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const view = viewOf(bytes)
   let last: BiffRecord | undefined
   for (let at = 0; at + 4 <= bytes.length; ) {
     const kind = view.getUint16(at, true)
@@ -47,7 +48,7 @@ export function* readRecords(bytes: Uint8Array): Generator<BiffRecord> {
     if (kind === recordTypes.continued) last?.rest.push(data)
     else {
       if (last) yield last
-      last = { kind, at, data, view: new DataView(data.buffer, data.byteOffset, data.length), rest: [] }
+      last = { kind, at, data, view: viewOf(data), rest: [] }
     }
     at += 4 + size
   }

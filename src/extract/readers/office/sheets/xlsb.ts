@@ -1,4 +1,6 @@
 /** Parts of .xlsb workbooks, which are records ([MS-XLSB]). */
+
+import { viewOf } from '../../../bytes.ts'
 import { decodeAs, type TextSink } from '../../decode.ts'
 import { type CellFormatter, pageHeaderText } from './cell-format.ts'
 import type { SheetEncoding } from './sheet-encoding.ts'
@@ -48,7 +50,7 @@ function* readRecords(bytes: Uint8Array): Generator<BinaryRecord> {
     const kind = number(2)
     const size = number(4)
     const data = bytes.subarray(at, at + size)
-    yield { kind, data, view: new DataView(data.buffer, data.byteOffset, data.length) }
+    yield { kind, data, view: viewOf(data) }
     at += size
   }
 }

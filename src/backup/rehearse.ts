@@ -1,10 +1,10 @@
 /** Restores a backup into a temporary database and store, compares rows and files with the backup, and rolls back. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { PoolClient } from 'pg'
 import { to as copyTo } from 'pg-copy-streams'
 import { listStoredFiles } from '../documents/stored-files.ts'
+import { readSum } from '../files/stores/secondary.ts'
 import type { Installation } from '../open-app.ts'
-import type { FileStore } from '../ports/file-store.ts'
 import type { BackupSource } from './backup-source.ts'
 import { type Bytes, drain } from './byte-streams.ts'
 import { quoteIdentifier, setCanonicalOutput } from './create/snapshot.ts'
@@ -79,7 +79,7 @@ function createComparison(): LoadInspector & { result(): Omit<RehearsalResult, '
         signal.throwIfAborted()
         if ((await store.size(address)) !== size) continue
         files++
-        if ((await hashStoredFile(store, address, size)) !== sha256)
+        if ((await readSum(store, address)) !== sha256)
           problems.push({ path: sha256, problem: 'the stored file was read back with other bytes' })
       }
     },
@@ -102,12 +102,6 @@ async function digestTable(client: PoolClient, { name, columns }: Head['tables']
   return stored.digests.get(name) ?? { rows: 0, sum: 0n }
 }
 
-async function hashStoredFile(store: FileStore, address: string, size: number): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const chunk of await store.read(address, size > 0 ? { start: 0, end: size - 1 } : undefined)) hash.update(chunk)
-  return hash.digest('hex')
-}
-
 interface RowDigest {
   rows: number
   /** sum of the first 64 bits of the SHA-256 of each row, modulo 2^64 */
@@ -123,7 +117,7 @@ function createRowDigests() {
   const rests = new Map<string, Buffer>()
   const addRow = (digest: RowDigest, row: Uint8Array) => {
     digest.rows++
-    digest.sum = BigInt.asUintN(64, digest.sum + createHash('sha256').update(row).digest().readBigUInt64BE())
+    digest.sum = BigInt.asUintN(64, digest.sum + hash('sha256', row, 'buffer').readBigUInt64BE())
   }
   const add = (table: string, chunk: Uint8Array) => {
     const digest = digests.get(table) ?? { rows: 0, sum: 0n }

@@ -25,16 +25,16 @@ const endByLabels: RawBuilder<Date | null> = sql`(
 /** The end of the retention of a row of `documents`, past or not. */
 const retentionEnd: RawBuilder<Date | null> = sql`greatest(documents.retain_until, ${endByLabels})`
 
+/** The unreleased holds of a row of `documents`. */
+const unreleasedHolds = sql`
+  hold_documents join holds on holds.id = hold_id where hold_documents.document_id = documents.id and holds.released_at is null`
+
 /** The names of the unreleased holds of a row of `documents`; null if there are none. */
-export const holdNames: RawBuilder<string[] | null> = sql`(
-  select array_agg(holds.name order by holds.name_key) from hold_documents join holds on holds.id = hold_id
-  where hold_documents.document_id = documents.id and holds.released_at is null)`
+export const holdNames: RawBuilder<string[] | null> = sql`(select array_agg(holds.name order by holds.name_key) from ${unreleasedHolds})`
 
 /** Whether a row of `documents` is under retention or hold. */
 export const isRetained: RawBuilder<boolean> = sql`(
-  coalesce(${retentionEnd} > ${clock}, false) or exists (
-    select from hold_documents join holds on holds.id = hold_id
-    where hold_documents.document_id = documents.id and holds.released_at is null))`
+  coalesce(${retentionEnd} > ${clock}, false) or exists (select from ${unreleasedHolds}))`
 
 /** Selects the ids of all documents under retention or hold by index. Leaves out documents whose label has not been applied yet. */
 export const retainedIds = sql`

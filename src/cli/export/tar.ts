@@ -1,14 +1,13 @@
 /** Export as a tar archive to a file or to standard output, in constant memory. */
-import { randomBytes } from 'node:crypto'
 import { open, rename, stat, unlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
 import { slicesOf } from '../../slices.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, rejectClosedReader, requireWritableFolder, writeChunk } from '../remote/download-target.ts'
-import { copyChunks, fileExistsError, verifyContent } from '../remote/save-file.ts'
+import { copyChunks, fileExistsError, temporaryPath, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { exitOfAbort, runBatch } from '../runtime/run-batch.ts'
@@ -60,7 +59,7 @@ export async function exportToTar(
 ): Promise<void> {
   await requireWritableFolder(dirname(path), path)
   if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
-  const temporary = join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
+  const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o600)
   try {
     await writeTar(cli, client, files, withText, async (chunk) => void (await file.writeFile(chunk)), false)

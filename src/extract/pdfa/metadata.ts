@@ -1,5 +1,5 @@
 /** Entries that PDF/A-2u requires: XMP metadata, equal document information, output intent and file identifier. ISO 19005-2, 6.2.3 and 6.6. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { PDFArray, type PDFDict, PDFHexString, PDFName, PDFString } from '@cantoo/pdf-lib'
 import sharp from 'sharp'
 import type { RenditionInfo } from '../../ports/document-reader.ts'
@@ -31,7 +31,7 @@ export async function addMetadata(context: PdfContext, catalog: PDFDict, info: R
   })
   catalog.set(PDFName.of('OutputIntents'), context.obj([context.register(intent)]))
   const original = PDFHexString.of(info.sha256.slice(0, 32))
-  const rendition = PDFHexString.of(createHash('sha256').update(JSON.stringify(info)).digest('hex').slice(0, 32))
+  const rendition = PDFHexString.of(hash('sha256', JSON.stringify(info)).slice(0, 32))
   const id = PDFArray.withContext(context)
   id.push(original)
   id.push(rendition)

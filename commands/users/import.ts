@@ -10,6 +10,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { exitOf, isExpectedExit, usage } from '../../src/cli/runtime/exit.ts'
 import { exitOfAbort, mapSequential, toItemError } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
+import { slicesOf } from '../../src/slices.ts'
 import type { ImportReport } from '../../src/users/import.ts'
 
 type Result = ImportReport['results'][number]
@@ -118,11 +119,9 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   let failure = null as { error: unknown } | null
   let doneCount = rows.length - uniqueRows.length
   try {
-    const parts = Array.from({ length: Math.ceil(uniqueRows.length / size) }, (_, index) => index * size)
     progress.update({ done: doneCount, total: rows.length })
-    await mapSequential(parts, async (at) => {
+    await mapSequential(slicesOf(uniqueRows, size), async (part) => {
       if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
-      const part = uniqueRows.slice(at, at + size)
       const users =
         flags.passwords === 'generate' ? await generatePasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
       for (const answered of (await send(client, users, flags, flags.dryRun === true)).results) {

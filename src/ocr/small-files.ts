@@ -6,6 +6,7 @@ import { completeGroup, leaseGroup } from '../jobs/groups.ts'
 import type { GroupHandler } from '../jobs/queue.ts'
 import { type FileToRead, type Outline, ReadFailure } from '../ports/document-reader.ts'
 import { FileMissing } from '../ports/file-store.ts'
+import { slicesOf } from '../slices.ts'
 import { notifyCompleted } from './notify-owner.ts'
 
 /** Files that a reader process gets with one message. A message and its answer take as long as reading a text. */
@@ -42,7 +43,7 @@ export const smallFiles = <K extends 'ocr' | 'extract'>(): GroupHandler<K> => ({
 async function readOutlines(app: App, files: readonly SmallFile[], signal: AbortSignal): Promise<Map<string, Outline>> {
   const outlines = new Map<string, Outline>()
   // Two at a time: while one is being read, the next one is opened.
-  await mapConcurrently(batchesOf(files), 2, async (batch) => {
+  await mapConcurrently(slicesOf(files, filesPerMessage), 2, async (batch) => {
     const opened: { id: string; file: FileToRead; release(): Promise<void> }[] = []
     try {
       for (const { id, filename, mime_type, address } of batch) {
@@ -62,10 +63,6 @@ async function readOutlines(app: App, files: readonly SmallFile[], signal: Abort
     }
   })
   return outlines
-}
-
-function* batchesOf(files: readonly SmallFile[]): Generator<readonly SmallFile[]> {
-  for (let from = 0; from < files.length; from += filesPerMessage) yield files.slice(from, from + filesPerMessage)
 }
 
 function nullIfMissing(error: unknown): null {

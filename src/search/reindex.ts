@@ -8,6 +8,7 @@ import { invalid } from '../errors.ts'
 import { nilId } from '../id.ts'
 import * as jobs from '../jobs/queue.ts'
 import type { IndexRebuild, IndexStatus } from '../ports/search-engine.ts'
+import { slicesOf } from '../slices.ts'
 import { applyChanges, countChanges, endChangeLog, rebuildLock, recordChanges, startChangeLog, stopChangeLog } from './change-log.ts'
 
 export interface ReindexOptions {
@@ -106,11 +107,12 @@ async function refreshDocuments(
   ids: readonly string[],
   { dryRun, signal, onProgress, ...options }: ReindexOptions,
 ): Promise<ReindexResult> {
-  const size = batchSize(app, options)
-  for (let start = 0; start < ids.length && !dryRun; start += size) {
+  let done = 0
+  for (const batch of dryRun ? [] : slicesOf(ids, batchSize(app, options))) {
     signal?.throwIfAborted()
-    await app.search.refresh(ids.slice(start, start + size))
-    onProgress?.(Math.min(start + size, ids.length), ids.length)
+    await app.search.refresh(batch)
+    done += batch.length
+    onProgress?.(done, ids.length)
   }
   return { ...unchanged, documents: ids.length }
 }

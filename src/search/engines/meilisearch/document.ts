@@ -1,5 +1,6 @@
 /** Converts documents to entries of a Meilisearch index. */
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
+import { slicesOf } from '../../../slices.ts'
 import type { IndexedDocument } from '../../indexed-documents.ts'
 import { type Token, tokenize } from '../../query/tokenizer.ts'
 import type { Entry } from '../entries.ts'
@@ -75,12 +76,7 @@ const isWhole = ({ form }: Token): boolean => form === 'word' || form === 'joine
 const numbered = <T>(name: string, values: readonly T[]): Record<string, T> =>
   Object.fromEntries(values.map((value, index) => [`${name}_${index}`, value]))
 
-function lists(all: ReadonlySet<string>): string[][] {
-  const rest = [...all].slice(0, maxLists * maxListWords)
-  return Array.from({ length: Math.ceil(rest.length / maxListWords) }, (_, index) =>
-    rest.slice(index * maxListWords, (index + 1) * maxListWords),
-  )
-}
+const lists = (all: ReadonlySet<string>): string[][] => [...slicesOf([...all], maxListWords)].slice(0, maxLists)
 
 const firstMillisecond = Date.UTC(2020)
 

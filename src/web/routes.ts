@@ -29,6 +29,7 @@ type Handle = (event: H3Event) => Promise<Response>
 const maxFormBytes = 16 << 10
 
 const fileHeaders = ['accept', 'if-none-match', 'if-range', 'range']
+const uploadHeaders = ['content-type', 'content-length', 'expect']
 
 /** Adds the page to a server. `authenticate` returns the user of the session token of a request. */
 export function servePage(app: App, h3: H3, authenticate: (token: string, event: H3Event) => Promise<Bearer>): void {
@@ -153,9 +154,13 @@ function sendInProcess(h3: H3, { context }: H3Event, request: Request): Response
 }
 
 async function relayPart({ client, id }: Visit, { req, url }: H3Event, part: string): Promise<Response> {
-  const headers = Object.fromEntries(fileHeaders.flatMap((name) => (req.headers.has(name) ? [[name, req.headers.get(name)!]] : [])))
-  return relayFile(await client.send(req.method, `/api/documents/${id}/${part}${url.search}`, undefined, headers))
+  return relayFile(
+    await client.send(req.method, `/api/documents/${id}/${part}${url.search}`, undefined, pickHeaders(req.headers, fileHeaders)),
+  )
 }
+
+const pickHeaders = (headers: Headers, names: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.filter((name) => headers.has(name)).map((name) => [name, headers.get(name)!]))
 
 /** Returns the number in the path; 0, which no page and no version has, for anything else. */
 const numberOf = ({ context }: H3Event): number => Number(/^\d{1,9}$/.exec(context.params?.number ?? '')?.[0] ?? 0)
@@ -192,11 +197,7 @@ async function signIn(app: App, h3: H3, event: H3Event): Promise<Response> {
 
 /** Passes the body on to the API as it arrives. */
 async function upload(h3: H3, visit: Visit, event: H3Event): Promise<Response> {
-  const headers = Object.fromEntries(
-    ['content-type', 'content-length', 'expect'].flatMap((name) =>
-      event.req.headers.has(name) ? [[name, event.req.headers.get(name)!]] : [],
-    ),
-  )
+  const headers = pickHeaders(event.req.headers, uploadHeaders)
   const request = new Request('http://dms/api/documents/bulk-upload?on_duplicate=return', { method: 'POST', headers })
   // The API reads the body from the socket of the browser, as h3 does for requests that it passes on.
   const response = await sendInProcess(h3, event, Object.assign(request, { runtime: event.req.runtime }))

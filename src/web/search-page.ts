@@ -5,7 +5,7 @@ import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, 
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
-import { undeleteForm } from './trash-page.ts'
+import { documentCount, undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
 const perPage = 20
@@ -107,8 +107,7 @@ function findDocuments(client: Client, { q, types, labels, year, from, to, page 
   return client.search.advanced({ filters, sort: [{ field: 'created_at', order: 'desc' }], highlight: false, ...size })
 }
 
-const countOf = ({ total, total_capped }: Answer): string =>
-  `${total_capped ? 'More than ' : ''}${total.toLocaleString('en')} ${total === 1 ? 'document' : 'documents'}`
+const countOf = ({ total, total_capped }: Answer): string => `${total_capped ? 'More than ' : ''}${documentCount(total)}`
 
 const empty = (isFiltered: boolean): Markup =>
   isFiltered

@@ -28,7 +28,7 @@ function outcome(query: URLSearchParams): Markup {
   if (purged === null) return nothing
   return notice(
     'good',
-    `${documents(purged)} deleted for good.${retained ? ` ${documents(retained)} must be kept, and ${retained === 1 ? 'stays' : 'stay'} in the trash until then.` : ''}`,
+    `${documentCount(purged)} deleted for good.${retained ? ` ${documentCount(retained)} must be kept, and ${retained === 1 ? 'stays' : 'stay'} in the trash until then.` : ''}`,
   )
 }
 
@@ -37,7 +37,8 @@ const countOf = (query: URLSearchParams, name: string): number | null => {
   return text && Number(text)
 }
 
-const documents = (count: number): string => `${count.toLocaleString('en')} ${count === 1 ? 'document' : 'documents'}`
+/** Returns `1,234 documents`. */
+export const documentCount = (count: number): string => `${count.toLocaleString('en')} ${count === 1 ? 'document' : 'documents'}`
 
 const item = ({ id, title, filename, size, owner, deleted_at, purge_at }: Trashed, username: string): Markup => html`<li class="card"><div>
 <a href="/documents/${id}">${title}</a>
@@ -55,7 +56,7 @@ export async function emptyTrashPage({ client, username, isAdmin }: Visit, hasCh
   return question(username, '/trash', {
     ...(hasChanged && { problem: 'The number of documents in the trash has changed.' }),
     count: pagination.total,
-    title: `Delete ${documents(pagination.total)} for good?`,
+    title: `Delete ${documentCount(pagination.total)} for good?`,
     text: `All documents in the trash${isAdmin ? ' of all users' : ''} are deleted with their versions and comments. This cannot be undone. Documents that must be kept stay.`,
     back: '/trash',
   })

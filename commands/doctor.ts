@@ -135,7 +135,7 @@ function printDiagnoses(cli: Cli, diagnoses: readonly Diagnosis[], verdict: stri
   if (cli.options.isSilent) return
   if (cli.options.isHuman) cli.write(`${verdict}\n`)
   else if (cli.options.format === 'json') {
-    const status = diagnoses.some((one) => one.status === 'fail') ? 'fail' : diagnoses.some((one) => one.status === 'warn') ? 'warn' : 'ok'
+    const status = ['fail', 'warn'].find((status) => diagnoses.some((one) => one.status === status)) ?? 'ok'
     cli.print({ status, checks: diagnoses }, { columns: [] })
   } else cli.print(diagnoses, { columns })
 }

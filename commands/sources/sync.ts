@@ -177,7 +177,8 @@ function findBusy(all: readonly SyncResult[], named: readonly string[]): BatchIt
 function combineExits(all: readonly { exit: Exit }[]): Exit {
   const exits = new Set(all.map(({ exit }) => exit))
   const [only] = exits
-  return only && exits.size === 1 ? only : exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
+  if (only && exits.size === 1) return only
+  return exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
 }
 
 function formatItem(item: BatchItem): string {

@@ -74,14 +74,16 @@ async function discover(settings: Config['oidc']): Promise<oidc.Configuration> {
   return oidc.discovery(issuer, settings.client_id, metadata, await authentication(settings), { execute, timeout: timeoutSeconds })
 }
 
+/** Signature algorithms by the type of the key. */
+const algorithms: Readonly<Record<string, string>> = { ec: 'ES256', ed25519: 'EdDSA' }
+
 async function authentication(settings: Config['oidc']): Promise<oidc.ClientAuth> {
   const { token_endpoint_auth_method: method, client_secret, client_private_key } = settings
   if (method === 'none') return oidc.None()
   if (method === 'client_secret_basic') return oidc.ClientSecretBasic(client_secret)
   if (method === 'client_secret_post') return oidc.ClientSecretPost(client_secret)
-  const { asymmetricKeyType: type } = createPrivateKey(client_private_key)
-  const algorithm = type === 'ec' ? 'ES256' : type === 'ed25519' ? 'EdDSA' : 'RS256'
-  return oidc.PrivateKeyJwt(await importPKCS8(client_private_key, algorithm))
+  const { asymmetricKeyType = '' } = createPrivateKey(client_private_key)
+  return oidc.PrivateKeyJwt(await importPKCS8(client_private_key, algorithms[asymmetricKeyType] ?? 'RS256'))
 }
 
 type Claims = Record<string, unknown> & { sub: string; iss: string; aud: string | string[] }

@@ -56,7 +56,8 @@ export async function readiness(app: App): Promise<z.infer<typeof Ready>> {
   const checks = { database, schema, storage, search, worker }
   const isServing = [database, schema, app.stores.primary === 's3' ? 'ok' : storage].every((check) => check === 'ok')
   const isComplete = [storage, search, worker].every((check) => check === 'ok')
-  return { status: !isServing ? 'unavailable' : isComplete ? 'ok' : 'degraded', checks }
+  if (!isServing) return { status: 'unavailable', checks }
+  return { status: isComplete ? 'ok' : 'degraded', checks }
 }
 
 async function stateOf(check: Promise<unknown>): Promise<'ok' | 'fail'> {

@@ -11,9 +11,10 @@ export interface Endpoint {
 /** Opens the configured listener. Its certificate is not verified: it names the public host, and no secret is sent. */
 export function openLocalEndpoint({ host, port, socket, tls_cert }: Config['server']): Endpoint {
   if (socket !== '') return { url: 'http://localhost', dispatcher: new Agent({ connect: { socketPath: socket } }) }
-  const address = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '[::1]' : host.includes(':') ? `[${host}]` : host
+  const anyAddress: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+  const address = anyAddress[host] ?? host
   return {
-    url: `${tls_cert === '' ? 'http' : 'https'}://${address}:${port}`,
+    url: `${tls_cert === '' ? 'http' : 'https'}://${address.includes(':') ? `[${address}]` : address}:${port}`,
     dispatcher: new Agent({ connect: { rejectUnauthorized: false } }),
   }
 }

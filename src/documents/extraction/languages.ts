@@ -57,17 +57,8 @@ export async function languageAndDate(app: App, trx: Trx, id: string, content: s
 
 function missingWarning(code: string, pages: number[]): DocumentWarning {
   const [language, script] = code.split('-')
-  const names = new Intl.DisplayNames(['en'], { type: script ? 'script' : 'language' })
-  const subject =
-    script !== undefined
-      ? `${names.of(script)} letters`
-      : language === undetermined
-        ? 'the letters of this text'
-        : `${names.of(code) ?? code} (${code})`
-  return {
-    code: languageMissing,
-    message: `There is no OCR model for ${subject}.`,
-    pages,
-    ...(script !== undefined ? { script } : language === undetermined ? {} : { language: code }),
-  }
+  const warning = (subject: string) => ({ code: languageMissing, message: `There is no OCR model for ${subject}.`, pages }) as const
+  if (script) return { ...warning(`${new Intl.DisplayNames(['en'], { type: 'script' }).of(script)} letters`), script }
+  if (language === undetermined) return warning('the letters of this text')
+  return { ...warning(`${new Intl.DisplayNames(['en'], { type: 'language' }).of(code) ?? code} (${code})`), language: code }
 }

@@ -191,7 +191,7 @@ function typesOf(draft: Draft, value: string): string[] {
 
 /** Returns the later of two dates; null: no limit. */
 export const latest = <T extends Date | string>(one: T | null, other: T | null): T | null =>
-  one && other ? (one > other ? one : other) : (one ?? other)
+  one === null || (other !== null && other > one) ? other : one
 /** Returns the earlier of two dates; null: no limit. */
 export const earliest = <T extends Date | string>(one: T | null, other: T | null): T | null =>
-  one && other ? (one < other ? one : other) : (one ?? other)
+  one === null || (other !== null && other < one) ? other : one

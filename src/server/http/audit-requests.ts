@@ -84,12 +84,9 @@ export function openAudit(app: App): RunAudited {
 
 async function buildEntry(app: App, event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<NewEntry> {
   const { actor, input, params = {}, ip = '' } = event.context
+  const fieldsOfRoute = route.path.startsWith('/api/sources') ? auditedSourceFields : auditedFields
   // Values of anonymous requests are not logged: users type passwords into wrong fields.
-  const loggedFields: ReadonlySet<string> = actor
-    ? route.path.startsWith('/api/sources')
-      ? auditedSourceFields
-      : auditedFields
-    : new Set()
+  const loggedFields: ReadonlySet<string> = actor ? fieldsOfRoute : new Set()
   const fields = redactFields(input, loggedFields)
   const query = redactFields(Object.fromEntries(event.url.searchParams), loggedFields)
   const who = actor ?? (isClaim(route, code) ? await findClaimedUser(app, input) : undefined)

@@ -37,11 +37,13 @@ export function detectArchiveType(bytes: Uint8Array, byName: string): string | n
   if (archive.names.some(isXpsPage)) return typeByExtension.xps!
   if (starOffice.has(byName) && archive.names.includes('content.xml')) return byName
   const names = archive.names.map((name) => name.toLowerCase())
-  const has = (folder: string): boolean => names.some((name) => name.startsWith(folder))
   if (!names.includes('[content_types].xml')) return null
-  const extension = names.includes('xl/workbook.bin') ? 'xlsb' : has('word/') ? 'docx' : has('xl/') ? 'xlsx' : has('ppt/') ? 'pptx' : null
-  return extension && typeByExtension[extension]!
+  if (names.includes('xl/workbook.bin')) return typeByExtension.xlsb!
+  const extension = Object.entries(openXmlFolders).find(([, folder]) => names.some((name) => name.startsWith(folder)))?.[0]
+  return extension === undefined ? null : typeByExtension[extension]!
 }
+
+const openXmlFolders = { docx: 'word/', xlsx: 'xl/', pptx: 'ppt/' }
 
 /** Files of StarOffice 6 do not declare their type. */
 const starOffice = new Set(['sxw', 'sxc', 'sxi', 'sxd'].map((extension) => typeByExtension[extension]))
@@ -109,15 +111,9 @@ const propertyNames: Readonly<Record<string, string>> = {
 
 /** Reads the metadata. Dates become ISO dates. `date` is the unchanged time of creation. */
 function readProperties(archive: Archive, family: Family): { metadata: Record<string, unknown>; date: string | undefined } {
-  const parts =
-    family === 'epub'
-      ? [findPackagePath(archive)]
-      : family === 'open-document'
-        ? ['meta.xml']
-        : ['docProps/core.xml', 'docProps/app.xml', 'docProps/custom.xml']
   const metadata: Record<string, unknown> = {}
   let date: string | undefined
-  for (const part of parts) {
+  for (const part of propertyParts(archive, family)) {
     let key: string | undefined
     let value = ''
     walkXml(decodeXml(readOptionalPart(archive, part)), {
@@ -139,6 +135,11 @@ function readProperties(archive: Archive, family: Family): { metadata: Record<st
     })
   }
   return { metadata, date }
+}
+
+function propertyParts(archive: Archive, family: Family): string[] {
+  if (family === 'epub') return [findPackagePath(archive)]
+  return family === 'open-document' ? ['meta.xml'] : ['docProps/core.xml', 'docProps/app.xml', 'docProps/custom.xml']
 }
 
 function toIsoDate(value: string): string {

@@ -1,6 +1,6 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
-import { rewriteLine, takesNextWord } from '../src/cli/arguments/shared-spellings.ts'
+import { rewriteLine, takesNextWord } from '../src/cli/arguments/rewrite-line.ts'
 import {
   addLockTimeoutHint,
   addOwnerHint,

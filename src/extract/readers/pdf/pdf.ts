@@ -17,8 +17,8 @@ import { assessTextLayer, joinTexts, requiresOcr } from '../../text-layer.ts'
 import { maxTextLength } from '../decode.ts'
 import { encodeThumbnail, toGray } from '../image.ts'
 import { findCompounds, joinHyphenatedWords, softLineEnd } from './page-text.ts'
-import { openPageTexts } from './page-texts.ts'
 import type { OpenPdfium, PdfiumDocument, PdfPage } from './pdfium.ts'
+import { openPageTexts } from './text-with-fallback.ts'
 
 /** Maximum number of pages. A crafted page tree can state any number. */
 const maxPages = 20_000

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { listStranded, requeueDocument } from '../documents/extraction/stranded-documents.ts'
-import * as claims from '../jobs/leases.ts'
+import * as leases from '../jobs/leases.ts'
 import { reindex } from '../search/search.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
@@ -42,14 +42,14 @@ export async function* status(app: App): AsyncGenerator<CheckResult> {
 
 /** Yields jobs whose lease expired long ago. A running worker would have taken them over. */
 export async function* queue(app: App): AsyncGenerator<CheckResult> {
-  for (const job of await claims.loadAbandoned(app.db, maxRows)) {
+  for (const job of await leases.loadAbandoned(app.db, maxRows)) {
     const { id, kind, worker, document_id, since } = job
     yield {
       severity: 'error',
       message: `the ${kind} job ${id} was abandoned by ${worker ?? 'its worker'}, and no worker has taken it over: is one running?`,
       ...(document_id === null ? {} : { document_id }),
       actual: since,
-      repair: async () => ((await claims.requeue(app.db, job)) ? 'queued again' : 'a worker has taken it over'),
+      repair: async () => ((await leases.requeue(app.db, job)) ? 'queued again' : 'a worker has taken it over'),
     }
   }
 }

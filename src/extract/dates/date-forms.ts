@@ -126,8 +126,8 @@ function slashOrder(text: string): 'day' | 'month' | null {
 function toDate([year, month, day]: readonly [string, number | string | null, number | string], today: string): string | null {
   if (month === null) return null
   const short = year.replace("'", '')
-  const century = Number(today.slice(0, 2))
-  const full = short.length === 4 ? short : `${Number(short) > Number(today.slice(2, 4)) ? century - 1 : century}${short}`
+  const century = Number(today.slice(0, 2)) - (Number(short) > Number(today.slice(2, 4)) ? 1 : 0)
+  const full = short.length === 4 ? short : `${century}${short}`
   const date = `${full}-${String(month).padStart(2, '0')}-${String(day).padStart(2, '0')}`
   return isCalendarDate(date) && date <= today ? date : null
 }

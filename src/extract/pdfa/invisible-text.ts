@@ -81,8 +81,9 @@ function place(
   const [c, s] = [Math.abs(cos), Math.abs(sin)]
   const determinant = c * c - s * s
   const isSolvable = Math.abs(determinant) > 0.2
-  const width = Math.max(1, isSolvable ? (w * c - h * s) / determinant : w)
-  const height = Math.max(isSolvable && s > c ? w * 0.3 : h * 0.3, isSolvable ? (h * c - w * s) / determinant : h)
+  const solved = isSolvable ? [(w * c - h * s) / determinant, (h * c - w * s) / determinant] : [w, h]
+  const width = Math.max(1, solved[0]!)
+  const height = Math.max((isSolvable && s > c ? w : h) * 0.3, solved[1]!)
   const [x, y] = [centerX * cos + centerY * sin, centerY * cos - centerX * sin]
   return [{ text: rightToLeft.test(text) ? reverse(text) : text, x: x - width / 2, bottom: y + height / 2, width, height }]
 }

@@ -155,8 +155,8 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
 async function scaleFloats(open: () => Sharp) {
   const { channels } = await open().stats()
   const [least, most] = [Math.min(...channels.map(({ min }) => min)), Math.max(...channels.map(({ max }) => max))]
-  const black = least < 0 || most > 255 ? least : 0
-  const white = most > 255 || least < 0 ? Math.max(most, least + 1) : most > 1 ? 255 : 1
+  const usual = { black: 0, white: most > 1 ? 255 : 1 }
+  const { black, white } = least < 0 || most > 255 ? { black: least, white: Math.max(most, least + 1) } : usual
   const factor = 255 / (white - black)
   return open()
     .linear(factor, -black * factor)
@@ -174,8 +174,11 @@ const sharpTypes = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'avif', 'svg+xml']
 const isSharpType = (mimeType: string): boolean => sharpTypes.includes(mimeType.replace('image/', ''))
 
 /** Returns the format of a picture that sharp does not read, by which a PDF/A compresses its pixels. */
-const formatOf = (mimeType: string): NonNullable<Metadata['format']> =>
-  mimeType.startsWith('image/hei') ? 'heif' : /jp[2xm]$|j2c$/.test(mimeType) ? 'jp2' : mimeType === 'image/jxl' ? 'jxl' : 'raw'
+function formatOf(mimeType: string): NonNullable<Metadata['format']> {
+  if (mimeType.startsWith('image/hei')) return 'heif'
+  if (/jp[2xm]$|j2c$/.test(mimeType)) return 'jp2'
+  return mimeType === 'image/jxl' ? 'jxl' : 'raw'
+}
 
 const isReadable = ({ width, height }: Box): boolean => Math.min(width, height) >= minSidePixels
 

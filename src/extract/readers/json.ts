@@ -8,6 +8,7 @@ const characters = new Map(Object.entries({ '\\n': '\n', '\\r': '', '\\t': '\t',
  */
 export const decodeJsonEscapes = (json: string): string =>
   json.replace(/\\(?:u([0-9a-fA-F]{4})|[^u])/g, (sign, code?: string) => {
-    const character = Number.parseInt(code ?? '', 16)
-    return Number.isNaN(character) ? (characters.get(sign) ?? sign) : character < 0x20 ? ' ' : String.fromCharCode(character)
+    if (code === undefined) return characters.get(sign) ?? sign
+    const character = Number.parseInt(code, 16)
+    return character < 0x20 ? ' ' : String.fromCharCode(character)
   })

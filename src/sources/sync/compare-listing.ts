@@ -123,7 +123,8 @@ export function decideAction(
   if (isDeleted) return 'skipped'
   if (row.is_trashed) return row.is_same ? 'unchanged' : 'trashed'
   if (isFull || !row.is_same) return 'fetch'
-  return row.outcome === 'moving' ? 'wait' : row.outcome === 'stored' ? 'unchanged' : 'fetch'
+  if (row.outcome === 'moving') return 'wait'
+  return row.outcome === 'stored' ? 'unchanged' : 'fetch'
 }
 
 /** Whether the ledger knows another version of the file than the listed one. */

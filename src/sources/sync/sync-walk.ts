@@ -1,5 +1,5 @@
 /** Runs a sync: walks the source, compares it with the ledger, fetches files and finishes the run. */
-import * as claims from '../../jobs/leases.ts'
+import * as leases from '../../jobs/leases.ts'
 import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
 import { assertOwnerRights, findWithOwner } from '../open-source.ts'
 import { approveAll, approveIfSafe } from './approve-changes.ts'
@@ -53,7 +53,7 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
       checking ??= checkOwnerRights(context)
         .then(() => (state.isComparing ? undefined : yieldToWaitingSyncs(context, performance.now() - started, firstProcessedMs)))
         .catch((error) => {
-          if (error instanceof SourceFailure || error instanceof claims.Yielded) abort.abort(error)
+          if (error instanceof SourceFailure || error instanceof leases.Yielded) abort.abort(error)
         })
         .finally(() => {
           checking = null
@@ -111,7 +111,7 @@ async function yieldToWaitingSyncs({ app, job }: SyncContext, elapsedMs: number,
   const { turn, max_syncs_per_user } = app.config.sources
   const longestMs = Math.min(2 * (firstProcessedMs ?? Number.POSITIVE_INFINITY), maxTurnsAtOnce * turn)
   if (job === null || elapsedMs < Math.max(turn, longestMs)) return
-  if (await claims.shouldYield(app.db, job, max_syncs_per_user)) throw new claims.Yielded()
+  if (await leases.shouldYield(app.db, job, max_syncs_per_user)) throw new leases.Yielded()
 }
 
 const durationExceeded = (maxMs: number) =>

@@ -170,7 +170,7 @@ function addParagraph(sink: TextSink, { text, position }: Paragraph, { propertie
   const visible = visibleText(text)
   if (visible.trim() !== '' && label !== '') sink.add(`${label} `)
   sink.add(visible)
-  sink.add(isRowEnd ? '\n' : isCell ? '\t' : '\n')
+  sink.add(isCell && !isRowEnd ? '\t' : '\n')
 }
 
 /** Removes instructions of fields and marks of pictures, notes and comments. Fields are \x13 instruction \x14 result \x15. */

@@ -7,8 +7,10 @@ export type Query = Readonly<Record<string, unknown>>
 export const matchNone: Query = { match_none: {} }
 
 /** Returns a query for documents that match any of these queries; without queries, for no document. */
-export const anyOf = (queries: readonly Query[]): Query =>
-  queries.length === 1 ? queries[0]! : queries.length === 0 ? matchNone : { bool: { should: queries, minimum_should_match: 1 } }
+export function anyOf(queries: readonly Query[]): Query {
+  if (queries.length === 0) return matchNone
+  return queries.length === 1 ? queries[0]! : { bool: { should: queries, minimum_should_match: 1 } }
+}
 
 /** Returns a query for documents that match all of these. */
 export const allOf = (queries: readonly Query[]): Query => (queries.length === 1 ? queries[0]! : { bool: { filter: queries } })

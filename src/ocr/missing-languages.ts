@@ -1,4 +1,4 @@
-/** Languages without a model in which documents are written. */
+/** Languages of documents for which no model is installed. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { codesOfScript } from './auto-language/codes.ts'

@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { findProgram } from '../config/find-program.ts'
 
 const run = promisify(execFile)
-/** Long, because a busy machine must not cost the program. It takes 0.02 s of processor time. */
+/** The call takes 0.02 s of processor time. The limit is long because the program must be found on a busy machine too. */
 const timeoutMs = 60_000
 
 interface TesseractProgram {

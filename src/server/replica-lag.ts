@@ -5,7 +5,7 @@ import { loadPrimary, loadStandby, type Position } from '../db/replica.ts'
 export interface ReplicaLag {
   /** Returns whether the replica has all commits older than database.max_lag. Starts to watch it: a later call may return true. */
   isFresh(): boolean
-  /** Returns the same, and does not start to watch the replica. */
+  /** Returns the same without starting to watch the replica. */
   wasFresh(): boolean
   close(): void
 }

@@ -40,7 +40,7 @@ export interface WorkerProcess {
   releaseNow(): Promise<void>
 }
 
-/** Source and build have different depths. */
+/** The program, seen from src/worker/ or from the bundle in dist/. */
 const program = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? '../../bin/dms.js' : '../bin/dms.js', import.meta.url))
 
 const minRestartMs = 1000

@@ -52,7 +52,7 @@ const burst = { quietMs: 50, maxMs: 1000 }
 
 interface Running {
   job: Job
-  /** id of the first job of its group, which occupies one slot together */
+  /** id of the first job of its group; a group occupies one slot */
   slot: string
   since: number
   abort: AbortController

@@ -159,7 +159,7 @@ async function sendTogether(
   return true
 }
 
-/** Records an uploaded file and returns its item; null with `shouldWait`. */
+/** Records an uploaded file and returns its item; null if the item waits for the extraction (`shouldWait`). */
 async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, bytes }: SentFile): Promise<BatchItem | null> {
   if (file.path !== '-') {
     await run.cache?.add(file, sha256, id)

@@ -36,7 +36,7 @@ interface FileState {
   readonly readable?: FileState | undefined
 }
 
-/** Intervals: rescan in case events were lost, polling after events failed, least time between scans while a file is being written. */
+/** `rescan`: in case events were lost; `fallbackPoll`: after events failed; `least`: between two scans while a file is being written. */
 const intervalsMs = { rescan: 60_000, fallbackPoll: 30_000, least: 100 }
 
 /** Uploads until `signal` aborts. Throws errors that a retry cannot fix. */

@@ -227,7 +227,7 @@ export async function finishExtraction(app: App, trx: Trx, id: string, problem: 
   return { pages, confidence }
 }
 
-/** `none`, which recordOutline() sets, stays. */
+/** Returns `source`, or `none` if recordOutline() has set it. */
 const unlessUnread = (source: TextSource | null) => sql`case when text_source = 'none' then text_source else ${source} end`
 
 /** Restarts extraction in this language. The old text stays visible until it has finished. */

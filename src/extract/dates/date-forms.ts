@@ -56,7 +56,7 @@ const from = '(?<![\\p{L}\\d]|\\d[./:-])'
 const to = '(?![\\p{L}\\d]|[./:,-]\\d)'
 const month = '([a-z]{3,10})\\.?'
 const of = "(?:(?:de|del|di|(?:day\\s+)?of)\\s+|d')?"
-/** A letter of its own only: the `a` of `4 april` is none. */
+/** An `a` or `o` only as a letter of its own, unlike in `4 april`. */
 const ordinal = '(?:\\.|st|nd|rd|th|er|°|(?:os?|a)(?![a-z]))?'
 
 const forms = {

@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 /** PATH of the programs in the sandbox, independent of the server's own. */
 const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
-/** Long, because a busy machine must not cost the isolation. It takes milliseconds. */
+/** The call takes milliseconds. The limit is long because readers must be isolated on a busy machine too. */
 const unshareTimeoutMs = 60_000
 
 /** Memory that Node, its threads and WebAssembly map without touching it: 1.7 GB measured with OCR of a page of 35 megapixels. */

@@ -4,7 +4,7 @@ import { parseMarkup } from './markup.ts'
 
 /** Elements without visible text, and phonetic guides, which divide the words that they repeat. */
 const hiddenTags = new Set(['script', 'style', 'template', 'noscript', 'svg', 'math', 'rt', 'rp'])
-/** Elements of a head. Its end, and the beginning of the body, need not be written: another element or text ends it. */
+/** Elements of a head. The tags </head> and <body> are optional: text, or any other element, ends the head. */
 const headTags = new Set(['head', 'title', 'meta', 'link', 'style', 'script', 'base', 'noscript', 'template'])
 const blockTags = new Set(
   'address article aside blockquote body br button caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr html li main nav ol option p pre section select summary table tbody textarea tfoot thead title tr ul'.split(

@@ -130,7 +130,7 @@ export async function readSum(store: FileStore, address: string): Promise<string
   return hash.digest('hex')
 }
 
-/** Returns the range of a whole file; undefined for an empty one. A stream without an end allocates a large buffer for each small file. */
+/** Returns the range of a whole file; undefined for an empty one. Without an end, a stream allocates a large buffer even for a small file. */
 export const wholeFile = (size: number): { start: number; end: number } | undefined => (size > 0 ? { start: 0, end: size - 1 } : undefined)
 
 /** Yields the files of both stores, each once, from two lists in order of address. */

@@ -2,7 +2,7 @@
 import { eld } from 'eld/extrasmall'
 
 export interface DetectedLanguages {
-  /** ISO 639-1, most frequent first; empty without a certain one */
+  /** ISO 639-1, most frequent first; empty if none is certain */
   readonly languages: readonly string[]
   /** letters of the examined parts of the text */
   readonly letters: number
@@ -25,8 +25,8 @@ const minMargin = 0.08
 const secondary = { share: 0.2, letters: 120 }
 
 /**
- * Parts of a long text that are examined first. If all of them agree, the others are not: they take half of the time to read a text. No section
- * of a sixth of the text goes unseen.
+ * Parts of a long text that are examined first, one from each sixth of the text. The others, which take half of the time to read a text, are only
+ * examined if these disagree.
  */
 const firstParts = 6
 

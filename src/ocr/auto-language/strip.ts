@@ -3,7 +3,7 @@ import type { PageImage } from '../../ports/ocr-engine.ts'
 
 /** Height of a strip: four lines of usual print, about 300 letters across A4. */
 const stripInches = 0.7
-/** Pages that are not higher than this are no cheaper in part. */
+/** Minimum height of a page. Of a lower one, a strip is no cheaper than the whole. */
 const minPageInches = 2.5
 /** Distance of the rows and columns that are examined. */
 const step = 2

@@ -20,7 +20,7 @@ const misreadUtf8 = new RegExp(`[\\u00c2-\\u00df]${continuation}|[\\u00e0-\\u00f
 /** Returns whether a body was probably read in another charset than that of its bytes. */
 export const isMisread = (body: string): boolean => body.includes('\ufffd') || misreadUtf8.test(body)
 
-/** Returns the message with texts whose charset is missing or unreliable in raw bytes, for decodeRaw(). Returns null if there are no such texts. */
+/** Returns the message, marked so that texts with a missing or unreliable charset stay raw bytes, for decodeRaw(). Returns null without such texts. */
 export function withRawTexts(message: Uint8Array): Uint8Array | null {
   const source = latin1(message)
   if (!/^content-type:/im.test(source)) return Buffer.from(`Content-Type: text/plain; charset=${rawCharset}\r\n${source}`, 'latin1')

@@ -50,7 +50,7 @@ async function parseMessage(message: Uint8Array): Promise<Email> {
 
 const bodyOf = ({ text = '', html = '' }: Email): string => `${text}\n${html}`
 
-/** Returns the message with headers in UTF-8. Old programs wrote them in the charset of the body, or state another charset than that of the words. */
+/** Returns the message with headers in UTF-8. Old programs wrote them in the charset of the body, or encoded words with a wrong charset. */
 function decodeHeaders(message: Uint8Array): Uint8Array {
   const head = /\r?\n\r?\n/.exec(latin1(message.subarray(0, maxHeaderBytes)))
   const headers = message.subarray(0, head?.index ?? 0)

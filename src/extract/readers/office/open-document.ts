@@ -14,7 +14,7 @@ const paragraphs = new Set(
 
 /** Deleted text and former values, pictures, numbers of notes, and phonetic guides, which repeat the words beside them. */
 const hidden = new Set(['text:tracked-changes', 'table:tracked-changes', 'office:binary-data', 'text:note-citation', 'text:ruby-text'])
-/** Notes in the middle of a sentence, whose text follows the document. */
+/** Notes. They stand in the middle of a sentence, so their text is appended to that of the document. */
 const notes = new Set(['office:annotation', 'text:note'])
 /** Alternative texts of pictures. */
 const descriptions = new Set(['svg:title', 'svg:desc'])

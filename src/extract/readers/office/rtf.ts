@@ -78,7 +78,7 @@ interface Group {
   /** The text is the data of an object in hexadecimal digits. */
   isObjectData: boolean
   isNote: boolean
-  /** The text ends with its line. */
+  /** A line break follows the text. */
   isBlock: boolean
 }
 

@@ -22,7 +22,7 @@ export async function addScans(collector: PartCollector, archive: Archive, text:
   }
 }
 
-/** Sorts pictures as the main part refers to them; those of slides by their numbers. */
+/** Sorts pictures in the order of the references in the main part; others, such as those of slides, by number. */
 function sortByUse(archive: Archive, names: readonly string[]): string[] {
   const main = findMainPart(archive)
   const targets = new Map(main === null ? [] : readRelations(archive, main).map(({ id, target }) => [id, target]))

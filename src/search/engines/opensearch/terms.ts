@@ -69,7 +69,7 @@ function phrase(parts: readonly Part[], field: TextField, options: object = {}):
     : { match_phrase: { [field]: query } }
 }
 
-/** Maximum distance of two words, in words, that counts for the score, and its weight. */
+/** How two words near each other raise the score: up to `slop` words apart, by the weight `boost`. */
 const nearby = { slop: 4, boost: 0.3 }
 const maxPairs = 8
 

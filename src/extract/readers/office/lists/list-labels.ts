@@ -13,7 +13,7 @@ export interface ListLevel {
 }
 
 export interface ListItem {
-  /** Items with an equal key count on. */
+  /** Key of the counters: items with the same key are numbered consecutively. */
   readonly list: string
   readonly levels: ReadonlyMap<number, ListLevel>
   /** level of the item, from 0 */

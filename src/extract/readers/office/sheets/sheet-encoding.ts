@@ -1,4 +1,4 @@
-/** Interface of the parts of Open XML workbooks. */
+/** Interface of the two encodings of Open XML workbooks. */
 import type { TextSink } from '../../decode.ts'
 import type { CellFormatter, CellStyles } from './cell-format.ts'
 

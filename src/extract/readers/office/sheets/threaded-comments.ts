@@ -2,7 +2,7 @@
 import { walkXml } from '../../markup.ts'
 import { decodeEscapes } from './cell-format.ts'
 
-/** Beginning of the author of a placeholder. */
+/** Prefix of a placeholder's author. */
 export const placeholderAuthor = 'tc='
 
 /** Reads the names of persons by their numbers. */

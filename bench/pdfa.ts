@@ -57,7 +57,9 @@ async function bench(): Promise<void> {
   console.log(`PDF/A should add at most ${targetShare * 100} % to the processor time of OCR alone, which takes turns with it`)
 }
 
-const shareOf = (shares: readonly number[] | undefined): string => (shares ? `${(median(shares) * 100).toFixed(1)} %` : '-')
+function shareOf(shares: readonly number[] | undefined): string {
+  return shares ? `${(median(shares) * 100).toFixed(1)} %` : '-'
+}
 
 /** Returns the programs by name. Stores the size of each PDF/A in `sizes`; null: OCR alone, without PDF/A. */
 async function findPrograms(

@@ -43,7 +43,7 @@ export async function applyChanges(app: App, put: Put, batchSize = app.config.se
     })
 }
 
-/** Returns the number of recorded documents and unfinished index jobs: so many entries may be missing or superfluous. */
+/** Returns the number of recorded documents and unfinished index jobs: the index may lack this many entries, or have this many that it should not. */
 export async function countChanges({ db }: App): Promise<number> {
   const { rows } = await sql<{ count: number }>`
     select (select count(*) from search_changes) + (select count(*) from jobs where kind = 'index' and status in ('pending', 'processing'))

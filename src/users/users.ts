@@ -135,7 +135,7 @@ export interface Update extends Omit<Changes, 'password_hash'> {
   password?: string | undefined
 }
 
-/** Hashes a new password and applies all changes. An address that does not change is neither verified nor verified again. Throws like applyChanges(). */
+/** Hashes a new password and applies all changes. An unchanged address keeps its verification. Throws like applyChanges(). */
 export async function update(app: App, id: string, { password, email: next, email_verified = false, ...changes }: Update): Promise<User> {
   const before = await get(app.db, id)
   const password_hash = password === undefined ? undefined : await app.passwords.hash(password)

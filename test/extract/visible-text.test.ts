@@ -1,4 +1,4 @@
-/** Text that a document shows, and what it keeps besides. */
+/** Text that a document shows, and text that it contains but does not show. */
 import { expect, test } from 'vitest'
 import { docx, openDocument, relations, zip } from '../support/data/office-files.ts'
 import { readBytes } from '../support/read-bytes.ts'

@@ -3,8 +3,8 @@
 const characters = new Map(Object.entries({ '\\n': '\n', '\\r': '', '\\t': '\t', '\\f': '\n', '\\b': '', '\\/': '/' }))
 
 /**
- * Replaces the escapes for letters and white space. Many programs escape all letters beyond ASCII, and the n of an escaped line end would be read as the
- * first letter of the next word. Escapes of quotes and backslashes stay.
+ * Replaces the escapes of letters and white space. Many programs escape all letters beyond ASCII, and the n of `\n` would join the next word. Escapes of
+ * quotes and backslashes stay.
  */
 export const decodeJsonEscapes = (json: string): string =>
   json.replace(/\\(?:u([0-9a-fA-F]{4})|[^u])/g, (sign, code?: string) => {

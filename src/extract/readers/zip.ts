@@ -20,7 +20,7 @@ export interface Parts {
 export interface Archive extends Parts {
   /** Unpacked sizes by name, as the directory states them. */
   readonly sizes: ReadonlyMap<string, number>
-  /** All members in their order. Several may have the same name, of which readPart() and readMember() read the first. */
+  /** All members in their order. Of several with one name, readPart() and readMember() read the first. */
   readonly members: readonly ArchiveMember[]
   /** Returns the unpacked bytes of a part, which may have no more than its stated size. Does not count towards the limit of the archive. */
   readMember(name: string): Uint8Array

@@ -37,7 +37,7 @@ const encodedWords = /=\?[^?\s]+\?[QB]\?[^?]*\?=(?:\s+=\?[^?\s]+\?[QB]\?[^?]*\?=
 const encodedWord = /=\?([^?\s*]+)[^?\s]*\?([QB])\?([^?]*)\?=/gi
 const latin = /8859|latin|1252/i
 
-/** Returns headers whose encoded words are in UTF-8 if they state another charset than that of their bytes. */
+/** Corrects encoded words of headers that state a wrong charset: returns them in UTF-8. */
 export const fixEncodedWords = (headers: string): string =>
   headers.replace(encodedWords, (run) => {
     const words = [...run.matchAll(encodedWord)] as unknown as [word: string, charset: string, encoding: string, text: string][]

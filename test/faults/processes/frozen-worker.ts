@@ -44,7 +44,10 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   }
   expect(stale === 0, `${stale} late writes were taken`)
   faultRun.notes.push(`late writes taken: ${stale}`)
+  // The index job of the last document may still be pending.
+  const last = await worker()
   const result = await faultRun.finish(`${rounds} frozen`, { timeoutMs: 20_000 })
+  await last.kill()
   await server.kill()
   return result
 }

@@ -18,7 +18,7 @@ test('migrate waits for a transaction that reads a table, and requests for the t
   await request.query('set statement_timeout = 3000')
   const isWaiting = async () => (await request.query(`select from pg_locks where not granted`)).rowCount
   for (let attempt = 0; attempt < 2; attempt++) {
-    await expect.poll(isWaiting, { timeout: 10_000 }).toBeGreaterThan(0)
+    await expect.poll(isWaiting, { timeout: 30_000 }).toBeGreaterThan(0)
     expect((await request.query('select count(*)::int as count from documents')).rows).toEqual([{ count: 0 }])
   }
   await reader.query('commit')

@@ -15,24 +15,29 @@ const isolated = [
 /** The lines of the documentation, and the package installed as users do: minutes. `npm run test:package` runs them. */
 const ofPackage = ['docs-shell', 'pack'].map((name) => `test/package/${name}.test.ts`)
 
-/** Every route, command, statement and page against attacks, errors, kills and outages: `npm run test:extended` runs them. */
+/** Attacks, errors, kills and outages on every route, command and page; old versions; real services: `npm run test:extended` runs them. */
 const extended = [
   'auth/forged-tokens',
-  'commands/backup/{damage,kill,restore-crafted,restore-damaged}',
-  'commands/program/every-command',
-  'db/{failover,lock-order,stalled-database}',
+  'commands/admin/storage',
+  'commands/backup/{damage,exit-codes,kill,rehearse,restore-*,unfinished,versions}',
+  'commands/program/{data-owner,docs,every-command,signals,unreachable}',
+  'db/{clocks,database-roles,embedded,failover,lock-order,stalled-database}',
   'db/upgrade/database-upgrade',
   'documents/large-answers',
   'documents/retention/paths-of-*',
-  'files/{s3-archive,s3-refusals}',
+  'files/{s3-archive,s3-refusals,s3-store}',
   'http/{errors-by-route,mass-assignment,openapi-limits,unread-answers}',
-  'jobs/races',
+  'jobs/{fairness,races}',
   'ocr/time-limits',
+  'releases/*',
+  'search/segments',
   'security/*',
-  'server/{kill,replica-reads}',
+  'server/{fleet,kill,npx,replica-reads,systemd}',
+  'shared-links/page',
   'simulation',
-  'sources/{globs,kill,many-problems,rollback-kill}',
+  'sources/{destructive,globs,kill,many-problems,rollback,rollback-kill,s3,slow,webdav}',
   'web/{page,page-pictures,trash}',
+  'worker/{process,versions}',
 ].map((name) => `test/${name}.test.ts`)
 
 /** With the default of V8, the collection of young objects took a fifth of the CPU time of these processes. */

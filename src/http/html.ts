@@ -58,6 +58,7 @@ export function fileIcon(filename: string): Markup {
 const typeFamilies: Readonly<Record<string, string>> = { image: 'Image', audio: 'Audio', video: 'Video', text: 'Text', font: 'Font' }
 const typeNames: Readonly<Record<string, string>> = {
   'application/pdf': 'PDF',
+  'application/rtf': 'Text document',
   'application/msword': 'Word document',
   'application/vnd.openxmlformats-officedocument.wordprocessingml.document': 'Word document',
   'application/vnd.oasis.opendocument.text': 'Text document',
@@ -70,6 +71,10 @@ const typeNames: Readonly<Record<string, string>> = {
   'application/epub+zip': 'E-book',
   'application/zip': 'Archive',
   'message/rfc822': 'E-mail',
+  'application/vnd.ms-outlook': 'E-mail',
+  'application/mbox': 'Mailbox',
+  'application/json': 'JSON',
+  'application/xml': 'XML',
   'text/html': 'Web page',
 }
 

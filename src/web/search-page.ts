@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import { type Client, ClientError } from '../client/client.ts'
+import { typeByExtension } from '../extract/mime-types.ts'
 import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
@@ -155,7 +156,7 @@ function chips(request: Request): Markup {
 
 function facets({ facets: { mime_types, labels, years } }: Answer, request: Request): Markup {
   const groups = [
-    facet('Type', mime_types, request.types, typeName, (types) => pathOf({ ...request, types, page: 1 })),
+    facet('Type', mime_types, request.types, typeNamesOf(Object.keys(mime_types)), (types) => pathOf({ ...request, types, page: 1 })),
     facet(
       'Label',
       labels,
@@ -173,6 +174,17 @@ function facets({ facets: { mime_types, labels, years } }: Answer, request: Requ
     ),
   ].filter(({ markup }) => markup !== '')
   return groups.length === 0 ? nothing : html`<aside aria-label="Filters">${groups}</aside>`
+}
+
+/** Returns the display names of media types. Those of equal name get their extension: there are two kinds of Word documents. */
+function typeNamesOf(types: readonly string[]): (type: string) => string {
+  const names = types.map(typeName)
+  return (type) => {
+    const name = typeName(type)
+    if (names.indexOf(name) === names.lastIndexOf(name)) return name
+    const extension = Object.entries(typeByExtension).find(([, other]) => other === type)?.[0]
+    return `${name} (${extension?.toUpperCase() ?? type})`
+  }
 }
 
 function facet(

@@ -2,6 +2,8 @@
 import { expect, test, vi } from 'vitest'
 import { SearchFailure } from '../../src/ports/search-engine.ts'
 import { upload } from '../support/app.ts'
+import { docx, paragraph } from '../support/data/office-files.ts'
+import { doc95 } from '../support/data/word-files.ts'
 import { makeReadOnly } from '../support/servers/read-only-database.ts'
 import { startServer } from '../support/servers/server.ts'
 
@@ -114,6 +116,18 @@ test('200 without the filter for an impossible date', async () => {
     const response = await get(`/?${day}`, { cookie })
     expect([day, response.status, (await response.text()).includes('Filters in use')]).toEqual([day, 200, isFilter])
   }
+})
+
+test('the types in the filters have names of their own, also the two kinds of Word documents', async () => {
+  const { get, signIn, asAda, runJobs } = await start()
+  await upload(asAda, 'new.docx', docx(paragraph('Harbour')))
+  await upload(asAda, 'old.doc', doc95(Buffer.from('Harbour'), 0x409))
+  await upload(asAda, 'fees.txt', 'Harbour')
+  await runJobs()
+  const { cookie } = await signIn()
+  const page = await (await get('/', { cookie })).text()
+  const names = [...page.matchAll(/<span>([^<]+)<\/span> <span class="count">/g)].map(([, name]) => name)
+  expect(names.sort()).toEqual(['2024', 'Text', 'Word document (DOC)', 'Word document (DOCX)'])
 })
 
 test('the search field keeps the filters of the page, and has none without them', async () => {

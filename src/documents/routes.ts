@@ -1,6 +1,5 @@
 import type { H3Event } from 'h3'
 import { z } from 'zod'
-import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { fileHeaders, matchesEtag, redirectAnswers, sendFile, untrustedContentHeaders } from '../http/files.ts'
 import {
@@ -15,9 +14,8 @@ import {
   moment,
   numberText,
 } from '../http/input.ts'
-import { type MultipartLimits, readMultipart } from '../http/multipart.ts'
 import { pageQuery, pagination } from '../http/pages.ts'
-import { type Call, type Route, user } from '../http/route.ts'
+import { type Route, type UserCall, user } from '../http/route.ts'
 import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import { resolvePage } from '../settings/settings.ts'
@@ -29,9 +27,7 @@ import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
-import { type UploadQuery, uploadMany, uploadOne } from './uploads/forms.ts'
-import { storeAll, storeOne, type UploadedFile, withStagedFiles } from './uploads/requests.ts'
-import { openGroupCommit, type StoreInGroup } from './uploads/store-new.ts'
+import { routes as uploadRoutes } from './uploads/routes.ts'
 import { type Document, DocumentAnswer, etag, excerptLength, headLength, ListAnswer, TextSource, trashView, view } from './view.ts'
 
 const ListedAnswer = DocumentAnswer.omit({ content_truncated: true, deleted_at: true, purge_at: true })
@@ -106,15 +102,13 @@ export const fileOptions = ({ config }: App) => ({
   errors: ['PRECONDITION_FAILED', 'RANGE_NOT_SATISFIABLE', 'STORAGE_UNAVAILABLE'] as const,
 })
 
-export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] => [
+export const routes = (app: App): Route[] => [
   user(
     'GET /api/documents',
     { summary: 'List documents', readsReplica: true, query: listQuery(app), answer: ListAnswer, isLarge: true, isPipelined: true },
     list(app),
   ),
-  user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app, storeInGroup)),
-  user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app, storeInGroup)),
-  user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app, storeInGroup)),
+  ...uploadRoutes(app),
   user(
     'POST /api/documents/known',
     {
@@ -175,11 +169,9 @@ export const routes = (app: App, storeInGroup = openGroupCommit(app)): Route[] =
   }),
 ]
 
-type SignedCall<Query extends z.ZodType> = Call<Query> & { actor: Actor }
-
 const list =
   (app: App) =>
-  async ({ actor, query }: SignedCall<ReturnType<typeof listQuery>>) => {
+  async ({ actor, query }: UserCall<ReturnType<typeof listQuery>>) => {
     // An empty list is treated like an absent parameter, as in all queries.
     const fields = query.fields?.length ? query.fields : undefined
     const page = await resolvePage(app, actor, query)
@@ -193,48 +185,9 @@ const list =
     return { data: fetched.rows.map(view).map((document) => (fields ? pick(document, fields) : document)), ...numbers }
   }
 
-const upload =
-  (app: App, storeInGroup: StoreInGroup) =>
-  async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
-    const key = event.req.headers.get('idempotency-key')
-    const read = (take: Take) => readMultipart(event, limitsFor(app, 'file', 1), take)
-    const stored = await withStagedFiles(app, 'file', read, ([file], fields) =>
-      storeOne(app, actor, file as UploadedFile, { ...query, ...fields }, key, storeInGroup),
-    )
-    event.res.status = stored.status
-    event.context.documentIds = [stored.answer.id]
-    // The existing document may have a text, which a token without the scope `read` must not get.
-    if (actor.scopes?.includes('read') ?? true) return stored.answer
-    const { content: _, content_truncated: __, ...document } = stored.answer.document
-    return { ...stored.answer, document }
-  }
-
-const bulkUpload =
-  (app: App, storeInGroup: StoreInGroup) =>
-  async ({ actor, event, query }: SignedCall<typeof UploadQuery>) => {
-    const key = event.req.headers.get('idempotency-key')
-    const read = (take: Take) => readMultipart(event, limitsFor(app, 'files', app.config.limits.bulk_max_files), take)
-    const answer = await withStagedFiles(app, 'files', read, (files, fields) =>
-      storeAll(app, actor, files, { ...query, ...fields }, key, storeInGroup),
-    )
-    event.context.documentIds = answer.documents.flatMap((document) => (document.status === 'uploaded' ? [document.id] : []))
-    return answer
-  }
-
-type Take = Parameters<typeof readMultipart>[2]
-
-/** Allows one mebibyte per file for fields and part headers. */
-export const limitsFor = ({ config: { limits, server } }: App, field: string, files: number): MultipartLimits => ({
-  field,
-  files,
-  fileBytes: limits.max_upload_size,
-  totalBytes: files * (limits.max_upload_size + (1 << 20)),
-  timeoutMs: server.upload_timeout,
-})
-
 const sendThumbnail =
   (app: App) =>
-  async ({ actor, event, param, query }: SignedCall<typeof ThumbnailQuery>) => {
+  async ({ actor, event, param, query }: UserCall<typeof ThumbnailQuery>) => {
     const { headers } = event.req
     const document = await requireDocument(app.db, actor, param('id'), { inTrash: true })
     return thumbnailResponse(app, document, query, preferredType(headers.get('accept')), headers.get('if-none-match'))

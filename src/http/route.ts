@@ -109,6 +109,11 @@ export interface Call<Query extends z.ZodType = z.ZodType, Body extends z.ZodTyp
   ip: string
 }
 
+/** A call of a signed-in user. */
+export interface UserCall<Query extends z.ZodType = z.ZodType, Body extends z.ZodType = z.ZodType> extends Call<Query, Body> {
+  actor: Actor
+}
+
 /** Limits of JSON bodies, in bytes. */
 export interface BodyLimits {
   /** Maximum for all routes. */
@@ -140,14 +145,14 @@ export const anyone = <Query extends z.ZodType, Body extends z.ZodType>(
 export const user = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & { actor: Actor }) => unknown,
+  run: (call: UserCall<Query, Body>) => unknown,
 ): Route => route('user', spec, shape, (call) => run({ ...call, actor: requireActor(call.event) }), requireActor)
 
 /** Defines a route for admins. */
 export const admin = <Query extends z.ZodType, Body extends z.ZodType>(
   spec: Spec,
   shape: Shape<Query, Body>,
-  run: (call: Call<Query, Body> & { actor: Actor }) => unknown,
+  run: (call: UserCall<Query, Body>) => unknown,
 ): Route => route('admin', spec, shape, (call) => run({ ...call, actor: requireAdmin(call.event) }), requireAdmin)
 
 function route<Query extends z.ZodType, Body extends z.ZodType>(

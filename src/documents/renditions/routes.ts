@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import { sendFile } from '../../http/files.ts'
-import { type Call, type Route, user } from '../../http/route.ts'
+import { type Route, type UserCall, user } from '../../http/route.ts'
 import { viewOf } from '../../http/view.ts'
 import { requireDocument } from '../access.ts'
 import { renditionName } from '../file-names.ts'
@@ -11,7 +11,7 @@ import { openStoredFile } from '../stored-files.ts'
 import * as renditions from './renditions.ts'
 
 const Kind = z.enum(['pdfa'])
-export const RenditionBody = z.object({ kind: Kind })
+const RenditionBody = z.object({ kind: Kind })
 export const DownloadQuery = z.object({
   rendition: Kind.optional().describe('A rendition of the current version instead of its file. 202 while it is being made.'),
 })
@@ -34,7 +34,10 @@ export const ListAnswer = z.object({ renditions: z.array(RenditionAnswer) })
 export const QueuedAnswer = z.object({ queued: z.int() })
 const StateCounts = z.object({
   kind: Kind,
-  ...{ pending: z.int(), completed: z.int(), failed: z.int(), refused: z.int() },
+  pending: z.int(),
+  completed: z.int(),
+  failed: z.int(),
+  refused: z.int(),
   missing: z.int().describe('Documents with pages for which none was requested.'),
 })
 export const StatusAnswer = z.object({ renditions: z.array(StateCounts) })
@@ -95,7 +98,7 @@ const downloadOptions = (app: App) => {
 
 const download =
   (app: App) =>
-  async ({ actor, event, param, query }: Call<typeof DownloadQuery> & { actor: Parameters<typeof renditions.get>[1] }) => {
+  async ({ actor, event, param, query }: UserCall<typeof DownloadQuery>) => {
     const document = await requireDocument(app.db, actor, param('id'), { inTrash: true })
     if (query.rendition === undefined) return sendFile(event, await openStoredFile(app, document), 'attachment')
     const rendition = await renditions.get(app, actor, document.id, query.rendition)

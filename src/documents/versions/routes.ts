@@ -3,15 +3,14 @@ import type { App } from '../../app.ts'
 import { invalid } from '../../errors.ts'
 import { sendFile, untrustedContentHeaders } from '../../http/files.ts'
 import { booleanText, parseInput } from '../../http/input.ts'
-import { readMultipart } from '../../http/multipart.ts'
-import { type Call, type Route, user } from '../../http/route.ts'
+import { type Route, type UserCall, user } from '../../http/route.ts'
 import { viewOf } from '../../http/view.ts'
 import * as settings from '../../settings/settings.ts'
 import { requireDocument } from '../access.ts'
 import { textResponse, versionTextResponse } from '../content.ts'
-import { fileOptions, limitsFor, readCost } from '../routes.ts'
+import { fileOptions, readCost } from '../routes.ts'
 import { compareLargeFiles, openStoredFile } from '../stored-files.ts'
-import { withStagedFiles } from '../uploads/requests.ts'
+import { receiveFiles } from '../uploads/routes.ts'
 import { DocumentAnswer, view } from '../view.ts'
 import * as versions from './versions.ts'
 
@@ -126,24 +125,22 @@ export const routes = (app: App): Route[] => [
   ),
 ]
 
-type SignedCall = Call & { actor: Parameters<typeof versions.get>[1] }
-
 const replace =
   (app: App) =>
-  async ({ actor, event, param }: SignedCall) => {
+  async ({ actor, event, param }: UserCall) => {
     const id = param('id')
     // Refuses before the body is received.
     const { owner_id } = await requireDocument(app.db, actor, id)
-    const read = (take: Parameters<typeof readMultipart>[2]) => readMultipart(event, limitsFor(app, 'file', 1), take)
-    const stored = await withStagedFiles(app, 'file', read, async ([file], fields) => {
+    const stored = await receiveFiles(app, event, 'file', 1, async ([file], fields) => {
       if (!file || file.staged.size === 0) throw invalid('file', 'the file is empty')
       const { ocr_enabled, language } = parseInput(ReplaceForm, fields)
       if (language) await settings.checkLanguage(app, language)
       await compareLargeFiles(app, owner_id, [file.staged])
       const result = await app.db.transaction().execute(async (trx) => {
-        const options = { ...file, ocr: ocr_enabled && app.ocr !== null, language }
-        const { version, created } = await versions.replace(app, trx, actor, id, options, event.req.headers.get('if-match'))
-        return { version, created, document: await requireDocument(trx, actor, id) }
+        const ocr = ocr_enabled && app.ocr !== null
+        const replacement = { ...file, ocr, language, ifMatch: event.req.headers.get('if-match') }
+        const stored = await versions.replace(app, trx, actor, id, replacement)
+        return { ...stored, document: await requireDocument(trx, actor, id) }
       })
       await file.staged.confirm()
       return result
@@ -154,7 +151,7 @@ const replace =
 
 const sendVersion =
   (app: App, how: 'attachment' | 'inline') =>
-  async ({ actor, event, param }: SignedCall) => {
+  async ({ actor, event, param }: UserCall) => {
     const { sha256, size, filename, mime_type, created_at } = await versions.get(app, actor, param('id'), versionNumber(param))
     return sendFile(event, await openStoredFile(app, { sha256, size, filename, mime_type, created_at, file_replaced_at: null }), how)
   }

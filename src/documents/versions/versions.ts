@@ -37,6 +37,14 @@ export interface NewVersion {
   language: string
 }
 
+/** New file of a document. */
+export interface Replacement extends Pick<NewVersion, 'staged' | 'filename' | 'ocr'> {
+  /** default: that of the document */
+  language: string | undefined
+  /** If-Match header of the request */
+  ifMatch: string | null
+}
+
 /** A version. `created` is false if the document had these bytes already. */
 export interface StoredVersion {
   version: Version
@@ -55,23 +63,18 @@ export async function get(app: App, actor: Actor, id: string, number: number): P
   return find(app.reads, id, number)
 }
 
-/**
- * Replaces the file of a document: stores it as the next version. `ifMatch` is the If-Match header. Call `staged.confirm()` after the
- * commit. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED.
- */
+/** Stores a file as the next version of a document. Call `staged.confirm()` after the commit. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED. */
 export async function replace(
   app: App,
   trx: Trx,
   actor: Actor,
   id: string,
-  file: Omit<NewVersion, 'origin' | 'createdBy' | 'language'> & { language: string | undefined },
-  ifMatch: string | null,
+  { ifMatch, language, ...file }: Replacement,
 ): Promise<StoredVersion> {
   await lockDocument(trx, id)
   const document = await requireDocument(trx, actor, id)
   requireMatch(document, ifMatch)
-  const { language = document.language } = file
-  return addVersion(app, trx, document, { ...file, language, origin: 'upload', createdBy: actor.id })
+  return addVersion(app, trx, document, { ...file, language: language ?? document.language, origin: 'upload', createdBy: actor.id })
 }
 
 /** Stores a file as the next version of a locked document. Call `staged.confirm()` after the commit. */

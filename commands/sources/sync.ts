@@ -9,17 +9,11 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { type Exit, Failure, usage } from '../../src/cli/runtime/exit.ts'
 import type { Progress } from '../../src/cli/runtime/progress.ts'
 import { exitOfAbort, mapSequential } from '../../src/cli/runtime/run-batch.ts'
-import {
-  busyError,
-  describeSyncError,
-  type SyncOptions,
-  type SyncResult,
-  syncInProcess,
-  syncOnServer,
-} from '../../src/cli/runtime/sync-source.ts'
+import { busyError, describeSyncError, type SyncResult, syncInProcess, syncOnServer } from '../../src/cli/runtime/sync-source.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { Source } from '../../src/client/sources.ts'
 import { escapeControls } from '../../src/log/escape.ts'
+import type { RunOptions } from '../../src/sources/sync/sync-job.ts'
 
 interface Flags {
   all?: boolean
@@ -93,7 +87,7 @@ export const sync = (cli: Cli) =>
       const client = await openLocalClient(app, cli)
       const sources = await listSelected(client, names, flags)
       const options = parseOptions(flags, app.config.sources.concurrency)
-      if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, app, client, source, options, progress))
+      if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, { app, client }, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
       await listPlan(cli, sources, async function* (source) {
         const onFailure = ({ message }: Error) => cli.note(`${source.name}: the sync would stop. ${message}`)
@@ -113,13 +107,13 @@ const requestOf = ({ full = false, acceptChanges = false }: Flags) => ({ full, a
 function parseOptions(
   { full = false, acceptChanges = false, concurrency, maxFiles, lockTimeout = '0s' }: Flags,
   usual: number,
-): SyncOptions {
+): RunOptions {
   return {
     full,
     acceptChanges,
     concurrency: concurrency === undefined ? usual : parseCount('--concurrency', concurrency, { max: 256 }),
     maxFiles: maxFiles === undefined ? null : parseCount('--max-files', maxFiles),
-    lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
+    lockTimeoutMs: parseDurationFlag('--lock-timeout', lockTimeout),
   }
 }
 

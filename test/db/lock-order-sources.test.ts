@@ -66,7 +66,7 @@ test.each(['source', 'user'] as const)(
       (trx) => sql`select from documents for update`.execute(trx),
       () => asAdmin.send('DELETE', `/api/${kind === 'source' ? `sources/${source.id}` : `users/${bob.id}`}?documents=delete`),
       async () => {
-        const options = { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeout: 0 }
+        const options = { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeoutMs: 0 }
         sync = syncNow(app, source.id, options, new AbortController().signal).catch((error: Error) => error.name)
         await expect.poll(() => countWaiting(app.db), { timeout: 10_000 }).toBe(2)
       },
@@ -90,7 +90,7 @@ test('a sync locks the stored files of a batch in the usual order, not in the or
   })
   const { id } = await asAda.sources.create({ name: 'Share', type: 'webdav', url: share.url, sync_interval: 0 })
   const sync = () =>
-    syncNow(app, id, { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeout: 0 }, new AbortController().signal)
+    syncNow(app, id, { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeoutMs: 0 }, new AbortController().signal)
   expect(await sync()).toMatchObject({ created: 2 })
   version = 'second'
   const store = (trx: Trx, bytes: string) =>

@@ -3,7 +3,7 @@ import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
 import type { Source, SyncStatus } from '../../client/sources.ts'
 import { escapeControls } from '../../log/escape.ts'
-import type { SyncOptions as SyncJobOptions } from '../../sources/sync/sync-context.ts'
+import type { RunOptions } from '../../sources/sync/sync-job.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { parseLockHolder } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
@@ -19,20 +19,15 @@ export interface SyncResult {
 
 type SyncCounts = Pick<SyncStatus, 'created' | 'updated' | 'unchanged' | 'skipped' | 'removed' | 'failed' | 'bytes' | 'errors'>
 
-export interface SyncOptions extends SyncJobOptions {
-  lockTimeout: number
-}
-
 /** Interval of progress requests. The first is delayed too, because a sync without changes takes less time. */
 const pollIntervalMs = 1000
 
-/** Syncs the source in this process. */
+/** Syncs the source in this process. `client`: of `app`. */
 export async function syncInProcess(
   cli: Cli,
-  app: App,
-  client: Client,
+  { app, client }: { app: App; client: Client },
   source: Source,
-  options: SyncOptions,
+  options: RunOptions,
   progress: Progress,
 ): Promise<SyncResult> {
   const { syncNow } = await import('../../sources/sync/sync-job.ts')

@@ -24,12 +24,18 @@ import { syncSource } from './sync-walk.ts'
 /** Maximum wait of a job for another run of the same source. */
 const jobLockTimeoutMs = 2000
 
+export interface RunOptions extends SyncOptions {
+  /** maximum wait for another run of the source */
+  lockTimeoutMs: number
+}
+
 export const sync: Handler<'sync'> = {
   async run(app, job, signal) {
     const { source_id, full, accept_changes = false } = job.payload
-    const options = { full, acceptChanges: accept_changes, concurrency: app.config.sources.concurrency, maxFiles: null }
+    const { concurrency } = app.config.sources
+    const options = { full, acceptChanges: accept_changes, concurrency, maxFiles: null, lockTimeoutMs: jobLockTimeoutMs }
     try {
-      await run(app, source_id, job, options, jobLockTimeoutMs, signal)
+      await run(app, source_id, job, options, signal)
     } catch (error) {
       if (signal.aborted) throw error
       if (error instanceof Busy) {
@@ -44,16 +50,11 @@ export const sync: Handler<'sync'> = {
 }
 
 /** Syncs a source in this process. Returns the finished run. Throws Busy, CONFLICT for a disabled source, and failures of the whole source. */
-export async function syncNow(
-  app: App,
-  sourceId: string,
-  { lockTimeout, ...options }: SyncOptions & { lockTimeout: number },
-  signal: AbortSignal,
-): Promise<Row<'source_syncs'>> {
+export async function syncNow(app: App, sourceId: string, options: RunOptions, signal: AbortSignal): Promise<Row<'source_syncs'>> {
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id`.execute(app.db)
   const id = rows[0]?.id ?? ''
   try {
-    await run(app, sourceId, { id }, options, lockTimeout, signal)
+    await run(app, sourceId, { id }, options, signal)
   } catch (error) {
     if (error instanceof Busy) throw error
     await app.db.transaction().execute(async (trx) => {
@@ -74,14 +75,7 @@ function toProblem(error: unknown): { code: string; message: string } {
   return { code: 'INTERNAL_ERROR', message: 'The sync failed because of an internal error.' }
 }
 
-async function run(
-  app: App,
-  sourceId: string,
-  job: Job<'sync'> | { id: string },
-  options: SyncOptions,
-  lockTimeout: number,
-  signal: AbortSignal,
-): Promise<void> {
+async function run(app: App, sourceId: string, job: Job<'sync'> | { id: string }, options: RunOptions, signal: AbortSignal): Promise<void> {
   const work = async () => {
     assertEnabled(await findWithOwner(app.db, sourceId))
     const run = await runs.beginRun(app, sourceId, job.id).catch((error) => {
@@ -99,7 +93,7 @@ async function run(
     const counts = Object.fromEntries([...runs.outcomes, 'bytes' as const].map((name) => [name, run[name]]))
     app.log.info({ source_id: sourceId, ...counts, duration_ms: Math.round(performance.now() - started) }, 'source synced')
   }
-  await withLock(app.database, runs.lockName(sourceId), lockTimeout, work, { label: 'sources sync', signal })
+  await withLock(app.database, runs.lockName(sourceId), options.lockTimeoutMs, work, { label: 'sources sync', signal })
 }
 
 async function createContext(
@@ -153,7 +147,9 @@ export async function* planSync(
 ): AsyncGenerator<PlannedFetch> {
   const { connection, globs, name } = await createContext(app, sourceId, options, signal)
   const { known } = await counts.countKnown(app.db, sourceId, null)
-  let [changed, unchanged, listed] = [0, 0, 0]
+  let changed = 0
+  let unchanged = 0
+  let listed = 0
   let batch: SourceFile[] = []
   let left = options.maxFiles ?? Number.POSITIVE_INFINITY
   async function* planBatch(): AsyncGenerator<PlannedFetch> {

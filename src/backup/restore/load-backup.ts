@@ -9,7 +9,7 @@ import type { FileStore } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
 import { type Bytes, drain } from '../byte-streams.ts'
 import { BackupDamaged, type Head, type Manifest, parseEntryPath } from '../manifest.ts'
-import { readBackup } from '../read-backup.ts'
+import { type BackupVisitor, readBackup } from '../read-backup.ts'
 import type { SignaturePolicy } from '../signature.ts'
 import { readCommitId } from './commit-outcome.ts'
 import { createSecretWriter, openFileWriter } from './file-writer.ts'
@@ -84,7 +84,7 @@ export async function loadBackup(
   let sentCommit: { commit: Commit; restored: RestoreResult } | null = null
   try {
     return await db.transaction().execute(async (trx) => {
-      const restored = await loadEntries(installation, trx, client, source, storeId, options, secrets)
+      const restored = await loadEntries({ installation, trx, client, storeId, secrets, options }, source)
       if (options.inspector) throw new RollbackWithResult(restored)
       const commit = await readCommitId(client)
       await claim?.seal(commit)
@@ -122,70 +122,84 @@ function createSingleConnectionDb(client: PoolClient): Kysely<Schema> {
 /** Returns true for entries that a restore can skip: not tables, and not the entries that prove them complete. */
 const isSkippable = (path: string): boolean => !['head', 'table', 'manifest'].includes(parseEntryPath(path)?.kind ?? '')
 
-async function loadEntries(
-  installation: Installation,
-  trx: Trx,
-  client: PoolClient,
-  source: BackupSource,
-  storeId: string,
-  options: LoadOptions,
-  secrets: ReturnType<typeof createSecretWriter>,
-): Promise<RestoreResult> {
+interface LoadContext {
+  readonly installation: Installation
+  readonly trx: Trx
+  /** connection of `trx` */
+  readonly client: PoolClient
+  readonly storeId: string
+  readonly secrets: ReturnType<typeof createSecretWriter>
+  readonly options: LoadOptions
+}
+
+async function loadEntries(context: LoadContext, source: BackupSource): Promise<RestoreResult> {
+  const { installation, trx, client, storeId, secrets, options } = context
   await sql`set local statement_timeout = 0`.execute(trx)
   await sql`set local idle_in_transaction_session_timeout = 0`.execute(trx)
   const files = openFileWriter(installation.files, toGeneration(storeId), options.signal)
   const rows = openRowWriter(client)
   const skipped: RestoreResult['skipped'] = []
-  let head: Head | null = null
-  let [done, bytes] = [0, 0]
   try {
-    const visitor: Parameters<typeof readBackup>[1] = {
-      async head(backupHead) {
-        head = backupHead
-        options.onHead(backupHead)
-        await prepareSchema(trx, client, backupHead)
-      },
-      async table(name, part) {
-        options.signal.throwIfAborted()
-        const tee = options.inspector?.teeRows(name, part) ?? part
-        await rows.put(head?.tables.find((table) => table.name === name) ?? { name, columns: [] }, tee)
-        await drain(tee)
-      },
-      async file(sha256, content) {
-        await rows.end()
-        bytes += await files.put(sha256, content)
-        options.onProgress({ done: ++done, total: head?.files ?? 0, bytes, totalBytes: head?.bytes ?? 0 })
-      },
-      async secret(name, content) {
-        secrets.add(name, content)
-      },
-      report(path, problem) {
-        if (!options.skipsDamaged) throw new BackupDamaged(`${path} is ${problem}`, isSkippable(path) ? skipFix : undefined)
-        if (!isSkippable(path) || (options.key && parseEntryPath(path)?.kind === 'sums'))
-          throw new BackupDamaged(`${path} is ${problem}; without it the rows cannot be verified`)
-        if (parseEntryPath(path)?.kind === 'secret') secrets.discard(path)
-        skipped.push({ path, problem })
-      },
-    }
-    const manifest = await readBackup(source, visitor, options)
+    const manifest = await readBackup(source, createVisitor(context, rows, files, skipped), options)
     await rows.end()
     await files.end((sha256) => hasStoredFile(trx, sha256))
     assertRowCounts(manifest, rows)
     await assertHashColumns(client)
-    if (head) await options.inspector?.afterRows(client, head)
+    await options.inspector?.afterRows(client, manifest)
     const disabledSources = await upgradeRows(trx, manifest, { storeId, keepsSources: options.keepsSources })
     // Restored files have new addresses. Without files, the operator copies the store with its old addresses.
-    if (manifest.has_files) await sql`update stored_files set address = sha256 || '.' || ${toGeneration(storeId)}`.execute(trx)
-    const lost = manifest.has_files
-      ? await findLostDocuments(trx, installation.files, { manifest, skipped, skipsDamaged: options.skipsDamaged })
-      : []
-    if (manifest.has_files) await options.inspector?.afterFiles(trx, installation.files, options.signal)
+    let lost: LostDocument[] = []
+    if (manifest.has_files) {
+      await sql`update stored_files set address = sha256 || '.' || ${toGeneration(storeId)}`.execute(trx)
+      lost = await findLostDocuments(trx, installation.files, { manifest, skipped, skipsDamaged: options.skipsDamaged })
+      await options.inspector?.afterFiles(trx, installation.files, options.signal)
+    }
     const keptSecrets = await secrets.write()
     return { manifest, ignored: [...rows.ignored], skipped, lost, keptSecrets, disabledSources }
   } catch (error) {
     await rows.abort()
     await files.abort()
     throw error
+  }
+}
+
+/** Returns a visitor that writes the entries to `rows`, `files` and the secrets, and lists damaged ones in `skipped`. */
+function createVisitor(
+  { trx, client, secrets, options }: LoadContext,
+  rows: ReturnType<typeof openRowWriter>,
+  files: ReturnType<typeof openFileWriter>,
+  skipped: RestoreResult['skipped'],
+): BackupVisitor {
+  let head: Head | null = null
+  let done = 0
+  let bytes = 0
+  return {
+    async head(backupHead) {
+      head = backupHead
+      options.onHead(backupHead)
+      await prepareSchema(trx, client, backupHead)
+    },
+    async table(name, part) {
+      options.signal.throwIfAborted()
+      const tee = options.inspector?.teeRows(name, part) ?? part
+      await rows.put(head?.tables.find((table) => table.name === name) ?? { name, columns: [] }, tee)
+      await drain(tee)
+    },
+    async file(sha256, content) {
+      await rows.end()
+      bytes += await files.put(sha256, content)
+      options.onProgress({ done: ++done, total: head?.files ?? 0, bytes, totalBytes: head?.bytes ?? 0 })
+    },
+    async secret(name, content) {
+      secrets.add(name, content)
+    },
+    report(path, problem) {
+      if (!options.skipsDamaged) throw new BackupDamaged(`${path} is ${problem}`, isSkippable(path) ? skipFix : undefined)
+      if (!isSkippable(path) || (options.key && parseEntryPath(path)?.kind === 'sums'))
+        throw new BackupDamaged(`${path} is ${problem}; without it the rows cannot be verified`)
+      if (parseEntryPath(path)?.kind === 'secret') secrets.discard(path)
+      skipped.push({ path, problem })
+    },
   }
 }
 

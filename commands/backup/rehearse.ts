@@ -16,6 +16,7 @@ import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import type { Log } from '../../src/log/log.ts'
+import type { Installation } from '../../src/open-app.ts'
 
 interface Flags extends SigningKeyFlags {
   toDatabase?: string
@@ -73,7 +74,7 @@ export const rehearse = (cli: Cli) =>
       const rehearse = async () => {
         const folder = join(flags.workDir ?? config.data_dir, 'rehearsal')
         const progress = cli.progress('rehearsal')
-        const result = await withScratch(cli, config, log, folder, flags.toDatabase, (scratch) =>
+        const result = await withScratch(cli, scratchConfig(config, folder, flags.toDatabase ?? ''), log, (scratch) =>
           rehearseRestore(scratch, source, {
             ...policy,
             lockTimeoutMs,
@@ -116,28 +117,23 @@ async function latestBackup(config: Config): Promise<string> {
   return join(config.backup.path, newest.name)
 }
 
-/** Opens a temporary installation in `folder` for `work` and removes it afterwards, also after a failure. */
-async function withScratch<T>(
-  cli: Cli,
-  config: Config,
-  log: Log,
-  folder: string,
-  url: string | undefined,
-  work: (scratch: import('../../src/open-app.ts').Installation) => Promise<T>,
-): Promise<T> {
-  const { openInstallation: open } = await import('../../src/open-app.ts')
-  const scratchConfig = {
-    ...config,
-    data_dir: folder,
-    // Temporary data needs no durability.
-    storage: { ...config.storage, kind: 'disk' as const, path: join(folder, 'files'), tmp_path: '', fsync: false },
-    database: { ...config.database, url: url ?? '', migration_url: '' },
-  }
+/** Returns the settings of a temporary installation, which needs no durability. `url` '': with its own PostgreSQL. */
+const scratchConfig = (config: Config, folder: string, url: string): Config => ({
+  ...config,
+  data_dir: folder,
+  storage: { ...config.storage, kind: 'disk', path: join(folder, 'files'), tmp_path: '', fsync: false },
+  database: { ...config.database, url, migration_url: '' },
+})
+
+/** Opens a temporary installation for `work` and removes it afterwards, also after a failure. */
+async function withScratch<T>(cli: Cli, config: Config, log: Log, work: (scratch: Installation) => Promise<T>): Promise<T> {
+  const { openInstallation } = await import('../../src/open-app.ts')
+  const folder = config.data_dir
   await removeScratch(folder, log)
   // Under root, PostgreSQL runs as another user, who must be able to enter the folder.
   await mkdir(folder, { recursive: true, mode: process.getuid?.() === 0 ? 0o711 : 0o700 })
   await writeFile(join(folder, markerName), '', { flush: true })
-  let scratch: Awaited<ReturnType<typeof open>> | null = null
+  let scratch: Awaited<ReturnType<typeof openInstallation>> | null = null
   const remove = async () => {
     await scratch?.close().catch(() => {})
     scratch = null
@@ -146,7 +142,7 @@ async function withScratch<T>(
   void cli.signal
   cli.onForcedExit(remove)
   try {
-    scratch = await open(scratchConfig, log, { creates: true })
+    scratch = await openInstallation(config, log, { creates: true })
     return await work(scratch)
   } finally {
     await remove()

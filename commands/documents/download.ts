@@ -70,44 +70,44 @@ export const download = (cli: Cli) =>
       if (flags.to === '-') return downloadToStdout(cli, ids, flags)
       const target = await resolveDownloadTarget(flags.to ?? '.', ids.length)
       const client = await cli.client()
-      const used: Used = { paths: new Set(), files: new Set() }
+      const download = { client, flags, target, usedPaths: new Set<string>(), usedFiles: new Set<string | null>() }
       await runBatch(cli, {
         command: 'documents download',
         phase: 'download',
         items: ids,
         columns,
         totalBytes: null,
-        run: (id, moved) => downloadDocument(client, parseId(id, 'document'), target, flags, used, moved),
+        run: (id, onBytes) => downloadDocument(download, parseId(id, 'document'), onBytes),
       })
     })
 
-/** Paths and files of this run: two documents never overwrite each other. A file system may ignore the case of names. */
-interface Used {
-  readonly paths: Set<string>
-  readonly files: Set<string | null>
+interface Download {
+  readonly client: Client
+  readonly flags: Flags
+  readonly target: DownloadTarget
+  /** Paths and files of this run: two documents never overwrite each other. A file system may ignore the case of names. */
+  readonly usedPaths: Set<string>
+  readonly usedFiles: Set<string | null>
 }
 
 /** Downloads one document. */
 async function downloadDocument(
-  client: Client,
+  { client, flags, target, usedPaths, usedFiles }: Download,
   id: string,
-  target: DownloadTarget,
-  flags: Flags,
-  used: Used,
-  moved: (bytes: number) => void,
-) {
+  onBytes: (bytes: number) => void,
+): Promise<BatchItem> {
   const response = await fetchFile(client, id, flags)
   try {
     const path = 'file' in target ? target.file : join(target.folder, await fileName(client, id, response, flags))
     const existing = await fileAt(path)
-    if (used.paths.has(path) || (existing !== null && used.files.has(existing)))
+    if (usedPaths.has(path) || (existing !== null && usedFiles.has(existing)))
       throw new Failure('CONFLICT', `${path} is the path of another document in this download`, { fix: 'pass --name id' })
-    used.paths.add(path)
-    if (existing !== null) used.files.add(existing)
+    usedPaths.add(path)
+    if (existing !== null) usedFiles.add(existing)
     if (existing !== null && flags.skipExisting) return { action: 'skipped', key: id, id, path }
     if (existing !== null && !flags.clobber) throw fileExistsError(path)
-    const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, moved)
-    used.files.add(await fileAt(path))
+    const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, onBytes)
+    usedFiles.add(await fileAt(path))
     return { action: 'created', key: id, id, path, ...saved }
   } finally {
     await response.body?.cancel().catch(() => {})

@@ -55,14 +55,14 @@ export async function exportToTar(
   client: Client,
   files: readonly ExportFile[],
   path: string,
-  { hasText: withText, canOverwrite }: TarOptions,
+  { hasText, canOverwrite }: TarOptions,
 ): Promise<void> {
   await requireWritableFolder(dirname(path), path)
   if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
   const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o600)
   try {
-    await writeTar(cli, client, files, withText, async (chunk) => void (await file.writeFile(chunk)), false)
+    await writeTar(cli, client, files, { hasText, isPipe: false, write: async (chunk) => void (await file.writeFile(chunk)) })
     if (cli.signal.aborted) return
     await file.sync()
     await rename(temporary, path)
@@ -73,18 +73,16 @@ export async function exportToTar(
 }
 
 /** Writes the archive to standard output, and failures to standard error. Throws Failure if the archive is not complete. */
-export async function exportToStdout(cli: Cli, client: Client, files: readonly ExportFile[], withText: boolean): Promise<void> {
+export async function exportToStdout(cli: Cli, client: Client, files: readonly ExportFile[], hasText: boolean): Promise<void> {
   rejectClosedReader()
-  await writeTar(cli, client, files, withText, writeChunk, true)
+  await writeTar(cli, client, files, { hasText, isPipe: true, write: writeChunk })
 }
 
 async function writeTar(
   cli: Cli,
   client: Client,
   files: readonly ExportFile[],
-  withText: boolean,
-  write: Write,
-  isPipe: boolean,
+  { hasText: withText, isPipe, write }: { hasText: boolean; isPipe: boolean; write: Write },
 ): Promise<void> {
   const target = openTarget(write)
   const written: { readonly item: ExportFile; readonly hasText: boolean }[] = []
@@ -117,7 +115,7 @@ async function writeTar(
     items: splitIntoBatches(files),
     total: files.length,
     totalBytes: files.reduce((sum, { size }) => sum + size, 0),
-    ...(isPipe ? { batch: silent } : {}),
+    batch: isPipe ? silent : undefined,
     async runGroup(batch, runItem) {
       await fetchEach(client, batch, withText, async (item, fetched) => {
         const canContinue = await runItem(item.file, (onBytes) => append(item, fetched, onBytes))

@@ -13,31 +13,34 @@ export const Ready = z.object({ status: z.enum(['ok', 'degraded', 'unavailable',
 /** Maximum time of a check. A check that takes longer has failed. */
 const checkTimeoutMs = 3000
 
-export const routes = (app: App, isDraining: () => boolean, ready = shareRuns(() => readiness(app))): Route[] => [
-  ...(['GET /healthz', 'GET /livez'] as const).map((spec) =>
-    anyone(spec, { summary: 'Check that the process runs', produces: ['text/plain'] }, () => plainText('ok\n')),
-  ),
-  anyone('GET /api/health', { summary: 'Check that the process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({
-    status: 'ok',
-  })),
-  anyone(
-    'GET /readyz',
-    {
-      summary: 'Check readiness to serve requests; `verbose` answers one line of text per check',
-      query: z.object({ verbose: z.string().optional() }),
-      answer: Ready,
-      otherAnswers: { 503: Ready },
-    },
-    async ({ event, query: { verbose } }) => {
-      const checked = await ready()
-      const answer = isDraining() ? { ...checked, status: 'draining' as const } : checked
-      event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
-      if (verbose === undefined || verbose === 'false') return answer
-      const lines = Object.entries(answer.checks).map(([name, state]) => `${state === 'ok' ? '[+]' : '[-]'}${name} ${state}\n`)
-      return plainText(`${lines.join('')}${answer.status}\n`, event.res.status)
-    },
-  ),
-]
+export function routes(app: App, isDraining: () => boolean): Route[] {
+  const loadReadiness = shareRuns(() => readiness(app))
+  return [
+    ...(['GET /healthz', 'GET /livez'] as const).map((spec) =>
+      anyone(spec, { summary: 'Check that the process runs', produces: ['text/plain'] }, () => plainText('ok\n')),
+    ),
+    anyone('GET /api/health', { summary: 'Check that the process runs', answer: z.object({ status: z.literal('ok') }) }, () => ({
+      status: 'ok',
+    })),
+    anyone(
+      'GET /readyz',
+      {
+        summary: 'Check readiness to serve requests; `verbose` answers one line of text per check',
+        query: z.object({ verbose: z.string().optional() }),
+        answer: Ready,
+        otherAnswers: { 503: Ready },
+      },
+      async ({ event, query: { verbose } }) => {
+        const checked = await loadReadiness()
+        const answer = isDraining() ? { ...checked, status: 'draining' as const } : checked
+        event.res.status = ['ok', 'degraded'].includes(answer.status) ? 200 : 503
+        if (verbose === undefined || verbose === 'false') return answer
+        const lines = Object.entries(answer.checks).map(([name, state]) => `${state === 'ok' ? '[+]' : '[-]'}${name} ${state}\n`)
+        return plainText(`${lines.join('')}${answer.status}\n`, event.res.status)
+      },
+    ),
+  ]
+}
 
 const plainText = (text: string, status = 200): Response => new Response(text, { status, headers: { 'content-type': 'text/plain' } })
 

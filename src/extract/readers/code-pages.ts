@@ -32,9 +32,29 @@ const names: Readonly<Record<number, string>> = {
   65001: 'utf-8',
 }
 
+const charsets: Readonly<Record<number, string>> = {
+  77: 'macintosh',
+  128: 'shift_jis',
+  129: 'euc-kr',
+  134: 'gbk',
+  136: 'big5',
+  161: 'windows-1253',
+  162: 'windows-1254',
+  163: 'windows-1258',
+  177: 'windows-1255',
+  178: 'windows-1256',
+  186: 'windows-1257',
+  204: 'windows-1251',
+  222: 'windows-874',
+  238: 'windows-1250',
+}
+
 /** Returns the encoding of a code page: `windows-1252` for 1252. */
 export const codePageEncoding = (codePage: number): string =>
   names[codePage] ?? (codePage === 874 || (codePage >= 1250 && codePage <= 1258) ? `windows-${codePage}` : 'windows-1252')
+
+/** Returns the encoding of the character set of a font; undefined for ANSI and unknown ones. */
+export const charsetEncoding = (charset: number): string | undefined => charsets[charset]
 
 /** Decodes by the number of a code page. */
 export const decodeCodePage = (bytes: Uint8Array, codePage: number): string => decodeAs(bytes, codePageEncoding(codePage)) ?? ''

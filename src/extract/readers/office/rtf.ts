@@ -3,7 +3,7 @@
 import { latin1 } from '../../bytes.ts'
 import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
 import { openWithParts, type PartTools } from '../../parts.ts'
-import { codePageEncoding } from '../code-pages.ts'
+import { charsetEncoding, codePageEncoding } from '../code-pages.ts'
 import { createTextSink, decodeAs, normalizeWhitespace } from '../decode.ts'
 import { addEmbeddedFile, readOle1Object } from './embedded.ts'
 
@@ -18,53 +18,27 @@ const textDestinations = new Set(['shptxt', 'shpinst', 'annotation', 'footnote',
 const noteDestinations = new Set(['annotation', 'footnote', 'atnauthor'])
 /** Destinations with lines of their own. */
 const blockDestinations = /^(header|footer)[lrf]?$|^shptxt$/
-const symbols = new Map(
-  Object.entries({
-    par: '\n',
-    line: '\n',
-    page: '\n',
-    sect: '\n',
-    column: '\n',
-    row: '\n',
-    cell: '\t',
-    nestcell: '\t',
-    nestrow: '\n',
-    tab: '\t',
-    emdash: '\u2014',
-    endash: '\u2013',
-    lquote: '\u2018',
-    rquote: '\u2019',
-    ldblquote: '\u201c',
-    rdblquote: '\u201d',
-    bullet: '\u2022',
-    emspace: ' ',
-    enspace: ' ',
-  }),
-)
+/** Characters of control words. */
+const wordCharacters = new Map([
+  ...['par', 'line', 'page', 'sect', 'column', 'row', 'nestrow'].map((word) => [word, '\n'] as const),
+  ...['cell', 'nestcell', 'tab'].map((word) => [word, '\t'] as const),
+  ...['emspace', 'enspace'].map((word) => [word, ' '] as const),
+  ['emdash', '\u2014'],
+  ['endash', '\u2013'],
+  ['lquote', '\u2018'],
+  ['rquote', '\u2019'],
+  ['ldblquote', '\u201c'],
+  ['rdblquote', '\u201d'],
+  ['bullet', '\u2022'],
+])
+/** Characters of control symbols, which are a backslash and a character. */
+const symbolCharacters = new Map(Object.entries({ '~': '\u00a0', _: '-', '\n': '\n', '\r': '\n', '{': '{', '}': '}', '\\': '\\' }))
 /** Encodings of documents without a code page. */
 const characterSets = new Map([
   ['mac', 'macintosh'],
   ['pc', 'cp437'],
   ['pca', 'cp850'],
 ])
-/** Code pages of the character sets of fonts. */
-const charsets: Readonly<Record<number, string>> = {
-  0: 'windows-1252',
-  77: 'macintosh',
-  128: 'shift_jis',
-  129: 'euc-kr',
-  134: 'gbk',
-  136: 'big5',
-  161: 'windows-1253',
-  162: 'windows-1254',
-  163: 'windows-1258',
-  177: 'windows-1255',
-  178: 'windows-1256',
-  186: 'windows-1257',
-  204: 'windows-1251',
-  222: 'windows-874',
-  238: 'windows-1250',
-}
 const maxDepth = 10_000
 const maxObjects = 1000
 
@@ -103,18 +77,44 @@ export function readRtf(bytes: Uint8Array): { text: string; metadata: Record<str
 
 /** Returns the text. Adds the objects to `objects`. */
 function extractText(source: string, objects: Uint8Array[] = []): string {
-  const sink = createTextSink()
-  const notes = createTextSink()
   const token = /\\([a-z]+)(-?\d+)? ?|\\'([0-9a-f]{2})|\\([^a-z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/gi
+  const sink = createRtfSink(objects)
+  let isStarred = false
+  /** `\*` marks a destination only at the start of its group. */
+  let isGroupStart = false
+  for (let match = token.exec(source); match && !sink.isFull; match = token.exec(source)) {
+    const [whole, word, digits, hex, symbol, brace, text] = match
+    const isFirst: boolean = isGroupStart
+    isGroupStart = brace === '{' || (isFirst && whole.trim() === '')
+    if (brace === '{') {
+      if (!sink.openGroup()) break
+    } else if (brace === '}') sink.closeGroup()
+    else if (word) {
+      const value = digits === undefined ? null : Number(digits)
+      // So many bytes of binary data follow.
+      if (word === 'bin') token.lastIndex += Math.max(0, value ?? 0)
+      else sink.addControl(word, value, isStarred)
+      isStarred = false
+    } else if (hex) sink.addByte(Number.parseInt(hex, 16))
+    else if (symbol === '*') isStarred = isFirst
+    else if (symbol) sink.addSymbol(symbol)
+    else if (text) sink.addText(text)
+  }
+  return sink.end()
+}
+
+/** Creates a sink for the tokens of a document. Adds its objects to `objects`. */
+function createRtfSink(objects: Uint8Array[]) {
+  const body = createTextSink()
+  const notes = createTextSink()
   const fonts = new Map<number, string>()
   const stack: Group[] = []
   let group: Group = { isSkipped: false, isDeleted: false, fallback: 1, font: -1, isObjectData: false, isNote: false, isBlock: false }
   let codePage = 'windows-1252'
+  /** bytes in the encoding of the font */
   let pending: number[] = []
+  /** number of fallback characters left to skip */
   let toSkip = 0
-  let isStarred = false
-  /** `\*` marks a destination only at the start of its group. */
-  let isGroupStart = false
   let definedFont = -1
   let objectData: string[] = []
 
@@ -130,80 +130,86 @@ function extractText(source: string, objects: Uint8Array[] = []): string {
     if (isHidden()) return
     flush()
     if (group.isNote) notes.add(text)
-    else sink.add(text)
-  }
-  const control = (word: string, value: number | null): void => {
-    if (word === 'bin') token.lastIndex += Math.max(0, value ?? 0)
-    else if (word === 'ansicpg' && value !== null) codePage = codePageEncoding(value)
-    else if (characterSets.has(word)) codePage = characterSets.get(word)!
-    else if (word === 'f' && value !== null) {
-      flush()
-      group.font = value
-      definedFont = value
-    } else if (word === 'deleted' || word === 'plain') {
-      flush()
-      group.isDeleted = word === 'deleted' && value !== 0
-    } else if (word === 'fcharset' && value !== null) {
-      const charset = charsets[value]
-      if (charset && value !== 0) fonts.set(definedFont, charset)
-    } else if (word === 'uc') group.fallback = Math.max(0, Math.min(value ?? 1, 100))
-    else if (word === 'u' && value !== null) {
-      add(String.fromCharCode(value & 0xffff))
-      toSkip = group.fallback
-    } else if (word === 'objdata') {
-      group.isSkipped = true
-      group.isObjectData = true
-      objectData = []
-    } else if (skippedDestinations.has(word) || (isStarred && !textDestinations.has(word))) {
-      flush()
-      group.isSkipped = true
-    } else if (noteDestinations.has(word)) {
-      flush()
-      group.isNote = true
-      add('\n')
-    } else if (blockDestinations.test(word)) {
-      add('\n')
-      group.isBlock = true
-    } else add(symbols.get(word) ?? '')
-    isStarred = false
+    else body.add(text)
   }
 
-  for (let match = token.exec(source); match && !sink.isFull && !notes.isFull; match = token.exec(source)) {
-    const [whole, word, value, hex, symbol, brace, text] = match
-    const isFirst: boolean = isGroupStart
-    isGroupStart = brace === '{' || (isFirst && whole.trim() === '')
-    if (brace === '{') {
+  return {
+    get isFull() {
+      return body.isFull || notes.isFull
+    },
+    /** Returns false if the document is nested too deeply. */
+    openGroup(): boolean {
       flush()
-      if (stack.length >= maxDepth) break
+      if (stack.length >= maxDepth) return false
       stack.push(group)
       group = { ...group, isBlock: false }
       toSkip = 0
-    } else if (brace === '}') {
+      return true
+    },
+    closeGroup(): void {
       flush()
       const { isObjectData, isBlock } = group
       if (isBlock) add('\n')
       group = stack.pop() ?? group
       if (isObjectData && !group.isObjectData && objects.length < maxObjects) objects.push(Buffer.from(objectData.join(''), 'hex'))
       toSkip = 0
-    } else if (word) control(word, value === undefined ? null : Number(value))
-    else if (hex) {
+    },
+    addControl(word: string, value: number | null, isStarred: boolean): void {
+      if (word === 'ansicpg' && value !== null) codePage = codePageEncoding(value)
+      else if (characterSets.has(word)) codePage = characterSets.get(word)!
+      else if (word === 'f' && value !== null) {
+        flush()
+        group.font = value
+        definedFont = value
+      } else if (word === 'deleted' || word === 'plain') {
+        flush()
+        group.isDeleted = word === 'deleted' && value !== 0
+      } else if (word === 'fcharset' && value !== null) {
+        const encoding = charsetEncoding(value)
+        if (encoding) fonts.set(definedFont, encoding)
+      } else if (word === 'uc') group.fallback = Math.max(0, Math.min(value ?? 1, 100))
+      else if (word === 'u' && value !== null) {
+        add(String.fromCharCode(value & 0xffff))
+        toSkip = group.fallback
+      } else if (word === 'objdata') {
+        group.isSkipped = true
+        group.isObjectData = true
+        objectData = []
+      } else if (skippedDestinations.has(word) || (isStarred && !textDestinations.has(word))) {
+        flush()
+        group.isSkipped = true
+      } else if (noteDestinations.has(word)) {
+        flush()
+        group.isNote = true
+        add('\n')
+      } else if (blockDestinations.test(word)) {
+        add('\n')
+        group.isBlock = true
+      } else add(wordCharacters.get(word) ?? '')
+    },
+    addByte(byte: number): void {
       if (toSkip > 0) toSkip--
-      else if (!isHidden()) pending.push(Number.parseInt(hex, 16))
-    } else if (symbol === '*') isStarred = isFirst
-    else if (symbol === '~') add('\u00a0')
-    else if (symbol === '_') add('-')
-    else if (symbol === '\n' || symbol === '\r') add('\n')
-    else if (symbol === '{' || symbol === '}' || symbol === '\\') add(symbol)
-    else if (text && group.isObjectData) objectData.push(text.replace(/\s+/g, ''))
-    else if (text) {
+      else if (!isHidden()) pending.push(byte)
+    },
+    addSymbol(symbol: string): void {
+      const character = symbolCharacters.get(symbol)
+      if (character !== undefined) add(character)
+    },
+    addText(text: string): void {
+      if (group.isObjectData) {
+        objectData.push(text.replace(/\s+/g, ''))
+        return
+      }
       const rest = text.slice(toSkip)
       toSkip = Math.max(0, toSkip - text.length)
       if (!isHidden()) for (let i = 0; i < rest.length; i++) pending.push(rest.charCodeAt(i))
-    }
+    },
+    end(): string {
+      flush()
+      // A half of a surrogate pair becomes U+FFFD.
+      return normalizeWhitespace(`${body.text()}\n${notes.text()}`.toWellFormed())
+    },
   }
-  flush()
-  // A half of a surrogate pair becomes U+FFFD.
-  return normalizeWhitespace(`${sink.text()}\n${notes.text()}`.toWellFormed())
 }
 
 /** Reads title, author and the like from the info group, which is small and flat. */

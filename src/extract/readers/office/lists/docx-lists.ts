@@ -13,19 +13,21 @@ interface NumberedList {
   readonly overrides: Levels
   readonly starts: Map<number, number>
 }
-interface ParagraphStyle {
-  basedOn?: string
+interface Numbering {
+  /** w:numId */
   list?: string
+  /** from 0 */
   level?: number
+}
+interface ParagraphStyle extends Numbering {
+  basedOn?: string
 }
 
 /** Returns the label of a paragraph by its style and its own properties, which win; '' without a list. */
 export type ListLabels = (paragraph: ParagraphNumbering) => string
 
-export interface ParagraphNumbering {
+export interface ParagraphNumbering extends Numbering {
   style?: string
-  list?: string
-  level?: number
 }
 
 export interface LabelledParagraphs {
@@ -74,8 +76,8 @@ export function readListLabels(numberingXml: string, stylesXml: string): ListLab
   const styles = readStyles(stylesXml)
   const nextLabel = createListCounters()
 
-  function numberingOfStyle(id: string | undefined): ParagraphStyle {
-    const found: ParagraphStyle = {}
+  function numberingOfStyle(id: string | undefined): Numbering {
+    const found: Numbering = {}
     const visited = new Set<string>()
     for (let at = id; at !== undefined && !visited.has(at); at = styles.get(at)?.basedOn) {
       visited.add(at)
@@ -117,7 +119,7 @@ function readNumbering(xml: string): { abstracts: Map<string, AbstractList>; lis
   let abstract: AbstractList | undefined
   let list: NumberedList | undefined
   let override = 0
-  let level: { -readonly [Key in keyof ListLevel]: ListLevel[Key] } | undefined
+  let level: MutableLevel | undefined
   walkXml(xml, {
     open(name, attributes) {
       const value = attributes['w:val'] ?? ''
@@ -137,19 +139,23 @@ function readNumbering(xml: string): { abstracts: Map<string, AbstractList>; lis
         level = { start: 0, format: 'decimal', text: '' }
         const levels = abstract?.levels ?? list?.overrides
         levels?.set(Number(attributes['w:ilvl']), level)
-      } else if (level) {
-        if (name === 'w:start') level.start = Number(value) || 0
-        else if (name === 'w:numFmt') level.format = value
-        else if (name === 'w:lvlText') level.text = value
-        else if (name === 'w:lvlRestart') level.restartAfter = Number(value)
-        else if (name === 'w:isLgl') level.isLegal = !/^(0|false|off)$/.test(value)
-      }
+      } else if (level) setLevelProperty(level, name, value)
     },
     close(name) {
       if (name === 'w:lvl') level = undefined
     },
   })
   return { abstracts, lists }
+}
+
+type MutableLevel = { -readonly [Key in keyof ListLevel]: ListLevel[Key] }
+
+function setLevelProperty(level: MutableLevel, name: string, value: string): void {
+  if (name === 'w:start') level.start = Number(value) || 0
+  else if (name === 'w:numFmt') level.format = value
+  else if (name === 'w:lvlText') level.text = value
+  else if (name === 'w:lvlRestart') level.restartAfter = Number(value)
+  else if (name === 'w:isLgl') level.isLegal = !/^(0|false|off)$/.test(value)
 }
 
 function readStyles(xml: string): Map<string, ParagraphStyle> {

@@ -30,7 +30,12 @@ export interface CheckedContent {
 }
 
 export const emptyContent = (): CheckedContent => ({
-  ...{ problems: new Set(), fonts: new Map(), hasText: false, hasVisibleText: false, hasImage: false, hasMedia: false },
+  problems: new Set(),
+  fonts: new Map(),
+  hasText: false,
+  hasVisibleText: false,
+  hasImage: false,
+  hasMedia: false,
 })
 
 /** Returns the first reason against the content, including its fonts; null if it conforms. */
@@ -123,31 +128,60 @@ export function checkContent(
   function apply({ operator, operands }: Operation): void {
     const last = operands.at(-1)
     if (!operators.has(operator)) add('has unknown operators')
-    if (operator === 'q' && states.push({ ...state }) > maxStates) add('has too many nested graphics states')
-    if (operator === 'Q') {
-      if (states.length === 0) add('restores graphics states that it did not save')
-      state = states.pop() ?? state
+    switch (operator) {
+      case 'q':
+        if (states.push({ ...state }) > maxStates) add('has too many nested graphics states')
+        break
+      case 'Q':
+        if (states.length === 0) add('restores graphics states that it did not save')
+        state = states.pop() ?? state
+        break
+      case 'Tr':
+        if (typeof last === 'number') state.mode = last
+        break
+      case 'Tf': {
+        const font = entry('Font', operands[0])
+        state.font = font instanceof PDFDict ? font : null
+        if (!state.font) add('uses a font that it does not have')
+        break
+      }
+      case 'Tj':
+      case 'TJ':
+      case "'":
+      case '"':
+        show([last ?? []])
+        break
+      case 'k':
+      case 'K':
+        add(checkColourSpace(PDFName.of('DeviceCMYK'), resources))
+        break
+      case 'cs':
+      case 'CS':
+        if (typeof last === 'string') add(checkColourSpace(PDFName.of(last.slice(1)), resources))
+        break
+      case 'scn':
+      case 'SCN':
+        if (typeof last === 'string') checkPattern(entry('Pattern', last))
+        break
+      case 'sh':
+        checkShading(entry('Shading', last))
+        break
+      case 'Do':
+        draw(entry('XObject', last))
+        break
+      case 'gs':
+        checkGraphicsState(entry('ExtGState', last))
+        break
+      case 'BI':
+        found.hasImage = true
+        checkInlineImage(operands.flat(2).map(String))
+        break
     }
-    if (operator === 'Tr' && typeof last === 'number') state.mode = last
-    if (operator === 'Tf') {
-      const font = entry('Font', operands[0])
-      state.font = font instanceof PDFDict ? font : null
-      if (!state.font) add('uses a font that it does not have')
-    }
-    if (['Tj', 'TJ', "'", '"'].includes(operator)) show([last ?? []])
-    if (operator === 'k' || operator === 'K') add(checkColourSpace(PDFName.of('DeviceCMYK'), resources))
-    if (operator === 'cs' || operator === 'CS')
-      add(typeof last === 'string' ? checkColourSpace(PDFName.of(last.slice(1)), resources) : null)
-    if ((operator === 'scn' || operator === 'SCN') && typeof last === 'string') checkPattern(entry('Pattern', last))
-    if (operator === 'sh') checkShading(entry('Shading', last))
-    if (operator === 'Do') draw(entry('XObject', last))
-    if (operator === 'gs') checkGraphicsState(entry('ExtGState', last))
-    if (operator === 'BI') {
-      found.hasImage = true
-      const words = operands.flat(2).map(String)
-      if (words.some((word) => ['/CMYK', '/DeviceCMYK', '/LZW', '/LZWDecode', 'true'].includes(word) && !words.includes('/IM')))
-        add('has inline images that PDF/A does not allow')
-    }
+  }
+
+  function checkInlineImage(words: readonly string[]): void {
+    if (words.some((word) => ['/CMYK', '/DeviceCMYK', '/LZW', '/LZWDecode', 'true'].includes(word) && !words.includes('/IM')))
+      add('has inline images that PDF/A does not allow')
   }
 
   try {

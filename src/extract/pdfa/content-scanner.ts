@@ -8,6 +8,13 @@ export interface Operation {
   readonly operands: readonly Operand[]
 }
 
+/** An operator. */
+interface Word {
+  readonly word: string
+}
+
+const isWord = (token: Operand | Word): token is Word => typeof token === 'object' && 'word' in token
+
 const whitespace = new Set([0, 9, 10, 12, 13, 32])
 const delimiters = new Set([...'()<>[]{}/%'].map((character) => character.charCodeAt(0)))
 /** Maximum nesting of arrays and of parentheses. */
@@ -68,8 +75,15 @@ export function* scanContent(bytes: Uint8Array): Generator<Operation> {
     return Uint8Array.from(Buffer.from(digits.padEnd(digits.length + (digits.length & 1), '0'), 'hex'))
   }
 
-  /** Returns an operand, an operator as `{ word }`, or null at a closing bracket or the end. */
-  function read(depth: number): Operand | { word: string } | null {
+  function readArray(depth: number): Operand[] {
+    at++
+    const items: Operand[] = []
+    for (let item = read(depth); item !== null; item = read(depth)) items.push(isWord(item) ? item.word : item)
+    return items
+  }
+
+  /** Returns an operand, an operator, or null at a closing bracket or the end. */
+  function read(depth: number): Operand | Word | null {
     if (depth > maxDepth) throw new Error('arrays are nested too deeply')
     skipSpace()
     const byte = bytes[at]
@@ -80,15 +94,7 @@ export function* scanContent(bytes: Uint8Array): Generator<Operation> {
       at += bytes[at + 1] === byte ? 2 : 1
       return []
     }
-    if (byte === 0x5b) {
-      at++
-      const items: Operand[] = []
-      for (;;) {
-        const item = read(depth + 1)
-        if (item === null) return items
-        items.push(typeof item === 'object' && 'word' in item ? item.word : item)
-      }
-    }
+    if (byte === 0x5b) return readArray(depth + 1)
     if (byte === 0x5d || byte === 0x29 || byte === 0x7b || byte === 0x7d) {
       at++
       return null
@@ -106,7 +112,7 @@ export function* scanContent(bytes: Uint8Array): Generator<Operation> {
   while (at < bytes.length) {
     const token = read(0)
     if (token === null) continue
-    if (typeof token !== 'object' || !('word' in token)) {
+    if (!isWord(token)) {
       operands.push(token)
       continue
     }

@@ -44,23 +44,24 @@ export function removeUnreachable(context: PdfContext, catalog: PDFDict): void {
   const waiting: PDFObject[] = [catalog]
   for (const ref of [context.trailerInfo.Info, context.trailerInfo.Root]) if (ref instanceof PDFRef) waiting.push(ref)
   for (let object = waiting.pop(); object; object = waiting.pop()) {
+    if (object instanceof PDFInvalidObject) throw new ReadFailure('NOT_CONVERTIBLE', 'The PDF cannot be converted to PDF/A: it is damaged.')
     if (object instanceof PDFRef) {
       if (reached.has(object)) continue
       reached.add(object)
-      const target = context.lookup(object)
-      if (target) waiting.push(target)
-    } else if (object instanceof PDFInvalidObject)
-      throw new ReadFailure('NOT_CONVERTIBLE', 'The PDF cannot be converted to PDF/A: it is damaged.')
-    else if (object instanceof PDFArray) for (const item of object.asArray()) waiting.push(item)
-    else {
-      const dict = object instanceof PDFRawStream ? object.dict : object instanceof PDFDict ? object : null
-      if (object instanceof PDFRawStream) cleanStream(object)
-      if (!dict) continue
-      if (dict !== catalog) cleanDictionary(dict)
-      for (const value of dict.values()) waiting.push(value)
     }
+    if (object instanceof PDFRawStream) cleanStream(object)
+    if (object instanceof PDFDict && object !== catalog) cleanDictionary(object)
+    for (const child of childrenOf(context, object)) waiting.push(child)
   }
   for (const [ref] of context.enumerateIndirectObjects()) if (!reached.has(ref)) context.delete(ref)
+}
+
+function childrenOf(context: PdfContext, object: PDFObject): readonly PDFObject[] {
+  if (object instanceof PDFArray) return object.asArray()
+  if (object instanceof PDFDict) return object.values()
+  if (object instanceof PDFRawStream) return [object.dict]
+  const target = object instanceof PDFRef ? context.lookup(object) : undefined
+  return target ? [target] : []
 }
 
 function cleanDictionary(dict: PDFDict): void {

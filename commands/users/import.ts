@@ -5,7 +5,7 @@ import { type RowOptions, readUserRows, rowFormats, type UserRow } from '../../s
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
-import { formatRowError, openRejects, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
+import { describeRejects, formatRowError, openRejects, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { exitOf, isExpectedExit, usage } from '../../src/cli/runtime/exit.ts'
 import { exitOfAbort, mapSequential, toItemError } from '../../src/cli/runtime/run-batch.ts'
@@ -124,7 +124,7 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
       if (cli.signal.aborted || rejected.length >= flags.maxErrors) return
       const users =
         flags.passwords === 'generate' ? await generatePasswords(client, part, flags, passwordFile) : part.map(({ fields }) => fields)
-      for (const answered of (await send(client, users, flags, flags.dryRun === true)).results) {
+      for (const answered of (await send(client, users, flags)).results) {
         const row = part[answered.index] as UserRow
         const result = withLocation(answered, part)
         addItem(batch, row, result, flags)
@@ -143,25 +143,27 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
     await rejects?.close([])
     throw failure.error
   }
-  if (rejected.length >= flags.maxErrors) cli.warn(`stopped after ${rejected.length} bad rows (--max-errors)`)
-  if (flags.atomic && rejected.length > 0) {
-    cli.exit = 'CONFLICT'
-    cli.warn(`nothing was imported: ${rejected.length} of ${rows.length} rows are bad (--atomic)`)
-  }
-  if (flags.onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
+  reportStop(cli, rejected, rows.length, flags)
   if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
   if (failure) cli.exit = exitOf(failure.error)
   if (!failure || doneCount > 0) batch.finish(failure ? { error: toItemError(failure.error) } : {})
   await rejects?.close(rejected)
-  if (flags.rejects !== undefined && rejected.length > 0) {
-    const nextArgs = `${flags.rejects}${/\.csv$/i.test(flags.rejects) ? '' : ' --format csv'} --on-conflict ${flags.onConflict}`
-    cli.note(`wrote ${rejected.length} rows to ${flags.rejects}; correct them and run: dms users import ${nextArgs}`)
-  } else if (rejected.length > 0 && file !== '-') cli.note('to write the bad rows to a file: --rejects FILE')
+  if (rejected.length > 0 && (flags.rejects !== undefined || file !== '-')) cli.note(describeRejects(rejected.length, flags))
   if (failure) throw failure.error
 }
 
-const send = (client: Client, users: unknown[], { onConflict, atomic = false }: Importing, isDry: boolean): Promise<ImportReport> =>
-  client.users.import({ users, on_conflict: onConflict }, { dry_run: isDry, atomic })
+/** Reports bad rows that stopped the import, and sets the exit code of --atomic and --on-conflict fail. */
+function reportStop(cli: Cli, rejected: readonly RejectedRow[], rowCount: number, { maxErrors, atomic, onConflict }: Importing): void {
+  if (rejected.length >= maxErrors) cli.warn(`stopped after ${rejected.length} bad rows (--max-errors)`)
+  if (atomic && rejected.length > 0) {
+    cli.exit = 'CONFLICT'
+    cli.warn(`nothing was imported: ${rejected.length} of ${rowCount} rows are bad (--atomic)`)
+  }
+  if (onConflict === 'fail' && rejected.some(({ error }) => error.code === 'DUPLICATE_RESOURCE')) cli.exit = 'CONFLICT'
+}
+
+const send = (client: Client, users: unknown[], { onConflict, atomic = false, dryRun = false }: Importing): Promise<ImportReport> =>
+  client.users.import({ users, on_conflict: onConflict }, { dry_run: dryRun, atomic })
 
 /** Names the earlier row of a duplicate by its line. The server knows its index only. */
 function withLocation(result: Result, rows: readonly UserRow[]): Result {
@@ -205,7 +207,7 @@ async function rejectDuplicates(rows: readonly UserRow[], batch: Batch, rejected
 async function generatePasswords(client: Client, rows: readonly UserRow[], flags: Importing, file: FileHandle | null): Promise<unknown[]> {
   const { generatePassword } = await import('../../src/users/passwords.ts')
   const allFields = rows.map(({ fields }) => fields)
-  const { results } = await send(client, allFields, flags, true)
+  const { results } = await send(client, allFields, { ...flags, dryRun: true })
   const users = allFields.map((fields, index) =>
     results[index]?.action === 'created' ? { ...(fields as Fields), password: generatePassword() } : fields,
   )

@@ -20,7 +20,7 @@ export const formatRowError = (error: RowError): string =>
 
 /** A file for rejected rows, which only its owner can read. */
 export interface RejectsFile {
-  /** Replaces what the file had by the rows. Without rows the file is as before. */
+  /** Replaces the content of the file with the rows. Without rows the file stays as it was. */
   close(rejected: readonly RejectedRow[]): Promise<void>
 }
 
@@ -46,8 +46,15 @@ export async function openRejects(path: string): Promise<RejectsFile> {
   }
 }
 
+/** Returns the note on rejected rows with the next command. */
+export function describeRejects(count: number, { rejects, onConflict }: { rejects?: string; onConflict: string }): string {
+  if (rejects === undefined) return 'to write the bad rows to a file: --rejects FILE'
+  const nextArgs = `${rejects}${/\.csv$/i.test(rejects) ? '' : ' --format csv'} --on-conflict ${onConflict}`
+  return `wrote ${count} rows to ${rejects}; correct them and run: dms users import ${nextArgs}`
+}
+
 /** Formats the rows as CSV with the columns of the import and the errors. The file can be corrected and imported, so it contains passwords. */
-export function formatRejects(rejected: readonly RejectedRow[]): string {
+function formatRejects(rejected: readonly RejectedRow[]): string {
   const lines = rejected.map(({ row: { location, fields }, error }) => {
     const row = (typeof fields === 'object' && fields !== null ? fields : {}) as Record<string, unknown>
     const values = userColumns.map((name) => row[name])

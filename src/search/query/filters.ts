@@ -33,6 +33,37 @@ export async function resolveFilter(
   typed: ParsedQuery,
   warnings: string[],
 ): Promise<SearchFilter | null> {
+  const owner = await resolveOwner(app, actor, filters, typed, warnings)
+  if (owner === null) return null
+  const labels = await resolveLabels(app, filters, typed, warnings)
+  if (labels === null) return null
+  const mimeTypes = intersect(filters.mime_types ?? [], typed.types, isTypeOf)
+  const status = intersect(filters.status ?? [], typed.status, (one, other) => one === other)
+  if (mimeTypes === null || status === null) return null
+  return {
+    ...owner,
+    mimeTypes,
+    notMimeTypes: typed.notTypes,
+    ...labels,
+    status,
+    sourceId: filters.source_id?.toLowerCase() ?? null,
+    from: latest(filters.date_range?.from ?? null, typed.from),
+    to: earliest(filters.date_range?.to ?? null, typed.to),
+    datedFrom: latest(filters.document_date?.from ?? null, typed.datedFrom),
+    datedTo: earliest(filters.document_date?.to ?? null, typed.datedTo),
+    // Documents without OCR have no confidence: 0 must not exclude them.
+    minConfidence: lowestConfidence(filters.min_confidence),
+  }
+}
+
+/** Returns null if the filters name different owners, one that does not exist, or one whose documents the actor may not see. */
+async function resolveOwner(
+  app: App,
+  actor: Actor,
+  filters: Filters,
+  typed: ParsedQuery,
+  warnings: string[],
+): Promise<Pick<SearchFilter, 'ownerId'> | null> {
   const owners = [...new Set([filters.owner, typed.owner].filter((owner) => owner !== undefined && owner !== null))]
   const ownerIds = [...new Set(await Promise.all(owners.map((owner) => findUserId(app, owner))))]
   const ownerId = ownerIds[0] ?? null
@@ -44,33 +75,25 @@ export async function resolveFilter(
   }
   if (ownerIds.length > 1 || (ownerIds.length > 0 && ownerId === null)) return null
   if (!isAdmin(actor) && ownerId !== null && ownerId !== actor.id) return null
-  const labelNames = [...(filters.labels ?? []), ...(filters.label_ids ?? []), ...typed.labels]
-  const labels = await Promise.all(labelNames.map((label) => findLabelId(app, label)))
+  return { ownerId: isAdmin(actor) ? ownerId : actor.id }
+}
+
+/** Returns null if a required label does not exist. */
+async function resolveLabels(
+  app: App,
+  filters: Filters,
+  typed: ParsedQuery,
+  warnings: string[],
+): Promise<Pick<SearchFilter, 'labelIds' | 'notLabelIds'> | null> {
+  const names = [...(filters.labels ?? []), ...(filters.label_ids ?? []), ...typed.labels]
+  const labels = await Promise.all(names.map((label) => findLabelId(app, label)))
   const notLabels = await Promise.all(typed.notLabels.map((label) => findLabelId(app, label)))
   for (const label of typed.labels.filter((_, nth) => labels.at(nth - typed.labels.length) === null))
     warnings.push(`label:${label} does not exist: no document has it`)
   for (const label of typed.notLabels.filter((_, nth) => notLabels[nth] === null))
     warnings.push(`-label:${label} does not exist: no document has it`)
   const labelIds = labels.filter((id) => id !== null)
-  if (labelIds.length < labels.length) return null
-  const mimeTypes = intersect(filters.mime_types ?? [], typed.types, isTypeOf)
-  const status = intersect(filters.status ?? [], typed.status, (one, other) => one === other)
-  if (mimeTypes === null || status === null) return null
-  return {
-    ownerId: isAdmin(actor) ? ownerId : actor.id,
-    mimeTypes,
-    notMimeTypes: typed.notTypes,
-    labelIds,
-    notLabelIds: notLabels.filter((id) => id !== null),
-    status,
-    sourceId: filters.source_id?.toLowerCase() ?? null,
-    from: latest(filters.date_range?.from ?? null, typed.from),
-    to: earliest(filters.date_range?.to ?? null, typed.to),
-    datedFrom: latest(filters.document_date?.from ?? null, typed.datedFrom),
-    datedTo: earliest(filters.document_date?.to ?? null, typed.datedTo),
-    // Documents without OCR have no confidence: 0 must not exclude them.
-    minConfidence: lowestConfidence(filters.min_confidence),
-  }
+  return labelIds.length < labels.length ? null : { labelIds, notLabelIds: notLabels.filter((id) => id !== null) }
 }
 
 /** Returns the intersection of two lists; null if it is empty. An empty list allows every value. */

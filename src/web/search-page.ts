@@ -156,22 +156,23 @@ function chips(request: Request): Markup {
 
 function facets({ facets: { mime_types, labels, years } }: Answer, request: Request): Markup {
   const groups = [
-    facet('Type', mime_types, request.types, typeNamesOf(Object.keys(mime_types)), (types) => pathOf({ ...request, types, page: 1 })),
-    facet(
-      'Label',
-      labels,
-      request.labels,
-      (label) => label,
-      (names) => pathOf({ ...request, labels: names, page: 1 }),
-    ),
-    facet(
-      'Year',
-      years,
-      request.year ? [request.year] : [],
-      (year) => year,
-      (chosen) => pathOf({ ...request, year: chosen.at(-1) ?? '', page: 1 }),
-      ([one], [other]) => Number(other) - Number(one),
-    ),
+    facet('Type', {
+      counts: mime_types,
+      chosen: request.types,
+      nameOf: typeNamesOf(Object.keys(mime_types)),
+      pathWith: (types) => pathOf({ ...request, types, page: 1 }),
+    }),
+    facet('Label', {
+      counts: labels,
+      chosen: request.labels,
+      pathWith: (names) => pathOf({ ...request, labels: names, page: 1 }),
+    }),
+    facet('Year', {
+      counts: years,
+      chosen: request.year ? [request.year] : [],
+      pathWith: (chosen) => pathOf({ ...request, year: chosen.at(-1) ?? '', page: 1 }),
+      compare: ([one], [other]) => Number(other) - Number(one),
+    }),
   ].filter(({ markup }) => markup !== '')
   return groups.length === 0 ? nothing : html`<aside aria-label="Filters">${groups}</aside>`
 }
@@ -187,14 +188,18 @@ function typeNamesOf(types: readonly string[]): (type: string) => string {
   }
 }
 
-function facet(
-  name: string,
-  counts: Readonly<Record<string, number>>,
-  chosen: readonly string[],
-  nameOf: (value: string) => string,
-  pathWith: (values: string[]) => string,
-  compare = ([, one]: [string, number], [, other]: [string, number]): number => other - one,
-): Markup {
+interface Facet {
+  /** results by value */
+  readonly counts: Readonly<Record<string, number>>
+  readonly chosen: readonly string[]
+  /** default: the value */
+  readonly nameOf?: (value: string) => string
+  pathWith(values: string[]): string
+  /** default: most results first */
+  readonly compare?: (one: [string, number], other: [string, number]) => number
+}
+
+function facet(name: string, { counts, chosen, nameOf = String, pathWith, compare = mostFirst }: Facet): Markup {
   const values = Object.entries(counts).toSorted(compare)
   if (values.length === 0) return nothing
   const item = ([value, count]: [string, number]): Markup => {
@@ -207,6 +212,8 @@ function facet(
     rest.length === 0 ? nothing : html`<details><summary>${rest.length} more</summary><ul>${rest.map(item)}</ul></details>`
   }`
 }
+
+const mostFirst = ([, one]: [string, number], [, other]: [string, number]): number => other - one
 
 /** `search`: parameters of the link, so that the page of the document marks the words of the query. */
 const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {

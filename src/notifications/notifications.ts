@@ -44,7 +44,7 @@ export interface Content {
  */
 export async function notify(app: App, trx: Trx, userId: string, type: Type, content: Content): Promise<void> {
   const { title, batchMessage, count = 1 } = content
-  if (batchMessage && (await addToBatch(app, trx, userId, type, content.data, count, batchMessage))) return
+  if (await addToBatch(app, trx, userId, type, content)) return
   const message = (count > 1 && batchMessage?.(count)) || content.message
   const data = count > 1 ? { ...content.data, count } : content.data
   const { rows } = await sql<{ id: string }>`
@@ -63,10 +63,9 @@ async function addToBatch(
   trx: Trx,
   userId: string,
   type: Type,
-  data: Content['data'],
-  added: number,
-  message: (count: number) => string,
+  { batchMessage, data, count: added = 1 }: Content,
 ): Promise<boolean> {
+  if (!batchMessage) return false
   // If the first two events are concurrent, the second waits for the notification of the first.
   await sql`select pg_advisory_xact_lock(hashtextextended(${`notification:${type}:${userId}`}, 0))`.execute(trx)
   const batch = await trx
@@ -82,7 +81,7 @@ async function addToBatch(
     .executeTakeFirst()
   if (!batch) return false
   const count = Number((batch.data as { count?: number | string }).count ?? 1) + added
-  const changes = { message: message(count), data: JSON.stringify({ ...data, count }) }
+  const changes = { message: batchMessage(count), data: JSON.stringify({ ...data, count }) }
   // The user may have read or deleted it meanwhile.
   const { numUpdatedRows } = await trx
     .updateTable('notifications')

@@ -1,20 +1,19 @@
 /** Reads the body of one file and verifies it against the listing and the response headers. */
 
 import { type SourceBody, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
-import type { HttpClient, SourceResponse } from './http-client.ts'
+import type { HttpClient, SourceRequest, SourceResponse } from './http-client.ts'
 import { normalizeEtag, toSourceFailure } from './responses.ts'
 
 /** Names for which HTML is plausible. A name without an extension can be anything. */
 const canBeHtml = (path: string) => /\.(html?|xhtml|xht|shtml|mht|mhtml|php|aspx?|jsp|cgi)$/i.test(path) || !/\.[^/]*$/.test(path)
 
-/** Opens the file at `url`, with additional headers. Throws SourceFailure. */
+/** Opens the file at `url`. Throws SourceFailure. */
 export async function readBody(
   http: HttpClient,
-  url: URL,
+  { url, headers }: Pick<SourceRequest, 'url' | 'headers'>,
   file: SourceFile,
   maxSize: number,
   signal: AbortSignal,
-  headers?: Readonly<Record<string, string>>,
 ): Promise<SourceBody> {
   if ((file.size ?? 0) > maxSize) throw new SourceFailure('FILE_TOO_LARGE')
   const response = await http.send({ method: 'GET', url, headers, signal })

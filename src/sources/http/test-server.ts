@@ -8,14 +8,19 @@ import type { HttpClient } from './http-client.ts'
 import { toSourceFailure } from './responses.ts'
 import { type Guard, isAllowed } from './ssrf-guard.ts'
 
+interface ServerToTest {
+  readonly url: URL
+  readonly guard: Guard
+  readonly http: HttpClient
+  readonly walk: SourceConnection['walk']
+  /** identifies the server */
+  readonly describe?: (signal: AbortSignal) => Promise<string>
+}
+
 /** Resolves the name, connects, identifies the server and lists a sample. Never throws. */
 export async function testServer(
-  url: URL,
-  guard: Guard,
+  { url, guard, http, walk, describe }: ServerToTest,
   signal: AbortSignal,
-  http: HttpClient,
-  walk: SourceConnection['walk'],
-  describe?: (signal: AbortSignal) => Promise<string>,
 ): ReturnType<SourceConnection['test']> {
   const { result, add, run, collectSample } = startConnectionChecks(toSourceFailure)
   const isIpAddress = isIP(url.hostname.replace(/^\[|\]$/g, '')) !== 0

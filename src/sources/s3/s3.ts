@@ -61,12 +61,12 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
     walk: (options) => walk(options),
     read: async (file, signal) => {
       const url = objectUrl(location.bucket, location.prefix + file.path)
-      const condition = file.etag === null ? undefined : { 'if-match': file.etag }
-      const body = await readBody(http, url, file, limits.maxFileBytes, signal, condition)
+      const headers = file.etag === null ? undefined : { 'if-match': file.etag }
+      const body = await readBody(http, { url, headers }, file, limits.maxFileBytes, signal)
       // Listings have milliseconds, headers seconds with varying rounding.
       return body.etag !== null && body.etag === file.etag ? { ...body, modifiedAt: file.modifiedAt } : body
     },
-    test: (signal) => testServer(location.bucket, guard, signal, http, (options) => walk(options, 1)),
+    test: (signal) => testServer({ url: location.bucket, guard, http, walk: (options) => walk(options, 1) }, signal),
     close: () => http.close(),
   }
 }

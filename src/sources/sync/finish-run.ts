@@ -37,7 +37,7 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
     await flushMarks(context, state)
     await repeat(context, (trx) => resolveMoves(context, trx, state.uncertainPaths))
     await repeat(context, async (trx) => {
-      const removed = await ledger.markRemoved(trx, sourceId, run, state.uncertainPaths, app.now(), batchSize)
+      const removed = await ledger.markRemoved(trx, sourceId, run, state.uncertainPaths, { now: app.now(), limit: batchSize })
       if (removed) await markSourceRemoved(app, trx, removed.documents)
       return removed && { counts: { removed: removed.documents.length } }
     })

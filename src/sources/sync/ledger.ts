@@ -163,8 +163,7 @@ export async function markRemoved(
   sourceId: string,
   { holder }: Turn,
   uncertainPaths: readonly string[],
-  now: Date,
-  limit: number,
+  { now, limit }: { now: Date; limit: number },
 ): Promise<{ documents: string[] } | null> {
   // MATERIALIZED: after a large insert the planner underestimates the table and would choose a nested loop.
   const { rows } = await sql<{ document_id: string | null }>`

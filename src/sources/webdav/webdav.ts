@@ -91,15 +91,17 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
 
   return {
     walk: (options) => walk(options),
-    read: (file, signal) => readBody(http, urlBelow(root, file.path, false), file, limits.maxFileBytes, signal),
+    read: (file, signal) => readBody(http, { url: urlBelow(root, file.path, false) }, file, limits.maxFileBytes, signal),
     test: (signal) =>
       testServer(
-        baseUrl,
-        guard,
+        {
+          url: baseUrl,
+          guard,
+          http,
+          walk: (options) => walk(options, 1),
+          describe: async (stop) => (await import('./describe-server.ts')).describeServer(root, http, stop),
+        },
         signal,
-        http,
-        (options) => walk(options, 1),
-        async (stop) => (await import('./describe-server.ts')).describeServer(root, http, stop),
       ),
     close: () => http.close(),
   }

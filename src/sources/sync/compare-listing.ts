@@ -67,17 +67,14 @@ export async function compareListing(
     }
     if (!isMatching) {
       // The file no longer matches the patterns, but it still exists. One that an interrupted run took for a move is not ingested.
-      if (row === null || row?.outcome === 'moving') continue
-      if (row?.removed_at) changes.restored.push(row)
-      else state.marks.paths.add(path)
+      if (row !== null && row?.outcome !== 'moving') markListed(state, changes, path, row)
       continue
     }
     state.fileCount++
     // By an earlier turn of this run.
     if (isCounted) {
       state.seenCount++
-      if (row.removed_at) changes.restored.push(row)
-      else state.marks.paths.add(path)
+      markListed(state, changes, path, row)
     } else if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
     else if (action === 'trashed') {
       changes.outdated.push(path)
@@ -99,6 +96,12 @@ export async function compareListing(
   state.held?.add(held)
   await queue.add(requests.slice(0, left))
   return requests.length + heldFetches
+}
+
+/** Marks a listed file as seen. `row`: undefined for an unchanged file. */
+function markListed(state: WalkState, changes: PendingChanges, path: string, row: ledger.ComparedFile | undefined): void {
+  if (row?.removed_at) changes.restored.push(row)
+  else state.marks.paths.add(path)
 }
 
 /** Counts the known files once. Approves the changes of a source that has few. */

@@ -1,4 +1,5 @@
 import type { LostDocument } from '../src/backup/restore/find-lost-documents.ts'
+import type { RestoreResult } from '../src/backup/restore/load-backup.ts'
 import {
   loadSignaturePolicy,
   rejectUrlPassword,
@@ -77,7 +78,7 @@ export const restore = (cli: Cli) =>
       const policy = await loadSignaturePolicy(target.config.backup.key_file, flags)
       const installation = await openLocalInstallation(cli, 'restore', settings, { creates: true, isRestore: true })
       const progress = cli.progress('restore')
-      const { manifest, ignored, skipped, lost, keptSecrets, disabledSources } = await restoreBackup(installation, source, {
+      const result = await restoreBackup(installation, source, {
         ...policy,
         lockTimeoutMs,
         skipsDamaged: flags.skipDamaged === true,
@@ -87,15 +88,8 @@ export const restore = (cli: Cli) =>
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
-      for (const table of ignored) cli.warn(`warning: skipped table ${table}, which does not belong to dms`)
-      for (const { path, problem } of skipped) cli.warn(`warning: skipped ${path}, which is ${problem} in the backup`)
-      for (const version of lost) cli.warn(`warning: ${formatLost(version)}`)
-      if (disabledSources.length > 0) {
-        const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
-        cli.note(`disabled sources: ${names}; to enable one: dms sources update NAME --status active`)
-      }
-      for (const name of keptSecrets) cli.warn(`warning: kept the existing ${name}`)
-      if (!manifest.has_files) cli.warn('warning: the backup has no files; copy them to the document store')
+      warnOfGaps(cli, result)
+      const { manifest, skipped, lost, disabledSources } = result
       if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
       if (flags.reindex) await reindex(cli, settings)
       const { created_at, files, bytes } = manifest
@@ -110,6 +104,19 @@ export const restore = (cli: Cli) =>
         { skipped, items: lost, failed: lost.length, disabled_sources: disabledSources },
       )
     })
+
+/** Warns of everything that differs from the archive at the time of the backup. */
+function warnOfGaps(cli: Cli, { manifest, ignored, skipped, lost, keptSecrets, disabledSources }: RestoreResult): void {
+  for (const table of ignored) cli.warn(`warning: skipped table ${table}, which does not belong to dms`)
+  for (const { path, problem } of skipped) cli.warn(`warning: skipped ${path}, which is ${problem} in the backup`)
+  for (const version of lost) cli.warn(`warning: ${formatLost(version)}`)
+  if (disabledSources.length > 0) {
+    const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
+    cli.note(`disabled sources: ${names}; to enable one: dms sources update NAME --status active`)
+  }
+  for (const name of keptSecrets) cli.warn(`warning: kept the existing ${name}`)
+  if (!manifest.has_files) cli.warn('warning: the backup has no files; copy them to the document store')
+}
 
 const formatLost = ({ document_id, title, filename, version, current, problem, origin }: LostDocument): string =>
   `${current ? '' : `version ${version} of `}document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { Option } from 'commander'
+import type { BackupResult } from '../../src/backup/create/create-backup.ts'
 import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
 import { signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
@@ -72,7 +73,7 @@ export const create = (cli: Cli) =>
         },
       )
       const progress = cli.progress('backup')
-      const { manifest, lostInStore, unreadable, recordError } = await createBackup(installation, sink, {
+      const result = await createBackup(installation, sink, {
         withFiles: flags.files,
         settings: flags.includeConfig ? await loadSettings(cli) : null,
         withSecrets: flags.includeSecrets === true,
@@ -82,15 +83,8 @@ export const create = (cli: Cli) =>
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
       })
       progress.done()
-      const isUnreadable = new Set(unreadable)
-      for (const { sha256, problem } of manifest.damaged)
-        cli.warn(`warning: stored file ${sha256} ${isUnreadable.has(sha256) ? 'cannot be read: permission denied' : `is ${problem}`}`)
-      for (const sha256 of lostInStore)
-        cli.warn(
-          `warning: stored file ${sha256} is damaged in the document store, but intact in the backup: ${join(place, filePath(sha256))}`,
-        )
-      if (manifest.damaged.length > 0)
-        cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
+      const { manifest, lostInStore, recordError } = result
+      warnOfDamage(cli, result, (sha256) => join(place, filePath(sha256)))
       if (recordError) cli.warn(`warning: not recorded as the last success: ${recordError.message}`)
       if (manifest.damaged.length + lostInStore.length > 0) cli.exit = 'PARTIAL'
       const { files, bytes, damaged } = manifest
@@ -110,6 +104,16 @@ export const create = (cli: Cli) =>
       const columns = columnsOf(['place', 'documents', 'files', 'bytes', 'damaged', 'duration_seconds'])
       cli.print(summary, { columns, id: 'place', sentence })
     })
+
+function warnOfDamage(cli: Cli, { manifest, lostInStore, unreadable }: BackupResult, pathOf: (sha256: string) => string): void {
+  const isUnreadable = new Set(unreadable)
+  for (const { sha256, problem } of manifest.damaged)
+    cli.warn(`warning: stored file ${sha256} ${isUnreadable.has(sha256) ? 'cannot be read: permission denied' : `is ${problem}`}`)
+  for (const sha256 of lostInStore)
+    cli.warn(`warning: stored file ${sha256} is damaged in the document store, but intact in the backup: ${pathOf(sha256)}`)
+  if (manifest.damaged.length > 0)
+    cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
+}
 
 async function openSink({ to, format }: Flags, jobs: number, backupFolder: string): Promise<{ place: string; sink: BackupSink }> {
   const [sinks, { folderSink }, { archiveName, defaultFolderName }] = await Promise.all([

@@ -64,7 +64,13 @@ const migrate = (cli: Cli) =>
       let failure: unknown = null
       try {
         await migrateStore(app, counts, {
-          ...{ to, verify, keep, isDryRun, lockTimeoutMs, throttle, signal: cli.signal },
+          to,
+          verify,
+          keep,
+          isDryRun,
+          lockTimeoutMs,
+          throttle,
+          signal: cli.signal,
           onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
           onFailure: (key, error, bytes) => {
             progress.clear()

@@ -53,7 +53,13 @@ export function documentFile({ documents }: Client, document: DocumentView, isPi
   const { id, size, sha256, created_at, version } = document
   const file = exportFileName(document)
   return {
-    ...{ id, version: null, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
+    id,
+    version: null,
+    size,
+    sha256,
+    createdAt: created_at,
+    file,
+    hasText: document.status === 'completed',
     entry: (hasText) => ({ ...document, current: true, ...names(file, hasText) }),
     download: () => (isPinned ? documents.downloadVersion(id, version) : documents.download(id)),
     text: () => documents.text(id),
@@ -68,7 +74,13 @@ export async function renditionFile({ documents }: Client, document: DocumentVie
   const { size, sha256 } = made
   const file = exportFileName({ id, filename: renditionName(filename) })
   return {
-    ...{ id, version: current, size, sha256, createdAt: created_at, file, hasText: document.status === 'completed' },
+    id,
+    version: current,
+    size,
+    sha256,
+    createdAt: created_at,
+    file,
+    hasText: document.status === 'completed',
     entry: (hasText) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),
     download: () => documents.download(id, { rendition: kind }),
     text: () => documents.text(id),
@@ -81,7 +93,13 @@ export async function oldVersionFiles({ documents }: Client, { id, version }: Do
   return old.map(({ number, current: _, ...about }) => {
     const file = exportFileName({ id, filename: about.filename }, number)
     return {
-      ...{ id, version: number, size: about.size, sha256: about.sha256, createdAt: about.created_at, file, hasText: true },
+      id,
+      version: number,
+      size: about.size,
+      sha256: about.sha256,
+      createdAt: about.created_at,
+      file,
+      hasText: true,
       entry: (hasText) => ({ id, version: number, current: false, ...about, ...names(file, hasText) }),
       download: () => documents.downloadVersion(id, number),
       text: () => documents.versionText(id, number),

@@ -78,7 +78,11 @@ function infoOf({ title, author, created, created_at, file_replaced_at, language
   const stated = created === null ? Number.NaN : Date.parse(created)
   const isPlausible = stated > 0 && stated <= modified.getTime()
   return {
-    ...{ title, author, sha256, producer: `dms ${readVersion()}`, language: toBcp47(language) },
+    title,
+    author,
+    sha256,
+    producer: `dms ${readVersion()}`,
+    language: toBcp47(language),
     created: (isPlausible ? new Date(stated) : created_at).toISOString(),
     modified: modified.toISOString(),
   }

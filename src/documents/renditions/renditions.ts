@@ -99,7 +99,10 @@ const enqueue = (
     trx,
     'rendition',
     documents.map(({ id, owner_id, number }) => ({
-      ...{ payload: { number, kind }, documentId: id, ownerId: owner_id, priority },
+      payload: { number, kind },
+      documentId: id,
+      ownerId: owner_id,
+      priority,
       dedupeKey: `rendition:${id}:${number}:${kind}`,
     })),
   )

@@ -107,9 +107,23 @@ export async function clearArchived(trx: Trx, id: string, number: number): Promi
   await trx
     .updateTable('document_versions')
     .set({
-      ...{ content: null, status: null, ocr_enabled: null, language: null, ocr_confidence: null, page_count: null },
-      ...{ error_code: null, error_message: null, processed_at: null, text_source: null, warnings: null, detected_languages: null },
-      ...{ file_metadata: null, document_date: null, date_source: null, date_confidence: null, date_checked: null },
+      content: null,
+      status: null,
+      ocr_enabled: null,
+      language: null,
+      ocr_confidence: null,
+      page_count: null,
+      error_code: null,
+      error_message: null,
+      processed_at: null,
+      text_source: null,
+      warnings: null,
+      detected_languages: null,
+      file_metadata: null,
+      document_date: null,
+      date_source: null,
+      date_confidence: null,
+      date_checked: null,
     })
     .where('document_id', '=', id)
     .where('number', '=', number)

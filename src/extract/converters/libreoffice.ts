@@ -32,7 +32,9 @@ export async function openByLibreOffice(source: ByteSource, soffice: string, too
       const { title, author, page_count } = metadata
       return { metadata: { ...(title !== undefined && { title }), ...(author !== undefined && { author }), page_count }, pages }
     },
-    ...{ picture, thumbnail, close },
+    picture,
+    thumbnail,
+    close,
   }
 }
 

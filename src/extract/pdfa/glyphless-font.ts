@@ -49,22 +49,38 @@ export function createGlyphlessFont(context: PdfContext): GlyphlessFont {
       const systemInfo = { Registry: PDFString.of('Adobe'), Ordering: PDFString.of('Identity'), Supplement: 0 }
       const descriptor = context.register(
         context.obj({
-          ...{ Type: 'FontDescriptor', FontName: 'GlyphLess', Flags: 4, FontBBox: [0, 0, advance * unitsPerEm, unitsPerEm] },
-          ...{ ItalicAngle: 0, Ascent: unitsPerEm, Descent: 0, CapHeight: unitsPerEm, StemV: 80 },
+          Type: 'FontDescriptor',
+          FontName: 'GlyphLess',
+          Flags: 4,
+          FontBBox: [0, 0, advance * unitsPerEm, unitsPerEm],
+          ItalicAngle: 0,
+          Ascent: unitsPerEm,
+          Descent: 0,
+          CapHeight: unitsPerEm,
+          StemV: 80,
           FontFile2: context.register(deflated(context, fontProgram())),
         }),
       )
       const descendant = context.register(
         context.obj({
-          ...{ Type: 'Font', Subtype: 'CIDFontType2', BaseFont: 'GlyphLess', CIDSystemInfo: systemInfo },
-          ...{ FontDescriptor: descriptor, DW: advance * unitsPerEm, CIDToGIDMap: context.register(glyphMap(context, codes.size)) },
+          Type: 'Font',
+          Subtype: 'CIDFontType2',
+          BaseFont: 'GlyphLess',
+          CIDSystemInfo: systemInfo,
+          FontDescriptor: descriptor,
+          DW: advance * unitsPerEm,
+          CIDToGIDMap: context.register(glyphMap(context, codes.size)),
         }),
       )
       context.assign(
         ref,
         context.obj({
-          ...{ Type: 'Font', Subtype: 'Type0', BaseFont: 'GlyphLess', Encoding: 'Identity-H' },
-          ...{ DescendantFonts: [descendant], ToUnicode: context.register(deflated(context, Buffer.from(unicodeMap(codes)))) },
+          Type: 'Font',
+          Subtype: 'Type0',
+          BaseFont: 'GlyphLess',
+          Encoding: 'Identity-H',
+          DescendantFonts: [descendant],
+          ToUnicode: context.register(deflated(context, Buffer.from(unicodeMap(codes)))),
         }),
       )
     },

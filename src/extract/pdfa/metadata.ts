@@ -26,8 +26,12 @@ export async function addMetadata(context: PdfContext, catalog: PDFDict, info: R
   if (info.language !== null) catalog.set(PDFName.of('Lang'), PDFString.of(info.language))
   const profile = context.register(deflated(context, await srgbProfile(), { N: 3 }))
   const intent = context.obj({
-    ...{ Type: 'OutputIntent', S: 'GTS_PDFA1', OutputConditionIdentifier: PDFString.of('sRGB'), DestOutputProfile: profile },
-    ...{ Info: PDFString.of('sRGB IEC61966-2.1'), RegistryName: PDFString.of('http://www.color.org') },
+    Type: 'OutputIntent',
+    S: 'GTS_PDFA1',
+    OutputConditionIdentifier: PDFString.of('sRGB'),
+    DestOutputProfile: profile,
+    Info: PDFString.of('sRGB IEC61966-2.1'),
+    RegistryName: PDFString.of('http://www.color.org'),
   })
   catalog.set(PDFName.of('OutputIntents'), context.obj([context.register(intent)]))
   const original = PDFHexString.of(info.sha256.slice(0, 32))

@@ -184,7 +184,8 @@ function embedPng(context: PdfContext, { width, height, bitDepth, colourType, pa
         ])
       : colourSpace(context, components, icc)
   const dictionary = context.obj({
-    ...{ ...imageDictionary(width, height, bitDepth), Filter: 'FlateDecode' },
+    ...imageDictionary(width, height, bitDepth),
+    Filter: 'FlateDecode',
     DecodeParms: { Predictor: 15, Colors: components, BitsPerComponent: bitDepth, Columns: width },
   })
   dictionary.set(PDFName.of('ColorSpace'), typeof space === 'string' ? PDFName.of(space) : (space as never))

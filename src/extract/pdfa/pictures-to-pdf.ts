@@ -36,7 +36,9 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
     const size = pageSize(picture, knownDensity(metadata))
     const content = `q ${pictureMatrix(picture.orientation, size.width, size.height)} cm /P Do Q\n${textOf(texts.get(index + 1), font, size)}`
     const page = context.obj({
-      ...{ Type: 'Page', Parent: pagesRef, MediaBox: [0, 0, size.width, size.height] },
+      Type: 'Page',
+      Parent: pagesRef,
+      MediaBox: [0, 0, size.width, size.height],
       Resources: { XObject: { P: picture.image }, Font: { [fontName]: fontRef } },
       Contents: context.register(deflated(context, Buffer.from(content, 'latin1'))),
     })

@@ -77,8 +77,11 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       ...(attributes ? { attributesToSearchOn: [...attributes] } : {}),
     }
     const page = {
-      ...{ offset, limit: Math.min(limit, Math.max(0, maxResults - offset)) },
-      ...{ attributesToRetrieve: ['id'], showRankingScore: true, facets: ['mime_type', 'labels', 'document_year'] },
+      offset,
+      limit: Math.min(limit, Math.max(0, maxResults - offset)),
+      attributesToRetrieve: ['id'],
+      showRankingScore: true,
+      facets: ['mime_type', 'labels', 'document_year'],
     }
     const answer = await server.requestExisting(index, (index) => index.search(q, { ...how, ...page }))
     if (answer === null) return null

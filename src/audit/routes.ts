@@ -40,7 +40,7 @@ export const EntryAnswer = z.object({
 })
 export const ListAnswer = z.object({ entries: z.array(EntryAnswer), pagination: CursorPagination })
 
-export const VerifyQuery = z
+const VerifyQuery = z
   .object({ seq: number, hash: z.string().regex(/^[0-9a-f]{64}$/, '64 hexadecimal digits') })
   .partial()
   .refine(({ seq, hash }) => (seq === undefined) === (hash === undefined), { path: ['hash'], message: 'seq and hash come together' })

@@ -9,7 +9,7 @@ import * as oidc from './oidc.ts'
 import { cookieLine, cookieName, localPath, sessionCookie } from './page-session.ts'
 import { SignInAnswer, signInAnswer } from './routes.ts'
 
-export const ShellQuery = z
+const ShellQuery = z
   .object({
     shell_port: integerText(1, 65_535).describe('Loopback port to which the browser is finally redirected with `code` or `error`.'),
     shell_challenge: z.string().regex(/^[\w-]{43}$/, 'a SHA-256 in base64url'),

@@ -11,17 +11,17 @@ import * as users from '../users/users.ts'
 import { UserAnswer, view } from '../users/view.ts'
 import * as auth from './auth.ts'
 
-export const Login = z.object({ username: z.string().min(1).max(320), password: Password })
+const Login = z.object({ username: z.string().min(1).max(320), password: Password })
 
 export const registration = ({ config }: App) =>
   z.object({ username: Username, email: Email, password: newPassword(config), role: Role.default('user') })
 
 export const MessageAnswer = z.object({ message: z.string() })
 export const Verification = z.object({ token: z.string().min(1).max(200) })
-export const Resend = z.object({ email: Email })
+const Resend = z.object({ email: Email })
 export const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
 
-export const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
+const passwordChange = ({ config }: App) => z.object({ current_password: Password, new_password: newPassword(config) })
 export const PasswordAnswer = z.object({ message: z.string(), token: z.string(), expires_at: z.iso.datetime() })
 
 export const routes = (app: App): Route[] => [

@@ -45,7 +45,7 @@ const extension = import.meta.url.slice(import.meta.url.lastIndexOf('.'))
 const folder = new URL(extension === '.ts' ? '../../migrations/' : './migrations/', import.meta.url)
 
 /** The lock for every change of the schema. */
-export const migrateLock = 'migrate'
+const migrateLock = 'migrate'
 
 /** Maximum wait for the lock of a table, because requests for the table wait behind it. They run before the next attempt. */
 const tableLockTimeoutMs = 1000
@@ -209,7 +209,7 @@ export class NewerSchema extends Error {
 }
 
 /** This dms has no migration of that name. */
-export class UnknownMigration extends Error {
+class UnknownMigration extends Error {
   constructor(name: string) {
     super(`this dms knows no migration ${JSON.stringify(name)}`)
     this.name = 'UnknownMigration'

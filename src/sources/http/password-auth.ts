@@ -34,7 +34,7 @@ function chooseScheme(challenges: readonly Challenge[], { username, password }: 
   return challenges.some(({ scheme }) => scheme === 'basic') ? { basic: basicAuth(username, password) } : null
 }
 
-export interface Challenge {
+interface Challenge {
   /** in lower case */
   readonly scheme: string
   readonly parameters: ReadonlyMap<string, string>
@@ -43,7 +43,7 @@ export interface Challenge {
 const hashes: Readonly<Record<string, string>> = { MD5: 'md5', 'SHA-256': 'sha256', 'SHA-512-256': 'sha512-256' }
 
 /** Parses WWW-Authenticate headers, which may contain several challenges. */
-export function parseChallenges(header: string | readonly string[] | undefined): Challenge[] {
+function parseChallenges(header: string | readonly string[] | undefined): Challenge[] {
   const parsed: { scheme: string; parameters: Map<string, string> }[] = []
   const text = [header ?? []].flat().join(', ').slice(0, 8192)
   // A word followed by "=" is a parameter; any other word is the scheme of the next challenge.
@@ -55,17 +55,16 @@ export function parseChallenges(header: string | readonly string[] | undefined):
   return parsed
 }
 
-export const basicAuth = (username: string, password: string): string =>
-  `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
+const basicAuth = (username: string, password: string): string => `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 
 /** Answers the Digest challenges of one server and counts the uses of the nonce. */
-export interface DigestAuth {
+interface DigestAuth {
   /** Returns the Authorization header of a request. `uri` is its path and query. */
   authorize(method: string, uri: string): string
 }
 
 /** Chooses the strongest supported Digest challenge; null for none. */
-export function chooseDigest(challenges: readonly Challenge[], username: string, password: string): DigestAuth | null {
+function chooseDigest(challenges: readonly Challenge[], username: string, password: string): DigestAuth | null {
   const algorithmOf = ({ parameters }: Challenge) => parameters.get('algorithm') ?? 'MD5'
   const usable = challenges.filter(
     (challenge) =>
@@ -75,7 +74,9 @@ export function chooseDigest(challenges: readonly Challenge[], username: string,
   if (!best) return null
   const { parameters } = best
   const algorithm = algorithmOf(best)
-  const [realm, nonce, opaque] = [parameters.get('realm') ?? '', parameters.get('nonce') ?? '', parameters.get('opaque')]
+  const realm = parameters.get('realm') ?? ''
+  const nonce = parameters.get('nonce') ?? ''
+  const opaque = parameters.get('opaque')
   const qop = (parameters.get('qop') ?? '').split(/\s*,\s*/).includes('auth') ? 'auth' : null
   const hash = (text: string) =>
     createHash(hashAlgorithm(algorithm) ?? 'md5')

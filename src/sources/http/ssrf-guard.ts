@@ -82,7 +82,7 @@ export function guardedConnector(guard: Guard, options: { ca?: readonly string[]
 }
 
 /** Returns a lookup that removes forbidden addresses. Fails with SourceFailure SOURCE_ADDRESS_FORBIDDEN if none is left. */
-export function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): LookupFunction {
+function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): LookupFunction {
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return done(error, '')

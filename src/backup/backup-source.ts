@@ -73,7 +73,8 @@ async function* readFolderEntries(folder: string): AsyncGenerator<SourceEntry> {
 /** Returns a function that opens regular files below `folder`. It returns null for anything else and follows no symbolic links. */
 async function createFileOpener(folder: string): Promise<(path: string) => Promise<Bytes | null>> {
   const root = await realpath(folder)
-  let [last, isInside] = ['', false]
+  let last = ''
+  let isInside = false
   return async (path) => {
     const directory = dirname(join(root, path))
     // Entries are sorted by directory, so the last check is reused.

@@ -27,7 +27,8 @@ export async function openOwnedDatabase(database: Database, owner: DatabaseOptio
   const grantMissingRights = async (): Promise<void> => {
     if (!(await lacksRights(database.db))) return
     await withOwner(async (opened) => {
-      const [application, other] = [await loadIdentity(database), await loadIdentity(opened)]
+      const application = await loadIdentity(database)
+      const other = await loadIdentity(opened)
       if (application.database !== other.database)
         throw new ConfigError(['database.migration_url and database.url name two databases: give both the same host, port and name'])
       await grantRights(opened.db, application.role)

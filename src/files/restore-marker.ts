@@ -61,7 +61,8 @@ export const claimDataFolder = (folder: string): Promise<void> =>
 /** Throws ConfigError if a restore is running, was interrupted or has failed. */
 export async function rejectUnfinishedRestore(db: Db, config: Config): Promise<void> {
   const markers = await storeMarkers(config)
-  const [claim, dataClaim] = [await readClaim(markers), await readClaim(folderMarkers(config.data_dir))]
+  const claim = await readClaim(markers)
+  const dataClaim = await readClaim(folderMarkers(config.data_dir))
   if (!claim && !dataClaim) return
   // The restore sets the id in its transaction. There is no id without a schema.
   const storeId = await loadStoreId(db).catch(() => undefined)

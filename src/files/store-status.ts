@@ -23,7 +23,8 @@ export async function describeStores({ stores }: Pick<App, 'stores'>, signal?: A
   const kinds: StoreKind[] = ['disk', 's3']
   return Promise.all(
     kinds.map(async (store) => {
-      const [role, location] = [store === stores.primary ? ('primary' as const) : ('secondary' as const), stores.locate(store)]
+      const role = store === stores.primary ? ('primary' as const) : ('secondary' as const)
+      const location = stores.locate(store)
       const about = { store, role, location, files: null, bytes: null, derived_files: null, derived_bytes: null, error: null }
       try {
         const opened = await stores.open(store)
@@ -39,7 +40,8 @@ export async function describeStores({ stores }: Pick<App, 'stores'>, signal?: A
 }
 
 async function countStored(store: FileStore, signal?: AbortSignal) {
-  const [stored, derived] = [await countFiles(store.list(), signal), await countFiles(store.listDerived(), signal)]
+  const stored = await countFiles(store.list(), signal)
+  const derived = await countFiles(store.listDerived(), signal)
   return { ...stored, derived_files: derived.files, derived_bytes: derived.bytes }
 }
 

@@ -30,7 +30,9 @@ export function joinWords(words: readonly OcrWord[]): OcrText {
  * and narrow and follow each other downwards or upwards.
  */
 export function lineDirection(words: readonly OcrWord[]): 0 | 90 | -90 {
-  let [level, upright, down] = [0, 0, 0]
+  let level = 0
+  let upright = 0
+  let down = 0
   let last: OcrWord | undefined
   for (const word of words) {
     const { width, height, top } = word.box

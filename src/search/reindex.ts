@@ -187,7 +187,8 @@ async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, cu
   for (let attempt = 1; ; attempt++) {
     await forEachBatch(app, { ...options, onProgress: () => {} }, 0, next.put, cursor)
     await applyChanges(app, next.put, batchSize(app, options))
-    const [documents, expected] = [await next.complete(), await documentCount(app)]
+    const documents = await next.complete()
+    const expected = await documentCount(app)
     if (documents + (next.omitted?.size ?? 0) === expected) return documents
     if (attempt >= minCatchUps && Math.abs(documents - expected) <= (await countChanges(app))) return documents
     if (attempt === maxCatchUps) throw new Error(`the new index has ${documents} of ${expected} documents; the old one stays active`)

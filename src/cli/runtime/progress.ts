@@ -169,7 +169,9 @@ const units = [
 const unitOf = (bytes: number) => units.find(([, size]) => bytes >= size) ?? (['B', 1] as const)
 
 function formatSeconds(seconds: number): string {
-  const [hours, minutes, rest] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), Math.ceil(seconds % 60)]
+  const hours = Math.floor(seconds / 3600)
+  const minutes = Math.floor((seconds % 3600) / 60)
+  const rest = Math.ceil(seconds % 60)
   if (hours > 0) return `${hours}h${minutes}m`
   return minutes > 0 ? `${minutes}m${rest}s` : `${rest}s`
 }

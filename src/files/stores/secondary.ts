@@ -149,7 +149,8 @@ async function* listBoth(
     Files,
     Files,
   ]
-  let [one, two] = [await ours.next(), await theirs.next()]
+  let one = await ours.next()
+  let two = await theirs.next()
   while (!one.done || !two.done) {
     const isOurs = !one.done && (two.done || one.value.address <= two.value.address)
     const isTheirs = !two.done && (one.done || two.value.address <= one.value.address)

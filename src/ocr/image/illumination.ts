@@ -59,7 +59,9 @@ function flatten<T extends GrayImage>(image: T, dpi: number, evenRatio: number):
 
 /** Inverts pages with light text on a dark background: at least 70 % dark and at most 25 % bright pixels in a sample. */
 export function invertIfDark<T extends GrayImage>(image: T): T {
-  let [dark, bright, count] = [0, 0, 0]
+  let dark = 0
+  let bright = 0
+  let count = 0
   for (let at = 0; at < image.gray.length; at += 61) {
     count++
     if (image.gray[at]! < 96) dark++

@@ -57,7 +57,11 @@ function splitBrightness(gray: Uint8Array): { threshold: number; contrast: numbe
   const histogram = new Uint32Array(256)
   for (const value of gray) histogram[value]!++
   const total = histogram.reduce((sum, count, value) => sum + count * value, 0)
-  let [dark, darkSum, best, threshold, contrast] = [0, 0, 0, 0, 0]
+  let dark = 0
+  let darkSum = 0
+  let best = 0
+  let threshold = 0
+  let contrast = 0
   for (let value = 0; value < 255; value++) {
     dark += histogram[value]!
     darkSum += histogram[value]! * value

@@ -103,7 +103,9 @@ function findAngle(points: Points): { degrees: number; sharpness: number } {
   const best = scores.indexOf(Math.max(...scores))
   const sharpness = scores[best]! / scores.toSorted((a, b) => a - b)[scores.length >> 1]!
   if (sharpness < minSharpness || best === 0 || best === scores.length - 1) return { degrees: 0, sharpness: 0 }
-  let [degrees, maxEnergy, share] = [0, 0, 0]
+  let degrees = 0
+  let maxEnergy = 0
+  let share = 0
   for (const angle of range(angles[best]! - coarse.stepDegrees, angles[best]! + coarse.stepDegrees, fine.stepDegrees)) {
     const { energy, largest } = profileEnergy(points, angle, fine.binPixels)
     if (energy > maxEnergy) [degrees, maxEnergy, share] = [angle, energy, (largest * largest) / energy]

@@ -26,7 +26,8 @@ export function withEmbedded(own: SearchEngine, postgres: SearchEngine): SearchE
     count: async () => (await status()).documents,
     contents: () => [...own.contents(), ...postgres.contents()],
     async rebuild() {
-      const [one, other] = [await own.rebuild(), await postgres.rebuild()]
+      const one = await own.rebuild()
+      const other = await postgres.rebuild()
       return {
         ...one,
         ...(other.omitted ? { omitted: other.omitted } : {}),

@@ -158,7 +158,8 @@ async function openFile(root: string, file: SourceFile, signal: AbortSignal): Pr
   try {
     const stats = await handle.stat({ bigint: true })
     // Checked after open(): a parent directory may have been replaced by a link.
-    const [real, current] = [await realpath(full), await stat(full, { bigint: true })]
+    const real = await realpath(full)
+    const current = await stat(full, { bigint: true })
     if (real !== full || current.ino !== stats.ino || current.dev !== stats.dev || !stats.isFile())
       throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link, or lies behind one.')
     const { etag, modifiedAt } = toVersion(stats)

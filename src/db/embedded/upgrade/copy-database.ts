@@ -126,7 +126,8 @@ async function createTables(from: Client, to: Client, tables: readonly Table[]):
 
 /** Copies the options that an administrator has set or reset, such as autovacuum_vacuum_scale_factor of a table. */
 async function copyOptions(from: Client, to: Client): Promise<void> {
-  const [old, fresh] = [await listOptions(from), await listOptions(to)]
+  const old = await listOptions(from)
+  const fresh = await listOptions(to)
   const has = (options: typeof old, one: string) => options.some(({ set }) => set === one)
   for (const { set, reset } of fresh) if (!has(old, set)) await to.query(reset)
   for (const { set } of old) if (!has(fresh, set)) await to.query(set)

@@ -19,8 +19,11 @@ export interface ProgressOptions {
  * because PostgreSQL truncates such tables only together.
  */
 export async function copyTables(pairs: Pairs, tables: readonly Table[], { onTable, signal }: ProgressOptions): Promise<number> {
-  const [oldIndexes, newIndexes] = [await listIndexes(pairs.first.from), await listIndexes(pairs.first.to)]
-  let [done, rows, bytes] = [0, 0, 0]
+  const oldIndexes = await listIndexes(pairs.first.from)
+  const newIndexes = await listIndexes(pairs.first.to)
+  let done = 0
+  let rows = 0
+  let bytes = 0
   const report = (table: string) => onTable('rows', { done, total: tables.length, bytes, table })
   const groups = Map.groupBy(tables, ({ name, hasForeignKeys }) => (hasForeignKeys ? null : name)).values()
   await pairs.forEach(groups, async ({ from, to }, group) => {

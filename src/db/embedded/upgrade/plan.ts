@@ -67,7 +67,8 @@ export function requireSpace(dataDir: string, { neededBytes, freeBytes }: Pick<U
 /** Throws AppError CONFLICT for a cluster that cannot be renamed, or with files elsewhere. */
 async function rejectSpecialFolder(dataDir: string, major: number): Promise<void> {
   const folder = clusterFolder(dataDir)
-  const [cluster, parent] = [await lstat(folder), await lstat(dataDir)]
+  const cluster = await lstat(folder)
+  const parent = await lstat(dataDir)
   if (cluster.isSymbolicLink() || cluster.dev !== parent.dev)
     throw conflict(`${folder} is a link or a mount point, and cannot be replaced`, `move its content to a folder in ${dataDir}`)
   if ((await readdir(join(folder, 'pg_tblspc'))).length > 0)

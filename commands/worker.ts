@@ -59,8 +59,8 @@ export const worker = (cli: Cli) =>
       await runWorker(config, {
         migrate: options.migrate ? 'always' : 'configured',
         once: options.once === true,
-        ...(maxJobs === undefined ? {} : { maxJobs }),
-        ...(name === undefined ? {} : { label: name }),
+        maxJobs,
+        label: name,
         signal,
         openHealth,
         onForcedExit: cli.onForcedExit,

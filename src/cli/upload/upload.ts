@@ -83,7 +83,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
     concurrency: options.concurrency,
     isDryRun: options.isDryRun,
     totalBytes: files.some(({ path }) => path === '-') ? null : files.reduce((sum, { size }) => sum + (size ?? 0), 0),
-    ...(options.batch ? { batch: options.batch } : {}),
+    batch: options.batch,
     runGroup: (request, runItem, onBytes) => (options.isDryRun ? simulateRequest : sendRequest)(run, request, runItem, onBytes),
     async finish(add, isReachable) {
       if (isReachable && waitingItems.length > 0) await addAfterWait(run, add)

@@ -123,7 +123,7 @@ async function copyRows(oldDir: string, newDir: string, plan: UpgradePlan, optio
   const servers: EmbeddedPostgres[] = []
   const start = async (dataDir: string, postgres?: UpgradePlan['oldPrograms']): Promise<EmbeddedPostgres> => {
     signal.throwIfAborted()
-    const server = await joinEmbedded({ dataDir, log, startTimeoutMs, settings: copySettings, ...(postgres ? { postgres } : {}) })
+    const server = await joinEmbedded({ dataDir, log, startTimeoutMs, settings: copySettings, postgres })
     servers.push(server)
     return server
   }

@@ -36,7 +36,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
   const smallKey = (address: string) => `${prefix}files/${checkAddress(address)}`
   const pointerKey = (address: string) => `${prefix}large/${checkAddress(address)}`
   const dataKey = (id: string) => `${prefix}data/${id}`
-  /** cached pointers: ids of data by address */
+  /** cache of pointers: id of the data by address */
   const pointers = new LRUCache<string, string>({ max: maxCachedPointers })
 
   const readPointer = async (address: string): Promise<string | null> => {
@@ -171,7 +171,7 @@ async function* readOn(
       response.body.on('error', () => {}).destroy()
     }
     if (done >= first.size) return
-    response = await bucket.get(key, { start: (range?.start ?? 0) + done, ...(range ? { end: range.end } : {}) }, first.etag)
+    response = await bucket.get(key, { start: (range?.start ?? 0) + done, end: range?.end }, first.etag)
   }
   throw toOutage(new Error(`the object ${key} was removed while it was read`))
 }
@@ -180,7 +180,8 @@ type Files = AsyncGenerator<{ address: string; size: number; modifiedAt: Date }>
 
 /** Yields the entries of two lists in order of address. */
 async function* mergeByAddress(left: Files, right: Files): Files {
-  let [one, two] = [await left.next(), await right.next()]
+  let one = await left.next()
+  let two = await right.next()
   while (!one.done || !two.done) {
     if (!one.done && (two.done || one.value.address <= two.value.address)) {
       yield one.value

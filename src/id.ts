@@ -4,5 +4,5 @@ export const isCanonicalId = (text: string): boolean => /^[0-9a-f]{8}(-[0-9a-f]{
 /** Returns whether text has the form of an id in any case. */
 export const isId = (text: string): boolean => isCanonicalId(text.toLowerCase())
 
-/** The least UUID, which no row has. */
+/** The lowest UUID, which no row has. */
 export const nilId = '00000000-0000-0000-0000-000000000000'

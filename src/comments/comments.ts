@@ -81,7 +81,7 @@ export async function replies(app: App, actor: Actor, documentId: string, id: st
   return fetchSpan(span, oldestFirst, ['replies', id], listed, app.db.selectFrom('comments').where('parent_id', '=', id))
 }
 
-/** Calls fetchPage() with an offset of entries instead of a page number. `all` counts them. */
+/** Fetches a page that begins at an offset of entries. `all`: query that counts the entries. */
 function fetchSpan<Row>(
   { limit, offset, cursor }: Span,
   order: Keyset,

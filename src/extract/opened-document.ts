@@ -55,7 +55,7 @@ export interface OpenedDocument {
   picture(page: number): Promise<Picture | null>
   /** Returns an encoded image of a page, by default the first, inside the box; null without one. */
   thumbnail(box: Box, type: 'image/webp' | 'image/jpeg', page?: number): Promise<Uint8Array | null>
-  /** Returns the words in the text layer of a page, counted from 1. Missing for types without places of words. */
+  /** Returns the words in the text layer of a page, counted from 1. Missing for types whose words have no positions. */
   words?(page: number): Promise<readonly WordRow[]>
   /** Returns a PDF/A-2u with these words behind the pages, by number. Throws ReadFailure NOT_CONVERTIBLE. Missing for types without pages. */
   pdfa?(texts: ReadonlyMap<number, PageText>, info: RenditionInfo): Promise<Uint8Array>

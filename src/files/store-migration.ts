@@ -167,7 +167,7 @@ async function copyFile({ source, target, options }: Migration, address: string,
   }
 }
 
-/** Yields the bytes of an original at the limited rate. Throws an error of the file for a failure that is no outage of its store. */
+/** Yields the bytes of an original at the limited rate. Throws errors of the file system as errors of this file, not of its store. */
 async function* throttled(original: AsyncIterable<Uint8Array>, { throttle, signal }: MigrationOptions): AsyncGenerator<Uint8Array> {
   try {
     for await (const chunk of original) {

@@ -80,7 +80,7 @@ interface Group {
   seconds: number
 }
 
-/** Counts the jobs that finished within `maintenance.jobs_keep`. Of older ones only failures are left, which would make the rate of success too low. */
+/** Counts the jobs that finished within `maintenance.jobs_keep`. Older successes are deleted and older failures are not, so counting them would lower the success rate. */
 async function countByLanguage(app: App, actor: Actor): Promise<Group[]> {
   const first = new Date(app.now().getTime() - app.config.maintenance.jobs_keep)
   const { rows } = await sql<Group>`

@@ -6,12 +6,12 @@ import { joinWords } from './words.ts'
 const certain = 0.9
 /** Minimum confidence of a word in a place without words of the other pass. */
 const minAdded = 0.6
-/** Overlap of two boxes, as a share of the smaller one, above which their words are about the same ink. */
+/** Overlap of two boxes, as a share of the smaller one, above which their words are in the same place. */
 const minOverlap = 0.4
 /** Advantage in confidence that a replacement needs. */
 const margin = 0.03
 
-/** Words of both passes about the same ink. */
+/** Words of both passes in the same place. */
 interface Cluster {
   readonly ours: OcrWord[]
   readonly theirs: OcrWord[]
@@ -133,7 +133,9 @@ function isBeside(line: readonly OcrWord[], { box }: OcrWord): boolean {
 
 /** Returns the index of the lowest line above `box` that shares columns with it, else of the last line above; -1 if there is none. */
 function lineAbove(lines: readonly (readonly OcrWord[])[], box: WordBox): number {
-  let [found, bottom, isShared] = [-1, Number.NEGATIVE_INFINITY, false]
+  let found = -1
+  let bottom = Number.NEGATIVE_INFINITY
+  let isShared = false
   for (const [index, line] of lines.entries()) {
     const lineBottom = Math.max(...line.map((word) => word.box.top + word.box.height))
     if (lineBottom > box.top + box.height / 2) continue

@@ -101,17 +101,17 @@ export interface PageMark {
 
 export interface ReadOptions {
   readonly signal?: AbortSignal
-  /** Works wait for a process in turns by this name, such as the owner of a file. */
+  /** Name that works wait under, such as the owner of the file. Names take turns for a free process. */
   readonly turn?: string
 }
 
-/** Maximum time of a work on the wall clock, as a multiple of its time limit. The limit does not count the time of waiting for a processor. */
+/** Maximum wall-clock time of a work, as a multiple of its time limit. The limit leaves out time spent waiting for a processor. */
 export const maxWallFactor = 10
 
 /** Reads files of users in separate processes. A malicious file causes ReadFailure, never a crash of the caller. */
 export interface DocumentReader {
   outline(file: FileToRead, options?: ReadOptions): Promise<Outline>
-  /** Returns the outlines of small files of one owner, null for those that cannot be read. Throws ReadFailure if one of them ended the process. */
+  /** Returns the outlines of small files of one owner, null for those that cannot be read. Throws ReadFailure if one of them crashed the process. */
   outlines(files: readonly FileToRead[], options?: ReadOptions): Promise<readonly (Outline | null)[]>
   /** Runs OCR on a page with `needsOcr`. `language`: codes joined by `+`, or `auto`. Returns its words together with the text layer. */
   page(file: FileToRead, page: number, language: string, options?: ReadOptions): Promise<ReadPage>
@@ -153,7 +153,7 @@ export interface DocumentReader {
 }
 
 /** Reasons of read failures. The code becomes `error.code` of the document. */
-export const readFailures = {
+const readFailures = {
   FILE_CORRUPT: 'The file is damaged or not of the type that it claims.',
   FILE_ENCRYPTED: 'The file is protected by a password.',
   FILE_TOO_COMPLEX: 'The file is larger inside than the limits allow.',

@@ -7,7 +7,7 @@ const perPage = 20
 
 type Trashed = Awaited<ReturnType<Client['trash']['page']>>['data'][number]
 
-/** Returns the documents in the trash, the last one first. */
+/** Returns the page of documents in the trash, last deleted first. */
 export async function trashPage({ app, client, query, username }: Visit): Promise<string> {
   const page = Math.max(1, Math.floor(Number(query.get('page')) || 1))
   const { data, pagination } = await client.trash.page({ page, per_page: perPage })

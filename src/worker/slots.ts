@@ -2,7 +2,7 @@
 import type { Job, Queue } from '../jobs/queue.ts'
 
 /**
- * Maximum number of concurrent jobs by queue, besides OCR. Two syncs: a slow source must not delay all others. sources.max_syncs_per_user limits those
+ * Maximum number of concurrent jobs by queue, except OCR. Two syncs: a slow source must not delay all others. sources.max_syncs_per_user limits those
  * of one user. Four maintenance jobs, because they mostly wait for the document store or the mail server.
  */
 const concurrencyOf = { sync: 2, index: 1, maintenance: 4 } as const

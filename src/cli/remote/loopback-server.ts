@@ -19,7 +19,7 @@ export function openLocalEndpoint({ host, port, socket, tls_cert }: Config['serv
   }
 }
 
-/** Opens a remote server and verifies its certificate. */
+/** Returns a remote server. Requests verify its certificate. */
 export const openRemoteEndpoint = async (url: string, caFile: string | null): Promise<Endpoint> => ({
   url,
   dispatcher: new Agent({ connect: loadCertificates({ caFile }) }),

@@ -68,7 +68,7 @@ export interface Cli {
 export interface CliRuntime extends Cli {
   /** loads contexts.toml before the action */
   prepare(): Promise<void>
-  /** stop request, once `signal` was read */
+  /** watches for stop requests; null until `signal` is read */
   readonly stop: StopWatcher | null
   close(): Promise<void>
 }

@@ -50,7 +50,7 @@ export function detectLanguages(text: string, maxParts = 12): DetectedLanguages 
 
 const scorePart = (text: string): Part => ({ letters: countLetters(text), scores: eld.detect(text).getScores() })
 
-/** Returns the languages of some parts. `isUniform`: all are in the same language, or none is in a certain one. */
+/** Returns the languages of some parts. `isUniform`: all parts are certainly in one language, or the language of none is certain. */
 function summarize(parts: readonly Part[]): DetectedLanguages & { isUniform: boolean } {
   const letters = parts.reduce((sum, part) => sum + part.letters, 0)
   const totals = new Map<string, number>()

@@ -63,7 +63,7 @@ export class StoredWords {
   }
 }
 
-/** Stores the codes, and forgets them, if they are many. */
+/** Stores the collected codes and clears them once there are `maxCodes`, to bound memory. */
 export async function storeManyCodes(db: Db, stored: StoredWords, { codes }: Vocabulary): Promise<void> {
   if (codes.size < maxCodes) return
   const some = new Vocabulary()

@@ -8,7 +8,7 @@ import { loadPackage, type PostgresPackage, packageName, prepareBinaries, readPr
 /** The newest package of each older major version that dms can upgrade from. Add the current one when the package changes to a new major version. */
 const packageVersions: Readonly<Record<number, string>> = { 17: '17.10.0-beta.17' }
 
-/** Returns the folder below the data folder in which the programs are looked for. */
+/** Returns the default folder of the programs of a major version, in the data folder. */
 export const programsFolder = (dataDir: string, major: number): string => join(dataDir, `postgres-${major}-programs`)
 
 /**

@@ -36,7 +36,7 @@ const headBytes = 4100
 const firstPartBytes = 8 << 20
 /** Parts double in size after this number. */
 const partsPerSize = 1000
-/** Time that a server has for each part at the end of an upload. It reads the list of parts, and may copy them. */
+/** Time to complete an upload, per part. The server reads the list of parts and may copy them. */
 const completionMsPerPart = 100
 
 export const partBytes = (number: number): number => firstPartBytes * 2 ** Math.floor((number - 1) / partsPerSize)

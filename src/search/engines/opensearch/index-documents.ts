@@ -109,7 +109,7 @@ async function addLanguages(db: Db, languages: readonly string[]): Promise<void>
 /** The version of a document in the index, in the reason of a conflict. */
 const currentVersion = /current version \[(\d+)\]/
 
-/** Sends actions. Adds the documents to `versions` whose version in the index is not lower, with that version. */
+/** Sends actions. If the index has the same or a later version of a document, records that version in `versions`. */
 async function send(
   cluster: Cluster,
   alias: string,

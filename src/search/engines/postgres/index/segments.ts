@@ -50,7 +50,7 @@ export async function segmentsForWrite(trx: Trx, generation: number | null): Pro
 /** Returns the segment of a document. */
 export const segmentFor = (segments: readonly Segment[], id: string): Segment => segments.find(({ fromId }) => fromId <= id)!
 
-/** Returns the number of the block of a document. */
+/** Returns the number of the block that a document is in. */
 export const blockFor = ({ blocks }: Segment, id: string): number =>
   Math.max(
     0,

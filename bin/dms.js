@@ -48,7 +48,7 @@ async function run() {
   setTimeout(() => process.exit(), 2000).unref()
 }
 
-/** Stops this process when the launcher has ended without a signal for it (SIGKILL): then another process is the parent. */
+/** Stops this process if the launcher was killed and could not pass a signal on (SIGKILL). The parent is then another process. */
 function watchLauncher() {
   const launcher = Number(process.env.DMS_LAUNCHER_PID)
   // Child processes have other parents.

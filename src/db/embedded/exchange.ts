@@ -45,7 +45,7 @@ export async function completeExchange(dataDir: string): Promise<void> {
 /** Returns whether an exchange has moved the old cluster away and not yet put the new one in its place. */
 export const isExchanging = async (dataDir: string): Promise<boolean> => (await exchangedMajor(dataDir)) !== null
 
-/** Removes an unfinished upgrade. Between the two renames of an exchange, which the next command completes, does nothing. */
+/** Removes an unfinished upgrade. Does nothing between the two renames of an exchange: the next command completes it. */
 export async function removeUnfinished(dataDir: string): Promise<void> {
   if (await isExchanging(dataDir)) return
   await rm(upgradeFolder(dataDir), { recursive: true, force: true, maxRetries: 5 })

@@ -31,7 +31,7 @@ export function removeAllButLinks(page: PDFDict): void {
   for (let at = list.size() - 1; at >= 0; at--) if (nameOf(list.lookup(at, PDFDict), 'Subtype') !== 'Link') list.remove(at)
 }
 
-/** Returns whether an annotation shows anything, after its appearance was reduced to the stream of its state. */
+/** Returns whether an annotation shows anything. Its appearance must be reduced to the stream of its state before. */
 function isShown(annotation: PDFDict): boolean {
   const subtype = nameOf(annotation, 'Subtype')
   if ((flagsOf(annotation) & concealing) !== 0) return false

@@ -93,7 +93,8 @@ function loadProgram(descriptor: PDFDict): TrueType | null {
 function readCidWidths(font: PDFDict): Map<number, number> {
   const widths = new Map<number, number>()
   const list = font.lookupMaybe(PDFName.of('W'), PDFArray)
-  for (let at = 0; list && at + 1 < list.size(); ) {
+  if (!list) return widths
+  for (let at = 0; at + 1 < list.size(); ) {
     const first = list.lookup(at, PDFNumber).asNumber()
     const second = list.lookup(at + 1)
     if (second instanceof PDFArray) {

@@ -35,7 +35,8 @@ function reduceForm({ catalog }: PDFDocument, pages: ReadonlySet<PDFPage>): PDFD
   const kept = new Set<unknown>()
   for (const { node } of pages) {
     const annotations = node.lookup(PDFName.of('Annots'))
-    for (let i = 0; annotations instanceof PDFArray && i < annotations.size(); i++)
+    if (!(annotations instanceof PDFArray)) continue
+    for (let i = 0; i < annotations.size(); i++)
       for (let field = annotations.lookup(i); field instanceof PDFDict && !kept.has(field); field = field.lookup(PDFName.of('Parent')))
         kept.add(field)
   }

@@ -70,7 +70,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
   }
 
   const find = async ({ q, attributes }: MeilisearchQuery, filter: string[], { offset, limit, maxResults }: CommonQuery) => {
-    const how = {
+    const parameters = {
       filter,
       matchingStrategy: 'all' as const,
       locales: ['eng' as const],
@@ -83,7 +83,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       showRankingScore: true,
       facets: ['mime_type', 'labels', 'document_year'],
     }
-    const answer = await server.requestExisting(index, (index) => index.search(q, { ...how, ...page }))
+    const answer = await server.requestExisting(index, (index) => index.search(q, { ...parameters, ...page }))
     if (answer === null) return null
     const { hits, estimatedTotalHits, facetDistribution: { mime_type, labels, document_year } = {} } = answer
     const isCapped = estimatedTotalHits > maxResults
@@ -94,7 +94,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
       facets: async (): Promise<SearchAnswer['facets']> => {
         if (!isCapped) return { mime_types: sortCounts(mime_type), labels: sortCounts(labels), years: document_year ?? {} }
         // Meilisearch counts all matches. Facets cover only the matches on pages.
-        const counted = { ...how, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels', 'document_year'] }
+        const counted = { ...parameters, limit: maxResults, attributesToRetrieve: ['mime_type', 'labels', 'document_year'] }
         const { hits } = await server.request(index, (index) => index.search(q, counted))
         return facetsOf(hits as unknown as Counted[])
       },

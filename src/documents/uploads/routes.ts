@@ -1,7 +1,6 @@
-import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { type Fields, type MultipartLimits, readMultipart } from '../../http/multipart.ts'
-import { type Route, type UserCall, user } from '../../http/route.ts'
+import { type Call, type Route, type UserCall, user } from '../../http/route.ts'
 import { storeAll } from './bulk-upload.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './forms.ts'
 import { storeOne, type UploadedFile, withStagedFiles } from './requests.ts'
@@ -45,7 +44,7 @@ const bulkUpload =
 /** Receives up to `maxFiles` files in the field `field` and passes them to `store`. */
 export function receiveFiles<T>(
   app: App,
-  event: H3Event,
+  event: Call['event'],
   field: string,
   maxFiles: number,
   store: (files: UploadedFile[], fields: Fields) => Promise<T>,

@@ -1,17 +1,15 @@
 import type { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import { type Client, ClientError } from '../client/client.ts'
-import { typeByExtension } from '../extract/mime-types.ts'
 import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
+import { facet, typeNamesOf } from './facets.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
 import { documentCount, undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
 const perPage = 20
-/** Values of a facet that are shown at once. */
-const maxFacetValues = 8
 
 interface Request {
   q: string
@@ -176,44 +174,6 @@ function facets({ facets: { mime_types, labels, years } }: Answer, request: Requ
   ].filter(({ markup }) => markup !== '')
   return groups.length === 0 ? nothing : html`<aside aria-label="Filters">${groups}</aside>`
 }
-
-/** Returns the display names of media types. Those of equal name get their extension: there are two kinds of Word documents. */
-function typeNamesOf(types: readonly string[]): (type: string) => string {
-  const names = types.map(typeName)
-  return (type) => {
-    const name = typeName(type)
-    if (names.indexOf(name) === names.lastIndexOf(name)) return name
-    const extension = Object.entries(typeByExtension).find(([, other]) => other === type)?.[0]
-    return `${name} (${extension?.toUpperCase() ?? type})`
-  }
-}
-
-interface Facet {
-  /** results by value */
-  readonly counts: Readonly<Record<string, number>>
-  readonly chosen: readonly string[]
-  /** default: the value */
-  readonly nameOf?: (value: string) => string
-  pathWith(values: string[]): string
-  /** default: most results first */
-  readonly compare?: (one: [string, number], other: [string, number]) => number
-}
-
-function facet(name: string, { counts, chosen, nameOf = String, pathWith, compare = mostFirst }: Facet): Markup {
-  const values = Object.entries(counts).toSorted(compare)
-  if (values.length === 0) return nothing
-  const item = ([value, count]: [string, number]): Markup => {
-    const isChosen = chosen.includes(value)
-    const path = pathWith(isChosen ? chosen.filter((one) => one !== value) : [...chosen, value])
-    return html`<li><a href="${path}"${markup(isChosen ? ' aria-current="true"' : '')}><span>${nameOf(value)}</span> <span class="count">${count.toLocaleString('en')}</span></a></li>`
-  }
-  const rest = values.slice(maxFacetValues)
-  return html`<h2>${name}</h2><ul>${values.slice(0, maxFacetValues).map(item)}</ul>${
-    rest.length === 0 ? nothing : html`<details><summary>${rest.length} more</summary><ul>${rest.map(item)}</ul></details>`
-  }`
-}
-
-const mostFirst = ([, one]: [string, number], [, other]: [string, number]): number => other - one
 
 /** `search`: parameters of the link, so that the page of the document marks the words of the query. */
 const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {

@@ -113,7 +113,7 @@ test('removes scripts, actions and foreign metadata; equal input gives equal byt
   expect(catalog.has(PDFName.of('OpenAction'))).toBe(false)
 })
 
-test('a scan in CMYK without a profile becomes a picture, with its words', async () => {
+async function cmykScan(): Promise<{ document: PDFDocument; image: PDFRawStream }> {
   const document = await scan()
   const image = document.context
     .enumerateIndirectObjects()
@@ -121,6 +121,22 @@ test('a scan in CMYK without a profile becomes a picture, with its words', async
     .find((object) => object instanceof PDFRawStream && object.dict.has(PDFName.of('Width'))) as PDFRawStream
   image.dict.set(PDFName.of('ColorSpace'), PDFName.of('DeviceCMYK'))
   image.updateContents(new Uint8Array(await sharp(jpeg).toColourspace('cmyk').jpeg().toBuffer()))
+  return { document, image }
+}
+
+test.each([
+  ['keeps its resolution', false, 200],
+  ['with a mask, which may be sharper, gets 300 dpi', true, 833],
+])('a scan that becomes a picture %s', async (_, hasMask, width) => {
+  const { document, image } = await cmykScan()
+  const { context } = document
+  const mask = { Type: 'XObject', Subtype: 'Image', Width: 1, Height: 1, ColorSpace: 'DeviceGray', BitsPerComponent: 8 }
+  if (hasMask) image.dict.set(PDFName.of('SMask'), context.register(context.stream(Uint8Array.of(200), mask)))
+  expect(String((await imageOf(await convert(await document.save())))!.dict.get(PDFName.of('Width')))).toBe(`${width}`)
+})
+
+test('a scan in CMYK without a profile becomes a picture, with its words', async () => {
+  const { document } = await cmykScan()
   const pdf = await convert(await document.save())
   expect(String((await imageOf(pdf))!.dict.get(PDFName.of('ColorSpace')))).not.toBe('/DeviceCMYK')
   expect((await placesOf(pdf))[0]?.str).toBe('harvest')

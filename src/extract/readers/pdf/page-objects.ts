@@ -114,35 +114,57 @@ export function readPageJpeg(pdfium: PdfiumModule, page: number, file: Uint8Arra
   // A smaller image lies on the page. A larger one is partly hidden.
   if (areaOf(intersect(bounds, box)) < 0.95 * areaOf(box) || areaOf(bounds) > 1.05 * areaOf(box)) return null
   if (pdfium._FPDFImageObj_GetImageFilterCount(object) !== 1 || readFilterName(pdfium, object) !== 'DCTDecode') return null
+  const colourSpace = readImageMetadata(pdfium, page, object)?.colourSpace
+  if (colourSpace === undefined || !brightnessSpaces.has(colourSpace)) return null
   const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageDataRaw(object, buffer, size))
-  return bytes && isGrayOrColor(bytes) && isShownUnchanged(pdfium, page, object) && !hasDecode(file, bytes) ? bytes : null
+  return bytes && isGrayOrColor(bytes) && !hasDecode(file, bytes) ? bytes : null
 }
 
-/** Colour spaces whose values are brightness: DeviceGray, DeviceRGB, CalGray, CalRGB and ICCBased. Values of inks are inverted. */
-const brightnessSpaces: ReadonlySet<number> = new Set([1, 2, 4, 5, 7])
-/** Size of FPDF_IMAGEOBJ_METADATA, and the position of the colour space in it. */
-const imageMetadata = { bytes: 28, colourSpace: 20 } as const
+/**
+ * Returns the resolution of a page that consists of one image, in dpi; null for other pages, and for an image with a mask, which may have a higher
+ * resolution. `file`: bytes of the PDF.
+ */
+export function readScanDpi(pdfium: PdfiumModule, page: number, file: Uint8Array): number | null {
+  if (pdfium._FPDFPage_CountObjects(page) !== 1 || pdfium._FPDFPage_GetAnnotCount(page) > 0) return null
+  const object = pdfium._FPDFPage_GetObject(page, 0)
+  if (pdfium._FPDFPageObj_GetType(object) !== objectTypes.image) return null
+  const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageDataRaw(object, buffer, size))
+  const dictionary = bytes && findDictionary(file, bytes)
+  if (!dictionary || /\/S?Mask/.test(dictionary)) return null
+  return readImageMetadata(pdfium, page, object)?.dpi || null
+}
 
-function isShownUnchanged(pdfium: PdfiumModule, page: number, object: number): boolean {
+/** Size of FPDF_IMAGEOBJ_METADATA, and the positions of its fields. */
+const imageMetadata = { bytes: 28, horizontalDpi: 8, verticalDpi: 12, colourSpace: 20 } as const
+
+/** Returns the resolution of an image as placed on the page, and the number of its colour space; null if it cannot be read. */
+function readImageMetadata(pdfium: PdfiumModule, page: number, object: number): { dpi: number; colourSpace: number } | null {
   const pointer = pdfium._malloc(imageMetadata.bytes)
   try {
-    const isRead = pdfium._FPDFImageObj_GetImageMetadata(object, page, pointer) === 1
-    const space = new DataView(pdfium.HEAPU8.buffer, pointer, imageMetadata.bytes).getInt32(imageMetadata.colourSpace, true)
-    return isRead && brightnessSpaces.has(space)
+    if (pdfium._FPDFImageObj_GetImageMetadata(object, page, pointer) !== 1) return null
+    const view = new DataView(pdfium.HEAPU8.buffer, pointer, imageMetadata.bytes)
+    const dpi = Math.max(view.getFloat32(imageMetadata.horizontalDpi, true), view.getFloat32(imageMetadata.verticalDpi, true))
+    return { dpi, colourSpace: view.getInt32(imageMetadata.colourSpace, true) }
   } finally {
     pdfium._free(pointer)
   }
 }
 
-/**
- * Returns whether an image has an array that maps its values, such as [1 0] for an inverted one, or whether that is unknown. PDFium has no function for
- * it. The dictionary of a stream stands before the stream, and is never compressed.
- */
-function hasDecode(file: Uint8Array, jpeg: Uint8Array): boolean {
+/** Colour spaces whose values are brightness: DeviceGray, DeviceRGB, CalGray, CalRGB and ICCBased. Values of inks are inverted. */
+const brightnessSpaces: ReadonlySet<number> = new Set([1, 2, 4, 5, 7])
+
+/** Returns whether an image has an array that maps its values, such as [1 0] for an inverted one, or whether that is unknown. */
+function hasDecode(file: Uint8Array, image: Uint8Array): boolean {
+  const dictionary = findDictionary(file, image)
+  return dictionary === null || /\/Decode\s*[[\d]/.test(dictionary)
+}
+
+/** Returns the dictionary of a stream, which stands before it and is never compressed; null if it is not found. PDFium has no function for it. */
+function findDictionary(file: Uint8Array, stream: Uint8Array): string | null {
   const buffer = Buffer.from(file.buffer, file.byteOffset, file.length)
-  const at = buffer.indexOf(jpeg)
+  const at = buffer.indexOf(stream)
   const start = at < 0 ? -1 : buffer.lastIndexOf(' obj', at)
-  return start < 0 || /\/Decode\s*[[\d]/.test(buffer.subarray(start, at).toString('latin1'))
+  return start < 0 ? null : buffer.subarray(start, at).toString('latin1')
 }
 
 const isUpright = ([a, b, c, d]: number[]): boolean => a! > 0 && d! > 0 && Math.abs(b!) < 0.01 * a! && Math.abs(c!) < 0.01 * d!

@@ -27,6 +27,7 @@ const maxCrashes = 4
 /** Memory of PDFium above which the next file gets a new instance. The memory never shrinks. */
 const maxHeapBytes = 256 * 1024 * 1024
 const pointsPerInch = 72
+const longSideOfA4 = 842
 /** Resolution of pages that become pictures in a PDF/A. */
 const pictureDpi = 300
 /** Minimum longer side of a rendered page, in pixels. Small pages, such as labels, get a higher resolution. */
@@ -209,7 +210,9 @@ function joinHyphens(pages: readonly OutlinePage[]): OutlinePage[] {
 
 function renderGray(page: PdfPage, { dpi, maxPixels }: Limits) {
   if (!(page.width > 0 && page.height > 0)) throw new ReadFailure('FILE_CORRUPT', 'The page has no size.')
-  const scaleOfDpi = dpi / pointsPerInch
+  // Not above the resolution of a scan that is larger than A4, such as one that counts each pixel as a point.
+  const scanDpi = page.scanDpi() ?? dpi
+  const scaleOfDpi = Math.min(dpi, Math.max(scanDpi, (dpi * longSideOfA4) / Math.max(page.width, page.height))) / pointsPerInch
   const scaleOfSmallPage = Math.min(minLongSide / Math.max(page.width, page.height), 4 * scaleOfDpi)
   const scale = Math.min(Math.max(scaleOfDpi, scaleOfSmallPage), Math.sqrt(maxPixels / (page.width * page.height)))
   const width = Math.max(1, Math.floor(page.width * scale))
@@ -218,8 +221,10 @@ function renderGray(page: PdfPage, { dpi, maxPixels }: Limits) {
   return { gray: page.render(width, height, 'gray'), width, height, dpi: Math.round(scale * pointsPerInch) }
 }
 
+/** Renders at most half of `maxPixels`: a pixel in colour takes 18 bytes until it is compressed. */
 function renderColour(page: PdfPage, { maxPixels }: Limits) {
-  const scale = Math.min(pictureDpi / pointsPerInch, Math.sqrt(maxPixels / (page.width * page.height)))
+  const dpi = Math.min(pictureDpi, page.scanDpi() ?? pictureDpi)
+  const scale = Math.min(dpi / pointsPerInch, Math.sqrt(maxPixels / 2 / (page.width * page.height)))
   const [width, height] = [Math.max(1, Math.floor(page.width * scale)), Math.max(1, Math.floor(page.height * scale))]
   return { pixels: page.render(width, height, 'rgba'), width, height }
 }

@@ -3,7 +3,7 @@ import { PDFiumModule } from '@hyzyla/pdfium'
 import { ReadFailure, type WordRow } from '../../../ports/document-reader.ts'
 import { addNotes, readNotes } from './annotations.ts'
 import { type AttachedFile, findAttachments, readAttachments, readMetadata, readXfaForm } from './document-parts.ts'
-import { hideCroppedTexts, hideTexts, readPageJpeg, type Survey, surveyPage } from './page-objects.ts'
+import { hideCroppedTexts, hideTexts, readPageJpeg, readScanDpi, type Survey, surveyPage } from './page-objects.ts'
 import { type PageText, readPageText } from './page-text.ts'
 import { readPageWords } from './page-words.ts'
 import type { PdfMetadata } from './pdf-metadata.ts'
@@ -30,6 +30,8 @@ export interface PdfPage {
   survey(): Survey
   /** Returns the JPEG that fills the whole page, null if the page is anything else. */
   jpeg(): Uint8Array<ArrayBuffer> | null
+  /** Returns the resolution of a page that consists of one image, in dpi; null for other pages. */
+  scanDpi(): number | null
   /** Renders the page on white in exactly this size, in pixels, row by row. */
   render(width: number, height: number, format: keyof typeof formats): Uint8Array<ArrayBuffer>
   close(): void
@@ -131,6 +133,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
       words: () => readPageWords(pdfium, page),
       survey: () => surveyPage(pdfium, page),
       jpeg: () => readPageJpeg(pdfium, page, bytes),
+      scanDpi: () => readScanDpi(pdfium, page, bytes),
       render: (width, height, format) => renderPage(pdfium, page, width, height, formats[format]),
       close: () => pdfium._FPDF_ClosePage(page),
     }

@@ -49,10 +49,10 @@ interface Upgraded {
 try {
   if (values.archive === undefined) await fillOld(dataDir)
   else await copyArchive(values.archive)
-  const before = checksumOf(join(dataDir, 'postgres'))
+  const before = await checksumOf(join(dataDir, 'postgres'))
   const { upgraded, phases, processorSeconds } = await measureUpgrade()
   const { rows, tables, database_bytes, duration_seconds } = upgraded
-  const isUntouched = checksumOf(join(dataDir, 'postgres-17')) === before
+  const isUntouched = (await checksumOf(join(dataDir, 'postgres-17'))) === before
   const found = await run(['--data-dir', dataDir, 'search', 'verify', '--sample', '100'], { timeout: 600_000 })
   report({ measure: 'upgrade of the database', unit: 's', value: duration_seconds, better: 'lower' })
   console.log(

@@ -36,7 +36,7 @@ beforeAll(async () => {
   await client.query('alter table documents alter owner_id set (n_distinct = 12)')
   await client.query('alter index documents_pkey set (fillfactor = 70)')
   await leave(client, original)
-  checksum = checksumOf(join(original, 'postgres'))
+  checksum = await checksumOf(join(original, 'postgres'))
 })
 afterAll(() => rmSync(top, { recursive: true, force: true, maxRetries: 5 }))
 
@@ -90,7 +90,7 @@ test.skipIf(missing)(`every command exits 8 on older data and names the fix; doc
   expect(stdout.match(/^skip/gm)).toHaveLength(2)
   const clusters = JSON.parse((await dms(dataDir, 'database', 'status', '-o', 'json')).stdout) as object[]
   expect(clusters).toMatchObject([{ folder: join(dataDir, 'postgres'), state: 'outdated', version: oldMajor }])
-  expect(checksumOf(join(dataDir, 'postgres'))).toBe(checksum)
+  expect(await checksumOf(join(dataDir, 'postgres'))).toBe(checksum)
 })
 
 test.skipIf(missing)('without the old programs, 78 names the npm command; -n and refusals change nothing', async () => {
@@ -114,7 +114,7 @@ test.skipIf(missing)('without the old programs, 78 names the npm command; -n and
     stderr: expect.stringContaining('exists already'),
   })
   expect(namesIn(dataDir)).toEqual(['postgres', 'postgres-17'])
-  expect(checksumOf(join(dataDir, 'postgres'))).toBe(checksum)
+  expect(await checksumOf(join(dataDir, 'postgres'))).toBe(checksum)
 })
 
 test.skipIf(missing)(
@@ -130,14 +130,14 @@ test.skipIf(missing)(
     await client.query('create table public.by_year (year int) partition by list (year)')
     await client.query('create table public.of_2026 partition of by_year for values in (2026)')
     await leave(client, dataDir)
-    const before = checksumOf(join(dataDir, 'postgres'))
+    const before = await checksumOf(join(dataDir, 'postgres'))
     const unknown = await dms(dataDir, 'database', 'upgrade', ...programs, '-o', 'json')
     expect(unknown.code).toBe(7)
     expect(JSON.parse(unknown.stderr.trim().split('\n').at(-1) ?? '')).toMatchObject({
       error: { code: 'CONFLICT', details: { objects: expect.arrayContaining(['schema theirs', 'column theirs.id', 'relation of_2026']) } },
     })
     expect(namesIn(dataDir)).toEqual(['postgres'])
-    expect(checksumOf(join(dataDir, 'postgres'))).toBe(before)
+    expect(await checksumOf(join(dataDir, 'postgres'))).toBe(before)
   },
 )
 
@@ -164,7 +164,7 @@ test.skipIf(missing)('upgrades all rows, roles and the index; keeps the old clus
   const doctor = await dms(dataDir, 'doctor', '--only', 'clusters,database')
   expect(doctor.stdout).toMatch(/^ok\tdatabase\tPostgreSQL 18/m)
   expect(doctor.stdout).toMatch(/^warn\tclusters\t.*postgres-17.*\tdms database upgrade --forget/m)
-  expect(checksumOf(join(dataDir, 'postgres-17'))).toBe(checksum)
+  expect(await checksumOf(join(dataDir, 'postgres-17'))).toBe(checksum)
   mkdirSync(join(dataDir, 'postgres-upgrade/new'), { recursive: true })
   expect(await dms(dataDir, 'database', 'upgrade')).toMatchObject({ code: 0 })
   expect(await dms(dataDir, 'database', 'upgrade', '--forget', '--no-input')).toMatchObject({ code: 2 })
@@ -207,10 +207,10 @@ test.skipIf(missing)('a database that was killed is upgraded with all that it ha
   process.kill(Number(pid), 'SIGQUIT')
   await expect.poll(() => existsSync(join(folder, 'postmaster.pid')) && existsSync(`/proc/${pid}`)).toBe(false)
   await running.get(dataDir)?.release()
-  const before = checksumOf(folder)
+  const before = await checksumOf(folder)
   expect(await dms(dataDir, 'database', 'upgrade', ...programs)).toMatchObject({ code: 0 })
   expect((await dms(dataDir, 'labels', 'list', '-o', 'json')).stdout).toMatch(/"l0".*"l1".*"l2".*"l3"/s)
-  expect(checksumOf(join(dataDir, 'postgres-17'))).toBe(before)
+  expect(await checksumOf(join(dataDir, 'postgres-17'))).toBe(before)
 })
 
 test('data of a newer PostgreSQL exits 78, and is not downgraded', async () => {

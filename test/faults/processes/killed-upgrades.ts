@@ -1,13 +1,15 @@
 /** F39: `dms database upgrade` is killed in each of its phases, and before and after each rename of its exchange. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { joinEmbedded } from '../../../src/db/embedded/embedded.ts'
 import { openLog } from '../../../src/log/log.ts'
+import { signal } from '../../support/processes/process-tree.ts'
 import { until } from '../../support/processes/processes.ts'
 import { bareEnvironment, executable, run as runDms } from '../../support/processes/run.ts'
 import { checksumOf, createOldArchive, joinOld, missingOldPostgres, oldBinaries } from '../../support/servers/old-archive.ts'
@@ -31,20 +33,20 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   const original = join(installation.folder, 'original')
   const documents = isShort ? 20 : 300
   const list = (await createOldArchive(original, { documents })).documents
-  const checksum = checksumOf(join(original, 'postgres'))
+  const checksum = await checksumOf(join(original, 'postgres'))
   const expected = await checksumsOfRows(original, true)
   const states = { old: 0, between: 0, new: 0 }
   const points = isShort ? [atPhase('rows', 0), atRename(1, 'after'), atRename(2, 'before'), atRename(2, 'after')] : allPoints()
   let [lost, half] = [0, 0]
   for (const [number, { name, kill }] of points.entries()) {
     const dataDir = join(installation.folder, `killed-${number}`)
-    execFileSync('cp', ['-a', original, dataDir])
+    await copyFolder(original, dataDir)
     const args = ['--data-dir', dataDir, 'database', 'upgrade', '--old-binaries', oldBinaries]
     await kill(dataDir, args)
     const state = stateOf(dataDir)
     states[state]++
     const stored = join(dataDir, state === 'old' ? 'postgres' : 'postgres-17')
-    if (checksumOf(stored) !== checksum) problems.push(`${name}: the old cluster has changed`)
+    if ((await checksumOf(stored)) !== checksum) problems.push(`${name}: the old cluster has changed`)
     const first = await runDms(['--data-dir', dataDir, 'documents', 'list', '--limit', '1'])
     if (first.code !== (state === 'old' ? 8 : 0)) problems.push(`${name}: the next command ended with ${first.code}: ${first.stderr}`)
     const again = await runDms(args, { timeout: 300_000 })
@@ -55,7 +57,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     const differing = [...expected].filter(([table, sum]) => rows.get(table) !== sum).map(([table]) => table)
     if (differing.length > 0) half++
     if (differing.length > 0) problems.push(`${name}: differing rows in ${differing.join(', ')}`)
-    if (checksumOf(join(dataDir, 'postgres-17')) !== checksum) problems.push(`${name}: the kept cluster has changed`)
+    if ((await checksumOf(join(dataDir, 'postgres-17'))) !== checksum) problems.push(`${name}: the kept cluster has changed`)
     if (existsSync(join(dataDir, 'postgres-upgrade'))) problems.push(`${name}: postgres-upgrade is left`)
     await rm(dataDir, { recursive: true, force: true, maxRetries: 5 })
   }
@@ -92,7 +94,7 @@ const renames = [
   { from: 'postgres-upgrade', isMade: (dataDir: string) => !existsSync(join(dataDir, 'postgres-upgrade')) },
 ] as const
 
-const delaySeconds = 3
+const delaySeconds = 15
 
 /** Kills the upgrade before a rename, or after it while it waits for the result. */
 const atRename = (number: number, moment: 'before' | 'after'): Point => ({
@@ -109,11 +111,14 @@ const atRename = (number: number, moment: 'before' | 'after'): Point => ({
       const lock = join(dataDir, 'postgres-upgrade.lock')
       await until(() => existsSync(join(dataDir, 'postgres-upgrade/new')) || child.exitCode !== null, 300_000)
       await until(() => isMade(dataDir) || child.exitCode !== null, 300_000)
-      if (existsSync(lock)) process.kill(Number(readFileSync(lock, 'utf8').split(' ')[1]), 'SIGKILL')
+      if (existsSync(lock)) signal(Number(readFileSync(lock, 'utf8').split(' ')[1]), 'SIGKILL')
     }
     await ended
   },
 })
+
+/** Copies a folder without blocking this process, which serves other faults. */
+const copyFolder = (from: string, to: string) => promisify(execFile)('cp', ['-a', from, to])
 
 const start = (program: string, args: readonly string[]): ChildProcess =>
   spawn(program, args, { env: bareEnvironment({ UV_THREADPOOL_SIZE: '1' }), stdio: ['ignore', 'ignore', 'pipe'] })
@@ -128,7 +133,7 @@ function stateOf(dataDir: string): 'old' | 'between' | 'new' {
 async function checksumsOfRows(dataDir: string, isOld: boolean): Promise<Map<string, string>> {
   // Runs on a copy, because the old files are compared byte by byte.
   const copy = `${dataDir}-rows`
-  if (isOld) execFileSync('cp', ['-a', dataDir, copy])
+  if (isOld) await copyFolder(dataDir, copy)
   const log = openLog({ level: 'silent', format: 'json' })
   const postgres = isOld ? await joinOld(copy) : await joinEmbedded({ dataDir, log })
   const client = new Client({ ...postgres.superuserConnection, ssl: false })

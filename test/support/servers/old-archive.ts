@@ -1,6 +1,7 @@
 /** Archives whose embedded PostgreSQL is of an older major version. */
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadPackage, packageName } from '../../../src/db/embedded/binaries.ts'
@@ -58,13 +59,13 @@ export async function createOldArchive(dataDir: string, options: { documents: nu
 }
 
 /** Returns a checksum of names, modes and bytes of all files below a folder. */
-export function checksumOf(folder: string): string {
+export async function checksumOf(folder: string): Promise<string> {
   const hash = createHash('sha256')
-  for (const name of readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort()) {
+  for (const name of (await readdir(folder, { recursive: true })).sort()) {
     const path = join(folder, name)
-    const stats = statSync(path)
+    const stats = await stat(path)
     hash.update(`${name}\0${stats.mode}\0`)
-    if (stats.isFile()) hash.update(readFileSync(path))
+    if (stats.isFile()) hash.update(await readFile(path))
   }
   return hash.digest('hex')
 }

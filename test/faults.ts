@@ -112,7 +112,7 @@ async function runFaults(waiting: Fault[]): Promise<void> {
 /** Checks after all faults that no uncommitted file remains. */
 async function checkUncommitted(installation: Installation): Promise<void> {
   const server = await installation.start()
-  const remaining = await listUncommitted(installation, 30_000)
+  const remaining = await listUncommitted(installation, 120_000)
   if (remaining.length > 0) addProblem(`I3 ${remaining.length} files remain that nobody needs: ${remaining.slice(0, 3).join(', ')}`)
   const code = await server.stop()
   if (code !== 0) addProblem(`the last server ended with ${code}`)

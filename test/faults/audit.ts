@@ -102,7 +102,7 @@ async function findDamaged(caller: Caller, { uploads, deleted }: Ledger): Promis
 
 /** Compares rows with files. Uncommitted files have a marker until a worker has checked them, at its start and then every minute. */
 async function compareFiles({ query }: Installation, root: string, timeoutMs: number) {
-  const end = performance.now() + Math.min(timeoutMs, 20_000)
+  const end = performance.now() + timeoutMs
   for (;;) {
     const names = await listFileNames(root)
     const rows = await query<{ sha256: string; address: string; size: number }>('select sha256, address, size::int from stored_files')

@@ -30,7 +30,7 @@ export interface CallerOptions {
 export async function openCaller(
   url: string,
   ledger: Ledger,
-  { timeoutMs: patience = 20_000, username = 'admin', apiToken = '' }: CallerOptions = {},
+  { timeoutMs: patience = 60_000, username = 'admin', apiToken = '' }: CallerOptions = {},
 ) {
   let token = apiToken
 

@@ -56,8 +56,8 @@ export interface FaultRun {
   finish(injected: string, options?: AuditOptions): Promise<FaultResult>
 }
 
-/** Opens a run against a running server. */
-export async function openFaultRun(installation: Installation, patience = 20_000): Promise<FaultRun> {
+/** Opens a run against a running server. `patience`: milliseconds after which a request without an answer hangs, even on a busy machine. */
+export async function openFaultRun(installation: Installation, patience = 60_000): Promise<FaultRun> {
   const ledger = openLedger()
   const caller = await openCaller(installation.url, ledger, { timeoutMs: patience })
   const problems: string[] = []
@@ -95,10 +95,15 @@ export const needsWritable = (path: string) => (): string | null => {
 /** Returns why strace cannot attach to a process; null if it can. Containers often forbid it, even for root. */
 export const needsTracing = (): string | null => {
   if (!hasProgram('strace')) return 'there is no program strace'
-  const child = spawn('sleep', ['5'], { stdio: 'ignore' })
-  const { stderr } = spawnSync('strace', ['-o', '/dev/null', '-p', String(child.pid)], { timeout: 500, killSignal: 'SIGINT' })
+  const child = spawn('sleep', ['60'], { stdio: 'ignore' })
+  const attach = (timeout: number) =>
+    spawnSync('strace', ['-o', '/dev/null', '-p', String(child.pid)], { timeout, killSignal: 'SIGINT' })
+      .stderr.toString()
+      .trim()
+  // On a busy machine, strace may not have started after half a second.
+  const output = attach(500) || attach(10_000)
   child.kill()
-  return stderr.includes('attached') ? null : `strace may not attach: ${stderr.toString().trim()}`
+  return output.includes('attached') ? null : `strace may not attach: ${output}`
 }
 
 /** Returns why a file system cannot be mounted; null if it can. Containers often forbid it, even for root. */

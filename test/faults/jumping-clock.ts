@@ -47,9 +47,9 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
     if (id === null) continue
     const isRead = async () =>
       (await installation.query<{ status: string }>(`select status from documents where id = '${id}'`))[0]?.status === 'completed'
-    const end = performance.now() + 30_000
+    const end = performance.now() + 90_000
     while (!(await isRead()) && performance.now() < end) await sleep(100)
-    expect(await isRead(), `${jump}: a document is not read within 30 s`)
+    expect(await isRead(), `${jump}: a document is not read within 90 s`)
     expect(server.isRunning(), `${jump}: the server ended`)
   }
   const result = await faultRun.finish(`${jumps.length} jumps`)

@@ -51,8 +51,11 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     expect(deletes.filter((status) => status === 204).length === 1, `delete: answered with ${deletes}`)
     ledger.deleted.add(documentId)
     // The share has other contents in the next round.
-    const isSynced = async () => (await installation.query(`select from documents where source_id = '${id}'`)).length === 20
-    for (const end = performance.now() + 60_000; !(await isSynced()) && performance.now() < end; ) await sleep(100)
+    const isSynced = async () =>
+      (await installation.query(`select from documents where source_id = '${id}'`)).length === 20 &&
+      (await installation.query(`select from jobs where kind = 'sync' and status in ('pending', 'processing')`)).length === 0
+    for (const end = performance.now() + 120_000; !(await isSynced()) && performance.now() < end; ) await sleep(100)
+    expect(await isSynced(), 'the sync does not end')
   }
   const twice = () =>
     installation.query<{ source_path: string }>(

@@ -51,7 +51,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   const startedAt = performance.now()
   const cutAfter = Promise.all(headers.map(closed)).then(() => (performance.now() - startedAt) / 1000)
   const during = await p99()
-  expect(during < Math.max(10 * before, 1), `the slowest answers took ${during.toFixed(2)} s, ${before.toFixed(2)} s before`)
+  expect(during < Math.max(10 * before, isShort ? 5 : 1), `the slowest answers took ${during.toFixed(2)} s, ${before.toFixed(2)} s before`)
   notes.push(`p99 of others ${(before * 1000).toFixed(0)} ms before, ${(during * 1000).toFixed(0)} ms during`)
   expect(await slowUpload(isShort ? 2 : 30), 'a slow upload that moves is refused')
   if (!isShort) {
@@ -61,7 +61,8 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   }
   clearInterval(dripping)
   for (const socket of [...headers, ...bodies, ...readers, ...idle]) socket.destroy()
-  for (const end = performance.now() + 10_000; descriptors() > atRest + 2 && performance.now() < end; ) await sleep(100)
+  // The pool closes a connection after ten seconds without a query.
+  for (const end = performance.now() + 60_000; descriptors() > atRest + 2 && performance.now() < end; ) await sleep(100)
   expect(descriptors() <= atRest + 2, `I13 ${descriptors()} descriptors, ${atRest} before`)
   expect(server.isRunning(), 'the server ended')
   const result = await faultRun.finish(`${headers.length + bodies.length + readers.length + idle.length} slow clients`)
@@ -84,7 +85,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
       body: Readable.toWeb(Readable.from(body())) as unknown as BodyInit,
       headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
       duplex: 'half',
-      within: 600_000,
+      timeoutMs: 600_000,
     } as object)
     ledger.acknowledged += Number(status === 201)
     return status === 201

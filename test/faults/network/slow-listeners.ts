@@ -8,8 +8,8 @@ import { joinLive } from './sockets.ts'
 const slowCount = 5
 /** maximum growth of the server's memory, in bytes */
 const mostGrowth = 100_000_000
-/** maximum milliseconds from the commit of an event until a reading client has received it */
-const mostLatencyMs = 5000
+/** maximum milliseconds from the commit of an event until a reading client has received it; a machine may be slow */
+const mostLatencyMs = { whole: 5000, short: 30_000 }
 
 export const slowListeners: Fault = { id: 'F25', name: 'WebSocket clients that never read', isExclusive: true, run }
 
@@ -48,14 +48,14 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   }
   expect(received === events, `the client that reads has ${received} of ${events} events`)
   const p99 = quantileOf(latencies, 0.99)
-  expect(p99 < mostLatencyMs, `the client that reads waits ${p99.toFixed(0)} ms for an event (p99)`)
+  expect(p99 < (isShort ? mostLatencyMs.short : mostLatencyMs.whole), `the client that reads waits ${p99.toFixed(0)} ms for an event (p99)`)
   expect(peak - before < mostGrowth, `the server grew by ${((peak - before) / 1e6).toFixed(0)} MB`)
   notes.push(
     `${events} events of 1 kB: p99 ${p99.toFixed(0)} ms at the client that reads; server +${((peak - before) / 1e6).toFixed(0)} MB`,
   )
   // Reads the messages that the server sent before it closed the connection.
   for (const socket of slow) socket?.tcp.resume()
-  for (const end = performance.now() + 10_000; slow.some((socket) => socket?.isOpen()) && performance.now() < end; ) await sleep(50)
+  for (const end = performance.now() + 60_000; slow.some((socket) => socket?.isOpen()) && performance.now() < end; ) await sleep(50)
   expect(
     !slow.some((socket) => socket?.isOpen()),
     `${slow.filter((socket) => socket?.isOpen()).length} clients that never read are still there`,

@@ -8,6 +8,8 @@ const most = 5
 /** maximum milliseconds until the slot of a vanished client is free: two pings of 30 s and a margin */
 const mostUntilFreeMs = 75_000
 const atOnce = 4
+/** maximum milliseconds until the slot of an ended connection is free, on a busy machine */
+const mostUntilReleasedMs = 30_000
 
 export const socketChurn: Fault = { id: 'F26', name: 'WebSockets that come and go, or vanish without a word', isLong: true, run }
 
@@ -19,12 +21,17 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   const join = () => joinLive(installation.port, caller.token(), ['queue_status'])
   const taken = async () => (await installation.query<{ count: number }>('select count(*)::int as count from live_places'))[0]?.count ?? -1
 
-  let refused = 0
+  let [refused, retries] = [0, 0]
   const startedAt = performance.now()
   let remaining = churn
   const lane = async () => {
     while (remaining-- > 0) {
-      const live = await join()
+      let live = await join()
+      // The server may not know yet that an earlier connection has ended.
+      for (const end = performance.now() + mostUntilReleasedMs; !live && performance.now() < end; live = await join()) {
+        retries++
+        await sleep(100)
+      }
       if (!live) refused++
       // Half of them send a close frame, half of them are reset.
       else if (remaining % 2 === 0) await closeWell(live)
@@ -35,10 +42,10 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   await Promise.all(Array.from({ length: atOnce }, lane))
   const perMinute = (churn / (performance.now() - startedAt)) * 60_000
   // A slot is released shortly after its connection has ended.
-  for (const end = performance.now() + 10_000; (await taken()) > 0 && performance.now() < end; ) await sleep(100)
+  for (const end = performance.now() + mostUntilReleasedMs; (await taken()) > 0 && performance.now() < end; ) await sleep(100)
   expect((await taken()) === 0, `${await taken()} places are taken though all clients have gone`)
-  expect(refused <= churn / 50, `${refused} of ${churn} were refused though at most ${atOnce} were open`)
-  notes.push(`${churn} WebSockets, ${perMinute.toFixed(0)} a minute, ${refused} refused`)
+  expect(refused === 0, `${refused} of ${churn} were refused though at most ${atOnce} were open`)
+  notes.push(`${churn} WebSockets, ${perMinute.toFixed(0)} a minute, ${retries} tried again`)
 
   if (!isShort) {
     const ghosts = await Promise.all(Array.from({ length: most }, join))

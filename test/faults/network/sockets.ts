@@ -43,7 +43,7 @@ export async function openSocket(port: number, onMessage: (message: Message) => 
     isOpen: () => code === null && !tcp.destroyed,
     closeCode: () => code,
     say: (message) => void tcp.write(frame(opcode.text, Buffer.from(JSON.stringify(message)))),
-    async next(types, mostMs = 10_000) {
+    async next(types, mostMs = 60_000) {
       for (const end = performance.now() + mostMs; performance.now() < end; await sleep(20)) {
         const found = messages.find(({ type }) => types.includes(type))
         if (found) return found

@@ -1,5 +1,6 @@
 /** Kills a process with SIGKILL at one of its system calls. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { processTree } from '../../support/processes/process-tree.ts'
 import type { RunningProcess } from '../installation.ts'
 import { attach } from './strace.ts'
 
@@ -27,10 +28,11 @@ export async function crashAt(running: RunningProcess, { call, at, moment }: Cra
   const inject = `inject=${call}:${moments[moment]}:when=${at}`
   const strace = await attach(running.pid, ['-o', '/dev/null', '-e', `trace=${call}`, '-e', inject])
   const wasAnswered = await act()
-  await Promise.race([running.ended, sleep(wasAnswered ? afterwardsMs : 5000)])
-  const isDead = !running.isRunning()
+  await Promise.race([running.ended, sleep(wasAnswered ? afterwardsMs : 20_000)])
   await strace.detach()
-  return isDead
+  // The process may be killed until strace is detached, and Node learns of its end later.
+  if (processTree(running.pid).length === 0) await running.ended
+  return !running.isRunning()
 }
 
 /** Returns random crash points. `calls`: system calls with the maximum number of each in one act. */

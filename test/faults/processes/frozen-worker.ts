@@ -33,7 +33,10 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     await until(faultRun, 'the second worker has ended the job', async () => (await jobOf(installation, id)).status === 'completed')
     const before = JSON.stringify(await jobOf(installation, id))
     for (const pid of frozen) signal(pid, 'SIGCONT')
-    await sleep(5000)
+    await until(faultRun, 'the first worker knows that its job was given away', async () =>
+      first.output.some((line) => line.includes('"msg":"job taken away"')),
+    )
+    await sleep(1000)
     if (JSON.stringify(await jobOf(installation, id)) !== before) stale++
     expect(first.isRunning(), 'the worker that was frozen ended')
     await second.kill()
@@ -46,7 +49,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   faultRun.notes.push(`late writes taken: ${stale}`)
   // The index job of the last document may still be pending.
   const last = await worker()
-  const result = await faultRun.finish(`${rounds} frozen`, { timeoutMs: 20_000 })
+  const result = await faultRun.finish(`${rounds} frozen`)
   await last.kill()
   await server.kill()
   return result

@@ -16,7 +16,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     server: await installation.start({ env }),
     worker: await installation.startWorker({ env }),
   }
-  const faultRun = await openFaultRun(installation, 30_000)
+  const faultRun = await openFaultRun(installation)
   const stop = new AbortController()
   const load = mixedLoad(faultRun.caller, faultRun.ledger, { signal: stop.signal, concurrency: 16 })
   let kills = 0

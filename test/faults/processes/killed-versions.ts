@@ -286,7 +286,7 @@ async function makeEncryptedSource(installation: Installation, { caller }: Fault
   const fill = (prefix: string) => Promise.all([1, 2, 3].map((at) => writeFile(join(folder, `${prefix}${at}.bin`), randomBytes(3000))))
   const sync = async () => {
     const env = { DMS_SOURCES_LOCAL_ROOTS: root, DMS_STORAGE_MIN_FREE: '0' }
-    const { code, stderr } = await runDms(['sources', 'sync', name, '--data-dir', installation.dataDir], { env, timeout: 60_000 })
+    const { code, stderr } = await runDms(['sources', 'sync', name, '--data-dir', installation.dataDir], { env, timeout: 180_000 })
     if (code !== 0) throw new Error(`sources sync ended with ${code}: ${stderr}`)
   }
   await fill('a')
@@ -333,7 +333,7 @@ async function killPurges(installation: Installation, faultRun: FaultRun, take: 
     const before = await stateOf(faultRun, other)
     const isDead = await crashAt(worker, point, async () => {
       await caller.call('DELETE', `/api/documents/${gone}?permanent=true`, { what: 'destroy' })
-      for (let round = 0; round < 40 && worker.isRunning() && !(await isPurged()); round++) await sleep(100)
+      for (let round = 0; round < 600 && worker.isRunning() && !(await isPurged()); round++) await sleep(100)
       return worker.isRunning()
     })
     kills += Number(isDead)

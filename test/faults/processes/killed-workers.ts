@@ -43,7 +43,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     })
     expect(hasIt, `${name}: no worker has the job of the dead one after ${mostUntilNextMs / 1000} s`)
     untilNext.push(performance.now() - killedAt)
-    const areGone = await until(5000, async () => !below.some(isStillThere))
+    const areGone = await until(30_000, async () => !below.some(isStillThere))
     expect(areGone, `${name}: processes of the dead worker remain: ${below.find(isStillThere)?.command}`)
   }
 
@@ -54,7 +54,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
         await tesseract.behave('slow')
         const { id } = await caller.upload(await picture(), 'scan.png')
         const below = () => processTree(worker.pid).slice(1)
-        const isReading = await until(30_000, async () => below().some(({ command }) => isTesseract(command)))
+        const isReading = await until(60_000, async () => below().some(({ command }) => isTesseract(command)))
         expect(isReading, `${whom}: tesseract was not started`)
         const all = below()
         await tesseract.behave('good')
@@ -67,7 +67,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
           const pid = all.find(({ command }) => (whom === 'tesseract' ? isTesseract(command) : /node|dms/.test(command)))?.pid
           if (pid) signal(pid, 'SIGKILL')
           expect(
-            await until(30_000, async () => ['completed', 'failed'].includes((await jobOf(installation, id)).status)),
+            await until(90_000, async () => ['completed', 'failed'].includes((await jobOf(installation, id)).status)),
             `${whom}: no end`,
           )
           expect(worker.isRunning(), `${whom} killed: the worker ended`)
@@ -79,7 +79,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
       const below = processTree(worker.pid).slice(1)
       const isDead = await crashAt(worker, point, async () => {
         id = (await caller.upload(await picture(), 'scan.png')).id
-        return until(10_000, async () => !worker.isRunning() || (await jobOf(installation, id)).status === 'completed')
+        return until(60_000, async () => !worker.isRunning() || (await jobOf(installation, id)).status === 'completed')
       })
       if (isDead) await takeOver(id, performance.now(), below, nameOf(point))
     }
@@ -88,7 +88,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     notes.push(
       `another worker has the job after ${displayed(sorted[sorted.length >> 1])} s, at most ${displayed(sorted.at(-1))} s (lease ${displayed(leaseMs)} s)`,
     )
-    const result = await faultRun.finish(`${kills} kills`, { timeoutMs: 30_000 })
+    const result = await faultRun.finish(`${kills} kills`)
     const remaining = (await readdir(installation.tempDir)).filter((name) => name.startsWith('dms-'))
     expect(remaining.length <= 1, `temporary folders remain: ${remaining.join(' ')}`)
     return { ...result, problems: [...new Set([...result.problems, ...faultRun.problems])] }

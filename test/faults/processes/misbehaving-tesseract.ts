@@ -10,11 +10,11 @@ export const misbehavingTesseract: Fault = { id: 'F33', name: 'tesseract crashes
 
 async function run({ installation }: FaultContext): Promise<FaultResult> {
   const tesseract = await fakeTesseract(installation.folder)
-  const server = await installation.start({ env: { ...tesseract.env, DMS_OCR_PAGE_TIMEOUT: '3s', DMS_OCR_MAX_ATTEMPTS: '1' } })
+  const server = await installation.start({ env: { ...tesseract.env, DMS_OCR_PAGE_TIMEOUT: '10s', DMS_OCR_MAX_ATTEMPTS: '1' } })
   const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
   const endOf = async (id: string | null) => {
-    for (const end = performance.now() + 60_000; performance.now() < end; await sleep(100)) {
+    for (const end = performance.now() + 120_000; performance.now() < end; await sleep(100)) {
       const [row] = await installation.query<{ status: string; error_code: string | null }>(
         `select status, error_code from documents where id = '${id}'`,
       )
@@ -29,8 +29,10 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
     expect(status === 'failed' && error_code !== null, `${behaviour}: the document is ${status} ${error_code}`)
     expect((await endOf(text.id)).status === 'completed', `${behaviour}: the other document was not read`)
     notes.push(`${behaviour}: ${error_code}`)
-    const remaining = processTree(server.pid).filter(({ command }) => /tesseract|sleep 12345|^yes/.test(command) && !/node/.test(command))
-    expect(remaining.length === 0, `${behaviour}: ${remaining.length} processes remain: ${remaining[0]?.command}`)
+    const remaining = () =>
+      processTree(server.pid).filter(({ command }) => /tesseract|sleep 12345|^yes/.test(command) && !/node/.test(command))
+    for (const end = performance.now() + 30_000; remaining().length > 0 && performance.now() < end; ) await sleep(100)
+    expect(remaining().length === 0, `${behaviour}: ${remaining().length} processes remain: ${remaining()[0]?.command}`)
   }
   await tesseract.behave('good')
   const { id } = await caller.upload(await picture(), 'scan.png')

@@ -23,6 +23,8 @@ const env = { DMS_WORKER_EMBEDDED: 'false', DMS_DRAIN_DELAY: '2s' }
 interface Proxy {
   name: string
   url: string
+  /** Resolves when the proxy sends requests to a server that has started. */
+  waitForServer(target: URL): Promise<unknown>
   /** Returns the messages of the proxy about failed requests, after its end. */
   problems?: readonly string[]
   close(): Promise<void>
@@ -37,7 +39,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   const workers: RunningProcess[] = []
   for (let count = 0; count < 3; count++) workers.push(await startWorker())
   // The audit requests its data from the first server directly.
-  const faultRun = await openFaultRun(installation, 60_000)
+  const faultRun = await openFaultRun(installation)
   const { ledger, expect, notes } = faultRun
   const targets = ports.map((port) => new URL(`http://127.0.0.1:${port}`))
   const proxies: (() => Promise<Proxy>)[] = [() => openOwn(targets), ...(hasProgram('nginx') ? [() => openNginx(installation, ports)] : [])]
@@ -45,7 +47,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   let restarts = 0
   for (const open of proxies) {
     const proxy = await open()
-    const through = await openFaultRun({ ...installation, url: proxy.url }, 60_000)
+    const through = await openFaultRun({ ...installation, url: proxy.url })
     const stop = new AbortController()
     // Events before the first subscription are not sent, so it precedes the load.
     const events = await followEvents(proxy.url, through.caller.token())
@@ -56,7 +58,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
         expect((await servers[nth]?.stop()) === 0, `${proxy.name}: a server did not end well`)
         servers[nth] = await serve(port)
         // The proxy finds the server ready again before the next one stops.
-        await sleep(1000)
+        await proxy.waitForServer(targets[nth]!)
         restarts++
       }
       const nth = round % workers.length
@@ -120,9 +122,9 @@ export async function followEvents(url: string, token: string) {
   })()
   while (since === undefined) await sleep(20)
   return {
-    /** Waits until every document has an event, or for 20 s. A busy machine delays events. */
+    /** Waits until every document has an event, or for a minute. A busy machine delays events. */
     async waitFor(ids: readonly string[]) {
-      for (let wait = 0; wait < 200 && !ids.every((id) => received.has(id)); wait++) await sleep(100)
+      for (let wait = 0; wait < 600 && !ids.every((id) => received.has(id)); wait++) await sleep(100)
       // Waits for duplicate events.
       await sleep(1000)
     },
@@ -135,8 +137,12 @@ export async function followEvents(url: string, token: string) {
 }
 
 async function openOwn(targets: readonly URL[]): Promise<Proxy> {
-  const { url, close } = await openRoundRobin(targets)
-  return { name: 'a proxy that asks /readyz', url, close }
+  const { url, close, isReady } = await openRoundRobin(targets)
+  const waitForServer = async (target: URL) => {
+    await sleep(1000)
+    for (const end = performance.now() + 60_000; !isReady(target) && performance.now() < end; ) await sleep(50)
+  }
+  return { name: 'a proxy that asks /readyz', url, waitForServer, close }
 }
 
 /** nginx with the configuration of deploy/fleet. It detects a stopped server by a refused connection. */
@@ -161,10 +167,11 @@ http { access_log off; ${temporary} ${site} }
   const child = spawn('nginx', ['-p', home, '-c', join(home, 'nginx.conf'), '-e', join(home, 'error.log')], { stdio: 'ignore' })
   const url = `http://127.0.0.1:${port}`
   const problems: string[] = []
-  for (let round = 0; round < 200 && !(await fetch(`${url}/healthz`).catch(() => null))?.ok; round++) await sleep(50)
+  for (let round = 0; round < 1200 && !(await fetch(`${url}/healthz`).catch(() => null))?.ok; round++) await sleep(50)
   return {
     name: 'nginx',
     url,
+    waitForServer: () => sleep(1000),
     problems,
     async close() {
       const ended = once(child, 'exit')

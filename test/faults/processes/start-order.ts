@@ -22,7 +22,7 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
   const begin = (args: readonly string[], env: Record<string, string> = {}) =>
     runDms([...args, '--data-dir', installation.dataDir], {
       env: { DMS_ADMIN_PASSWORD: password, DMS_LOG_FORMAT: 'json', DMS_STORAGE_MIN_FREE: '0', ...env },
-      timeout: 60_000,
+      timeout: 180_000,
     })
   const cases: [what: string, ended: Promise<Ended>, codes: readonly number[], names: RegExp][] = [
     ['no database', begin(['serve', '--port', '0'], { DATABASE_URL: nowhere }), [69], /database|postgres|ECONNREFUSED/i],

@@ -3,15 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { mixedLoad } from '../caller.ts'
 import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
 
-/** maximum seconds until the server ends after the second SIGTERM */
-const most = 10
+/** maximum seconds until the server ends after the second SIGTERM: less than its shutdown timeout */
+const most = 25
 
 export const stoppedUnderLoad: Fault = { id: 'F31', name: 'SIGTERM under load, once and twice', run }
 
 async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
   const rounds = isShort ? 1 : 10
   let server = await installation.start()
-  const faultRun = await openFaultRun(installation, 60_000)
+  const faultRun = await openFaultRun(installation)
   const { caller, ledger, expect, notes } = faultRun
   for (let round = 0; round < rounds; round++) {
     for (const times of [1, 2]) {

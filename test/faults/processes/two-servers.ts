@@ -10,13 +10,13 @@ import { picture } from './tesseract.ts'
 
 /** comments_per_minute, max_views of the link, ws_connections_per_user */
 const limits = { comments: 10, views: 5, sockets: 5 }
-/** maximum milliseconds until a change reaches the other server */
-const mostMs = 5000
+/** maximum milliseconds until a change reaches the other server, on a busy machine */
+const mostMs = 60_000
 
 export const twoServers: Fault = { id: 'F07', name: 'two servers on one database: limits, endings and events', run }
 
 async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
-  const env = { DMS_WORKER_EMBEDDED: 'false', DMS_SOURCES_TIMEOUT: '60s' }
+  const env = { DMS_WORKER_EMBEDDED: 'false', DMS_SOURCES_TIMEOUT: '10m' }
   const ports = [installation.port, await freePort()] as const
   const serve = (port: number) => installation.start({ env, command: ['serve', '--port', String(port)] })
   const first = await serve(ports[0])
@@ -105,7 +105,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
         `select status, attempts, fence from jobs where kind = 'sync' order by created_at desc limit 1`,
       )
     )[0]
-  for (const end = performance.now() + 20_000; !share.isAsked() && performance.now() < end; ) await sleep(50)
+  for (const end = performance.now() + mostMs; !share.isAsked() && performance.now() < end; ) await sleep(50)
   const running = JSON.stringify(await sync())
   expect(running?.includes('processing'), `the sync is ${running}`)
   await second.kill()
@@ -117,7 +117,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   )
   share.release()
   const stateOf = async () => bodyOf<{ status: string }>(await caller.call('GET', `/api/sources/${sourceId}`, { what: 'source' }))
-  for (const end = performance.now() + 20_000; (await stateOf()).status === 'syncing' && performance.now() < end; ) await sleep(100)
+  for (const end = performance.now() + mostMs; (await stateOf()).status === 'syncing' && performance.now() < end; ) await sleep(100)
   const { status } = await stateOf()
   expect(status === 'active', `after its sync the source is ${status}`)
   const runs = await installation.query(`select id from source_syncs where source_id = '${sourceId}'`)

@@ -39,6 +39,13 @@ async function run({ openInstallation }: FaultContext): Promise<FaultResult> {
         }
       }
     }
+    const isIdle = async () => {
+      const working = async () => {
+        const jobs = await installation.query(`select from jobs where status in ('pending', 'processing')`)
+        return jobs.length + (await remaining()).length > 0
+      }
+      for (const end = performance.now() + 60_000; (await working()) && performance.now() < end; ) await sleep(100)
+    }
     const goesOn = async (when: string) => {
       for (const [what, call] of Object.entries({ list: caller.list, search: caller.search }))
         expect((await call()).status === 200, `${when}: ${what} is refused`)
@@ -49,7 +56,7 @@ async function run({ openInstallation }: FaultContext): Promise<FaultResult> {
       const { status, body } = await (size > 0 ? caller.uploadBytes(size) : caller.uploadText())
       expect([503, 507].includes(status) && body.includes('"code"'), `${when}: an upload is answered with ${status} ${body}`)
       // A worker may be at the documents before this one.
-      for (const end = performance.now() + 30_000; (await remaining()).length > 0 && performance.now() < end; ) await sleep(100)
+      for (const end = performance.now() + 60_000; (await remaining()).length > 0 && performance.now() < end; ) await sleep(100)
       // What a worker has read cannot be removed from a disk that takes no writes; it goes with the next file that is read.
       const names = (await remaining()).filter((name) => when !== 'read-only' || !name.endsWith('.link'))
       expect(names.length === 0, `${when}: files are left on their way: ${names.join(' ')}`)
@@ -73,6 +80,8 @@ async function run({ openInstallation }: FaultContext): Promise<FaultResult> {
     remount('size=64m')
     await isTaken('a larger disk', 6_000_000)
 
+    // A worker that reads the large documents would free names.
+    await isIdle()
     await limitNames()
     await isRefused('no name free', 0)
     await goesOn('no name free')

@@ -81,7 +81,7 @@ async function run({ installation }: FaultContext): Promise<FaultResult> {
   function dms(args: readonly string[]) {
     return runDms([...args, '--data-dir', installation.dataDir], {
       env: { DMS_STORAGE_MIN_FREE: '0', DMS_ADMIN_PASSWORD: password },
-      timeout: 60_000,
+      timeout: 180_000,
     })
   }
 

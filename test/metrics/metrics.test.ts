@@ -358,10 +358,12 @@ describe('GET /metrics', () => {
       .values([
         { name: 'backup', last_success_at: new Date() },
         { name: 'rehearsal', last_success_at: new Date() },
+        { name: 'tables_backup', last_success_at: new Date() },
       ])
       .execute()
     const told = await (await asStranger.send('GET', '/metrics')).text()
     const rules = await readFile(new URL('../../alerts.example.yml', import.meta.url), 'utf8')
+    expect(rules).toContain('dms_tables_backup_last_success_timestamp_seconds')
     const named = [...rules.matchAll(/\b(?:dms|nodejs|process)_[a-z_]+/g)].map(([name]) => name.replace(/_bucket$/, ''))
     expect(new Set(named).size).toBeGreaterThan(10)
     // These appear with the first document that was read, and the first request that was answered.

@@ -179,7 +179,7 @@ test('the password comes from a file or a pipe and never appears in output', asy
   expect(JSON.stringify(rows)).not.toMatch(/Zebra/)
   const moved = await dms(['sources', 'update', 'dav', '--address', 'http://127.0.0.1:10/dav/'])
   expect(moved).toMatchObject({ code: 0, stderr: expect.stringContaining('password were removed') })
-}, 60_000)
+})
 
 test('local: --dry-run only lists, --max-files limits a run, --no-wait queues a job', async () => {
   const { dms, make, put, root, asAdmin, runJobs } = await start('local')

@@ -1,10 +1,13 @@
 /** Watches the processes of a server, their memory, and leftover files. */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isStillThere, peakMemory, processTree, type TreeProcess } from '../support/processes/process-tree.ts'
 import type { Served } from '../support/servers/served.ts'
 
 const interval = 200
+/** milliseconds until the children of a stopped server have ended, on a busy machine */
+const endTimeoutMs = 30_000
 
 export interface Watch {
   /** current number of reader processes */
@@ -36,6 +39,8 @@ export function watch({ pid, dataDir, tempDir }: Served): Watch {
     peaks: () => ({ server, reader }),
     async leftovers() {
       clearInterval(clock)
+      for (const end = performance.now() + endTimeoutMs; [...seen.values()].some(isStillThere) && performance.now() < end; )
+        await sleep(100)
       const processes = [...seen.values()].filter(isStillThere).map((process) => `process ${process.pid}: ${process.command}`)
       const folders = [tempDir, join(dataDir, 'tmp', 'reading'), join(dataDir, 'tmp', 'previews'), join(dataDir, 'files', '.tmp')]
       const names = await Promise.all(folders.map(async (folder) => (await namesIn(folder)).map((name) => `file ${join(folder, name)}`)))

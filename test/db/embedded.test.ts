@@ -107,7 +107,7 @@ async function query({ superuserConnection: connection }: EmbeddedPostgres, sql:
   }
 }
 
-test('starts on an empty folder, answers, stops after release, and keeps what was written', { timeout: 20_000 }, async () => {
+test('starts on an empty folder, answers, stops after release, and keeps what was written', async () => {
   const postgres = await joinAt(used)
   expect(postgres.version).toMatch(/^\d+\.\d+$/)
   await query(postgres, 'create table kept as select 42 as answer')
@@ -121,9 +121,7 @@ test('starts on an empty folder, answers, stops after release, and keeps what wa
   expect(servers()).toEqual([])
 })
 
-test('listens on a private Unix socket and on no TCP port, flushes commits, and is independent of the locale of the system', {
-  timeout: 10_000,
-}, async () => {
+test('listens on a private Unix socket and on no TCP port, flushes commits, and is independent of the locale of the system', async () => {
   const postgres = await joinAt(used)
   const setting = (name: string) => query(postgres, `show ${name}`)
   expect(await setting('listen_addresses')).toBe('')
@@ -150,7 +148,7 @@ function tcpSockets(pid: number): string[] {
   return links.filter((link) => sockets.has(link))
 }
 
-test('two processes share one server: it goes on after the first release and stops after the last', { timeout: 20_000 }, async () => {
+test('two processes share one server: it goes on after the first release and stops after the last', async () => {
   const other = await owner(used)
   const pid = serverOf(used)
   const postgres = await joinAt(used)
@@ -162,9 +160,7 @@ test('two processes share one server: it goes on after the first release and sto
   expect(servers()).toEqual([])
 })
 
-test('three processes that start at once on an empty folder share one server, and leave no unfinished cluster', {
-  timeout: 30_000,
-}, async () => {
+test('three processes that start at once on an empty folder share one server, and leave no unfinished cluster', async () => {
   const empty = join(top, 'race')
   const [one, two, three] = await Promise.all([owner(empty), owner(empty), joinAt(empty)])
   expect(servers()).toEqual([serverOf(empty)])
@@ -174,7 +170,7 @@ test('three processes that start at once on an empty folder share one server, an
   expect(readdirSync(empty).filter((name) => name.endsWith('.tmp'))).toEqual([])
 })
 
-test('a process that opens the folder while the last one releases it gets a server', { timeout: 20_000 }, async () => {
+test('a process that opens the folder while the last one releases it gets a server', async () => {
   for (let round = 0; round < 3; round++) {
     const leaving = await joinAt(used)
     const [, postgres] = await Promise.all([leaving.release(), joinAt(used)])
@@ -184,7 +180,7 @@ test('a process that opens the folder while the last one releases it gets a serv
   expect(servers()).toEqual([])
 })
 
-test('after kill -9 of the only owner the next process uses its server and stops it', { timeout: 20_000 }, async () => {
+test('after kill -9 of the only owner the next process uses its server and stops it', async () => {
   await (await owner(used)).kill()
   const pid = serverOf(used)
   expect(servers()).toEqual([pid])
@@ -194,18 +190,18 @@ test('after kill -9 of the only owner the next process uses its server and stops
   expect(servers()).toEqual([])
 })
 
-test('after kill -9 of the server its owner restarts it with everything that was committed', { timeout: 20_000 }, async () => {
+test('after kill -9 of the server its owner restarts it with everything that was committed', async () => {
   const postgres = await joinAt(used)
   await query(postgres, 'create table survives as select 7 as answer')
   const pid = serverOf(used)
   process.kill(pid, 'SIGKILL')
-  await expect.poll(servers, { timeout: 10_000 }).not.toEqual([pid])
-  await expect.poll(() => query(postgres, 'select answer from survives').catch(String), { timeout: 10_000 }).toBe(7)
+  await expect.poll(servers).not.toEqual([pid])
+  await expect.poll(() => query(postgres, 'select answer from survives').catch(String)).toBe(7)
   await postgres.release()
   expect(servers()).toEqual([])
 })
 
-test('release does not throw after the server was killed, and the next process recovers the data', { timeout: 20_000 }, async () => {
+test('release does not throw after the server was killed, and the next process recovers the data', async () => {
   const postgres = await joinAt(used)
   await query(postgres, 'create table recovered as select 8 as answer')
   process.kill(serverOf(used), 'SIGKILL')
@@ -216,9 +212,7 @@ test('release does not throw after the server was killed, and the next process r
   expect(servers()).toEqual([])
 })
 
-test('a lock of a crashed process whose pid is reused by another program does not prevent the start', {
-  timeout: 20_000,
-}, async () => {
+test('a lock of a crashed process whose pid is reused by another program does not prevent the start', async () => {
   await (await joinAt(used)).release()
   const { uid, gid } = statSync(join(used, 'postgres'))
   const other = spawn('sleep', ['60'], { uid: isRoot ? uid : undefined, cwd: '/' })
@@ -235,9 +229,7 @@ test('a lock of a crashed process whose pid is reused by another program does no
   expect(other.exitCode).toBeNull()
 })
 
-test('a server of another pid namespace that recovers is awaited beyond the time limit: no second one is started on its folder', {
-  timeout: 60_000,
-}, async () => {
+test('a server of another pid namespace that recovers is awaited beyond the time limit: no second one is started on its folder', async () => {
   await (await joinAt(used)).release()
   const socket = join(used, 'postgres-socket/.s.PGSQL.5432')
   const answer = Buffer.from('SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0')
@@ -268,7 +260,7 @@ test('a server of another pid namespace that recovers is awaited beyond the time
   await postgres.release()
 })
 
-test('a data folder with too long a path for a socket has its socket in the temporary folder', { timeout: 20_000 }, async () => {
+test('a data folder with too long a path for a socket has its socket in the temporary folder', async () => {
   const long = join(top, 'long'.repeat(30), 'data')
   const postgres = await joinAt(long)
   expect(postgres.connection.host.length).toBeLessThan(90)
@@ -278,7 +270,7 @@ test('a data folder with too long a path for a socket has its socket in the temp
   rmSync(postgres.connection.host, { recursive: true })
 })
 
-test('a failing initdb reports the reason and leaves no files', { timeout: 20_000 }, async () => {
+test('a failing initdb reports the reason and leaves no files', async () => {
   await (await joinAt(used)).release()
   const moved = join(top, 'failing')
   mkdirSync(moved)
@@ -310,24 +302,20 @@ test.runIf(isRoot)('as root, refuses a data folder that the PostgreSQL account c
   expect(String(failure)).toContain(`${shut} shuts out`)
 })
 
-test.runIf(canRun(nobody))(
-  'one that is not root runs it as itself, and root as the owner of the data folder',
-  { timeout: 20_000 },
-  async () => {
-    const theirs = join(top, 'theirs')
-    mkdirSync(theirs, { mode: 0o700 })
-    chownSync(theirs, nobody!, nobody!)
-    const theirOwner = await owner(theirs, { uid: nobody })
-    expect(uidOf(serverOf(theirs))).toBe(nobody)
-    const postgres = await joinAt(theirs)
-    expect(await query(postgres, 'select 1')).toBe(1)
-    await theirOwner.leave()
-    await postgres.release()
-    // root has started it: the same account serves, and may go on without root afterwards
-    const byRoot = await joinAt(theirs)
-    expect(uidOf(serverOf(theirs))).toBe(nobody)
-    await byRoot.release()
-    await (await owner(theirs, { uid: nobody })).leave()
-    expect(servers()).toEqual([])
-  },
-)
+test.runIf(canRun(nobody))('one that is not root runs it as itself, and root as the owner of the data folder', async () => {
+  const theirs = join(top, 'theirs')
+  mkdirSync(theirs, { mode: 0o700 })
+  chownSync(theirs, nobody!, nobody!)
+  const theirOwner = await owner(theirs, { uid: nobody })
+  expect(uidOf(serverOf(theirs))).toBe(nobody)
+  const postgres = await joinAt(theirs)
+  expect(await query(postgres, 'select 1')).toBe(1)
+  await theirOwner.leave()
+  await postgres.release()
+  // root has started it: the same account serves, and may go on without root afterwards
+  const byRoot = await joinAt(theirs)
+  expect(uidOf(serverOf(theirs))).toBe(nobody)
+  await byRoot.release()
+  await (await owner(theirs, { uid: nobody })).leave()
+  expect(servers()).toEqual([])
+})

@@ -70,7 +70,7 @@ test('a primary killed during uploads, edits and jobs: server and worker continu
 
   // The socket heard of the later ones through the new connection of LISTEN, each once.
   const heard = () => socket.messages.filter(({ type }) => type === 'document_created').map(({ data }) => data.document_id)
-  await expect.poll(() => heard().sort(), { timeout: 10_000 }).toEqual([...titles.keys()].sort())
+  await expect.poll(() => heard().sort()).toEqual([...titles.keys()].sort())
 
   const verdict = await call('/api/audit/verify', { headers: { authorization } })
   expect(verdict).toMatchObject({ ok: true })

@@ -68,7 +68,7 @@ test.each(['source', 'user'] as const)(
       async () => {
         const options = { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeoutMs: 0 }
         sync = syncNow(app, source.id, options, new AbortController().signal).catch((error: Error) => error.name)
-        await expect.poll(() => countWaiting(app.db), { timeout: 10_000 }).toBe(2)
+        await expect.poll(() => countWaiting(app.db)).toBe(2)
       },
     )
     expect([answer.status, await sync]).toEqual([204, 'RunLost'])

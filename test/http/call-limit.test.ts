@@ -163,8 +163,8 @@ test('a read-only database: a user and an API token read as before, and get 429 
     (await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${bearer}` } })).status
   await makeReadOnly(started.databaseUrl)
   // The connections were cut.
-  await expect.poll(() => read(session, '/api/documents'), { timeout: 10_000 }).toBe(200)
-  await expect.poll(() => read(token, `/api/documents/${id}/download`), { timeout: 10_000 }).toBe(200)
+  await expect.poll(() => read(session, '/api/documents')).toBe(200)
+  await expect.poll(() => read(token, `/api/documents/${id}/download`)).toBe(200)
   expect(await read(token, '/api/search?q=hello')).toBe(200)
   const statuses: number[] = []
   for (let call = 0; call < 21; call++) statuses.push(await read(token, '/api/documents'))

@@ -93,10 +93,10 @@ describe('GET /api/metrics/system', () => {
     const token = await tokenFor(app, ada)
     const answer = await fetch(`${url}/api/metrics/system`, { headers: { authorization: `Bearer ${token}`, connection: 'close' } })
     const { uptime_seconds } = (await answer.json()) as { uptime_seconds: number }
-    expect(Math.abs(uptime_seconds - process.uptime())).toBeLessThan(5)
-    expect(Math.abs((await asAda.metrics.system()).uptime_seconds - process.uptime())).toBeLessThan(5)
+    expect(Math.abs(uptime_seconds - process.uptime())).toBeLessThan(30)
+    expect(Math.abs((await asAda.metrics.system()).uptime_seconds - process.uptime())).toBeLessThan(30)
     const shown = (count: number) =>
-      vi.waitFor(async () => expect(await asAda.call('GET', '/api/metrics/system')).toMatchObject({ active_connections: count }), 10_000)
+      vi.waitFor(async () => expect(await asAda.call('GET', '/api/metrics/system')).toMatchObject({ active_connections: count }), 60_000)
     const sockets = [await dial(), await dial(), await dial()]
     await shown(3)
     sockets[0]?.destroy()

@@ -74,7 +74,7 @@ describe('a reader process that waits for a processor', () => {
     const start = performance.now()
     const reading = outline(file('endless.pdf', endlessPdf()))
     const reader = () => childrenOf(process.pid).find((pid) => !before.includes(pid) && /permission/.test(commandLine(pid)))
-    await until(() => reader() !== undefined, 10_000)
+    await until(() => reader() !== undefined, 60_000)
     spawn('taskset', ['-a', '-p', '-c', '0', String(reader())], { stdio: 'ignore' })
     await expect(reading).rejects.toMatchObject({ code: 'READ_TIMEOUT' })
     expect(performance.now() - start).toBeGreaterThan(3000)

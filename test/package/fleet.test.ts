@@ -103,7 +103,7 @@ async function findMistakes(words: readonly string[], variables: Readonly<Record
   return [...(problem === null ? [] : [problem]), ...inspectConfig({ env: variables, home: '/nonexistent', etc: '/nonexistent' }).warnings]
 }
 
-test('the manifests have the fields and types of Kubernetes, and a wrong field is found', { timeout: 60_000 }, async () => {
+test('the manifests have the fields and types of Kubernetes, and a wrong field is found', async () => {
   expect(manifests.map(({ kind, metadata }) => `${kind} ${metadata.name}`).sort()).toEqual([
     ...['ConfigMap dms', 'Deployment dms-serve', 'Deployment dms-worker', 'HorizontalPodAutoscaler dms-serve'],
     ...['HorizontalPodAutoscaler dms-worker', 'Ingress dms', 'Job dms-migrate', 'Namespace dms', 'PodDisruptionBudget dms-serve'],

@@ -115,7 +115,7 @@ test('200 with status:processing while a document is read, and with status:pendi
     await runJobs(['index'])
     return [await found('status:pending'), await found('status:processing')]
   }
-  await expect.poll(indexed, { timeout: 10_000 }).toEqual([0, 1])
+  await expect.poll(indexed).toEqual([0, 1])
   await worker.stop(0)
-  await expect.poll(indexed, { timeout: 10_000 }).toEqual([1, 0])
+  await expect.poll(indexed).toEqual([1, 0])
 })

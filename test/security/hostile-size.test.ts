@@ -1,6 +1,6 @@
 /**
- * Sends every route bodies and queries at their limits. They must be answered with 2xx or 4xx, and no other request may wait 100 ms. `npm test` sends every
- * eighth attempt, with another start for each route; `npm run test:hostile-size` sends all.
+ * Sends every route bodies and queries at their limits. They must be answered with 2xx or 4xx, and no other request may wait 100 ms, or longer on a
+ * slower machine. `npm test` sends every eighth attempt, with another start for each route; `npm run test:hostile-size` sends all.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -12,12 +12,12 @@ import { buildServer } from '../../src/server/http/assemble.ts'
 import { rowOf } from '../route-table/all.ts'
 import { upload } from '../support/app.ts'
 import { attempts } from '../support/data/hostile-sizes.ts'
-import { waitedMs } from '../support/processes/run-queue.ts'
+import { slowness, waitedMs } from '../support/processes/run-queue.ts'
 import { nameOf, type RouteRequest, requestOf, startWorld, usualOf } from '../support/route-table.ts'
 
 vi.setConfig({ testTimeout: 900_000 })
 
-const maxDelayMs = 100
+const maxDelayMs = 100 * slowness()
 const stride = environment().DMS_TEST_WHOLE === 'true' ? 1 : 8
 
 /** Words of a text that are expensive to search for. */

@@ -72,7 +72,7 @@ test('reads go to the replica, except after a write of their user, or while it i
     return countOf(server.replica, 'replica') > before
   }
   const untilReplica = (session: typeof ada, server: typeof one, read: string, init?: RequestInit) =>
-    expect.poll(() => readsReplica(session, server, read, init), { timeout: 10_000 }).toBe(true)
+    expect.poll(() => readsReplica(session, server, read, init)).toBe(true)
   const rename = (title: string) =>
     ada.call(one, path, { method: 'PUT', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ title }) })
   const titleFor = async (session: typeof ada, server: typeof one) =>
@@ -112,7 +112,7 @@ test('reads go to the replica, except after a write of their user, or while it i
   expect(await titleFor(ada, two)).toBe('new')
   await socket.next('document_updated')
   expect(await titleFor(root, two)).toBe('new')
-  await expect.poll(() => titleFor(eve, two), { timeout: 10_000 }).toBe('new')
+  await expect.poll(() => titleFor(eve, two)).toBe('new')
   expect(await readsReplica(eve, two, path)).toBe(false)
   expect(await doctor()).toMatchObject({ status: 'warn', message: expect.stringContaining('bytes behind') })
   expect((await root.call(two, await upload('other text'))).status).toBe(200)
@@ -125,7 +125,7 @@ test('reads go to the replica, except after a write of their user, or while it i
   await primary.query('alter system reset synchronous_standby_names')
   await primary.query('select pg_reload_conf()')
   await standby.query('select pg_promote()')
-  await expect.poll(() => readsReplica(root, two, path), { timeout: 10_000 }).toBe(false)
+  await expect.poll(() => readsReplica(root, two, path)).toBe(false)
   await standby.kill()
   expect((await root.call(two, path)).status).toBe(200)
 })

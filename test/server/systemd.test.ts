@@ -135,7 +135,7 @@ test('a socket of systemd is served and stays open; without it, exit 1 with the 
   expect([free.code, free.stderr]).toEqual([0, expect.stringMatching(/^could start \(schema /m)])
   const { address, stop } = await serve(['--port', '1'], { LISTEN_FDS: '1' }, fd)
   expect(address).toBe(`http://127.0.0.1:${port}`)
-  await expect.poll(() => healthOf(address).catch(() => 0), { timeout: 10_000 }).toBe(200)
+  await expect.poll(() => healthOf(address).catch(() => 0)).toBe(200)
   expect(await stop()).toBe(0)
   expect(holder.listening).toBe(true)
 })

@@ -34,7 +34,8 @@ test('events of a worker process arrive; a stopped server sends 1001 and is remo
   stopped?.child.kill('SIGTERM')
   for (const number of [0, 2, 4]) expect((await sockets[number]?.closed)?.code).toBe(1001)
   expect(await once(stopped?.child as ChildProcess, 'exit')).toEqual([0, null])
-  expect(performance.now() - asked).toBeLessThan(5000)
+  // Less than the 30 s after which it would give up.
+  expect(performance.now() - asked).toBeLessThan(20_000)
   expect(await places()).toHaveLength(2)
 
   const { server_id } = await dms.app.db.selectFrom('live_places').select('server_id').distinct().executeTakeFirstOrThrow()

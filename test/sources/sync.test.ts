@@ -353,7 +353,7 @@ test('cancel: a waiting or running sync ends, synced files stay, the next sync c
   await asAdmin.sources.cancelSync(source.id)
   const asked = performance.now()
   await running
-  expect(performance.now() - asked).toBeLessThan(2000)
+  expect(performance.now() - asked).toBeLessThan(20_000)
   const cancelled = await asAdmin.sources.syncStatus(source.id)
   expect(cancelled.state).toBe('cancelled')
   expect((await documents()).size).toBe(cancelled.created)

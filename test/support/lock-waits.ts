@@ -21,7 +21,7 @@ export async function meanwhile<T>(
     await hold(trx)
     const answer = ask()
     answer.catch(() => {})
-    await expect.poll(() => countWaiting(db), { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => countWaiting(db)).toBe(1)
     await go(trx)
     return { answer }
   })

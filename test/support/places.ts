@@ -55,7 +55,7 @@ export const variables = ({ databaseUrl, dataDir }: Place, env: Record<string, s
 
 /** Runs `dms args…` on a place to its end. */
 export const dms = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>
-  run(args, { timeout: 60_000, ...options, env: variables(place, options.env) })
+  run(args, { ...options, env: variables(place, options.env) })
 
 /** Runs it in this process, for tests that need no process of their own. */
 export const here = (place: Place, args: readonly string[], options: RunOptions = {}): Promise<Ended> =>

@@ -21,7 +21,7 @@ async function deleteAda(started: Started, meanwhile: () => Promise<void>): Prom
     // The deletion queues this job too, near its end.
     await enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}` })
     deletion = asAdmin.send('DELETE', `/api/users/${ada.id}?documents=delete`)
-    await expect.poll(() => waiting(started), { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => waiting(started)).toBe(1)
     await meanwhile()
   })
   return deletion!
@@ -49,7 +49,7 @@ test('409 CONFLICT for a demotion of the last admin that begins during the delet
   const { status } = await deleteAda(started, async () => {
     expect(await asAdmin.call<UserView>('PUT', `/api/users/${bob.id}`, { disabled: true })).toMatchObject({ disabled: true })
     demotion = asAdmin.send('PUT', `/api/users/${admin.id}`, { role: 'user' })
-    await expect.poll(() => waiting(started), { timeout: 10_000 }).toBe(2)
+    await expect.poll(() => waiting(started)).toBe(2)
   })
   const refused = await demotion!
   expect([status, refused.status, (await refused.json()).error.code]).toEqual([204, 409, 'CONFLICT'])

@@ -67,7 +67,7 @@ test('worker.health_listen: /healthz, /readyz and /metrics of a worker only; --n
   await busy.hears('job runs')
   busy.child.kill('SIGTERM')
   // A repeat within 300 ms is taken for the same one.
-  await sleep(500)
+  await sleep(2000)
   busy.child.kill('SIGTERM')
   expect(await busy.exit).toEqual([null, 'SIGTERM'])
   expect(await job()).toEqual({ status: 'pending', attempts: 0, worker: null, lease_until: null })

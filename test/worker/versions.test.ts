@@ -7,7 +7,7 @@ import { startProcess, startServe } from '../support/processes/service.ts'
 
 const later = '9999_of_a_later_version'
 
-test('78: a running worker stops when a later version migrates the database, and claims no job of it', { timeout: 60_000 }, async () => {
+test('78: a running worker stops when a later version migrates the database, and claims no job of it', async () => {
   const dms = await startApp()
   const { app } = dms
   const worker = startProcess(dms, ['worker'], { DMS_LOG_LEVEL: 'info' })
@@ -34,7 +34,7 @@ test('78: a running worker stops when a later version migrates the database, and
   expect(await dms.asAda.documents.get(id)).toMatchObject({ status: 'completed' })
 })
 
-test('8: server and worker of a later version name the command that migrates the database', { timeout: 60_000 }, async () => {
+test('8: server and worker of a later version name the command that migrates the database', async () => {
   const dms = await startApp()
   await sql`delete from migrations where name = (select max(name) from migrations)`.execute(dms.app.db)
   const refused = [startProcess(dms, ['serve', '--port', '0']), startProcess(dms, ['worker'])]

@@ -19,7 +19,7 @@ let server: S3Server
 describe.skipIf(!hasS3Server())('with a server of S3', () => {
   beforeAll(async () => {
     server = await startS3()
-  }, 60_000)
+  })
   afterAll(() => server.stop())
 
   /** Starts a server with documents in its folder, and the settings of a bucket that it reads too. */

@@ -17,7 +17,7 @@ describe('kill -9', () => {
     archive.kill('SIGKILL')
     await archive.ended
     const folders = await readdir(join(mirror, 'data'))
-    const second = begin(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])
+    const second = begin(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '2m'])
     await expect.poll(() => readdir(join(mirror, 'data')), { timeout: 20_000 }).toHaveLength(folders.length + 1)
     second.kill('SIGKILL')
     await second.ended
@@ -25,7 +25,7 @@ describe('kill -9', () => {
     expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
     const listed = await here(place, ['backup', 'list', '--json'])
     expect((JSON.parse(listed.stdout) as { complete: boolean }[]).filter(({ complete }) => complete)).toEqual([])
-    expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '20s'])).code).toBe(0)
+    expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror, '--lock-timeout', '2m'])).code).toBe(0)
     expect(await readdir(join(mirror, 'data'))).toHaveLength(1)
     expect((await here(place, ['backup', 'verify', mirror])).code).toBe(0)
   })

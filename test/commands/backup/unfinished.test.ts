@@ -51,7 +51,7 @@ test('external database: 78 after a failed restore, also with an applied schema;
   expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
   expect((await here(place, ['documents', 'list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
   expect((await readdir(join(place.dataDir, 'files'))).includes('.dms-restore')).toBe(false)
-}, 60_000)
+})
 
 test('embedded database: restore -n creates nothing, and a failed restore elsewhere blocks the data folder', async () => {
   const { archive, damaged } = await backups()
@@ -67,7 +67,7 @@ test('embedded database: restore -n creates nothing, and a failed restore elsewh
   expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
   expect((await here(place, ['documents', 'list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
   expect((await readdir(place.dataDir)).includes('.dms-restore')).toBe(false)
-}, 60_000)
+})
 
 test('7 for users that a running server adds while the restore waits for its archive; they stay', async () => {
   const { archive } = await backups()

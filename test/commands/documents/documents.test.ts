@@ -222,7 +222,7 @@ test('upload --wait: 8 with the command for the server if no worker runs OCR or 
     error: { message: expect.stringContaining('1 of 1 documents cannot be found by search yet') },
     exit_code: 8,
   })
-}, 60_000)
+})
 
 test('update: title, labels and metadata of one document, labels of many; concurrently added labels stay', async () => {
   const { dms, asAda, asAdmin } = await startCli('HTTP')

@@ -115,7 +115,7 @@ async function runSnippet(parts: string, code: string, { reply, size = '' }: { r
     writeFileSync(program, `import * as parts from '${new URL(`../../../src/cli/${parts}.ts`, import.meta.url).pathname}'\n${code}`)
     const { stdout } = await runLineOnTerminal(`${size} '${process.execPath}' '${program}' > '${folder}/stdout'`, {
       reply,
-      timeout: 10_000,
+      timeout: 60_000,
     })
     return { screen: stripVTControlCharacters(stdout), stdout: readFileSync(join(folder, 'stdout'), 'utf8') }
   } finally {

@@ -113,7 +113,7 @@ test('--init creates an archive; a schema that is behind is 8 until serve, worke
   expect((await dms('migrate up -n -o id', env)).stdout).toBe(pending)
   expect((await dms('worker --once -q --migrate', env)).code).toBe(0)
   expect(await codesOf(['migrate check', 'documents list'], env)).toEqual({ 'migrate check': 0, 'documents list': 0 })
-}, 60_000)
+})
 
 test('78 if the database has documents and the folder of files is missing; neither folder is created', async () => {
   const { databaseUrl, asAda } = await startApp()
@@ -173,4 +173,4 @@ test('69 while the database is down, before anything is created', async () => {
   const commands = [...reading.filter((words) => !words.startsWith('serve')), 'serve --check --wait-for-db 0s', ...migrating, ...writing]
   expect(await codesOf(commands, env)).toEqual(each(commands, 69))
   expect(await readdir(top)).toEqual([])
-}, 60_000)
+})

@@ -187,4 +187,4 @@ test('the commands of docs/cli.md on remote servers run in order and exit with 0
   for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (output += text))
   const code = await new Promise((resolve) => child.on('close', resolve))
   expect({ code, output }).toEqual({ code: 0, output: expect.not.stringContaining('error') })
-}, 60_000)
+})

@@ -24,11 +24,11 @@ async function start(settings: Parameters<typeof startLive>[0] = {}) {
   const areHeard = async (count: number) => {
     const open = () => live.app.db.selectFrom('live_places').select('id').execute()
     for (let tries = 0; (await open()).length < count; tries++) {
-      if (tries > 500) throw new Error('nobody listens')
+      if (tries > 3000) throw new Error('nobody listens')
       await sleep(20)
     }
     // The subscription message arrives after the connection is registered.
-    await sleep(200)
+    await sleep(1000)
   }
   return { ...live, url, env, tell, areHeard }
 }

@@ -96,7 +96,7 @@ test('2 at once without a terminal to ask on, and for http:// to another machine
     [['login', 'http://dms.example.org', '--username', 'eve', '--password-file', passwordFile], '--insecure-http'],
     [['login', 'http://127.0.0.1:1', '--save-password-source'], '--password-file or --password-command'],
   ] as const) {
-    expect(await dms([...args], { timeout: 5000 })).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(fix) })
+    expect(await dms([...args], { timeout: 30_000 })).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(fix) })
   }
 })
 

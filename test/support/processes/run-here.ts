@@ -40,7 +40,7 @@ fs.writeSync = ((fd: number, data: string | Buffer, ...rest: []) => {
 /** Runs `dms args…` to its end, on pipes. Signals, terminals, `--data-dir` of another owner and an exit that something prevents need run(). */
 export async function runHere(
   args: readonly string[],
-  { env, input = '', timeout = 60_000 }: Pick<RunOptions, 'env' | 'input' | 'timeout'> = {},
+  { env, input = '', timeout = 120_000 }: Pick<RunOptions, 'env' | 'input' | 'timeout'> = {},
 ): Promise<Ended> {
   const variables = bareEnvironment(env)
   const home = variables.HOME ?? ''

@@ -14,7 +14,7 @@ export interface RunOptions {
   input?: string
   /** text that is typed after a certain output; then standard input stays open */
   reply?: { to: string; type: string }
-  /** milliseconds after which it is killed; default 60,000 */
+  /** milliseconds after which it is killed; default 120,000 */
   timeout?: number
   /** the Node that runs it; default: that of this test */
   node?: string
@@ -55,7 +55,7 @@ function makeOwnHome(): string {
 /** Runs `dms args…` to its end. */
 export function run(
   args: readonly string[],
-  { env, input = '', timeout = 60_000, node = process.execPath }: RunOptions = {},
+  { env, input = '', timeout = 120_000, node = process.execPath }: RunOptions = {},
 ): Promise<Ended> {
   return runProgram(node, [executable, ...args], { env: bareEnvironment(env), input, timeout })
 }
@@ -66,7 +66,7 @@ export function runOnTerminal(args: readonly string[], options: RunOptions = {})
 }
 
 /** Runs a line of shell on a pseudo-terminal. */
-export async function runLineOnTerminal(line: string, { env, input = '', reply, timeout = 60_000 }: RunOptions = {}): Promise<Ended> {
+export async function runLineOnTerminal(line: string, { env, input = '', reply, timeout = 120_000 }: RunOptions = {}): Promise<Ended> {
   const variables = bareEnvironment({ TERM: 'xterm', SHELL: '/bin/sh', ...env })
   const ended = await runProgram('script', ['-qec', line, '/dev/null'], { env: variables, input, reply, timeout })
   return { ...ended, stdout: ended.stdout.replaceAll('\r\n', '\n') }

@@ -10,7 +10,7 @@ import { remoteClient } from '../../../src/client/remote.ts'
 import { bareEnvironment, executable } from '../processes/run.ts'
 
 const password = 'a password for the first admin'
-const startTimeout = 60_000
+const startTimeout = 180_000
 const stopTimeout = 60_000
 
 export interface Served {

@@ -238,7 +238,7 @@ async function answering(child: ChildProcess, port: number): Promise<void> {
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     said += text
   })
-  for (let waited = 0; waited < 10_000; waited += 20) {
+  for (let waited = 0; waited < 60_000; waited += 20) {
     if (child.exitCode !== null) throw new Error(`${child.spawnfile} ended at once: ${said}`)
     const isThere = await fetch(`http://127.0.0.1:${port}/`).then(
       (response) => response.body?.cancel().then(() => true) ?? true,

@@ -4,6 +4,7 @@
  * backtracking expressions.
  */
 import { setImmediate } from 'node:timers/promises'
+import { AppError } from '../errors.ts'
 
 type Token =
   | { kind: 'char'; code: number }
@@ -78,14 +79,19 @@ export function compileGlobs(patterns: readonly string[], { isCaseSensitive = fa
   }
 }
 
-/** Returns why globs cannot be compiled; null if they can. */
-export function findGlobProblem(patterns: readonly string[]): string | null {
-  try {
-    compileGlobs(patterns)
-    return null
-  } catch (error) {
-    return (error as Error).message
+/** Throws VALIDATION_ERROR for all invalid globs, or if the globs are too long in total. */
+export function validatePatterns(patterns: readonly string[]): void {
+  const issueOf = (path: string, globs: readonly string[]) => {
+    try {
+      compileGlobs(globs)
+      return []
+    } catch (error) {
+      return [{ path, message: (error as Error).message }]
+    }
   }
+  const each = patterns.flatMap((pattern, index) => issueOf(`file_patterns.${index}`, [pattern]))
+  const issues = each.length > 0 ? each : issueOf('file_patterns', patterns)
+  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
 }
 
 /** Returns the matching paths. Yields to the event loop after a number of steps. */

@@ -16,7 +16,7 @@ import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
-import { findGlobProblem } from './globs.ts'
+import { validatePatterns } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
 import { cancelSyncs } from './sync/cancel-syncs.ts'
 import * as folderTags from './sync/folder-tags.ts'
@@ -118,10 +118,12 @@ export async function update(
     if (isUrlChanged || hasNewCredentials)
       await validateAddress(app, { type: source.type, url, recursive, ...credentials }, await readRole(trx, source.owner_id))
     const grant = isUrlChanged || changes.status === 'active' ? folderGrant(actor, source.type, await readRole(trx, source.owner_id)) : {}
-    // The change may have fixed the last error, so the source is synced at once.
-    const isDue = isUrlChanged || hasNewCredentials || changes.status === 'active' || (isCancelled && changes.status !== 'disabled')
+    // The change may have fixed the last error, so the source is synced at once. A client may send an active source as it read it.
+    const isActivated = changes.status === 'active' && source.status !== 'active'
+    const isDue = isUrlChanged || hasNewCredentials || isActivated || (isCancelled && changes.status !== 'disabled')
     const at = await databaseNow(trx)
-    const next = isDue ? at : changes.sync_interval === undefined ? source.next_sync : addSeconds(source.last_sync ?? at, sync_interval)
+    const isRescheduled = sync_interval !== source.sync_interval
+    const next = isDue ? at : isRescheduled ? addSeconds(source.last_sync ?? at, sync_interval) : source.next_sync
     await trx
       .updateTable('sources')
       .set({
@@ -134,27 +136,24 @@ export async function update(
       })
       .where('id', '=', id)
       .execute()
-    if (isUrlChanged || file_patterns || recursive !== source.recursive) await folderTags.deleteTags(trx, id)
+    if (takesOtherFiles(source, { ...changes, file_patterns })) await folderTags.deleteTags(trx, id)
     if (isUrlChanged) await ledger.resetVersions(trx, id)
     return get(app, actor, id, trx)
   })
 }
 
 /** Cancels syncs if a change disables the source, or changes its address or which files it takes. Returns whether there were any. */
-async function cancelOutdatedSyncs(
-  trx: Trx,
-  { id, url, recursive, file_patterns }: Source,
-  changes: Pick<SourceChanges, 'status' | 'url' | 'recursive' | 'file_patterns'>,
-): Promise<boolean> {
-  const isOutdated =
-    changes.status === 'disabled' ||
-    (changes.url ?? url) !== url ||
-    (changes.recursive ?? recursive) !== recursive ||
-    JSON.stringify(changes.file_patterns ?? file_patterns) !== JSON.stringify(file_patterns)
-  if (!isOutdated) return false
-  const { jobIds, runCount } = await cancelSyncs(trx, id)
+async function cancelOutdatedSyncs(trx: Trx, source: Source, changes: SourceChanges): Promise<boolean> {
+  if (changes.status !== 'disabled' && !takesOtherFiles(source, changes)) return false
+  const { jobIds, runCount } = await cancelSyncs(trx, source.id)
   return runCount + jobIds.length > 0
 }
+
+/** Tells if changes give a source another address, or another choice of files. */
+const takesOtherFiles = ({ url, recursive, file_patterns }: Row<'sources'>, changes: SourceChanges): boolean =>
+  (changes.url ?? url) !== url ||
+  (changes.recursive ?? recursive) !== recursive ||
+  JSON.stringify(changes.file_patterns ?? file_patterns) !== JSON.stringify(file_patterns)
 
 /** Deletes a source, and with `withDocuments` moves its documents to the trash. Throws SOURCE_NOT_FOUND, RETENTION. */
 export async function remove(app: App, actor: Actor, id: string, withDocuments: boolean): Promise<void> {
@@ -199,17 +198,6 @@ export async function disableAll(app: App, trx: Trx, ownerId: string): Promise<n
 function folderGrant(actor: Actor, type: Row<'sources'>['type'], ownerRole: Role) {
   if (type !== 'local_folder' || ownerRole === 'admin' || !isAdmin(actor)) return {}
   return { granted_by: actor.id, is_granted_by_operator: actor.id === null }
-}
-
-/** Throws VALIDATION_ERROR for all invalid globs, or if the globs are too long in total. */
-function validatePatterns(patterns: readonly string[]): void {
-  const issueOf = (path: string, globs: readonly string[]) => {
-    const message = findGlobProblem(globs)
-    return message === null ? [] : [{ path, message }]
-  }
-  const each = patterns.flatMap((pattern, index) => issueOf(`file_patterns.${index}`, [pattern]))
-  const issues = each.length > 0 ? each : issueOf('file_patterns', patterns)
-  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
 }
 
 const addSeconds = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)

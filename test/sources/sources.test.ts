@@ -63,6 +63,20 @@ test.each(['error', 'syncing'] as const)('200: a source that is sent back as it 
   expect(await sent).toMatchObject({ name: 'Renamed', status, has_credentials: true })
 })
 
+test('200: an active source that is sent back as it was read is not synced earlier than planned, and lists no more folders', async () => {
+  const { asAda, app } = await startApp()
+  const { id } = await asAda.sources.create({ ...dav, file_patterns: ['*.pdf'] })
+  const planned = new Date(app.now().getTime() + 1_800_000)
+  await app.db.updateTable('sources').set({ next_sync: planned }).execute()
+  await app.db.insertInto('source_folders').values({ source_id: id, path: 'sub', etag: 'x', next_etag: 'x' }).execute()
+  const asRead = await asAda.sources.get(id)
+  expect(asRead).toMatchObject({ status: 'active', next_sync: planned.toISOString() })
+  expect(await asAda.call('PUT', `/api/sources/${id}`, { ...asRead, name: 'Renamed' })).toMatchObject({ next_sync: asRead.next_sync })
+  expect(await app.db.selectFrom('source_folders').select('path').execute()).toHaveLength(1)
+  await asAda.sources.update(id, { status: 'disabled' })
+  expect(Date.parse(String((await asAda.sources.update(id, { status: 'active' })).next_sync))).toBeLessThan(planned.getTime())
+})
+
 test('404 SOURCE_NOT_FOUND for sources of others; admins see all', async () => {
   const { asAda, asBob, asAdmin } = await startApp()
   const { id } = await asAda.sources.create(dav)

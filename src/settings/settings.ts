@@ -28,10 +28,13 @@ export async function get(app: App, actor: Actor): Promise<Settings> {
 
 const selectSettings = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
-/** Updates settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a missing OCR language. */
+/** Updates settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a new OCR language that is not installed. */
 export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
   if (actor.id === null) throw new AppError('USER_NOT_FOUND')
-  if (changes.ocr_default_language !== undefined) await checkLanguage(app, changes.ocr_default_language, 'ocr_default_language')
+  const { ocr_default_language: language } = changes
+  // A client may send the settings as it read them, after the model of the language was removed.
+  if (language !== undefined && language !== (await get(app, actor)).ocr_default_language)
+    await checkLanguage(app, language, 'ocr_default_language')
   const row = await app.db
     .insertInto('user_settings')
     .values({ user_id: actor.id, ...changes })
@@ -65,9 +68,28 @@ export const OcrLanguage = z
 
 /** Throws VALIDATION_ERROR with the installed languages if one in `language` (codes joined by +) is not installed. */
 export async function checkLanguage(app: App, language: string, field = 'language'): Promise<void> {
-  if (!app.ocr || language === autoLanguage) return
-  await app.ocr.refresh()
-  const installed = [...app.ocr.languages.keys()].sort()
-  const missing = language.split('+').filter((code) => !installed.includes(code))
+  const missing = await missingCodes(app, language)
+  const installed = [...(app.ocr?.languages.keys() ?? [])].sort()
   if (missing.length > 0) throw invalid(field, `not installed: ${missing.join(', ')}; installed are ${installed.join(', ')}`)
+}
+
+/**
+ * Returns the OCR language of new documents that name none: that of the actor's settings. If it is not installed, returns it as `missing`, with
+ * `ocr.default_language` in its place, or `auto` if that is not installed either.
+ */
+export async function defaultLanguage(app: App, actor: Actor): Promise<{ language: string; missing: string | null }> {
+  const { ocr_default_language: chosen } = await get(app, actor)
+  const { default_language } = app.config.ocr
+  const isInstalled = async (language: string) => (await missingCodes(app, language)).length === 0
+  if (await isInstalled(chosen)) return { language: chosen, missing: null }
+  const language = (await isInstalled(default_language)) ? default_language : autoLanguage
+  app.log.warn({ user_id: actor.id, missing: chosen, language }, 'the OCR language of a user is not installed')
+  return { language, missing: chosen }
+}
+
+/** Returns the codes in `language` that are not installed. */
+async function missingCodes({ ocr }: App, language: string): Promise<string[]> {
+  if (!ocr || language === autoLanguage) return []
+  await ocr.refresh()
+  return language.split('+').filter((code) => !ocr.languages.has(code))
 }

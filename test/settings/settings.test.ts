@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { operator } from '../../src/actor.ts'
 import { localClient } from '../../src/client/local.ts'
 import { startApp, upload } from '../support/app.ts'
+import { makeFolder } from '../support/data/source-folder.ts'
 
 interface Settings {
   theme: string
@@ -66,6 +67,16 @@ describe('settings', () => {
     await expect(asOperator.call('PUT', '/api/settings', {})).rejects.toMatchObject({ status: 404, code: 'USER_NOT_FOUND' })
   })
 
+  test('200 for settings sent back as read with an OCR language whose model was removed; 400 for a new choice of it', async () => {
+    const { app, asAda, asBob } = await startApp()
+    await asAda.call('PUT', '/api/settings', { ocr_default_language: 'deu' })
+    await app.db.updateTable('user_settings').set({ ocr_default_language: 'tlh' }).execute()
+    const asRead = await asAda.call<Settings>('GET', '/api/settings')
+    expect(await asAda.call('PUT', '/api/settings', { ...asRead, theme: 'dark' })).toEqual({ ...asRead, theme: 'dark' })
+    expect((await asBob.send('PUT', '/api/settings', asRead)).status).toBe(400)
+    expect((await asAda.send('PUT', '/api/settings', { ocr_default_language: 'tlh+eng' })).status).toBe(400)
+  })
+
   test('concurrent changes of different fields are all kept', async () => {
     const { asAda } = await startApp()
     const changes = [{ theme: 'light' }, { language: 'fr' }, { notifications_enabled: false }, { items_per_page: 7 }]
@@ -95,5 +106,24 @@ describe('effects of settings', () => {
     const buffer = Buffer.from('vier')
     await asAda.documents.bulkUpload([{ filename: 'd.txt', size: buffer.length, open: () => [buffer] }])
     expect(await asAda.call('GET', '/api/documents?per_page=1')).toMatchObject({ data: [{ filename: 'd.txt', language: 'deu' }] })
+  })
+
+  test('201 for an upload, and a sync, of a user whose ocr_default_language was removed: they take that of the server', async () => {
+    const { root, put } = await makeFolder()
+    await put('synced.txt', 'zwei')
+    const { app, admin, asAdmin, runJobs } = await startApp({ 'ocr.default_language': 'eng', 'sources.local_roots': root })
+    await app.db.insertInto('user_settings').values({ user_id: admin.id, ocr_default_language: 'tlh' }).execute()
+    const buffer = Buffer.from('eins')
+    const file = { filename: 'a.txt', size: buffer.length, open: () => [buffer] }
+    const { message, document } = await asAdmin.documents.upload(file)
+    expect([document.language, message]).toEqual(['eng', expect.stringContaining('tlh, is not installed: eng is used')])
+    expect(await asAdmin.documents.bulkUpload([file])).toMatchObject({ uploaded: 1 })
+    await expect(asAdmin.documents.upload(file, { language: 'tlh' })).rejects.toMatchObject({ status: 400 })
+    const { id } = await asAdmin.sources.create({ name: 'Folder', type: 'local_folder', url: root })
+    await asAdmin.sources.sync(id)
+    await runJobs(['sync'])
+    expect(await asAdmin.call('GET', `/api/documents?source_id=${id}`)).toMatchObject({
+      data: [{ filename: 'synced.txt', language: 'eng' }],
+    })
   })
 })

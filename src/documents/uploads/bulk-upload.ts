@@ -36,7 +36,7 @@ export async function storeAll(
   const { default_labels, owner, metadata, ...formOptions } = parseInput(ManyForm, upload.fields)
   const ownerId = await resolveOwner(app, app.db, actor, owner)
   const labelIds = await resolveLabelIds(app.db, default_labels, 'default_labels')
-  const options = await resolveOptions(app, actor, formOptions)
+  const { missing: _, ...options } = await resolveOptions(app, actor, formOptions)
   const uploads = files.map((file): NewUpload => ({ ownerId, metadata, labelIds, ...file, ...options }))
   await compareLargeFiles(
     app,

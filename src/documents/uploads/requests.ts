@@ -70,9 +70,10 @@ export async function storeOne(
   const request = idempotentRequest('upload', [file], upload)
   const first = await findAnswer<z.infer<typeof UploadAnswer>>(app.db, actor, request)
   if (first) return first
-  const options = await resolveOptions(app, actor, formOptions)
+  const { missing, ...options } = await resolveOptions(app, actor, formOptions)
+  const note = missing === null ? '' : ` The OCR language of the settings, ${missing}, is not installed: ${options.language} is used.`
   const answerOf = (document: Document, created: boolean): StoredAnswer<z.infer<typeof UploadAnswer>> => {
-    const message = created ? 'Document uploaded.' : 'This file is stored already.'
+    const message = created ? `Document uploaded.${note}` : 'This file is stored already.'
     const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
     return { status: created ? 201 : 200, answer }
   }
@@ -109,11 +110,15 @@ export async function repairAndRethrow(app: App, staged: StagedFile, error: unkn
 
 type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'split' | 'on_duplicate' | 'document_date'>
 
-/** Returns the options of the documents of a form. Throws VALIDATION_ERROR for a language that is not installed. */
-export async function resolveOptions(app: App, actor: Actor, { ocr_enabled, language, split, on_duplicate, document_date }: OptionFields) {
-  const code = language ?? (await settings.get(app, actor)).ocr_default_language
-  if (language || ocr_enabled) await settings.checkLanguage(app, code)
+/** Returns the options of the documents of a form. `missing`: see settings.defaultLanguage(). Throws VALIDATION_ERROR for a language that is not installed. */
+export async function resolveOptions(
+  app: App,
+  actor: Actor,
+  { ocr_enabled, language: asked, split, on_duplicate, document_date }: OptionFields,
+) {
+  if (asked !== undefined) await settings.checkLanguage(app, asked)
+  const { language, missing } = asked === undefined ? await settings.defaultLanguage(app, actor) : { language: asked, missing: null }
   const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
-  const reading = { ocr: ocr_enabled && app.ocr !== null, language: code, split: split ?? app.config.ocr.split }
+  const reading = { ocr: ocr_enabled && app.ocr !== null, language, missing, split: split ?? app.config.ocr.split }
   return { ...reading, onDuplicate, date: document_date, createdBy: actor.id }
 }

@@ -105,7 +105,7 @@ async function createContext(
   const source = await findWithOwner(app.db, sourceId)
   if (!source) throw new runs.RunLost()
   const owner = { id: source.owner_id, role: source.owner_role, username: '' }
-  const { ocr_default_language: language } = await settings.get(app, owner)
+  const { language } = await settings.defaultLanguage(app, owner)
   return {
     app,
     sourceId,

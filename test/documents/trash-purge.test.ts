@@ -63,7 +63,7 @@ test('permanent=true and trash_days=0 destroy at once: rows and bytes go, and th
   expect(await stored(without)).toEqual([])
 })
 
-test('DELETE /api/trash destroys own documents, for an admin those of all or of one owner, and keeps what is under a hold', async () => {
+test('DELETE /api/trash destroys own documents, for an admin those of all or of one owner, 400 for an empty one, and keeps what is under a hold', async () => {
   const dms = await startApp()
   const { app, asAda, asBob, asAdmin, runJobs } = dms
   const ids: string[] = []
@@ -80,6 +80,8 @@ test('DELETE /api/trash destroys own documents, for an admin those of all or of 
     .insertInto('hold_documents')
     .values({ hold_id, document_id: ids[3] ?? '' })
     .execute()
+  // As of a script whose variable is not set.
+  expect((await asAdmin.send('DELETE', '/api/trash?owner=')).status).toBe(400)
   expect(await asAda.trash.empty({ owner: 'bob' })).toEqual({ purged: 0, retained: 0 })
   expect(await asAda.trash.empty()).toEqual({ purged: 2, retained: 1 })
   expect(await asAda.trash.empty()).toEqual({ purged: 0, retained: 1 })

@@ -16,7 +16,8 @@ const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 export const DeleteQuery = z.object({
   permanent: booleanText.default(false).describe('true destroys the document at once, also one in the trash.'),
 })
-const owner = z.string().max(200).optional().describe('Name or id of the owner, for admins.')
+/** An empty owner, as of a variable that a script has not set, must not stand for all owners. */
+const owner = z.string().min(1).max(200).optional().describe('Name or id of the owner, for admins.')
 export const EmptyQuery = z.object({ owner })
 export const trashQuery = (app: App) => z.object({ ...pageQuery(app.config), owner })
 

@@ -31,26 +31,30 @@ export interface Status {
   paused: boolean
 }
 
+/** Condition on a failed job and its document: the document has not been read since, and no later job of it has failed. */
+const isUnresolved = sql<boolean>`(documents.status = 'failed' and not exists (
+  select from jobs later where later.document_id = jobs.document_id and later.kind = 'ocr' and later.status = 'failed' and later.id > jobs.id))`
+
 /** Returns counts and rates of the jobs that the actor may see. */
 export async function status(app: App, actor: Actor): Promise<Status> {
   const now = app.now()
   const paused = await jobs.isOcrPaused(app.db)
   const { rows } = await sql<Omit<Status, 'paused'> & { pages_left: number; pages_per_second: number | null }>`
-    select count(*) filter (where j.status = 'pending') as pending,
-      count(*) filter (where j.status = 'processing') as processing,
-      count(*) filter (where j.status = 'completed' and j.finished_at >= date_trunc('day', ${now}::timestamptz, 'UTC')) as completed_today,
-      count(*) filter (where j.status = 'failed') as failed,
-      coalesce(avg(extract(epoch from j.finished_at - j.started_at)) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 day'), 0)::float8
+    select count(*) filter (where jobs.status = 'pending') as pending,
+      count(*) filter (where jobs.status = 'processing') as processing,
+      count(*) filter (where jobs.status = 'completed' and jobs.finished_at >= date_trunc('day', ${now}::timestamptz, 'UTC')) as completed_today,
+      count(*) filter (where jobs.status = 'failed' and ${isUnresolved}) as failed,
+      coalesce(avg(extract(epoch from jobs.finished_at - jobs.started_at)) filter (where jobs.status = 'completed' and jobs.finished_at > ${now}::timestamptz - interval '1 day'), 0)::float8
         as average_processing_time,
-      coalesce(sum(coalesce(j.pages_total, 1) - j.pages_done) filter (where j.status in ('pending', 'processing')), 0) as pages_left,
-      (sum(coalesce(j.pages_total, 1)) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 hour')
-        / nullif(extract(epoch from ${now}::timestamptz - min(j.started_at) filter (where j.status = 'completed' and j.finished_at > ${now}::timestamptz - interval '1 hour')), 0))::float8
+      coalesce(sum(coalesce(jobs.pages_total, 1) - jobs.pages_done) filter (where jobs.status in ('pending', 'processing')), 0) as pages_left,
+      (sum(coalesce(jobs.pages_total, 1)) filter (where jobs.status = 'completed' and jobs.finished_at > ${now}::timestamptz - interval '1 hour')
+        / nullif(extract(epoch from ${now}::timestamptz - min(jobs.started_at) filter (where jobs.status = 'completed' and jobs.finished_at > ${now}::timestamptz - interval '1 hour')), 0))::float8
         as pages_per_second
     from (
       select * from jobs where status in ('pending', 'processing', 'failed')
       union all select * from jobs where status = 'completed' and finished_at > ${now}::timestamptz - interval '1 day'
-    ) j join live_documents d on d.id = j.document_id
-    where j.kind = 'ocr' and (${isAdmin(actor)} or d.owner_id = ${actor.id})`.execute(app.db)
+    ) jobs join live_documents documents on documents.id = jobs.document_id
+    where jobs.kind = 'ocr' and (${isAdmin(actor)} or documents.owner_id = ${actor.id})`.execute(app.db)
   const { pages_left, pages_per_second, ...counts } = rows[0]!
   const isIdle = counts.pending + counts.processing === 0
   // Default without a measured rate: two seconds per page, the time of a dense page on one core.
@@ -102,14 +106,14 @@ const orders = {
 }
 export const sortable = Object.keys(orders) as (keyof typeof orders)[]
 
-/** Returns a page of jobs. Throws VALIDATION_ERROR for a cursor of another list. */
+/** Returns a page of jobs. With `status`, leaves out failures that were resolved since. Throws VALIDATION_ERROR for a cursor of another list. */
 export function list(
   app: App,
   actor: Actor,
   { status, priority, sort, ...page }: ListOptions,
 ): Promise<FetchedPage<Item & RowWithCursorKey>> {
   let query = visibleJobs(app, actor)
-  if (status?.length) query = query.where('jobs.status', 'in', status)
+  if (status?.length) query = query.where('jobs.status', 'in', status).where(sql<boolean>`(jobs.status <> 'failed' or ${isUnresolved})`)
   if (priority) query = query.where('jobs.priority', '=', jobs.priorities[priority])
   const order = orders[sort]
   return fetchPage(

@@ -37,7 +37,7 @@ export const StatusAnswer = z.object({
   pending: z.int(),
   processing: z.int(),
   completed_today: z.int(),
-  failed: z.int(),
+  failed: z.int().describe('Documents that could not be read, and have not been read since.'),
   average_processing_time: z.number(),
   estimated_completion: z.iso.datetime().nullable(),
   paused: z.boolean(),
@@ -47,7 +47,9 @@ export const RecoverAnswer = z.object({ recovered: z.array(z.object({ document_i
 export const listQuery = (app: App) =>
   z.object({
     ...pageQuery(app.config),
-    status: commaList(JobStatus).optional(),
+    status: commaList(JobStatus)
+      .optional()
+      .describe('`failed`: the last failure of each document that has not been read since. Without `status`, all failures are listed.'),
     priority: Priority.optional(),
     sort: z
       .enum(ocr.sortable)

@@ -313,6 +313,23 @@ test('queue/retry queues failed jobs again, all or the given ones', async () => 
   for await (const { status } of asAda.documents.list()) expect(status).toBe('completed')
 })
 
+test('a failure counts, and is listed as failed, until its document has been read; repeated failures of a document are one', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  const counted = async () => [(await statusOf(asAda)).failed, (await queue(asAda, '?status=failed')).length]
+  const readAgain = async (reader?: Parameters<typeof read>[1]) => {
+    await asAda.call('POST', `/api/documents/${id}/retry-ocr`, {})
+    await read(app, reader)
+  }
+  const failing = () => fakeReader(1, always(new ReadFailure('READ_TIMEOUT')))
+  await read(app, failing())
+  await readAgain(failing())
+  expect(await counted()).toEqual([1, 1])
+  await readAgain()
+  expect(await counted()).toEqual([0, 0])
+  expect((await queue(asAda)).map(({ status }) => status).sort()).toEqual(['completed', 'failed', 'failed'])
+})
+
 test('the installed languages with their names', async () => {
   const { asAda } = await startApp()
   const { languages, default: fallback } = await asAda.call<{ languages: { code: string; name: string }[]; default: string }>(

@@ -9,6 +9,7 @@ import type { App } from '../app.ts'
 import { isUnavailable } from '../db/pool.ts'
 import { AppError, codes } from '../errors.ts'
 import { type BodyLimits, type Route, scopeOf } from '../http/route.ts'
+import { StreamedAnswer } from '../http/streamed-json.ts'
 import { type Family, family, gauge } from '../metrics/exposition.ts'
 import { openReplicaLag } from './replica-lag.ts'
 
@@ -89,9 +90,19 @@ export function openReplicaReads(app: App): ReplicaReads | null {
     return count('primary', primary, () => route.handle(event, limits))
   }
 
+  /** Notes the writes of an answer that works while it is sent, before each chunk. */
+  async function* noteEach(chunks: StreamedAnswer['chunks'], userId: string) {
+    for await (const chunk of chunks) {
+      await noteWrites([userId])
+      yield chunk
+    }
+  }
+
   const write = (route: Route) => async (event: H3Event, limits: BodyLimits) => {
     try {
-      return await route.handle(event, limits)
+      const answer = await route.handle(event, limits)
+      const userId = event.context.actor?.id
+      return userId && answer instanceof StreamedAnswer ? new StreamedAnswer(noteEach(answer.chunks, userId), answer.headers) : answer
     } finally {
       const userId = event.context.actor?.id
       if (userId) await noteWrites([userId])

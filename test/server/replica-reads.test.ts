@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import { openLog } from '../../src/log/log.ts'
@@ -9,10 +10,31 @@ import { buildServer } from '../../src/server/http/assemble.ts'
 import { listen } from '../../src/server/listen.ts'
 import { openReplicaReads, type ReplicaReads } from '../../src/server/replica-reads.ts'
 import { openWebSockets } from '../../src/server/websocket/websocket.ts'
+import { startApp, upload } from '../support/app.ts'
 import { openWebSocket } from '../support/processes/live.ts'
 import { runHere } from '../support/processes/run-here.ts'
 import { openPair } from '../support/servers/postgres-pair.ts'
 import { tokenFor } from '../support/servers/server.ts'
+
+test('a write that works while its answer is sent is noted until its end', async () => {
+  const { app: primary, ada, asAda, later } = await startApp({ 'database.max_lag': '1s' })
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  expect((await asAda.send('DELETE', `/api/documents/${id}`)).status).toBe(204)
+  const { db, reads, database, search } = primary
+  const app = { ...primary, replicas: [{ db, reads, database, search, host: '' }] }
+  const replica = openReplicaReads(app)!
+  onTestFinished(() => replica.close())
+  const authorization = `Bearer ${await tokenFor(app, ada)}`
+  const answer = await buildServer(app, { replica }).request('/api/trash', { method: 'DELETE', headers: { authorization } })
+  const noted = async () =>
+    (await sql<{ at: Date }>`select starts_at as at from call_windows where key = ${`write:${ada.id}`}`.execute(db)).rows[0]!.at.getTime()
+  const reader = (answer.body as ReadableStream<Uint8Array>).getReader()
+  expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe(' ')
+  const first = await noted()
+  await later(60_000)
+  expect(Buffer.from((await reader.read()).value ?? []).toString()).toBe('{"purged":1,"retained":0}')
+  expect(await noted()).toBeGreaterThan(first + 50_000)
+})
 
 const countOf = (replica: ReplicaReads, database: string) =>
   replica

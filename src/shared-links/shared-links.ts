@@ -103,6 +103,13 @@ export async function revokeAll(app: App, trx: Trx, userId: string): Promise<num
   return Number(numUpdatedRows)
 }
 
+/** Revokes the links of a user to documents that were transferred to another user, who owns them from now on: visitors are told that they were revoked. */
+export async function revokeTransferred(app: App, trx: Trx, from: string, to: string): Promise<void> {
+  await sql`
+    update shared_links set created_by = ${to}, revoked_at = coalesce(revoked_at, ${app.now()})
+    from documents where documents.id = document_id and created_by = ${from} and owner_id = ${to}`.execute(trx)
+}
+
 /** Deletes links that expired or were revoked more than `ageMs` ago. Returns their number. `isDryRun` only counts them. */
 export const deleteEnded = (db: Db, ageMs: number, isDryRun: boolean): Promise<number> =>
   deleteInBatches(

@@ -13,6 +13,7 @@ import { AppError, invalid } from '../errors.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
 import * as labels from '../labels/labels.ts'
+import * as sharedLinks from '../shared-links/shared-links.ts'
 import * as sources from '../sources/sources.ts'
 import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
@@ -179,8 +180,11 @@ export async function remove(app: App, actor: Actor, id: string, removal: Remova
     await refuseLastAdmin(trx, id)
     const owned = isDeletion ? await documents.lockOwned(trx, id, isDeletion) : []
     const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
-    if (removal.documents === 'transfer') await documents.transferAll(trx, id, await findRecipient(trx, id, removal.to))
-    else await refuseOwner(trx, id)
+    if (removal.documents === 'transfer') {
+      const recipient = await findRecipient(trx, id, removal.to)
+      await documents.transferAll(trx, id, recipient)
+      await sharedLinks.revokeTransferred(app, trx, id, recipient)
+    } else await refuseOwner(trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
     await appendWith(trx, entries)
   })

@@ -238,6 +238,16 @@ describe('revoking', () => {
   })
 })
 
+test('410 SHARED_LINK_REVOKED for the link of a deleted user to a document that was transferred', async () => {
+  const { ada, bob, asAdmin, asBob, asStranger, document, link } = await sharedFile()
+  expect((await asAdmin.send('DELETE', `/api/users/${ada.id}?documents=transfer&to=bob`)).status).toBe(204)
+  for (const path of ['/download', '/view'])
+    expect(await codeOf(await asStranger.send('POST', publicPath(link, path)))).toEqual([410, 'SHARED_LINK_REVOKED'])
+  expect(await codeOf(await asStranger.send('GET', publicPath(link)))).toEqual([410, 'SHARED_LINK_REVOKED'])
+  const { shared_links } = await asBob.call<Links>('GET', `/api/shared-links/document/${document.id}`)
+  expect(shared_links).toMatchObject([{ id: link.id, status: 'revoked', created_by: bob.username }])
+})
+
 describe('link information', () => {
   test('200 with the document, which is no view', async () => {
     const { asStranger, link, linkNow, document } = await sharedFile({ password: 'p', max_views: 1 })

@@ -104,8 +104,13 @@ function isUnmodified({ headers, method }: Request, etag: string, modifiedAt: Da
     ifMatch === null ? unmodifiedSince !== null && toSeconds(modifiedAt) > unmodifiedSince : !matchesStrongly(ifMatch, etag)
   if (hasChanged) throw new AppError('PRECONDITION_FAILED', {}, 'The file has changed.')
   const ifNoneMatch = headers.get('if-none-match')
-  if (ifNoneMatch !== null) return matchesEtag(ifNoneMatch, etag)
-  const modifiedSince = method === 'GET' || method === 'HEAD' ? parseHttpDate(headers.get('if-modified-since')) : null
+  const isRead = method === 'GET' || method === 'HEAD'
+  if (ifNoneMatch !== null) {
+    const isKnown = matchesEtag(ifNoneMatch, etag)
+    if (isKnown && !isRead) throw new AppError('PRECONDITION_FAILED', {}, 'The file has not changed.')
+    return isKnown
+  }
+  const modifiedSince = isRead ? parseHttpDate(headers.get('if-modified-since')) : null
   return modifiedSince !== null && toSeconds(modifiedAt) <= modifiedSince
 }
 
@@ -132,6 +137,8 @@ function isRangeCurrent(condition: string, etag: string, modifiedAt: Date): bool
 /** Returns the range of a `Range` header (RFC 9110, 14.2), or null if it is absent, multiple, not in bytes, malformed, or of another file. */
 function parseRange(event: H3Event, { size, modifiedAt }: StoredFile, etag: string): { start: number; end: number } | null {
   const header = event.req.headers.get('range')
+  // Ranges have no meaning for HEAD, whose answer describes the whole file.
+  if (event.req.method === 'HEAD') return null
   const condition = event.req.headers.get('if-range')
   if (!header || (condition !== null && !isRangeCurrent(condition, etag, modifiedAt))) return null
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(header.replaceAll(' ', '')) ?? []

@@ -488,6 +488,13 @@ describe('downloading', () => {
     expect(await linkNow()).toMatchObject({ view_count: 0, status: 'usable' })
   })
 
+  test('412 PRECONDITION_FAILED for a known ETag, which uses no view: 304 is for GET', async () => {
+    const { asStranger, link, linkNow, document } = await sharedFile()
+    const answer = await asStranger.send('POST', publicPath(link, '/download'), undefined, { 'if-none-match': `"${document.sha256}"` })
+    expect(await codeOf(answer)).toEqual([412, 'PRECONDITION_FAILED'])
+    expect(await linkNow()).toMatchObject({ view_count: 0 })
+  })
+
   test('405 METHOD_NOT_ALLOWED for GET and HEAD, which use no view', async () => {
     const { asStranger, link, linkNow } = await sharedFile()
     for (const method of ['GET', 'HEAD']) expect((await asStranger.send(method, publicPath(link, '/download'))).status).toBe(405)

@@ -125,6 +125,7 @@ function requestOf({ shape: { body, form, acceptsForm } }: Route): Operation['re
 }
 
 function successResponses({
+  method,
   shape: { answer, otherAnswers = {}, status, produces, summary, headers = {} },
 }: Route): Operation['responses'] {
   const others = Object.entries(otherAnswers).map(([other, type]) => [
@@ -134,7 +135,7 @@ function successResponses({
   return {
     ...successAnswer(answer, status, produces, summary),
     ...('Range' in headers ? { 206: { description: 'The requested range.', content: bytesOf(produces) } } : {}),
-    ...('If-None-Match' in headers ? { 304: { description: 'Not modified; no body.' } } : {}),
+    ...(method === 'GET' && 'If-None-Match' in headers ? { 304: { description: 'Not modified; no body.' } } : {}),
     ...Object.fromEntries(others),
   }
 }

@@ -195,8 +195,8 @@ export const jsonText = (maxLength: number) =>
       try {
         return parseJson(text)
       } catch (error) {
-        const [issue] = (error as AppError).details.issues as Issue[]
-        context.addIssue({ code: 'custom', message: issue?.message ?? 'not valid JSON' })
+        for (const { path, message } of (error as AppError).details.issues as Issue[])
+          context.addIssue({ code: 'custom', message, path: path === '' ? [] : [path] })
         return z.NEVER
       }
     })

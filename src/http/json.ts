@@ -11,10 +11,10 @@ const maxElementBytes = 1 << 20
 /** Maximum number of lists in a body that is parsed in slices. */
 const maxLists = 1000
 
-/** Parses text within the limits of bodies. Throws VALIDATION_ERROR. */
+/** Parses the text of a field within the limits of bodies. Throws VALIDATION_ERROR. */
 export function parseJson(text: string): unknown {
   openJsonScanner().push(Buffer.from(text))
-  return parseStorable(text)
+  return parseStorable(text, 'not valid JSON')
 }
 
 /** Parses bytes that the scanner has read. Throws VALIDATION_ERROR. */
@@ -23,8 +23,8 @@ export async function parseScanned(bytes: Uint8Array, { lists }: JsonScanner): P
   return isLarge ? parseInSlices(bytes, lists) : parseStorable(decode(bytes))
 }
 
-function parseStorable(text: string): unknown {
-  const value = parse(text)
+function parseStorable(text: string, problem?: string): unknown {
+  const value = parse(text, problem)
   rejectUnstorable(value)
   return value
 }
@@ -83,14 +83,14 @@ export function decode(bytes: Uint8Array, ignoreBOM = false): string {
   }
 }
 
-const invalidJson = () => invalid('', 'the body is not valid JSON')
+const invalidJson = (problem = 'the body is not valid JSON') => invalid('', problem)
 
-function parse(text: string): unknown {
+function parse(text: string, problem?: string): unknown {
   try {
     // A number must have 16 digits to lose one. The slow reviver is used for texts with such numbers only.
     return /\d{16}/.test(text) ? JSON.parse(text, exactInteger as Parameters<typeof JSON.parse>[1]) : JSON.parse(text)
   } catch {
-    throw invalidJson()
+    throw invalidJson(problem)
   }
 }
 

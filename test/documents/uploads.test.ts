@@ -395,6 +395,14 @@ test('metadata of an upload: stored unchanged; 400 if it is no object, too large
     )
 })
 
+test('400 with the field metadata, and the path within it, for JSON that is malformed or cannot be stored', async () => {
+  const { fetch } = await startServer()
+  const issues = async (metadata: string) =>
+    (await post(fetch, multipartBody([filePart('a'), fieldPart('metadata', metadata)]))).answer.error.details.issues
+  expect(await issues('{"box":')).toEqual([{ path: 'metadata', message: 'not valid JSON' }])
+  expect(await issues('{"box":{"a":"\\u0000"}}')).toEqual([{ path: 'metadata.box.a', message: expect.stringContaining('U+0000') }])
+})
+
 test('bulk-upload with an 11th file, a file that is too large, or an unknown label: refused as a whole, and nothing is stored', async () => {
   const { asAda, app, dataDir } = await startApp({ 'limits.max_upload_size': '1kB' })
   const files = Array.from({ length: 11 }, (_, index) => file(`${index}.txt`, `bytes ${index}`))

@@ -110,6 +110,13 @@ test('400 VALIDATION_ERROR for malformed filters, flags and pages', async () => 
     expect(await refused({ q: 'a', ...odd })).toEqual([400, 'VALIDATION_ERROR'])
 })
 
+test('400 VALIDATION_ERROR with the field filters for malformed JSON', async () => {
+  const { asAda } = await startApp()
+  await expect(asAda.call('GET', '/api/search?q=a&filters={')).rejects.toMatchObject({
+    details: { issues: [{ path: 'filters', message: 'not valid JSON' }] },
+  })
+})
+
 test('400 VALIDATION_ERROR for a page behind the window, 200 and empty for one behind the end', async () => {
   const { put, search, refused } = await start({ 'limits.search_max_results': 5 })
   for (let count = 0; count < 6; count++) await put({ content: 'same' })

@@ -72,6 +72,23 @@ export class AppError extends Error {
 /** Returns a VALIDATION_ERROR about one field, in the form of schema errors. */
 export const invalid = (path: string, message: string): AppError => new AppError('VALIDATION_ERROR', { issues: [{ path, message }] })
 
+/**
+ * Waits for the validations of several fields and returns their results. Throws one VALIDATION_ERROR with the issues of all that failed. Another error
+ * takes precedence.
+ */
+export async function validateTogether<T extends readonly unknown[] | []>(
+  validations: T,
+): Promise<{ -readonly [P in keyof T]: Awaited<T[P]> }> {
+  const settled = await Promise.allSettled(validations)
+  const errors = settled.flatMap((result) => (result.status === 'rejected' ? [result.reason as unknown] : []))
+  const issues = errors.flatMap((error) => {
+    if (error instanceof AppError && error.code === 'VALIDATION_ERROR') return error.details.issues
+    throw error
+  })
+  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
+  return Promise.all(validations)
+}
+
 /** An invalid configuration, with all its problems. The command line exits with 78. */
 export class ConfigError extends Error {
   readonly problems: readonly string[]

@@ -79,8 +79,8 @@ export function compileGlobs(patterns: readonly string[], { isCaseSensitive = fa
   }
 }
 
-/** Throws VALIDATION_ERROR for all invalid globs, or if the globs are too long in total. */
-export function validatePatterns(patterns: readonly string[]): void {
+/** Throws VALIDATION_ERROR for all invalid globs, or if the globs are too long in total. Asynchronous for validateTogether(). */
+export async function validatePatterns(patterns: readonly string[]): Promise<void> {
   const issueOf = (path: string, globs: readonly string[]) => {
     try {
       compileGlobs(globs)

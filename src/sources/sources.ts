@@ -13,7 +13,7 @@ import * as documents from '../documents/documents.ts'
 import { assertDeletable } from '../documents/retention.ts'
 import { resolveOwner } from '../documents/store-document.ts'
 import { discardDocuments } from '../documents/trash/trash.ts'
-import { AppError, invalid } from '../errors.ts'
+import { AppError, invalid, validateTogether } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
 import { validatePatterns } from './globs.ts'
@@ -64,8 +64,7 @@ export async function create(app: App, actor: Actor, { owner, username, password
   return app.db.transaction().execute(async (trx) => {
     const ownerId = await resolveOwner(app, trx, actor, owner)
     const ownerRole = await readRole(trx, ownerId)
-    await validateAddress(app, { ...fields, username, password }, ownerRole)
-    validatePatterns(fields.file_patterns)
+    await validateTogether([validateAddress(app, { ...fields, username, password }, ownerRole), validatePatterns(fields.file_patterns)])
     const sync_interval = fields.sync_interval ?? Math.round(app.config.sources.default_interval / 1000)
     const at = await databaseNow(trx)
     const { id } = await trx
@@ -109,14 +108,16 @@ export async function update(
     const isOriginChanged = originOf(url) !== originOf(source.url)
     const hasNewCredentials = username !== undefined || password !== undefined || isOriginChanged
     if (isUrlChanged) assertTypeAllowed(actor, source.type)
-    if (file_patterns) validatePatterns(file_patterns)
     const existing = isOriginChanged ? { username: null, password: null } : await decryptOrEmpty(app, source)
     const credentials = {
       username: username === undefined ? existing.username : username || null,
       password: password === undefined ? existing.password : password || null,
     }
-    if (isUrlChanged || hasNewCredentials)
-      await validateAddress(app, { type: source.type, url, recursive, ...credentials }, await readRole(trx, source.owner_id))
+    const address = { type: source.type, url, recursive, ...credentials }
+    await validateTogether([
+      isUrlChanged || hasNewCredentials ? validateAddress(app, address, await readRole(trx, source.owner_id)) : undefined,
+      validatePatterns(file_patterns ?? []),
+    ])
     const grant = isUrlChanged || changes.status === 'active' ? folderGrant(actor, source.type, await readRole(trx, source.owner_id)) : {}
     // The change may have fixed the last error, so the source is synced at once. A client may send an active source as it read it.
     const isActivated = changes.status === 'active' && source.status !== 'active'

@@ -403,6 +403,21 @@ test('400 with the field metadata, and the path within it, for JSON that is malf
   expect(await issues('{"box":{"a":"\\u0000"}}')).toEqual([{ path: 'metadata.box.a', message: expect.stringContaining('U+0000') }])
 })
 
+test('400 lists the problems of all fields, because each attempt sends the file again', async () => {
+  const { fetch, token } = await startServer()
+  const fields = [fieldPart('language', 'xxx'), fieldPart('labels', 'none,neither'), fieldPart('on_duplicate', 'allow')]
+  const { status, answer } = await post(fetch, multipartBody([filePart('a'), ...fields]))
+  const issues = answer.error.details.issues as { path: string }[]
+  expect([status, issues.map(({ path }) => path)]).toEqual([400, ['language', 'labels', 'labels']])
+  const response = await fetch('/api/documents/bulk-upload', {
+    method: 'POST',
+    body: multipartBody([filePart('a', 'a.txt', 'files'), fieldPart('language', 'xxx'), fieldPart('default_labels', 'none')]) as BodyInit,
+    headers: { 'content-type': multipartType, authorization: `Bearer ${token}` },
+  })
+  const { error } = (await response.json()) as Answer
+  expect((error.details.issues as { path: string }[]).map(({ path }) => path)).toEqual(['language', 'default_labels'])
+})
+
 test('bulk-upload with an 11th file, a file that is too large, or an unknown label: refused as a whole, and nothing is stored', async () => {
   const { asAda, app, dataDir } = await startApp({ 'limits.max_upload_size': '1kB' })
   const files = Array.from({ length: 11 }, (_, index) => file(`${index}.txt`, `bytes ${index}`))

@@ -116,6 +116,7 @@ test('400 VALIDATION_ERROR with the field', async () => {
   expect(await path({ url: '' })).toEqual(['url'])
   for (const url of ['ftp://example.org/', 'nonsense', 'file:///etc/', 'http://u:p@127.0.0.1/'])
     expect(await path({ url })).toEqual(['url'])
+  expect(await path({ url: 'nonsense', file_patterns: ['{a'] })).toEqual(['url', 'file_patterns.0'])
   expect(await path({ file_patterns: ['*.pdf', '{a', '!'] })).toEqual(['file_patterns.1', 'file_patterns.2'])
   expect(await path({ file_patterns: ['{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}'] })).toEqual(['file_patterns.0'])
   expect(await path({ file_patterns: Array.from({ length: 101 }, () => '*') })).toEqual(['file_patterns'])

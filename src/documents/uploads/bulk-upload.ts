@@ -4,15 +4,15 @@ import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import { inSavepoint } from '../../db/statements.ts'
-import { AppError } from '../../errors.ts'
+import { AppError, validateTogether } from '../../errors.ts'
 import { findAnswer, type IdempotentRequest, runOnce } from '../../http/idempotency.ts'
 import { parseInput } from '../../http/input.ts'
 import { resolveLabelIds } from '../document-labels.ts'
 import { type NewUpload, resolveOwner, storeDocument } from '../store-document.ts'
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
 import type { Document } from '../view.ts'
-import { type BulkAnswer, ManyForm } from './forms.ts'
-import { idempotentRequest, repairAndRethrow, resolveOptions, type UploadedFile, type UploadRequest } from './requests.ts'
+import { type BulkAnswer, ManyForm, resolveOptions } from './forms.ts'
+import { idempotentRequest, repairAndRethrow, type UploadedFile, type UploadRequest } from './requests.ts'
 import { type StoreInGroup, storeNew } from './store-new.ts'
 
 type Bulk = z.infer<typeof BulkAnswer>
@@ -34,9 +34,11 @@ export async function storeAll(
   const first = await findAnswer<Bulk>(app.db, actor, request)
   if (first) return first.answer
   const { default_labels, owner, metadata, ...formOptions } = parseInput(ManyForm, upload.fields)
-  const ownerId = await resolveOwner(app, app.db, actor, owner)
-  const labelIds = await resolveLabelIds(app.db, default_labels, 'default_labels')
-  const { missing: _, ...options } = await resolveOptions(app, actor, formOptions)
+  const [{ missing: _, ...options }, ownerId, labelIds] = await validateTogether([
+    resolveOptions(app, actor, formOptions),
+    resolveOwner(app, app.db, actor, owner),
+    resolveLabelIds(app.db, default_labels, 'default_labels'),
+  ])
   const uploads = files.map((file): NewUpload => ({ ownerId, metadata, labelIds, ...file, ...options }))
   await compareLargeFiles(
     app,

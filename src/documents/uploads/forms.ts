@@ -1,5 +1,7 @@
 /** Forms and answers of the upload routes. */
 import { z } from 'zod'
+import type { Actor } from '../../actor.ts'
+import type { App } from '../../app.ts'
 import { booleanText, calendarDate, commaSeparated, jsonObject } from '../../http/input.ts'
 import { visibleLine } from '../../http/visible-text.ts'
 import * as settings from '../../settings/settings.ts'
@@ -64,3 +66,21 @@ export const uploadMany = {
   answer: BulkAnswer,
   errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED', 'STORAGE_UNAVAILABLE'],
 } as const
+
+type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'split' | 'on_duplicate' | 'document_date'>
+
+/**
+ * Returns how the files of an upload are stored. `missing` is the OCR language of the settings if another one replaces it. Throws VALIDATION_ERROR
+ * for an OCR language that is not installed.
+ */
+export async function resolveOptions(
+  app: App,
+  actor: Actor,
+  { ocr_enabled, language: asked, split, on_duplicate, document_date }: OptionFields,
+) {
+  if (asked !== undefined) await settings.checkLanguage(app, asked)
+  const { language, missing } = asked === undefined ? await settings.defaultLanguage(app, actor) : { language: asked, missing: null }
+  const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
+  const reading = { ocr: ocr_enabled && app.ocr !== null, language, missing, split: split ?? app.config.ocr.split }
+  return { ...reading, onDuplicate, date: document_date, createdBy: actor.id }
+}

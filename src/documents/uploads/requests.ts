@@ -2,17 +2,16 @@
 import type { z } from 'zod'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import { AppError, invalid } from '../../errors.ts'
+import { AppError, invalid, validateTogether } from '../../errors.ts'
 import { findAnswer, fingerprint, type IdempotentRequest, runOnce, type StoredAnswer } from '../../http/idempotency.ts'
 import { parseInput } from '../../http/input.ts'
 import type { Fields, Part } from '../../http/multipart.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
-import * as settings from '../../settings/settings.ts'
 import { resolveLabelIds } from '../document-labels.ts'
 import { resolveOwner, storeDocument } from '../store-document.ts'
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
 import { type Document, view } from '../view.ts'
-import { OneForm, type UploadAnswer } from './forms.ts'
+import { OneForm, resolveOptions, type UploadAnswer } from './forms.ts'
 import type { StoreInGroup } from './store-new.ts'
 
 export interface UploadedFile {
@@ -70,16 +69,18 @@ export async function storeOne(
   const request = idempotentRequest('upload', [file], upload)
   const first = await findAnswer<z.infer<typeof UploadAnswer>>(app.db, actor, request)
   if (first) return first
-  const { missing, ...options } = await resolveOptions(app, actor, formOptions)
+  const [{ missing, ...options }, ownerId, labelIds] = await validateTogether([
+    resolveOptions(app, actor, formOptions),
+    resolveOwner(app, app.db, actor, owner),
+    resolveLabelIds(app.db, labels),
+  ])
   const note = missing === null ? '' : ` The OCR language of the settings, ${missing}, is not installed: ${options.language} is used.`
   const answerOf = (document: Document, created: boolean): StoredAnswer<z.infer<typeof UploadAnswer>> => {
     const message = created ? `Document uploaded.${note}` : 'This file is stored already.'
     const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
     return { status: created ? 201 : 200, answer }
   }
-  const ownerId = await resolveOwner(app, app.db, actor, owner)
   if (!request) {
-    const labelIds = await resolveLabelIds(app.db, labels)
     const document = await storeInGroup({ ownerId, staged, filename, title, metadata, labelIds, ...options })
     if (document) return answerOf(document, true)
   }
@@ -106,19 +107,4 @@ export async function storeOne(
 export async function repairAndRethrow(app: App, staged: StagedFile, error: unknown): Promise<never> {
   if (error instanceof AppError && error.code === 'DUPLICATE_RESOURCE') await repairStored(app, staged)
   throw error
-}
-
-type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'split' | 'on_duplicate' | 'document_date'>
-
-/** Returns the options of the documents of a form. `missing`: see settings.defaultLanguage(). Throws VALIDATION_ERROR for a language that is not installed. */
-export async function resolveOptions(
-  app: App,
-  actor: Actor,
-  { ocr_enabled, language: asked, split, on_duplicate, document_date }: OptionFields,
-) {
-  if (asked !== undefined) await settings.checkLanguage(app, asked)
-  const { language, missing } = asked === undefined ? await settings.defaultLanguage(app, actor) : { language: asked, missing: null }
-  const onDuplicate = on_duplicate ?? app.config.documents.on_duplicate
-  const reading = { ocr: ocr_enabled && app.ocr !== null, language, missing, split: split ?? app.config.ocr.split }
-  return { ...reading, onDuplicate, date: document_date, createdBy: actor.id }
 }

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { ole } from '../support/data/files.ts'
 import { docx, paragraph } from '../support/data/office-files.ts'
+import { pdf } from '../support/data/pdf-file.ts'
 import { failureOf, readBytes } from '../support/read-bytes.ts'
 
 const u16 = (value: number): Buffer => Buffer.from([value & 0xff, value >> 8])
@@ -168,5 +169,44 @@ describe('parts without the headers of a mail', () => {
       [`${attachment}/__substg1.0_37010102`]: parts('signed; protocol="application/pkcs7-signature"'),
     })
     expect((await readBytes(file, 'a.msg')).text.split(/\n+/)).toEqual(['smime.p7m', 'harbour fees für März', 'table.csv', 'a;b'])
+  })
+})
+
+describe('files in XML', () => {
+  const base64 = (bytes: Uint8Array): string => Buffer.from(bytes).toString('base64')
+  const invoice = (...elements: string[]): Buffer =>
+    Buffer.from(`<?xml version="1.0"?><Invoice><ID>4711</ID>${elements.join('')}</Invoice>`)
+  const note = pdf({ pages: [{ text: ['delivered to the harbour'] }] })
+
+  test('attachments of electronic invoices are read: UBL, CII, FatturaPA', async () => {
+    const ubl = `<cbc:EmbeddedDocumentBinaryObject mimeCode="application/pdf" filename="Lieferschein.pdf">${base64(note)}</cbc:EmbeddedDocumentBinaryObject>`
+    const cii = `<ram:AttachmentBinaryObject mimeCode="text/plain" filename="note.txt">\n${base64(Buffer.from('small'))}\n</ram:AttachmentBinaryObject>`
+    const fattura = `<NomeAttachment>ddt.pdf</NomeAttachment><Attachment>${base64(note).replace(/.{76}/g, '$&\n')}</Attachment>`
+    const { text, metadata } = await readBytes(invoice(ubl, cii, fattura), 'a.xml')
+    expect(text.split(/\n+/)).toEqual([
+      ...['4711', 'ddt.pdf', 'Lieferschein.pdf', 'delivered to the harbour', 'note.txt', 'small', 'delivered to the harbour'],
+    ])
+    expect(metadata).toEqual({})
+  })
+
+  test('other binary data are no text: pictures of a book, signatures; long words are', async () => {
+    const random = base64(Buffer.from(Array.from({ length: 1200 }, (_, i) => (i * 7919) % 251)))
+    const words = 'harbour '.repeat(200).trim()
+    const elements = [
+      `<binary id="cover.jpg" content-type="image/jpeg">${random}</binary>`,
+      `<p>${words}</p>`,
+      `<p>${'Word'.repeat(200)}</p>`,
+    ]
+    const { text, pages } = await readBytes(invoice(...elements), 'a.fb2')
+    expect(text.split(/\n+/)).toEqual(['4711', words, 'Word'.repeat(200)])
+    expect(pages).toHaveLength(1)
+  })
+
+  test('an attachment that is damaged loses nothing else, and is counted', async () => {
+    const damaged = `<Object mimeCode="application/pdf" filename="a.pdf">${base64(Buffer.from('%PDF-1.4 nothing'))}</Object>`
+    expect(await readBytes(invoice(damaged, '<Note>last</Note>'), 'a.xml')).toMatchObject({
+      text: '4711\nlast\n\na.pdf',
+      metadata: { parts_unread: 1 },
+    })
   })
 })

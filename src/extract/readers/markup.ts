@@ -24,24 +24,56 @@ export function decodeXml(bytes: Uint8Array): string {
   return decode(bytes, declared)
 }
 
-/** Returns the character data of any XML document, one element per line. */
-export function xmlToText(xml: string): string {
+/** A file in an XML document. */
+export interface XmlFile {
+  readonly filename: string
+  readonly bytes: Uint8Array<ArrayBuffer>
+}
+
+/**
+ * Returns the character data of any XML document, one element per line, and the files in it. Other binary data, such as signatures, are left out. Files are
+ * elements with the attribute `mimeCode`, as in electronic invoices (UBL, CII), and PDFs.
+ */
+export function readAnyXml(xml: string): { text: string; files: XmlFile[] } {
   const sink = createTextSink()
+  const files: XmlFile[] = []
   let depth = 0
+  let attributes: Record<string, string> = {}
+  let data: string[] = []
+  /** Adds the data since the last tag. */
+  const flush = (): void => {
+    const text = data.join('')
+    data = []
+    const isFile = isBase64(text) && (attributes.mimeCode !== undefined || text.trimStart().startsWith(pdfInBase64))
+    if (isFile) files.push({ filename: attributes.filename ?? '', bytes: new Uint8Array(Buffer.from(text, 'base64')) })
+    else if (text.length < minBinaryLength || !isBase64(text) || hasWords(text)) sink.add(text)
+  }
   const events: XmlEvents = {
-    open: () => {
+    open(_, own) {
+      flush()
+      attributes = own
       depth++
     },
     // Text outside of the root is the rest of a document type.
-    text: (part) => depth > 0 && sink.add(part),
-    close: () => {
+    text: (part) => depth > 0 && data.push(part),
+    close() {
+      flush()
+      attributes = {}
       depth--
       sink.add('\n')
     },
   }
   walkXml(xml, events, () => sink.isFull)
-  return normalizeWhitespace(sink.text().replace(/\n\s*\n/g, '\n'))
+  return { text: normalizeWhitespace(sink.text().replace(/\n\s*\n/g, '\n')), files }
 }
+
+/** Length from which characters of Base64 without words are binary data. */
+const minBinaryLength = 1000
+const pdfInBase64 = Buffer.from('%PDF-1').toString('base64')
+
+const isBase64 = (text: string): boolean => /\S/.test(text) && !/[^A-Za-z\d+/=\s]/.test(text)
+/** Returns whether a text has words that are shorter than a line of Base64. The last line may be short. */
+const hasWords = (text: string): boolean => /(?:^|\s)\S{1,59}\s+\S/.test(text)
 
 /** Maximum depth of elements. The time of the parser grows with the square of the depth. */
 const maxDepth = 2000

@@ -13,12 +13,11 @@ import { openContentLines } from './mail/content-lines.ts'
 import { openMail } from './mail/mail.ts'
 import { openSignedData } from './mail/signed-data.ts'
 import { openTnef } from './mail/tnef.ts'
-import { decodeXml } from './markup.ts'
 import { openOleObject } from './office/embedded.ts'
 import { openIwork } from './office/iwork/iwork.ts'
 import { openMsg } from './office/msg.ts'
 import { findFamily, openOffice } from './office/office.ts'
-import { readXmlFile } from './office/office-xml.ts'
+import { openXml } from './office/office-xml.ts'
 import { openDoc, openPpt, openXls } from './office/old-office.ts'
 import { openRtf } from './office/rtf.ts'
 import { openXps } from './office/xps.ts'
@@ -41,7 +40,7 @@ const readers = new Map<string, Reader>([
   ['application/mbox', (source, tools) => openMail(source, true, tools)],
   ...withReader(['text/calendar', 'text/vcard'], openContentLines),
   ...withReader(['text/html', 'application/xhtml+xml'], (source) => openTextOnly(async () => readHtml(decodeHtml(source.read())))),
-  ['application/xml', (source) => openTextOnly(async () => ({ text: readXmlFile(decodeXml(source.read())) }))],
+  ['application/xml', openXml],
   ['image/svg+xml', (source, { limits }) => openSvg(source, limits)],
   ...withReader(
     [

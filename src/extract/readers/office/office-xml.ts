@@ -1,6 +1,8 @@
-/** Office documents in one XML file: flat OpenDocument, flat Open XML, Word and Excel 2003. */
+/** Reader of XML, with office documents in one file: flat OpenDocument, flat Open XML, Word and Excel 2003. */
+import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
+import { openWithParts, type PartTools } from '../../parts.ts'
 import { createTextSink, normalizeWhitespace } from '../decode.ts'
-import { localName, walkXml, xmlToText } from '../markup.ts'
+import { decodeXml, localName, readAnyXml, walkXml } from '../markup.ts'
 import type { Parts } from '../zip.ts'
 import { readFlatOpenDocument } from './open-document.ts'
 import { addRuns, readDocx, readPptx } from './open-xml.ts'
@@ -8,14 +10,25 @@ import { readSpreadsheet } from './sheets/spreadsheet.ts'
 
 const headLength = 2000
 
-/** Reads the text of an XML file by its root element. */
-export function readXmlFile(xml: string): string {
+/** Opens an XML file with the files in it. */
+export const openXml = (source: ByteSource, tools: PartTools): OpenedDocument =>
+  openWithParts(tools, async (collector) => {
+    const xml = decodeXml(source.read())
+    const officeText = readOfficeXml(xml)
+    const { text, files } = officeText === null ? readAnyXml(xml) : { text: officeText, files: [] }
+    collector.addText(`${text}\n\n`)
+    for (const { filename, bytes } of files) if (!collector.isFull) await collector.addPart(bytesSource(bytes, filename))
+    return { metadata: {} }
+  })
+
+/** Reads the text of an office document in an XML file by its root element. Returns null for other files. */
+function readOfficeXml(xml: string): string | null {
   const head = xml.slice(0, headLength)
   const root = /<([A-Za-z][\w:.-]*)/.exec(head)?.[1]
   if (root === 'office:document') return readFlatOpenDocument(xml)
   if (root === 'pkg:package') return readFlatPackage(xml)
   if (/^(ss:)?Workbook$/.test(root ?? '') && head.includes(spreadsheetNamespace)) return readWorkbook2003(xml)
-  if (root !== 'w:wordDocument') return xmlToText(xml)
+  if (root !== 'w:wordDocument') return null
   const sink = createTextSink()
   addRuns(sink, xml)
   return normalizeWhitespace(sink.text())

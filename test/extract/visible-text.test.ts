@@ -61,6 +61,17 @@ test('xlsx: alternative texts of pictures', async () => {
   expect((await textOf(bytes, 'a.xlsx')).split(/\s*\n\s*/)).toEqual(['S', 'Plan of the harbour'])
 })
 
+test('a saved web page has no style sheets; a style sheet that is attached to a mail is read', async () => {
+  const part = (...lines: string[]) => ['--b', ...lines]
+  const bytes = (...lines: string[]) =>
+    Buffer.from(['Subject: Page', 'MIME-Version: 1.0', 'Content-Type: multipart/related; boundary=b', '', ...lines, '--b--'].join('\r\n'))
+  const html = part('Content-Type: text/html', 'Content-Location: https://example.org/', '', '<p>words</p>')
+  const style = part('Content-Type: text/css', 'Content-Location: cid:css-1', '', '.footer { color: red }')
+  const attached = part('Content-Type: text/css', 'Content-Disposition: attachment; filename=a.css', '', '.header { color: red }')
+  const text = await textOf(bytes(...html, ...style, ...attached), 'a.mht')
+  expect(text.split(/\n+/)).toEqual(['Subject: Page', 'words', 'a.css', '.header { color: red }'])
+})
+
 test('json: escapes are letters and line ends', async () => {
   const json = '{"name": "M\\u00fcller", "note": "first\\nEnd\\tof \\"it\\" C:\\\\new \\ud83d\\ude00 a\\/b \\u0000"}'
   const text = '{"name": "Müller", "note": "first\nEnd\tof \\"it\\" C:\\\\new 😀 a/b  "}'

@@ -19,7 +19,7 @@ export const openMail = (source: ByteSource, isMbox: boolean, tools: PartTools):
     let first: Email | undefined
     for (const message of messagesOf(source.read(), isMbox)) {
       if (collector.isFull) break
-      const parsed = await parseMessage(decodeHeaders(message))
+      const parsed = withoutStyles(await parseMessage(decodeHeaders(message)))
       const { text, files } = takeUuencoded(parsed.text ?? '')
       const email = { ...parsed, text }
       first ??= email
@@ -47,6 +47,12 @@ async function parseMessage(message: Uint8Array): Promise<Email> {
   const declared = /<meta[^>]{1,200}charset=["']?([\w-]+)/i.exec(html ?? '')?.[1]
   return { ...email, ...(text && { text: decodeRaw(text, declared) }), ...(html && { html: decodeRaw(html, declared) }) }
 }
+
+/** Leaves out the style sheets of a saved web page, which the page refers to. */
+const withoutStyles = (email: Email): Email => ({
+  ...email,
+  attachments: email.attachments.filter(({ mimeType, disposition }) => mimeType !== 'text/css' || disposition === 'attachment'),
+})
 
 const bodyOf = ({ text = '', html = '' }: Email): string => `${text}\n${html}`
 

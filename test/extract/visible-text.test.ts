@@ -28,6 +28,30 @@ test('ods: former values of tracked changes are not read', async () => {
   expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Kopfzeile', 'T', 'current'])
 })
 
+test('ods: fields of page headers without a value are not read', async () => {
+  const header =
+    '<text:p><text:sheet-name>???</text:sheet-name></text:p><text:p>Budget (<text:title>???</text:title>)</text:p><text:p>why???</text:p>'
+  const styles = `<office:document-styles><office:master-styles>${header}</office:master-styles></office:document-styles>`
+  const bytes = openDocument('spreadsheet', '<text:p>cell</text:p>', undefined, { 'styles.xml': styles })
+  expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Budget ()', 'why???', 'cell'])
+})
+
+test('odp: alternative texts of pictures are lines of their own', async () => {
+  const picture = '<draw:frame><svg:title>Harbour</svg:title><svg:desc>Plan of the harbour</svg:desc></draw:frame>'
+  const slide = `<draw:page>${picture}<draw:frame><text:p>text</text:p></draw:frame></draw:page>`
+  expect((await textOf(openDocument('presentation', slide), 'a.odp')).split(/\s*\n\s*/)).toEqual([
+    ...['Kopfzeile', 'Harbour', 'Plan of the harbour', 'text'],
+  ])
+})
+
+test('odt: labels and values of form controls', async () => {
+  const entry = (label: string, more = '') => `<form:option form:label="${label}"${more}/>`
+  const list = `<form:listbox>${entry('Berlin')}${entry('Hamburg', ' form:current-selected="true"')}</form:listbox>`
+  const controls = `<form:fixed-text form:label="Name"/><form:text form:name="Text Box 1" form:current-value="Ada"/>${list}<form:button/>`
+  const body = `<office:forms><form:form form:name="Form">${controls}</form:form></office:forms><text:p>below</text:p>`
+  expect((await textOf(openDocument('text', body), 'a.odt')).split('\n')).toEqual(['Kopfzeile', 'Name', 'Ada', 'Hamburg', 'below'])
+})
+
 test('phonetic guides divide no word', async () => {
   const ruby = '<text:ruby><text:ruby-base>東京</text:ruby-base><text:ruby-text>とうきょう</text:ruby-text></text:ruby>'
   expect(await textOf(openDocument('text', `<office:text><text:p>${ruby}都</text:p></office:text>`), 'a.odt')).toBe('Kopfzeile\n東京都')

@@ -16,8 +16,10 @@ const paragraphs = new Set(
 const hidden = new Set(['text:tracked-changes', 'table:tracked-changes', 'office:binary-data', 'text:note-citation', 'text:ruby-text'])
 /** Notes. They stand in the middle of a sentence, so their text is appended to that of the document. */
 const notes = new Set(['office:annotation', 'text:note'])
-/** Alternative texts of pictures. */
+/** Alternative texts of pictures, which stand in a paragraph or between paragraphs. */
 const descriptions = new Set(['svg:title', 'svg:desc'])
+/** Value of fields in the page header of a sheet, such as the name of the sheet, which LibreOffice writes in place of it. */
+const unknownField = '???'
 
 /** Reads headers and footers, then the content with notes and comments, then the documents and macros in it. */
 export function readOpenDocument(archive: Archive): string {
@@ -50,6 +52,14 @@ export function readFlatOpenDocument(xml: string): string {
   return normalizeWhitespace(sink.text())
 }
 
+/** Returns the label and the value of a control of a form. Entries of a list count only if they are selected. */
+function formText(name: string, attributes: Record<string, string>): string {
+  const isEntry = name === 'form:option' || name === 'form:item'
+  if (isEntry && attributes['form:current-selected'] !== 'true') return ''
+  const text = [attributes['form:label'], attributes['form:current-value']].filter(Boolean).join(' ')
+  return text === '' ? '' : `${text}\n`
+}
+
 /** Adds the paragraphs inside the element `within`. Table rows are lines with tabs between cells. */
 function addText(sink: TextSink, xml: string, within: string, styles: ReturnType<typeof readListStyles>): void {
   const lists = followLists(styles)
@@ -68,11 +78,14 @@ function addText(sink: TextSink, xml: string, within: string, styles: ReturnType
       if (hidden.has(name)) hiddenDepth++
       else if (name === 'text:s') add(' '.repeat(Math.min(Number(attributes['text:c'] ?? 1) || 1, 100)))
       else if (notes.has(name)) noteDepth++
-      else if (descriptions.has(name)) add(' ')
-      else if (name === 'text:tab') add('\t')
+      else if (descriptions.has(name)) {
+        add(' ')
+        paragraphDepth++
+      } else if (name === 'text:tab') add('\t')
       else if (name === 'text:line-break') add('\n')
       else if (name === 'table:table-cell') inCell++
       else if (name === 'table:table' && attributes['table:name']) add(`${attributes['table:name']}\n`)
+      else if (name.startsWith('form:')) add(formText(name, attributes))
       else if (paragraphs.has(name)) {
         // A text box stands in the middle of a paragraph.
         if (paragraphDepth > 0 && noteDepth === 0) add(inCell > 0 ? ' ' : '\n')
@@ -80,7 +93,7 @@ function addText(sink: TextSink, xml: string, within: string, styles: ReturnType
       }
     },
     text(text) {
-      if (inside === 0 || paragraphDepth === 0 || hiddenDepth > 0) return
+      if (inside === 0 || paragraphDepth === 0 || hiddenDepth > 0 || text === unknownField) return
       const label = lists.takeLabel()
       add(`${label}${label === '' ? '' : ' '}${text.replace(/\s+/g, ' ')}`)
     },
@@ -90,7 +103,7 @@ function addText(sink: TextSink, xml: string, within: string, styles: ReturnType
       lists.close(name)
       if (hidden.has(name)) hiddenDepth--
       else if (notes.has(name)) noteDepth--
-      else if (descriptions.has(name)) add(' ')
+      else if (descriptions.has(name)) add(--paragraphDepth > 0 || inCell > 0 ? ' ' : '\n')
       else if (name === 'table:table-cell') {
         inCell--
         add('\t')

@@ -12,6 +12,17 @@ test('docx: deleted tabs, line breaks and hyphens divide no word', async () => {
   expect(await textOf(docx(`<w:p>${run('Liefer')}${signs}${run('schein')}</w:p>`), 'a.docx')).toBe('Lieferschein')
 })
 
+test('docx: results of fields in the instructions of other fields are not shown; fields without an end are', async () => {
+  const mark = (type: string) => `<w:r><w:fldChar w:fldCharType="${type}"/></w:r>`
+  const field = (instruction: string, result: string) =>
+    `${mark('begin')}<w:r><w:instrText>x</w:instrText></w:r>${instruction}${mark('separate')}${result}${mark('end')}`
+  const conditional = field(field('', run('m')), run('Herr'))
+  const body = `<w:p>${run('An ')}${conditional}${run(' Meier')}</w:p><w:p>${field('', run('7'))}${run(' von ')}${mark('begin')}${mark('end')}</w:p>`
+  expect(await textOf(docx(body), 'a.docx')).toBe('An Herr Meier\n7 von')
+  const endless = `<w:p>${mark('begin')}${run('all')}</w:p><w:p>${run('text')}</w:p>`
+  expect(await textOf(docx(endless), 'a.docx')).toBe('all\ntext')
+})
+
 test('docx: the chosen entry of a drop-down field', async () => {
   const field = (result: string) =>
     `<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>${result}<w:listEntry w:val="Herr"/><w:listEntry w:val="Frau"/></w:ddList></w:ffData></w:fldChar></w:r>`

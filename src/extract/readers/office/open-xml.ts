@@ -70,6 +70,8 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
   let inCell = 0
   /** a field of a form whose value is the number of an entry */
   let dropDown: { chosen: number; entries: string[] } | null = null
+  const fields = followFields(xml)
+  const isHidden = (): boolean => hiddenDepth > 0 || fields.isInInstruction
   const events: XmlEvents = {
     open(name, attributes) {
       paragraphs.open(name, attributes)
@@ -79,8 +81,9 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (textElements.has(name) || (name === 'c:v' && inChartText)) inText = true
       else if (name === 'c:strCache') inChartText = true
       else if (signs.has(name)) {
-        if (hiddenDepth === 0) sink.add(signs.get(name) ?? '')
-      } else if (name === 'w:sym' && hiddenDepth === 0) sink.add(symbolText(attributes['w:char']))
+        if (!isHidden()) sink.add(signs.get(name) ?? '')
+      } else if (name === 'w:fldChar') fields.next(attributes['w:fldCharType'])
+      else if (name === 'w:sym' && !isHidden()) sink.add(symbolText(attributes['w:char']))
       else if (name === 'w:ddList') dropDown = { chosen: 0, entries: [] }
       else if (name === 'w:result' && dropDown) dropDown.chosen = Number(attributes['w:val'])
       else if (name === 'w:listEntry' && dropDown) dropDown.entries.push(attributes['w:val'] ?? '')
@@ -91,7 +94,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (name === 'w:comment') sink.add(`${attributes['w:author'] ?? ''}\n`)
     },
     text(text) {
-      if (!inText || hiddenDepth > 0) return
+      if (!inText || isHidden()) return
       const label = paragraphs.takeLabel()
       sink.add(label === '' ? text : `${label} ${text}`)
     },
@@ -114,6 +117,27 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
     },
   }
   walkXml(xml, events, () => sink.isFull)
+}
+
+/**
+ * Follows the fields of a part. Results of fields inside an instruction are not shown, such as the name in `{ IF { MERGEFIELD name } = "" "You" }`. Ignores
+ * fields if one has no end.
+ */
+function followFields(xml: string): { next(type: string | undefined): void; readonly isInInstruction: boolean } {
+  const count = (type: string): number => xml.split(`fldCharType="${type}"`).length
+  const isBalanced = count('begin') === count('end')
+  /** whether each open field is in its instruction */
+  const open: boolean[] = []
+  return {
+    next(type) {
+      if (type === 'begin') open.push(true)
+      else if (open.length > 0) open.pop()
+      if (type === 'separate') open.push(false)
+    },
+    get isInInstruction() {
+      return isBalanced && open.includes(true)
+    },
+  }
 }
 
 /** Adds the text of XML parts. */

@@ -96,6 +96,16 @@ test('xlsx: alternative texts of pictures', async () => {
   expect((await textOf(bytes, 'a.xlsx')).split(/\s*\n\s*/)).toEqual(['S', 'Plan of the harbour'])
 })
 
+test('docx: categories of several levels in charts, charts of Office 2016, and text boxes in charts', async () => {
+  const categories =
+    '<c:multiLvlStrCache><c:lvl><c:pt><c:v>March</c:v></c:pt></c:lvl><c:lvl><c:pt><c:v>2024</c:v></c:pt></c:lvl></c:multiLvlStrCache>'
+  const title = (text: string) => `<a:p><a:r><a:t>${text}</a:t></a:r></a:p>`
+  const chart: [string, string] = ['chart', `<c:chart>${categories}<c:numCache><c:pt><c:v>7</c:v></c:pt></c:numCache></c:chart>`]
+  const box = { 'word/_rels/chart.xml.rels': relations({ r1: ['chartUserShapes', 'box.xml'] }), 'word/box.xml': title('box') }
+  const bytes = docx('', { 'chart.xml': chart, 'funnel.xml': ['chartEx', title('Funnel')] }, box)
+  expect((await textOf(bytes, 'a.docx')).split(/\n+/)).toEqual(['March', '2024', 'Funnel', 'box'])
+})
+
 test('a saved web page has no style sheets; a style sheet that is attached to a mail is read', async () => {
   const part = (...lines: string[]) => ['--b', ...lines]
   const bytes = (...lines: string[]) =>

@@ -45,6 +45,8 @@ export const findMainPart = (archive: Parts): string | null =>
 const pictures = new Set(['wp:docPr', 'p:cNvPr', 'xdr:cNvPr'])
 /** Text runs; m: formulas. */
 const textElements = new Set(['w:t', 'a:t', 'm:t', 'p:text'])
+/** Names of series and categories in charts. */
+const chartTexts = new Set(['c:strCache', 'c:multiLvlStrCache'])
 /** Elements for a character. */
 const signs = new Map(
   Object.entries({ 'w:tab': '\t', 'w:ptab': '\t', 'a:tab': '\t', 'w:br': '\n', 'w:cr': '\n', 'a:br': '\n', 'w:noBreakHyphen': '-' }),
@@ -79,7 +81,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       if (paragraphs.isInProperties && name === 'w:tab') return
       if (hidden.has(name)) hiddenDepth++
       else if (textElements.has(name) || (name === 'c:v' && inChartText)) inText = true
-      else if (name === 'c:strCache') inChartText = true
+      else if (chartTexts.has(name)) inChartText = true
       else if (signs.has(name)) {
         if (!isHidden()) sink.add(signs.get(name) ?? '')
       } else if (name === 'w:fldChar') fields.next(attributes['w:fldCharType'])
@@ -102,7 +104,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       paragraphs.close(name)
       if (hidden.has(name)) hiddenDepth--
       else if (textElements.has(name)) inText = false
-      else if (name === 'c:strCache') inChartText = false
+      else if (chartTexts.has(name)) inChartText = false
       else if (name === 'w:ddList') {
         if (hiddenDepth === 0) sink.add(dropDown?.entries[dropDown.chosen] ?? '')
         dropDown = null
@@ -157,7 +159,8 @@ export function readDocx(archive: Parts): string {
   const of = (...types: string[]): string[] => related.filter(({ type }) => types.includes(type)).map(({ target }) => target)
   const xmlOf = (type: string): string => decodeXml(archive.readPart(of(type)[0] ?? '') ?? new Uint8Array())
   const sink = createTextSink()
-  const parts = [...of('header'), main, ...of('footnotes', 'endnotes', 'comments', 'diagramData', 'chart'), ...of('footer')]
+  const charts = findRelatedParts(archive, main, chartParts)
+  const parts = [...of('header'), main, ...of('footnotes', 'endnotes', 'comments', 'diagramData'), ...charts, ...of('footer')]
   addParts(sink, archive, parts, readListLabels(xmlOf('numbering'), xmlOf('styles')))
   return normalizeWhitespace(sink.text())
 }
@@ -191,7 +194,9 @@ export function readPptx(archive: Parts): string {
   return normalizeWhitespace(sink.text())
 }
 
-const slideParts = ['notesSlide', 'comments', 'diagramData', 'chart']
+/** Charts, those of Office 2016, and text boxes in charts. */
+export const chartParts = ['chart', 'chartEx', 'chartUserShapes']
+const slideParts = ['notesSlide', 'comments', 'diagramData', ...chartParts]
 
 /** Removes placeholders, which show prompts such as "Click to edit", except headers, footers and dates. */
 const withoutPrompts = (xml: string): string =>

@@ -2,7 +2,7 @@
 import { createTextSink, removeInvalidCharacters } from '../../decode.ts'
 import { decodeXml } from '../../markup.ts'
 import type { Parts } from '../../zip.ts'
-import { addParts, findMainPart, findRelatedParts, readRelations } from '../open-xml.ts'
+import { addParts, chartParts, findMainPart, findRelatedParts, readRelations } from '../open-xml.ts'
 import { createCellFormatter } from './cell-format.ts'
 import { readPersons, readThreadedComments } from './threaded-comments.ts'
 import { xlsb } from './xlsb.ts'
@@ -31,7 +31,7 @@ export function readSpreadsheet(archive: Parts): string {
     for (const { type, target } of readRelations(archive, part))
       if (type === 'comments') encoding.addComments(sink, read(target), threads !== '')
     if (threads !== '') sink.add(`${threads}\n`)
-    addParts(sink, archive, findRelatedParts(archive, part, ['drawing', 'chart', 'diagramData']))
+    addParts(sink, archive, findRelatedParts(archive, part, ['drawing', 'diagramData', ...chartParts]))
     sink.add('\n')
   }
   return removeInvalidCharacters(sink.text()).trim()

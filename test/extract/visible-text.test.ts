@@ -12,6 +12,20 @@ test('docx: deleted tabs, line breaks and hyphens divide no word', async () => {
   expect(await textOf(docx(`<w:p>${run('Liefer')}${signs}${run('schein')}</w:p>`), 'a.docx')).toBe('Lieferschein')
 })
 
+test('docx: a deleted paragraph mark ends no line; deleted items of a list are not counted', async () => {
+  const item = (inner: string, mark = '') =>
+    `<w:p><w:pPr><w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr><w:rPr>${mark}</w:rPr></w:pPr>${inner}</w:p>`
+  const deleted = (text: string) => `<w:del><w:r><w:delText>${text}</w:delText></w:r></w:del>`
+  const items = [
+    ...[item(run('one')), item(deleted('gone'), '<w:del/>'), item(run('Liefer'), '<w:del/>'), item(run('schein'), '<w:ins/>')],
+    ...[item(deleted('moved'), '<w:moveFrom/>'), item(''), item(run('four'))],
+  ]
+  const numbering =
+    '<w:numbering><w:abstractNum w:abstractNumId="0"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:lvlText w:val="%1."/></w:lvl></w:abstractNum><w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num></w:numbering>'
+  const text = await textOf(docx(items.join(''), { 'n.xml': ['numbering', numbering] }), 'a.docx')
+  expect(text.split(/\n+/)).toEqual(['1. one', '2. Lieferschein', '4. four'])
+})
+
 test('docx: results of fields in the instructions of other fields are not shown; fields without an end are', async () => {
   const mark = (type: string) => `<w:r><w:fldChar w:fldCharType="${type}"/></w:r>`
   const field = (instruction: string, result: string) =>

@@ -114,7 +114,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       } else if (name === 'w:tc' || name === 'a:tc') {
         inCell--
         sink.add('\t')
-      } else if (name === 'w:p' || name === 'a:p' || name === 'p:cm') sink.add(inCell > 0 ? ' ' : '\n')
+      } else if ((name === 'w:p' && paragraphs.endsLine) || name === 'a:p' || name === 'p:cm') sink.add(inCell > 0 ? ' ' : '\n')
       else if (name === 'w:tr' || name === 'a:tr') sink.add('\n')
     },
   }

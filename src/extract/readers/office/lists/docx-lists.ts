@@ -35,38 +35,63 @@ export interface LabelledParagraphs {
   close(name: string): void
   /** Whether the parser is in the properties of a paragraph. */
   readonly isInProperties: boolean
+  /** Whether the paragraph that was closed last ends a line. If its mark is deleted in a tracked change, the next paragraph continues it. */
+  readonly endsLine: boolean
   /** Returns the label of the current paragraph at the first call, then ''. */
   takeLabel(): string
 }
 
+interface OpenParagraph {
+  /** Returns the label, and counts it. */
+  label(): string
+  isContinuation: boolean
+  isMarkDeleted: boolean
+  hasText: boolean
+}
+
 /** Follows the paragraphs of a part, which text boxes nest. */
 export function followParagraphs(labels: ListLabels): LabelledParagraphs {
-  const pending: string[] = []
+  const openParagraphs: OpenParagraph[] = []
   let numbering: ParagraphNumbering = {}
   let propertiesDepth = 0
+  let closed: OpenParagraph | undefined
   return {
     open(name, attributes) {
       const value = attributes['w:val'] ?? ''
-      if (name === 'w:p') pending.push('')
-      else if (name === 'w:pPr') {
+      const paragraph = openParagraphs.at(-1)
+      if (name === 'w:p') {
+        const isContinuation = closed?.isMarkDeleted === true && (closed.hasText || closed.isContinuation)
+        openParagraphs.push({ label: () => '', isContinuation, isMarkDeleted: false, hasText: false })
+      } else if (name === 'w:pPr') {
         // The former properties (w:pPrChange) are inside of the current ones.
         if (propertiesDepth++ === 0) numbering = {}
       } else if (propertiesDepth !== 1) return
       else if (name === 'w:pStyle') numbering.style = value
       else if (name === 'w:numId') numbering.list = value
       else if (name === 'w:ilvl') numbering.level = Number(value)
+      else if (paragraph && (name === 'w:del' || name === 'w:moveFrom')) paragraph.isMarkDeleted = true
     },
     close(name) {
-      if (name === 'w:p') pending.pop()
-      else if (name === 'w:pPr' && --propertiesDepth === 0 && pending.length > 0) pending[pending.length - 1] = labels(numbering)
+      if (name === 'w:p') closed = openParagraphs.pop()
+      if (name !== 'w:pPr' || --propertiesDepth > 0) return
+      const paragraph = openParagraphs.at(-1)
+      if (!paragraph || paragraph.isContinuation) return
+      const own = numbering
+      // A deleted item counts only if text is left.
+      const label = paragraph.isMarkDeleted ? null : labels(own)
+      paragraph.label = () => label ?? labels(own)
     },
     get isInProperties() {
       return propertiesDepth > 0
     },
+    get endsLine() {
+      return !closed?.isMarkDeleted
+    },
     takeLabel() {
-      const label = pending.at(-1) ?? ''
-      if (label !== '') pending[pending.length - 1] = ''
-      return label
+      const paragraph = openParagraphs.at(-1)
+      if (!paragraph || paragraph.hasText) return ''
+      paragraph.hasText = true
+      return paragraph.label()
     },
   }
 }

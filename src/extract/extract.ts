@@ -1,5 +1,6 @@
 /** Opens any file: detects its type by all of its bytes and chooses the reader. */
 import { ReadFailure } from '../ports/document-reader.ts'
+import { latin1 } from './bytes.ts'
 import { findConverter } from './converters/registry.ts'
 import { detectType, headBytes } from './detect.ts'
 import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
@@ -11,7 +12,7 @@ import { detectArchiveType } from './readers/office/office.ts'
 import { detectOleType } from './readers/office/old-office.ts'
 import { isOle, type Ole, openOle } from './readers/office/ole.ts'
 import type { PdfTools } from './readers/pdf/pdf.ts'
-import { findReader } from './readers/registry.ts'
+import { findReader, type Reader } from './readers/registry.ts'
 
 /** Maximum nesting of files in files. */
 const maxDepth = 3
@@ -46,13 +47,17 @@ async function openNested(file: ByteSource, tools: Tools, depth: number, budget:
   const openPart = async (part: ByteSource): Promise<OpenedDocument | null> =>
     depth < maxDepth && budget.take(part.size) ? openNested(part, tools, depth + 1, budget) : null
   // Programs of the eighties use the same extensions. Their files are not supported.
-  const reader = oleTypes.has(mimeType) && !isOle(source.head(8)) ? null : findReader(mimeType)
+  const reader = oleTypes.has(mimeType) && !isOle(source.head(8)) ? null : (findReader(mimeType) ?? findPackageReader(source))
   const read = (await reader?.(source, { ...tools, openPart }, mimeType)) ?? (await convert(source, { ...tools, openPart }, mimeType))
   const converter = read ? null : findConverter(mimeType)
   const missingPackage = converter && !tools.converters?.[converter.name] ? converter.package : undefined
   const opened = read ?? openTextOnly(async () => ({ text: '' }))
   return { ...opened, mimeType, hasReader: read !== null, missingPackage, contents: async () => limitContents(await opened.contents()) }
 }
+
+/** Returns the reader of ZIP archives for a package of another type, such as HWPX or IDML, which says its type itself. Returns null for other files. */
+const findPackageReader = (source: ByteSource): Reader | null =>
+  latin1(source.head(4)) === 'PK\x03\x04' ? findReader('application/zip') : null
 
 /** Opens a file with an external program. Returns null if no program reads this type or it is not installed. */
 async function convert(source: ByteSource, tools: PdfTools, mimeType: string): Promise<OpenedDocument | null> {

@@ -96,3 +96,14 @@ test.each(Object.entries(files))('%s, cut anywhere or with flipped bits, ends', 
     expect(ends).toContain(await failureOf(flipped, 'a.pages'))
   }
 })
+
+test('a package of an unknown type is read as an archive, and keeps its type', async () => {
+  const section = '<hs:sec><hp:p><hp:run><hp:t>계약서</hp:t></hp:run></hp:p></hs:sec>'
+  const bytes = zip({ mimetype: 'application/hwp+zip', 'Contents/section0.xml': section })
+  const { mimeType, hasReader, text } = await readBytes(bytes, 'a.hwpx')
+  expect({ mimeType, hasReader, text }).toEqual({
+    mimeType: 'application/hwp+zip',
+    hasReader: true,
+    text: 'mimetype\napplication/hwp+zip\n\nContents/section0.xml\n계약서',
+  })
+})

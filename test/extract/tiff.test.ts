@@ -10,7 +10,7 @@ const [width, height] = [20, 10]
 
 /** Writes a TIFF of pages in black and white. `tags`: further entries [tag, type, count, offset]. `data`: bytes that begin at 8. */
 function tiff(
-  pages: readonly { at: number; size: number; bits: number; format: number }[],
+  pages: readonly { at: number; size: number; bits: number; format: number; kind?: number; across?: number }[],
   data: Buffer,
   tags: readonly number[][] = [],
 ): Buffer {
@@ -18,10 +18,11 @@ function tiff(
   const chunks = [head, data]
   let length = head.length + data.length
   let pointer = { chunk: head, at: 4 }
-  for (const { at, size, bits, format } of pages) {
+  for (const { at, size, bits, format, kind = 0, across = width } of pages) {
     const entries = [
       ...[
-        [256, 4, 1, width],
+        [254, 4, 1, kind],
+        [256, 4, 1, across],
         [257, 4, 1, height],
         [258, 3, 1, bits],
         [259, 3, 1, 1],
@@ -61,8 +62,15 @@ test.each([
   opened.close()
 })
 
-const pixels = (value: number): Buffer => Buffer.alloc(width * height, value)
-const page = (at: number) => ({ at, size: width * height, bits: 8, format: 1 })
+test('smaller copies of a page get no OCR; pages of the same size do, whatever they declare', async () => {
+  const pages = [0, 1, 2, 1].map((kind, i) => ({ ...page(8), kind, across: i === 1 || i === 2 ? width / 2 : width }))
+  const opened = await openFile(bytesSource(tiff(pages, pixels(10)), 'a.tif'), {
+    ...readTools,
+    limits: { ...readTools.limits, maxPages: 9 },
+  })
+  expect((await opened.contents()).pages.map(({ needsOcr }) => needsOcr)).toEqual([true, false, true, true])
+  opened.close()
+})
 
 test('a page with smaller copies of itself is copied without them', async () => {
   const bytes = tiff([page(8), page(8 + width * height)], Buffer.concat([pixels(10), pixels(200)]), [[330, 4, 1, 8]])

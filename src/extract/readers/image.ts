@@ -106,9 +106,12 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
   return {
     async contents(): Promise<Contents> {
       const { count, sizes } = await readSizes()
-      const pages = sizes.map((size, i): OutlinePage => ({ page: i + 1, text: '', needsOcr: isReadable(size), ...size }))
+      const { metadata, tiffPages } = await getImage()
       const { width = null, height = null } = sizes[0] ?? {}
-      const { metadata } = await getImage()
+      const isCopy = (size: Box, i: number): boolean => tiffPages?.[i]?.isReduced === true && size.width < (width ?? 0)
+      const pages = sizes.map(
+        (size, i): OutlinePage => ({ page: i + 1, text: '', needsOcr: isReadable(size) && !isCopy(size, i), ...size }),
+      )
       const created = readTimeTaken(metadata, source)
       const skipped = count - sizes.length
       return { metadata: { width, height, page_count: count, created, ...(skipped > 0 && { pages_without_ocr: skipped }) }, pages }

@@ -3,10 +3,12 @@
 import { viewOf } from '../bytes.ts'
 import type { Box } from '../opened-document.ts'
 
-const tags = { width: 256, height: 257, orientation: 274, xResolution: 282, yResolution: 283 } as const
+const tags = { kind: 254, width: 256, height: 257, orientation: 274, xResolution: 282, yResolution: 283 } as const
 const rationalType = 5
 /** Ratio of the resolutions of a page from which its pixels are not square. Faxes have 2.1 (204 × 98 dpi) or 0.5 (204 × 391 dpi); others are errors. */
 const oblong = { tolerance: 0.1, min: 0.4, max: 2.5 }
+/** Flag of the kind. */
+const reducedFlag = 1
 /** Lowest orientation that swaps width and height. */
 const firstSwapped = 5
 
@@ -33,6 +35,8 @@ export function listDirectories(view: DataView, isLittle: boolean): { start: num
 export interface TiffPage extends Box {
   /** The pixels are not square. The size is that of square pixels with the horizontal resolution. */
   readonly isOblong: boolean
+  /** The file declares the page as a smaller copy of another one. */
+  readonly isReduced: boolean
 }
 
 /**
@@ -57,7 +61,8 @@ function readTiffPage(view: DataView, start: number, end: number, isLittle: bool
   const isOblong = Math.abs(ratio - 1) > oblong.tolerance && ratio > oblong.min && ratio < oblong.max
   const height = Math.round((values.get(tags.height) ?? 0) * (isOblong ? ratio : 1))
   const isSwapped = (values.get(tags.orientation) ?? 1) >= firstSwapped
-  return { ...(isSwapped ? { width: height, height: width } : { width, height }), isOblong }
+  const isReduced = ((values.get(tags.kind) ?? 0) & reducedFlag) !== 0
+  return { ...(isSwapped ? { width: height, height: width } : { width, height }), isOblong, isReduced }
 }
 
 const readRational = (view: DataView, at: number, isLittle: boolean): number =>

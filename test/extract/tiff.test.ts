@@ -62,6 +62,23 @@ test.each([
   opened.close()
 })
 
+test('pages of floating-point numbers, and of integers of 32 bits, are black to white', async () => {
+  const ramp = (to: number) => Array.from({ length: width * height }, (_value, i) => ((i % width) / (width - 1)) * to)
+  const pages = [Float32Array.from(ramp(1)), Float32Array.from(ramp(255)), Uint32Array.from(ramp(4_294_967_295))]
+  const data = Buffer.concat(pages.map(({ buffer }) => Buffer.from(buffer)))
+  const size = data.length / pages.length
+  const directories = pages.map((page, i) => ({ at: 8 + i * size, size, bits: 32, format: page instanceof Uint32Array ? 1 : 3 }))
+  const opened = await openFile(bytesSource(tiff(directories, data), 'a.tif'), readTools)
+  for (const number of [1, 2, 3]) {
+    const { gray } = (await opened.picture(number))!
+    expect([gray[0], gray[width / 2]! > 110 && gray[width / 2]! < 150, gray[width - 1]], `page ${number}`).toEqual([0, true, 255])
+  }
+  opened.close()
+})
+
+const pixels = (value: number): Buffer => Buffer.alloc(width * height, value)
+const page = (at: number) => ({ at, size: width * height, bits: 8, format: 1 })
+
 test('smaller copies of a page get no OCR; pages of the same size do, whatever they declare', async () => {
   const pages = [0, 1, 2, 1].map((kind, i) => ({ ...page(8), kind, across: i === 1 || i === 2 ? width / 2 : width }))
   const opened = await openFile(bytesSource(tiff(pages, pixels(10)), 'a.tif'), {

@@ -14,7 +14,7 @@ export interface Pictures {
   readonly bytes: Uint8Array
   readonly metadata: Metadata
   readonly count: number
-  open(index: number): Sharp
+  open(index: number): Promise<Sharp>
 }
 
 const pointsPerInch = 72
@@ -31,8 +31,9 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
   const fontRef = context.nextRef()
   const pages: PDFRef[] = []
   for (let index = 0; index < pictures.count; index++) {
-    const metadata = index === 0 ? pictures.metadata : await pictures.open(index).metadata()
-    const picture = await embedPicture(context, pictures.bytes, metadata, () => pictures.open(index))
+    const opened = await pictures.open(index)
+    const metadata = index === 0 ? pictures.metadata : await opened.metadata()
+    const picture = await embedPicture(context, pictures.bytes, metadata, () => opened)
     const size = pageSize(picture, knownDensity(metadata))
     const content = `q ${pictureMatrix(picture.orientation, size.width, size.height)} cm /P Do Q\n${textOf(texts.get(index + 1), font, size)}`
     const page = context.obj({

@@ -40,26 +40,26 @@ export const encodeThumbnail = async (
 
 /** Opens an image. Its methods throw ReadFailure FILE_CORRUPT, FILE_TOO_COMPLEX. */
 export function openImage(source: ByteSource, mimeType: string, limits: Limits): OpenedDocument {
-  let image: Promise<{ open(page?: number): Sharp; metadata: Metadata; tiffPages?: readonly TiffPage[] | null }> | undefined
+  let image: Promise<{ open(page?: number): Promise<Sharp>; metadata: Metadata; tiffPages?: readonly TiffPage[] | null }> | undefined
 
   /** Reads the header only. Pixels are decoded after their number was checked. */
   async function load() {
     const bytes = source.read()
     const raw = await decodeOther(bytes)
     if (raw) {
-      const open = (): Sharp => sharp(raw.pixels, { raw: { width: raw.width, height: raw.height, channels: 3 } })
+      const open = async (): Promise<Sharp> => sharp(raw.pixels, { raw: { width: raw.width, height: raw.height, channels: 3 } })
       return {
         open,
-        metadata: { ...(await open().metadata()), format: formatOf(mimeType), ...(raw.exif && { exif: Buffer.from(raw.exif) }) },
+        metadata: { ...(await (await open()).metadata()), format: formatOf(mimeType), ...(raw.exif && { exif: Buffer.from(raw.exif) }) },
       }
     }
     const metadata = await sharp(bytes, { failOn: 'none', limitInputPixels: false }).metadata()
     const tiffPages = metadata.format === 'tiff' ? readTiffPages(bytes) : null
     const options = { failOn: 'none', limitInputPixels: limits.maxPixels, autoOrient: true } as const
-    const hasFloats = (metadata.depth === 'float' || metadata.depth === 'double') && (metadata.pages ?? 1) === 1
-    const scaled = hasFloats ? await scaleFloats(() => sharp(bytes, options)) : null
-    const open = (page = 0): Sharp => {
-      const picture = scaled ? sharp(scaled.data, { raw: scaled.info }) : sharp(bytes, { ...options, page })
+    const isScaled = scaledDepths.has(metadata.depth ?? '')
+    const open = async (page = 0): Promise<Sharp> => {
+      const stored = (): Sharp => sharp(bytes, { ...options, page })
+      const picture = isScaled ? await scaleNumbers(stored) : stored()
       const { width, height, isOblong } = tiffPages?.[page] ?? {}
       return isOblong ? picture.resize({ width, height, fit: 'fill' }) : picture
     }
@@ -87,7 +87,7 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
     const { open, metadata, tiffPages } = await getImage()
     const tiffPage = tiffPages?.[page]
     if (tiffPage?.isOblong) return assertPixelLimit({ width: tiffPage.width, height: tiffPage.height })
-    const { autoOrient, width, height } = page === 0 ? metadata : await open(page).metadata()
+    const { autoOrient, width, height } = page === 0 ? metadata : await (await open(page)).metadata()
     return assertPixelLimit({ width: autoOrient?.width ?? width, height: autoOrient?.height ?? height })
   }
 
@@ -121,7 +121,9 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       const { open, metadata } = await getImage()
       if (number > pageCount(metadata)) return null
       const size = await sizeOf(number - 1).catch(throwReadFailure)
-      const gray = await toGray(open(number - 1)).catch(throwReadFailure)
+      const gray = await open(number - 1)
+        .then(toGray)
+        .catch(throwReadFailure)
       return { ...gray, dpi: knownDensity(metadata), text: '', isTrusted: true, page: size }
     },
 
@@ -130,7 +132,10 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
       if (number > pageCount(metadata)) return null
       const size = await sizeOf(number - 1).catch(throwReadFailure)
       const isOblong = tiffPages?.[number - 1]?.isOblong
-      return encodeThumbnail(open(number - 1), isOblong ? fitInside(size, box) : box, type, isOblong).catch(throwReadFailure)
+      const inside = isOblong ? fitInside(size, box) : box
+      return open(number - 1)
+        .then((picture) => encodeThumbnail(picture, inside, type, isOblong))
+        .catch(throwReadFailure)
     },
 
     async pdfa(texts, info) {
@@ -151,20 +156,26 @@ export function openImage(source: ByteSource, mimeType: string, limits: Limits):
   }
 }
 
+/** Numbers of a TIFF that sharp cuts off instead of scaling them: those of 32 bits and more, and those with a sign. */
+const scaledDepths: ReadonlySet<string> = new Set(['float', 'double', 'uint', 'int', 'short', 'char'])
+
 /**
- * Returns the pixels of a picture of floating-point numbers, whose values for black and white are 0 and 1, 0 and 255, or the extremes. Other operations
- * of sharp cut off the fractions before they scale.
+ * Returns a picture with 8-bit numbers, from one whose numbers for black and white are 0 and 1, 0 and 255, or the extremes. Other operations of sharp
+ * cut off the fractions before they scale.
  */
-async function scaleFloats(open: () => Sharp) {
+async function scaleNumbers(open: () => Sharp): Promise<Sharp> {
   const { channels } = await open().stats()
-  const [least, most] = [Math.min(...channels.map(({ min }) => min)), Math.max(...channels.map(({ max }) => max))]
+  const least = Math.min(...channels.map(({ min }) => min))
+  // Maxima from 2³¹ overflow, and are then below the minima.
+  const most = Math.max(...channels.map(({ min, max }) => (max < min ? 0xffffffff : max)))
   const usual = { black: 0, white: most > 1 ? 255 : 1 }
   const { black, white } = least < 0 || most > 255 ? { black: least, white: Math.max(most, least + 1) } : usual
   const factor = 255 / (white - black)
-  return open()
+  const { data, info } = await open()
     .linear(factor, -black * factor)
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
+  return sharp(data, { raw: info })
 }
 
 /** Returns the largest size inside the box with the proportions of the page, at most its own. */

@@ -103,6 +103,14 @@ export async function retainByLabels(trx: Trx, ids: readonly string[]): Promise<
     where id = any(${ids}::uuid[]) and ${endByLabels} > coalesce(retain_until, '-infinity')`.execute(trx)
 }
 
+/** Extends the retention of new documents to that of a locked document. The new documents have no reader yet, and keep their `revision`. */
+export async function inheritRetention(trx: Trx, from: string, ids: readonly string[]): Promise<void> {
+  await sql`
+    update documents set retain_until = original.retain_until from documents original
+    where original.id = ${from} and documents.id = any(${ids}::uuid[])
+      and original.retain_until > coalesce(documents.retain_until, '-infinity')`.execute(trx)
+}
+
 /**
  * Lengthens the retention of a locked document. `current`: its retention so far, which differs. Throws VALIDATION_ERROR, and RETENTION for null or
  * an earlier moment. The caller raises `revision`.

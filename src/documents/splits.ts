@@ -5,6 +5,7 @@ import type { Trx } from '../db/pool.ts'
 import type { DocumentWarning } from '../db/schema-documents.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import { defaultTitle } from './file-names.ts'
+import { inheritRetention } from './retention.ts'
 import { writeRevision } from './revisions.ts'
 import { storeDocument } from './store-document.ts'
 
@@ -15,10 +16,10 @@ export interface Part {
 }
 
 /**
- * Creates a document for each part, with labels, metadata and owner of the original. The original keeps its file and its text layer; OCR reads the
- * parts only. Call `staged.confirm()` of all parts after the commit.
+ * Creates a document for each part, with labels, metadata, retention and owner of the original. The original keeps its file and its text layer; OCR reads
+ * the parts only. Returns the ids of the parts, and locks the original. Call `staged.confirm()` of all parts after the commit.
  */
-export async function recordParts(app: App, trx: Trx, id: string, parts: readonly Part[]): Promise<void> {
+export async function recordParts(app: App, trx: Trx, id: string, parts: readonly Part[]): Promise<string[]> {
   const original = await trx
     .selectFrom('live_documents as documents')
     .innerJoin('document_versions as version', (join) =>
@@ -40,22 +41,27 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
     ])
     .where('documents.id', '=', id)
     .executeTakeFirst()
-  if (!original) return
+  if (!original) return []
   const stem = defaultTitle(original.filename)
-  for (const [index, { staged, serialNumber }] of parts.entries())
-    await storeDocument(app, trx, original.owner_id, staged, {
+  const ids: string[] = []
+  for (const [index, { staged, serialNumber }] of parts.entries()) {
+    const { document } = await storeDocument(app, trx, original.owner_id, staged, {
       filename: `${stem}-${index + 1}${original.filename.slice(stem.length)}`,
       title: `${original.title} (${index + 1} of ${parts.length})`,
       labelIds: original.labels,
       metadata: { ...original.metadata, ...asn(serialNumber) },
       ocr: original.ocr_enabled,
       language: original.language,
-      date: original.date_source === 'user' ? (original.document_date ?? undefined) : undefined,
+      date: original.date_source === 'user' ? original.document_date : undefined,
       onDuplicate: 'allow',
       createdBy: original.created_by,
       splitFrom: id,
     })
+    ids.push(document.id)
+  }
   await finishSplit(app, trx, id, { ocr_enabled: false, metadata: { split_into: parts.length } })
+  await inheritRetention(trx, id, ids)
+  return ids
 }
 
 /** Records that a document stays whole: it has one serial number, or it could not be split. */

@@ -31,8 +31,8 @@ export interface StoreOptions {
   split?: SplitMode | undefined
   /** document that was split into this one and others */
   splitFrom?: string
-  /** YYYY-MM-DD */
-  date?: string | undefined
+  /** YYYY-MM-DD; null: the document gets no date, even if its file or text has one */
+  date?: string | null | undefined
   onDuplicate: 'allow' | 'reject' | 'return'
   /** id of the user who uploads; null: the operator */
   createdBy: string | null

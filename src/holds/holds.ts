@@ -106,6 +106,17 @@ export async function addDocuments(app: App, actor: Actor, id: string, documentI
   })
 }
 
+/** Puts new documents under the holds of a locked document. */
+export async function inherit(app: App, trx: Trx, from: string, ids: readonly string[]): Promise<void> {
+  await sql`
+    with inherited as (
+      select hold_id, hold_documents.added_by from hold_documents join holds on holds.id = hold_id
+      where document_id = ${from} and released_at is null for share of holds
+    )
+    insert into hold_documents (hold_id, document_id, added_at, added_by)
+    select hold_id, id, ${app.now()}, added_by from inherited cross join unnest(${ids}::uuid[]) as part (id)`.execute(trx)
+}
+
 /** Removes documents from a hold, all or none. Returns the number of removals. Throws HOLD_NOT_FOUND, DOCUMENT_NOT_FOUND, CONFLICT. */
 export async function removeDocuments(app: App, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {

@@ -66,6 +66,34 @@ test('split=barcode: separator sheets and serial numbers begin documents; sheets
   expect(await asAda.documents.get(id)).toMatchObject({ status: 'completed', metadata: { split_into: 4 }, split_from: null })
 })
 
+test('parts are under the retention and the holds of the original, and have no date if the user wants none', async () => {
+  const { asAda, asAdmin, runJobs } = await startApp()
+  const retain_until = new Date(Date.now() + 86_400_000).toISOString()
+  const dated = (word: string): PdfPageSpec => ({
+    text: ['Berlin, 5 March 2024', `The ${word} page has enough letters to need no OCR at all.`],
+  })
+  const { id } = await upload(asAda, 'stack.pdf', pdf({ pages: [dated('first'), blank, dated('second')] }), { split: 'blank' })
+  const [active, released] = await Promise.all(['Case', 'Old case'].map((name) => asAdmin.holds.create({ name })))
+  for (const hold of [active!, released!]) await asAdmin.holds.add(hold.id, [id])
+  await asAdmin.holds.release(released!.id)
+  await asAda.documents.update(id, { retain_until, document_date: null })
+  await runJobs(['ocr'])
+  const parts = await partsOf(asAda, id)
+  expect(parts.map((part) => [part.retain_until, part.document_date])).toEqual([
+    [retain_until, null],
+    [retain_until, null],
+  ])
+  expect([await asAdmin.holds.get(active!.id), await asAdmin.holds.get(released!.id)]).toMatchObject([
+    { document_count: 3 },
+    { document_count: 1 },
+  ])
+  await asAda.documents.delete(parts[0]!.id)
+  await expect(asAda.documents.delete(parts[0]!.id, { permanent: true })).rejects.toMatchObject({
+    code: 'RETENTION',
+    details: { holds: ['Case'] },
+  })
+})
+
 test('split=blank: blank pages separate documents, also several and those at the ends; other PDFs stay whole', async () => {
   const { asAda, runJobs } = await startApp()
   const stack = pdf({ pages: [blank, page('first'), blank, blank, page('second'), page('third'), blank] })

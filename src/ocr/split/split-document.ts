@@ -1,6 +1,7 @@
 /** Splits the file of a document into documents when it is read for the first time. */
 import type { Trx } from '../../db/pool.ts'
 import { recordParts, recordUnsplit } from '../../documents/splits.ts'
+import * as holds from '../../holds/holds.ts'
 import { type Outline, type PageMark, ReadFailure } from '../../ports/document-reader.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { slicesOf } from '../../slices.ts'
@@ -34,14 +35,8 @@ export async function splitDocument(
       return false
     }
     for (const part of parts) staged.push(await stagePart(reading, part))
-    await commit((trx) =>
-      recordParts(
-        app,
-        trx,
-        document.id,
-        parts.map(({ serialNumber }, index) => ({ serialNumber, staged: staged[index] as StagedFile })),
-      ),
-    )
+    const stagedParts = parts.map(({ serialNumber }, index) => ({ serialNumber, staged: staged[index] as StagedFile }))
+    await commit(async (trx) => holds.inherit(app, trx, document.id, await recordParts(app, trx, document.id, stagedParts)))
     for (const file of staged) await file.confirm()
     return true
   } catch (error) {

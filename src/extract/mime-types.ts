@@ -61,6 +61,8 @@ export const typeByExtension: Readonly<Record<string, string>> = {
   wpd: 'application/vnd.wordperfect',
   wps: 'application/vnd.ms-works',
   sdw: 'application/vnd.stardivision.writer',
+  hwp: 'application/x-hwp',
+  hwpx: 'application/hwp+zip',
   vsd: 'application/vnd.visio',
   pub: 'application/x-mspublisher',
   djvu: 'image/vnd.djvu',

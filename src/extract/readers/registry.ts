@@ -14,6 +14,7 @@ import { openMail } from './mail/mail.ts'
 import { openSignedData } from './mail/signed-data.ts'
 import { openTnef } from './mail/tnef.ts'
 import { openOleObject } from './office/embedded.ts'
+import { openHwp } from './office/hwp.ts'
 import { openIwork } from './office/iwork/iwork.ts'
 import { openMsg } from './office/msg.ts'
 import { findFamily, openOffice } from './office/office.ts'
@@ -35,6 +36,7 @@ const readers = new Map<string, Reader>([
   [typeByExtension.xls!, openXls],
   [typeByExtension.ppt!, openPpt],
   [typeByExtension.msg!, openMsg],
+  [typeByExtension.hwp!, openHwp],
   ['application/x-cfb', openOleObject],
   ['message/rfc822', (source, tools) => openMail(source, false, tools)],
   ['application/mbox', (source, tools) => openMail(source, true, tools)],

@@ -17,6 +17,7 @@ export function detectOleType(ole: Ole): string | null {
   if (has('Workbook', 'Book')) return typeByExtension.xls!
   if (has('PowerPoint Document')) return typeByExtension.ppt!
   if (has('__properties_version1.0')) return typeByExtension.msg!
+  if (has('FileHeader') && has('DocInfo')) return typeByExtension.hwp!
   if (has('VisioDocument')) return typeByExtension.vsd!
   if (has('Quill/QuillSub/CONTENTS')) return typeByExtension.pub!
   if (has('StarWriterDocument')) return typeByExtension.sdw!

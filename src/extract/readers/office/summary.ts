@@ -19,10 +19,10 @@ const maxProperties = 1000
 
 type PropertyValue = string | number | boolean | undefined
 
-/** Returns the metadata of a document; own properties as `custom.NAME`. */
-export function readSummary(ole: Ole): Record<string, unknown> {
+/** Returns the metadata of a document; own properties as `custom.NAME`. `stream`: the name of the main set. */
+export function readSummary(ole: Ole, stream = '\x05SummaryInformation'): Record<string, unknown> {
   const metadata: Record<string, unknown> = {}
-  const [summary] = readSections(ole.stream('\x05SummaryInformation'))
+  const [summary] = readSections(ole.stream(stream))
   for (const [id, key] of Object.entries(names)) {
     const value = summary?.values.get(Number(id))
     if (value !== undefined && value !== '') metadata[key] = value

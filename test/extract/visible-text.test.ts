@@ -53,12 +53,14 @@ test('ods: former values of tracked changes are not read', async () => {
   expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Kopfzeile', 'T', 'current'])
 })
 
-test('ods: fields of page headers without a value are not read', async () => {
+test('OpenDocument: placeholders of fields in page headers are not read', async () => {
   const header =
-    '<text:p><text:sheet-name>???</text:sheet-name></text:p><text:p>Budget (<text:title>???</text:title>)</text:p><text:p>why???</text:p>'
+    '<text:p><text:sheet-name>???</text:sheet-name></text:p><text:p>Budget (<text:title>???</text:title>)</text:p><text:p>why???</text:p><text:p><text:page-number>&lt;number&gt;</text:page-number></text:p>'
   const styles = `<office:document-styles><office:master-styles>${header}</office:master-styles></office:document-styles>`
-  const bytes = openDocument('spreadsheet', '<text:p>cell</text:p>', undefined, { 'styles.xml': styles })
-  expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Budget ()', 'why???', 'cell'])
+  const bytes = openDocument('spreadsheet', '<text:p>cell <text:page-number>1</text:page-number></text:p>', undefined, {
+    'styles.xml': styles,
+  })
+  expect((await textOf(bytes, 'a.ods')).split(/\n+/)).toEqual(['Budget ()', 'why???', 'cell 1'])
 })
 
 test('odp: alternative texts of pictures are lines of their own', async () => {

@@ -18,7 +18,11 @@ const hidden = new Set(['text:tracked-changes', 'table:tracked-changes', 'office
 const notes = new Set(['office:annotation', 'text:note'])
 /** Alternative texts of pictures, which stand in a paragraph or between paragraphs. */
 const descriptions = new Set(['svg:title', 'svg:desc'])
-/** Value of fields in the page header of a sheet, such as the name of the sheet, which LibreOffice writes in place of it. */
+/** Element of page headers and footers, and of the masters of slides. */
+const masters = 'office:master-styles'
+/** Fields of page headers and masters whose values are placeholders, such as `<number>`. */
+const hiddenInMasters = new Set(['text:page-number', 'text:page-count', 'text:sheet-name'])
+/** Value of other fields in the page header of a sheet. */
 const unknownField = '???'
 
 /** Reads headers and footers, then the content with notes and comments, then the documents and macros in it. */
@@ -31,7 +35,7 @@ export function readOpenDocument(archive: Archive): string {
   const xml = decodeXml(content)
   const sink = createTextSink()
   const lists = readListStyles([styles, xml])
-  addText(sink, styles, 'office:master-styles', lists)
+  addText(sink, styles, masters, lists)
   addText(sink, xml, 'office:body', lists)
   for (const name of archive.names) {
     if (sink.isFull || !/^[^/]+\/content\.xml$|^Basic\/.+\.xml$/.test(name)) continue
@@ -46,7 +50,7 @@ export function readOpenDocument(archive: Archive): string {
 export function readFlatOpenDocument(xml: string): string {
   const sink = createTextSink()
   const lists = readListStyles([xml])
-  addText(sink, xml, 'office:master-styles', lists)
+  addText(sink, xml, masters, lists)
   addText(sink, xml, 'office:body', lists)
   addText(sink, xml, 'office:scripts', lists)
   return normalizeWhitespace(sink.text())
@@ -69,13 +73,14 @@ function addText(sink: TextSink, xml: string, within: string, styles: ReturnType
   let paragraphDepth = 0
   let inCell = 0
   let hiddenDepth = 0
+  const isHidden = (name: string): boolean => hidden.has(name) || (within === masters && hiddenInMasters.has(name))
   const add = (text: string): void => (noteDepth > 0 ? noteSink : sink).add(text)
   const events: XmlEvents = {
     open(name, attributes) {
       if (name === within) inside++
       if (inside === 0) return
       lists.open(name, attributes)
-      if (hidden.has(name)) hiddenDepth++
+      if (isHidden(name)) hiddenDepth++
       else if (name === 'text:s') add(' '.repeat(Math.min(Number(attributes['text:c'] ?? 1) || 1, 100)))
       else if (notes.has(name)) noteDepth++
       else if (descriptions.has(name)) {
@@ -101,7 +106,7 @@ function addText(sink: TextSink, xml: string, within: string, styles: ReturnType
       if (name === within) inside--
       if (inside <= 0) return
       lists.close(name)
-      if (hidden.has(name)) hiddenDepth--
+      if (isHidden(name)) hiddenDepth--
       else if (notes.has(name)) noteDepth--
       else if (descriptions.has(name)) add(--paragraphDepth > 0 || inCell > 0 ? ' ' : '\n')
       else if (name === 'table:table-cell') {

@@ -10,6 +10,15 @@ describe('PowerPoint', () => {
   const container = 0xf
   const text = (words: string) => powerPointRecord(4008, Buffer.from(words, 'latin1'))
 
+  test('placeholders of dates and slide numbers are not read', async () => {
+    const slides = powerPointRecord(
+      1006,
+      Buffer.concat([text('*'), text('shown *'), powerPointRecord(4000, Buffer.from('*', 'utf16le'))]),
+      container,
+    )
+    expect((await readBytes(ole({ 'PowerPoint Document': slides }), 'a.ppt')).text).toBe('shown *')
+  })
+
   test('2007 and later: the slides behind a ZIP file in a record that has the version of containers', async () => {
     const styles = powerPointRecord(1064, zip({ 'ppt/tableStyles.xml': '<a:tblStyleLst/>' }), container)
     const slides = Buffer.concat([

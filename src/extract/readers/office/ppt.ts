@@ -33,6 +33,9 @@ const listOfMasters = 1
 /** Type of text outside of the placeholders for title, text and notes, such as a footer. */
 const otherText = 4
 
+/** Text in place of a date or the number of a slide. */
+const field = '*'
+
 /** Part of the stream. */
 interface Range {
   start: number
@@ -172,9 +175,10 @@ export function readPpt(ole: Ole): string {
     }
     if (kind === recordTypes.textHeader) textType = readUint32(data, 0)
     const isPrompt = inMaster && textType !== otherText
-    if ((kind === recordTypes.wideText && !isPrompt) || (kind === recordTypes.string && inTexts))
-      sink.add(`${decodeAs(data, 'utf-16le')}\n`)
-    if (kind === recordTypes.text && !isPrompt) sink.add(`${decodeAs(data, 'windows-1252')}\n`)
+    let text: string | null = null
+    if ((kind === recordTypes.wideText && !isPrompt) || (kind === recordTypes.string && inTexts)) text = decodeAs(data, 'utf-16le')
+    if (kind === recordTypes.text && !isPrompt) text = decodeAs(data, 'windows-1252')
+    if (text !== null && text !== field) sink.add(`${text}\n`)
   }
   // \v is a line break in a paragraph, \r its end.
   return normalizeWhitespace(sink.text().replace(/[\v\r]/g, '\n'))

@@ -129,6 +129,12 @@ describe('Word 6 and 95', () => {
 describe('RTF', () => {
   const read = async (body: string): Promise<string> => (await readBytes(Buffer.from(`{\\rtf1\\ansi ${body}}`, 'latin1'), 'a.rtf')).text
 
+  test('properties have the code page of the document, or are in Unicode', async () => {
+    const info = "{\\info{\\title \\'83^\\'83C\\'83g\\'83\\'8b}{\\upr{\\author ???}{\\*\\ud{\\author \\u23614 ?\\u23822 ?}}}}"
+    const { metadata } = await readBytes(Buffer.from(`{\\rtf1\\ansi\\ansicpg932${info} text}`, 'latin1'), 'a.rtf')
+    expect(metadata).toEqual({ title: 'タイトル', author: '尾崎' })
+  })
+
   test('only the start of a group marks a destination', async () => {
     const line = String.raw`\*\cs7 hidden} fox`
     expect(await read(`${String.raw`{\loch\b0\*\cs7\cf0 The quick}{\*\cs7 hidden}{`}\n${line}`)).toBe('The quick fox')

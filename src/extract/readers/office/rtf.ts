@@ -217,10 +217,12 @@ function extractMetadata(source: string): Record<string, unknown> {
   const start = source.indexOf('{\\info')
   if (start < 0) return {}
   const info = source.slice(start, start + 10_000)
+  const [codePage = ''] = /\\(?:ansicpg\d+|mac|pca?)(?![a-z])/.exec(source.slice(0, start)) ?? []
   const metadata: Record<string, unknown> = {}
   for (const key of ['title', 'author', 'subject', 'keywords']) {
-    const value = new RegExp(`\\{\\\\${key} ([^{}]{1,1000})\\}`).exec(info)?.[1]
-    const text = value && extractText(value)
+    // The form in Unicode follows the one in the code page.
+    const value = [...info.matchAll(new RegExp(`\\{\\\\${key} ([^{}]{1,1000})\\}`, 'g'))].at(-1)?.[1]
+    const text = value && extractText(`${codePage} ${value}`)
     if (text) metadata[key] = text
   }
   for (const [word, key] of Object.entries({ creatim: 'created', revtim: 'modified' })) {

@@ -69,6 +69,12 @@ describe('doc', () => {
     expect(text).toBe('Café\n1. one\n1.a) inner\n2. two\nleft\tright\nsee the page, non-breaking')
   })
 
+  test('the words below phonetic guides, which are fields without a result', async () => {
+    const guide = String.raw`EQ \* jc2 \* "Font:MS Mincho" \* hps11 \o\ad(\s\up 10(guide),words)`
+    const file = doc([{ text: `the \x13${guide}\x15 \x13 XE "hidden" \x15end\x13 ${guide} \x14 result\x15\r` }])
+    expect((await readBytes(file, 'a.doc')).text).toBe('the words end result')
+  })
+
   test('headers come first; notes and comments follow the text', async () => {
     const file = doc([{ text: 'body\r' }, { text: 'note\r' }, { text: 'header\r' }, { text: 'comment\r' }], [5, 5, 7, 0, 8])
     expect((await readBytes(file, 'a.doc')).text.split(/\n+/)).toEqual(['header', 'body', 'note', 'comment'])

@@ -37,6 +37,14 @@ test('docx: results of fields in the instructions of other fields are not shown;
   expect(await textOf(docx(endless), 'a.docx')).toBe('all\ntext')
 })
 
+test('docx: the words below phonetic guides of older documents', async () => {
+  const mark = (type: string) => `<w:r><w:fldChar w:fldCharType="${type}"/></w:r>`
+  const guide = (...instruction: string[]) =>
+    `${mark('begin')}${instruction.map((part) => `<w:r><w:instrText>${part}</w:instrText></w:r>`).join('')}${mark('end')}`
+  const body = `<w:p>${guide('EQ \\* jc2 \\* "Font:MS Mincho" \\* hps11 \\o\\ad(\\s\\up 10(', 'とうきょう', '),東京)')}${run('都')}${guide('XE "Tokyo"')}</w:p>`
+  expect(await textOf(docx(body), 'a.docx')).toBe('東京都')
+})
+
 test('docx: the chosen entry of a drop-down field', async () => {
   const field = (result: string) =>
     `<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>${result}<w:listEntry w:val="Herr"/><w:listEntry w:val="Frau"/></w:ddList></w:ffData></w:fldChar></w:r>`

@@ -176,19 +176,28 @@ function addParagraph(sink: TextSink, { text, position }: Paragraph, { propertie
 /** Removes instructions of fields and marks of pictures, notes and comments. Fields are \x13 instruction \x14 result \x15. */
 function visibleText(text: string): string {
   let hidden = 0
-  const fields: boolean[] = []
+  const fields: { instruction: string; hasResult: boolean }[] = []
   return text.replace(/\p{Cc}|\P{Cc}+/gu, (part) => {
+    const field = fields.at(-1)
     if (part === fieldMarks.begin) {
-      fields.push(true)
+      fields.push({ instruction: '', hasResult: false })
       hidden++
-    } else if (part === fieldMarks.separator && fields.at(-1)) {
-      fields[fields.length - 1] = false
+    } else if (part === fieldMarks.separator && field?.hasResult === false) {
+      field.hasResult = true
       hidden--
     } else if (part === fieldMarks.end) {
-      if (fields.pop()) hidden--
+      fields.pop()
+      if (field?.hasResult === false && --hidden === 0) return guidedText(field.instruction)
     } else if (hidden === 0) return part > '\x1f' ? part : (replacements[part] ?? '')
+    else if (field?.hasResult === false) field.instruction += part
     return ''
   })
 }
+
+/** Returns the text below a phonetic guide, which is a field without a result: `EQ \o\ad(\s\up 9(guide),text)`. Returns '' for other fields. */
+export const guidedText = (instruction: string): string =>
+  /^\s*EQ\s[^()]{0,200}\\o[^()]{0,20}\(\s*\\s\s*\\(?:up|do)[^()]{0,10}\([^()]{0,1000}\)\s*[,;]([^()]{0,1000})\)/i.exec(instruction)?.[1] ??
+  ''
+
 const fieldMarks = { begin: '\x13', separator: '\x14', end: '\x15' } as const
 const replacements: Readonly<Record<string, string>> = { '\t': '\t', '\n': '\n', '\v': '\n', '\x1e': '-' }

@@ -2,6 +2,7 @@
 import { createTextSink, normalizeWhitespace, type TextSink } from '../decode.ts'
 import { decodeXml, walkXml, type XmlEvents } from '../markup.ts'
 import { type Parts, resolvePart } from '../zip.ts'
+import { guidedText } from './doc.ts'
 import { followParagraphs, type ListLabels, readListLabels } from './lists/docx-lists.ts'
 
 export interface Relation {
@@ -69,6 +70,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
   let hiddenDepth = 0
   let inText = false
   let inChartText = false
+  let inInstruction = false
   let inCell = 0
   /** a field of a form whose value is the number of an entry */
   let dropDown: { chosen: number; entries: string[] } | null = null
@@ -84,8 +86,11 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (chartTexts.has(name)) inChartText = true
       else if (signs.has(name)) {
         if (!isHidden()) sink.add(signs.get(name) ?? '')
-      } else if (name === 'w:fldChar') fields.next(attributes['w:fldCharType'])
-      else if (name === 'w:sym' && !isHidden()) sink.add(symbolText(attributes['w:char']))
+      } else if (name === 'w:instrText') inInstruction = true
+      else if (name === 'w:fldChar') {
+        const text = fields.next(attributes['w:fldCharType'])
+        if (!isHidden()) sink.add(text)
+      } else if (name === 'w:sym' && !isHidden()) sink.add(symbolText(attributes['w:char']))
       else if (name === 'w:ddList') dropDown = { chosen: 0, entries: [] }
       else if (name === 'w:result' && dropDown) dropDown.chosen = Number(attributes['w:val'])
       else if (name === 'w:listEntry' && dropDown) dropDown.entries.push(attributes['w:val'] ?? '')
@@ -96,6 +101,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       else if (name === 'w:comment') sink.add(`${attributes['w:author'] ?? ''}\n`)
     },
     text(text) {
+      if (inInstruction) fields.addInstruction(text)
       if (!inText || isHidden()) return
       const label = paragraphs.takeLabel()
       sink.add(label === '' ? text : `${label} ${text}`)
@@ -104,6 +110,7 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
       paragraphs.close(name)
       if (hidden.has(name)) hiddenDepth--
       else if (textElements.has(name)) inText = false
+      else if (name === 'w:instrText') inInstruction = false
       else if (chartTexts.has(name)) inChartText = false
       else if (name === 'w:ddList') {
         if (hiddenDepth === 0) sink.add(dropDown?.entries[dropDown.chosen] ?? '')
@@ -125,19 +132,25 @@ export function addRuns(sink: TextSink, xml: string, labels: ListLabels = () => 
  * Follows the fields of a part. Results of fields inside an instruction are not shown, such as the name in `{ IF { MERGEFIELD name } = "" "You" }`. Ignores
  * fields if one has no end.
  */
-function followFields(xml: string): { next(type: string | undefined): void; readonly isInInstruction: boolean } {
+function followFields(xml: string) {
   const count = (type: string): number => xml.split(`fldCharType="${type}"`).length
   const isBalanced = count('begin') === count('end')
-  /** whether each open field is in its instruction */
-  const open: boolean[] = []
+  /** The instruction of each open field; null in its result. */
+  const open: (string | null)[] = []
   return {
-    next(type) {
-      if (type === 'begin') open.push(true)
-      else if (open.length > 0) open.pop()
-      if (type === 'separate') open.push(false)
+    /** Follows a mark. Returns the text of a field that ends without a result. */
+    next(type: string | undefined): string {
+      if (type === 'begin') open.push('')
+      else if (type === 'separate') open.splice(-1, 1, null)
+      else if (type === 'end') return guidedText(open.pop() ?? '')
+      return ''
     },
-    get isInInstruction() {
-      return isBalanced && open.includes(true)
+    addInstruction(text: string): void {
+      const instruction = open.pop()
+      if (instruction !== undefined) open.push(instruction === null ? null : instruction + text)
+    },
+    get isInInstruction(): boolean {
+      return isBalanced && open.some((instruction) => instruction !== null)
     },
   }
 }

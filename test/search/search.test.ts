@@ -267,6 +267,10 @@ test('words are folded, joined and paired', () => {
   expect(read('Donau-\n  dampf')).toBe('donau@1 dampf@2 donaudampf@1')
   expect(read('IBAN DE89 3704 0044 0532 0130 00 ok')).toContain('de89370400440532013000@2')
   expect(read('東京都 x東y')).toBe('東京@1 京都@2 都@3 x@4 東@5 y@6')
+  expect(read('Ver\u200bkehrs\ufeffwege a\u00adb\u2060c\u200bd')).toBe('verkehrswege@1 abcd@2')
+  expect(read('東\u200b京\u2060都\u200b')).toBe(read('東京都'))
+  expect(read('x\u200b東\u200by')).toBe(read('x東y'))
+  expect(read('ភាសា\u200bខ្មែរ')).toBe(read('ភាសាខ្មែរ'))
   expect(['Ångström', 'ﬁle', 'STRAẞE', 'İstanbul', 'Ｗｉｄｅ', 'soft\u00adhyphen', 'ΣΊΣΥΦΟΣ'].map(normalizeWord)).toEqual([
     'angstrom',
     'file',
@@ -494,6 +498,7 @@ const naughty = [
   ],
   ...[
     '\u00ad',
+    '\u200b',
     '\u200d',
     '\u202e',
     '👩‍👩‍👧',

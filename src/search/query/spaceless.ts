@@ -3,16 +3,19 @@
 /** Radicals that some PDF files have in place of the same ideograph. Unicode counts them as symbols. For a character class. */
 export const radicals = '\\u2e9f\\u2ef3\\u2f00-\\u2fd5'
 
+/** Characters without width in the middle of words, such as the soft hyphen and the zero-width space. For a character class. */
+export const invisible = '\\u00ad\\u200b-\\u200d\\u2060\\ufeff'
+
 /** A tilde or a dot below of Latin letters also belongs to Thai. */
 const spaceless = /(?![\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
-const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|\\p{M})*)`, 'u')
+const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|[\\p{M}${invisible}])*)`, 'u')
 
 /** The vowel am of Thai and Lao as two characters: a mark and a letter. */
 const am = '\\u0e4d\\u0e32|\\u0ecd\\u0eb2'
 /** The mark of the vowel am before a tone mark, as the glyphs of some PDF files are ordered. */
 const markBeforeTone = /([\u0e4d\u0ecd])([\u0e48-\u0e4b\u0ec8-\u0ecb])(?=[\u0e32\u0eb2])/g
 /** A character with its marks, also with the voiced sound marks of half-width kana, which are letters. */
-const character = new RegExp(`(?:${am}|\\P{M})(?:(?!${am})[\\p{M}\uff9e\uff9f])*`, 'gu')
+const character = new RegExp(`(?:${am}|\\P{M})(?:(?!${am})[\\p{M}\uff9e\uff9f${invisible}])*`, 'gu')
 
 /** Returns whether a text has a character of a script without spaces. */
 export const hasSpaceless = (text: string): boolean => spaceless.test(text)

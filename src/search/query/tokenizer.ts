@@ -1,6 +1,6 @@
 /** Tokenizes and normalizes texts and queries. The index and every query use it: equal words have equal tokens. */
 import { ibanGroup, ibanLengths, isIbanGroup } from './iban.ts'
-import { charactersOf, hasSpaceless, radicals, splitSpaceless } from './spaceless.ts'
+import { charactersOf, hasSpaceless, invisible, radicals, splitSpaceless } from './spaceless.ts'
 
 export interface Token {
   /** normalized; see normalizeWord() */
@@ -23,11 +23,8 @@ const maxLength = 255
 export const maxParts = 9
 
 const lettersAndDigits = `\\p{L}\\p{N}${radicals}`
-/** A run of letters and digits, with combining marks, joiners and soft hyphens. Bounded, because a longer match would overflow the regex stack. */
-const runPattern = new RegExp(
-  `[[${lettersAndDigits}]--\u02bc][[${lettersAndDigits}\\p{M}\\p{Join_Control}\u00ad\u2060]--\u02bc]{0,999}`,
-  'vy',
-)
+/** A run of letters and digits, with combining marks and characters without width. Bounded, because a longer match would overflow the regex stack. */
+const runPattern = new RegExp(`[[${lettersAndDigits}]--\u02bc][[${lettersAndDigits}\\p{M}${invisible}]--\u02bc]{0,999}`, 'vy')
 const maxRunLength = 1_000
 const runStart = new RegExp(`[[${lettersAndDigits}]--\u02bc]`, 'vy')
 
@@ -38,7 +35,7 @@ const hyphenation = /^[-\u2010\u2011][ \t]*\r?\n\s*$/
 const digit = /\p{N}/u
 
 const accents = /[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]/g
-const invisible = /[\u00ad\u200b-\u200d\u2060\ufeff]/g
+const invisibles = new RegExp(`[${invisible}]`, 'g')
 /** Signs and variation selectors, which choose the glyph of a character. */
 const notWord = /[^\p{L}\p{N}\p{M}]|\p{Variation_Selector}/gu
 /** Letters without a Unicode decomposition. */
@@ -65,7 +62,7 @@ export function normalizeText(text: string): string {
     .normalize('NFKD')
     .toLowerCase()
     .replace(accents, '')
-    .replace(invisible, '')
+    .replace(invisibles, '')
     .replace(letter, (character) => letters[character]!)
 }
 

@@ -91,6 +91,16 @@ test.each(['utf-16', 'UTF-16LE', 'ucs-2'])('a text of one byte per character tha
   expect(decode(iconv.encode(text, 'utf-16le'), declared)).toBe(text)
 })
 
+test.each(['utf-8', 'UTF8'])(
+  'a text that declares itself as %s and is not is guessed; with more letters in UTF-8 than others it is damaged',
+  (declared) => {
+    const text = 'Herr Müller wohnt in der Straße nach Köln'
+    expect(decode(iconv.encode(text, 'windows-1252'), declared)).toBe(text)
+    expect(decode(iconv.encode('Предлагает со склада в Москве', 'windows-1251'), declared)).toBe('Предлагает со склада в Москве')
+    expect(decode(Buffer.concat([Buffer.from(text), Buffer.from([0xe4])]), declared)).toBe(`${text}\ufffd`)
+  },
+)
+
 test('any bytes are decoded to text', () => {
   let seed = 1
   for (let length = 0; length < 400; length++) {

@@ -65,10 +65,10 @@ function isPlainUtf8(bytes: Uint8Array): boolean {
 }
 
 /** Minimum number of characters of several bytes for each invalid byte of a damaged UTF-8 text. In other encodings they are rare. */
-const minCharactersPerError = 10
+const minCharactersPerError = { declared: 1, undeclared: 10 } as const
 
 /** Returns the text if it is UTF-8 with a few invalid bytes, as after a cut or with a line in another encoding; null otherwise. */
-function decodeDamagedUtf8(bytes: Uint8Array): string | null {
+function decodeDamagedUtf8(bytes: Uint8Array, isDeclared: boolean): string | null {
   const text = new TextDecoder().decode(bytes)
   let [characters, errors] = [0, 0]
   for (let i = 0; i < text.length; i++) {
@@ -76,7 +76,7 @@ function decodeDamagedUtf8(bytes: Uint8Array): string | null {
     if (code === 0xfffd) errors++
     else if (code >= 0x80) characters++
   }
-  const minCharacters = isUtf8(bytes, true) ? 1 : errors * minCharactersPerError
+  const minCharacters = isUtf8(bytes, true) ? 1 : errors * minCharactersPerError[isDeclared ? 'declared' : 'undeclared']
   return errors > 0 && characters >= minCharacters ? text : null
 }
 
@@ -88,8 +88,10 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
   if (wide) return removeInvalidCharacters(decodeAs(bytes, wide) ?? '')
   if (isPlainUtf8(bytes)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
   // A declaration that is readable as ASCII is none of UTF-16 (HTML Standard, 13.2.3.2).
-  const isReliable = declared && !/^(?:utf|ucs)-?(?:16|32|2|4)/i.test(declared)
-  const text = (isReliable ? decodeAs(bytes, declared) : null) ?? decodeDamagedUtf8(bytes) ?? decodeAs(bytes, guessEncoding(bytes))
+  const isReliable = declared && !/^(?:utf|ucs)-?(?:8|16|32|2|4)/i.test(declared)
+  const isUtf8Declared = /^utf-?8/i.test(declared ?? '')
+  const text =
+    (isReliable ? decodeAs(bytes, declared) : null) ?? decodeDamagedUtf8(bytes, isUtf8Declared) ?? decodeAs(bytes, guessEncoding(bytes))
   return removeInvalidCharacters(text ?? '')
 }
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { unpackSnappy } from '../../src/extract/readers/unpack/snappy.ts'
 import { zip } from '../support/data/office-files.ts'
-import { readBytes } from '../support/read-bytes.ts'
+import { failureOf, readBytes } from '../support/read-bytes.ts'
 
 const varint = (value: number): number[] => (value < 128 ? [value] : [(value % 128) | 128, ...varint(Math.floor(value / 128))])
 
@@ -45,7 +45,7 @@ test('Pages: all texts and comments, without marks', async () => {
   const document = iwa([1, 10000, message([1, 5])], [2, 2001, text('Dear\u2028Ada,\n', 'the rent\u000e\ufffc\u0005second page')])
   const bytes = zip({
     'Index/Document.iwa': document,
-    'Index/Notes.iwa': iwa([3, 2001, text('a note')], [4, 3056, message([1, 'a remark'])]),
+    'Index/Notes.iwa': iwa([3, 2001, text('a note')], [4, 3056, message([1, 'a remark'])], [5, 3056, message([1, 'a note'])]),
   })
   const { mimeType, text: read } = await readBytes(bytes, 'a.pages')
   expect([mimeType, read.split(/\n+/)]).toEqual([
@@ -53,6 +53,10 @@ test('Pages: all texts and comments, without marks', async () => {
     ['Dear', 'Ada,', 'the rent', 'second page', 'a note', 'a remark'],
   ])
   expect((await readBytes(zip({ 'Index.zip': bytes }), 'a.pages')).text).toBe(read)
+})
+
+test('FILE_ENCRYPTED with a password', async () => {
+  expect(await failureOf(zip({ 'Index/Document.iwa': 'x', '.iwph': 'hint', '.iwpv2': 'x' }), 'a.pages')).toBe('FILE_ENCRYPTED')
 })
 
 test('Keynote: slides without the prompts of the theme', async () => {

@@ -27,14 +27,19 @@ export function readIwaText(archive: Archive, isNumbers: boolean): string {
   const ofType = (type: number): Message[] => objects.filter((object) => object.type === type).map(({ bytes }) => parseMessage(bytes))
   const cells = new Set(ofType(types.richCell).flatMap((cell) => referencesOf(cell, 1)))
   const sink = createTextSink()
+  const texts = new Set<string>()
   if (isNumbers) for (const sheet of ofType(types.sheet)) sink.add(`${textsOf(sheet, 1).join()}\n`)
   for (const { id, type } of objects) {
     if (sink.isFull) break
-    if (types.texts.has(type) && !cells.has(id)) sink.add(`${textOf(id)}\n`)
+    if (!types.texts.has(type) || cells.has(id)) continue
+    const text = textOf(id)
+    texts.add(text)
+    sink.add(`${text}\n`)
   }
   for (const table of ofType(types.table)) if (!sink.isFull) readTable(sink, table, { find, textOf })
-  for (const comment of ofType(types.comment)) sink.add(`${textsOf(comment, 1).join()}\n`)
-  return sink.text()
+  // Comments of the first versions are texts, too.
+  const comments = ofType(types.comment).flatMap((comment) => textsOf(comment, 1).filter((text) => !texts.has(text)))
+  return [sink.text(), ...comments].join('\n')
 }
 
 const byNumber = new Intl.Collator('en', { numeric: true })

@@ -1,4 +1,6 @@
 /** Reader of Pages, Numbers and Keynote. */
+
+import { ReadFailure } from '../../../../ports/document-reader.ts'
 import { typeByExtension } from '../../../mime-types.ts'
 import type { ByteSource, OpenedDocument } from '../../../opened-document.ts'
 import { bytesSource } from '../../../opened-document.ts'
@@ -13,6 +15,8 @@ const pdfPreview = /(^|\/)QuickLook\/Preview\.pdf$/
 const imagePreviews = [/(^|\/)preview\.jpg$/, /(^|\/)QuickLook\/Thumbnail\.jpg$/]
 /** Main part of the versions before 2013. */
 const mainPart = /(^|\/)index\.(xml|apxl)$/
+/** Member of a document with a password. */
+const passwordVerifier = /(^|\/)\.iwpv2$/
 /** Objects of the first versions since then. */
 const objectArchive = /(^|\/)Index\.zip$/
 
@@ -26,12 +30,13 @@ export function detectIworkType({ names }: Archive, byName: string): string | nu
 
 /**
  * Opens the PDF preview, else the text of the main part or of the objects, else the preview image for OCR, which since 2013 shows the first page only.
- * Returns null for a file of another format with this extension.
+ * Returns null for a file of another format with this extension. Throws ReadFailure FILE_ENCRYPTED.
  */
 export async function openIwork(source: ByteSource, tools: PartTools, mimeType: string): Promise<OpenedDocument | null> {
   if (Buffer.from(source.head(2)).toString('latin1') !== 'PK') return null
   const archive = openArchive(source.read())
   const find = (pattern: RegExp): string | undefined => archive.names.find((name) => pattern.test(name))
+  if (find(passwordVerifier)) throw new ReadFailure('FILE_ENCRYPTED')
   const pdf = find(pdfPreview)
   const preview = pdf && (await tools.openPart(bytesSource(archive.readMember(pdf), 'preview.pdf')))
   if (preview) return preview

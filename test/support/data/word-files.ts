@@ -23,8 +23,8 @@ function characterPage(bounds: readonly number[]): Buffer {
   const page = Buffer.alloc(512)
   u32(...bounds).copy(page, 0)
   for (let run = 1; run < bounds.length - 1; run += 2) page[bounds.length * 4 + run] = 250
-  // The colour, then the deletion.
-  Buffer.from([6, 0x42, 0x2a, 6, 0, 0x08, 1]).copy(page, 500)
+  // The colour, then the deletion with the value that Word writes.
+  Buffer.from([6, 0x42, 0x2a, 6, 0, 0x08, 0x81]).copy(page, 500)
   page[511] = bounds.length - 1
   return page
 }

@@ -11,6 +11,8 @@ interface Range {
 const maxRuns = 101
 /** Code of the modifier (sprmCFRMarkDel). */
 const deletionMark = 0x0800
+/** Values of a modifier for yes, and for the opposite of the style, which never has the mark. */
+const trueValues: ReadonlySet<number> = new Set([1, 0x81])
 
 /**
  * Returns a function that overwrites the deleted characters of a text with NUL, except the ends of table cells. Its arguments are the text, its
@@ -49,7 +51,7 @@ function readDeletedRanges(document: Uint8Array, binTable: Uint8Array): Range[] 
 }
 
 function hasDeletionMark(modifiers: Uint8Array): boolean {
-  for (const { code, at } of modifiersIn(modifiers)) if (code === deletionMark) return modifiers[at] === 1
+  for (const { code, at } of modifiersIn(modifiers)) if (code === deletionMark) return trueValues.has(modifiers[at]!)
   return false
 }
 

@@ -44,7 +44,7 @@ export const remove = (cli: Cli) =>
         noun: 'document',
         isDryRun: dryRun,
         run: async ({ documents }: typeof client, id: string) =>
-          void (await (dryRun ? documents.get(id) : documents.delete(id, permanent ? { permanent } : {}))),
+          void (await (dryRun ? documents.get(id, { content: false }) : documents.delete(id, permanent ? { permanent } : {}))),
       }
       await runIdBatch(cli, ids, batch, client)
     })

@@ -142,7 +142,7 @@ async function fileName(client: Client, id: string, response: Response, { name }
   if (name === 'original') return original
   const extension = extensionOf(original)
   if (name === 'id') return `${id}${extension}`
-  const { title } = await client.documents.get(id)
+  const { title } = await client.documents.get(id, { content: false })
   return safeName(`${title.replaceAll(/[/\\]/g, '_')}${title.endsWith(extension) ? '' : extension}`)
 }
 

@@ -42,7 +42,7 @@ export const wait = (cli: Cli) =>
         rows.push({ id, status, title, error })
       })
       for (const id of left) {
-        const { status, title, error } = await client.documents.get(id)
+        const { status, title, error } = await client.documents.get(id, { content: false })
         rows.push({ id, status, title, error })
       }
       const hasFailed = flags.for === 'completed' && rows.some(({ status }) => status === 'failed')

@@ -70,7 +70,7 @@ export const retry = (cli: Cli) =>
         isDryRun: dryRun,
         async run({ key, document }) {
           const id = document === null ? await documentIdOfJob(client, parseId(key, 'OCR job')) : parseId(document, 'document')
-          if (dryRun) return { action: 'queued', key, document_id: (await client.documents.get(id)).id }
+          if (dryRun) return { action: 'queued', key, document_id: (await client.documents.get(id, { content: false })).id }
           const { job_id } = await client.documents.retryOcr(id, { language, priority })
           return { action: 'queued', key, id: job_id, document_id: id }
         },

@@ -86,7 +86,7 @@ export async function waitForDocuments(
     const busy = waiting.size > maxSingleLookups ? await listUnfinished(client) : new Set<string>()
     for (const id of waiting) {
       if (busy.has(id) || finished.has(id)) continue
-      const document = await nullIfMissing(client.documents.get(id))
+      const document = await nullIfMissing(client.documents.get(id, { content: false }))
       if (hasStopped) return false
       if (!document) end(id, document)
       else if (isFinished(document)) finished.set(id, document)

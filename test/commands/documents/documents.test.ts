@@ -257,3 +257,20 @@ test('thumbnail: writes a WebP file and replaces it with --clobber only; 2 for a
   expect((await dms(['documents', 'thumbnail', id, ...to])).code).toBe(7)
   expect((await dms(['documents', 'thumbnail', id, '--width', '0'])).code).toBe(2)
 })
+
+test('wait, upload --wait, and dry runs of delete and ocr queue retry request documents without their texts', async () => {
+  const { dms, asAda, folder, runJobs } = await startCli('HTTP')
+  const { id } = await upload(asAda, 'a.txt', 'harbour fees')
+  await runJobs()
+  const file = join(folder, 'b.txt')
+  await writeFile(file, 'harbour fees')
+  for (const args of [
+    ['documents', 'wait', id],
+    ['documents', 'upload', file, '--wait'],
+    ['documents', 'delete', id, '-n'],
+    ['ocr', 'queue', 'retry', '--document', id, '-n'],
+  ]) {
+    const { code, stderr } = await dms([...args, '-vv'])
+    expect([args, code, stderr]).toEqual([args, 0, expect.stringMatching(`GET \\S+/api/documents/${id}\\?content=false  200`)])
+  }
+})

@@ -49,7 +49,8 @@ export function parseWhen(flag: string, text: string, isAhead = false): string {
       throw usage(`${flag} ${text}: a time needs Z or an offset, as in 2026-11-20T08:00:00+01:00`)
     return word.toUpperCase()
   }
-  if (!/^\d+(\.\d+)?\s*[a-z]*$/.test(word))
+  // A number alone would be seconds, but 2026 is meant as a year, and --expires 7 as days.
+  if (!/^\d+(\.\d+)?\s*[a-z]+$/.test(word))
     throw usage(`${flag} ${text}: not a date, a time or a duration such as yesterday, 2026-11-20, 2026-11-20T08:00:00Z or 7d`)
   const ms = parseDurationFlag(flag, word)
   return new Date(now + (isAhead ? ms : -ms)).toISOString()

@@ -35,6 +35,9 @@ test('--color of a label, --url of a source, dates in words, --from and --to', a
 
 test.each([
   ['documents list --since soon', '--since soon: not a date, a time or a duration'],
+  ['documents list --since 2026', '--since 2026: not a date, a time or a duration'],
+  ['shared-links create 01900000-0000-7000-8000-0123456789ab --expires 7', '--expires 7: not a date, a time or a duration'],
+  ['sources rollback invoices --before 20261120 -y', '--before 20261120: not a date, a time or a duration'],
   ['search query x --to never', '--to never: not a date, a time or a duration'],
   ['documents list --since 1d --from 2026-01-01', "option '--from <when>' cannot be used with option '--since <when>'"],
   ['labels list --color #cc0000', "unknown option '--colour'"],

@@ -11,21 +11,26 @@ export type Label = Awaited<ReturnType<Client['labels']['list']>>[number]
 /** Colour of labels without --colour. */
 export const defaultColor = '#6b7280'
 
+interface LookupOptions {
+  /** the command adds the label to documents: the error names the command that creates it */
+  readonly isAdded?: boolean
+}
+
 const entries = { path: '/api/labels', list: 'labels', fields: ['name'], variable: 'label' }
 
 /** Finds a label by id, else by name. A client that prints requests returns only an id. Throws Failure NOT_FOUND. */
-export async function findLabel(client: Client, nameOrId: string): Promise<Label> {
+export async function findLabel(client: Client, nameOrId: string, options: LookupOptions = {}): Promise<Label> {
   const printedId = printIdLookup(client, nameOrId, entries)
-  return printedId === null ? requireLabel(await client.labels.list(), nameOrId) : ({ id: printedId } as Label)
+  return printedId === null ? requireLabel(await client.labels.list(), nameOrId, options) : ({ id: printedId } as Label)
 }
 
 /** Returns the ids of labels given by name or id, separated by commas. Throws Failure NOT_FOUND for an unknown label. */
-export async function findLabelIds(client: Client, namesOrIds: string): Promise<string[]> {
+export async function findLabelIds(client: Client, namesOrIds: string, options: LookupOptions = {}): Promise<string[]> {
   const references = splitLabels(namesOrIds)
   const printedIds = references.map((reference) => printIdLookup(client, reference, entries))
   if (printedIds.every((id) => id !== null)) return printedIds
   const labels = await client.labels.list()
-  return references.map((reference) => requireLabel(labels, reference).id)
+  return references.map((reference) => requireLabel(labels, reference, options).id)
 }
 
 /** Creates the labels that do not exist, of labels given by name or id, separated by commas. Throws Failure NOT_FOUND for an unknown id. */
@@ -34,7 +39,7 @@ export async function createMissingLabels(cli: Cli, client: Client, namesOrIds: 
   const labels = await client.labels.list()
   for (const name of splitLabels(namesOrIds)) {
     if (matchLabel(labels, name)) continue
-    if (isId(name)) throw missingLabel(name)
+    if (isId(name)) throw missingLabel(name, {})
     try {
       labels.push(await client.labels.create({ name, color: defaultColor }))
       cli.note(`✓ Created label "${name}"`)
@@ -50,7 +55,7 @@ export function describeMissingLabel(error: unknown): unknown {
   const { issues } = ((error as { details?: unknown }).details ?? {}) as { issues?: { path: string; message: string }[] }
   const [issue] = Array.isArray(issues) ? issues : []
   const [, name] = /^no label (".*")$/.exec(issue?.message ?? '') ?? []
-  return name === undefined ? error : missingLabel(JSON.parse(name))
+  return name === undefined ? error : missingLabel(JSON.parse(name), { isAdded: true })
 }
 
 const splitLabels = (namesOrIds: string): string[] =>
@@ -67,13 +72,14 @@ function matchLabel(labels: readonly Label[], nameOrId: string): Label | undefin
   return labels.find(({ id }) => id === key) ?? labels.find(({ name }) => labelKey(name) === key)
 }
 
-function requireLabel(labels: readonly Label[], nameOrId: string): Label {
+function requireLabel(labels: readonly Label[], nameOrId: string, options: LookupOptions): Label {
   const label = matchLabel(labels, nameOrId)
-  if (!label) throw missingLabel(nameOrId)
+  if (!label) throw missingLabel(nameOrId, options)
   return label
 }
 
-function missingLabel(nameOrId: string): Failure {
+function missingLabel(nameOrId: string, { isAdded = false }: LookupOptions): Failure {
   const word = /^[\w.@%+=:/-]+$/.test(nameOrId) ? nameOrId : quote(nameOrId)
-  return new Failure('NOT_FOUND', `no label "${nameOrId}"`, { fix: isId(nameOrId) ? 'dms labels list' : `dms labels create ${word}` })
+  const fix = isAdded && !isId(nameOrId) ? `dms labels create ${word}` : 'dms labels list'
+  return new Failure('NOT_FOUND', `no label "${nameOrId}"`, { fix })
 }

@@ -3,9 +3,9 @@ import type { SplitMode } from '../db/schema-documents.ts'
 import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
 import type { PageImageQuery } from '../documents/pages/routes.ts'
 import type * as renditionRoutes from '../documents/renditions/routes.ts'
-import type { Changes, DuplicatesAnswer, listQuery, ThumbnailQuery } from '../documents/routes.ts'
+import type { Changes, listQuery, ThumbnailQuery } from '../documents/routes.ts'
 import type { DeleteQuery, EmptyAnswer, EmptyQuery, TrashAnswer, trashQuery } from '../documents/trash/routes.ts'
-import type { BulkAnswer, UploadAnswer } from '../documents/uploads/forms.ts'
+import type { BulkAnswer, DuplicatesAnswer, UploadAnswer } from '../documents/uploads/forms.ts'
 import type { StoredAnswer, ListAnswer as VersionsAnswer } from '../documents/versions/routes.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
@@ -79,6 +79,14 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
     const { documents } = await call<z.infer<typeof DuplicatesAnswer>>('POST', pathOf('documents', 'known'), { sha256, owner })
     return new Map(documents.map((document) => [document.sha256, document.id]))
   },
+  /** Returns the maximum size of an uploaded file in bytes; null if the server is older than this answer. */
+  maxUploadSize: async ({ owner }: { owner?: string | undefined } = {}): Promise<number | null> => {
+    const answer = await call<Partial<z.infer<typeof DuplicatesAnswer>>>('POST', pathOf('documents', 'known'), {
+      sha256: [sha256OfNothing],
+      owner,
+    })
+    return answer.max_upload_size ?? null
+  },
   /** `etag`: throws ClientError PRECONDITION_FAILED if the document has changed since. */
   update: (id: string, changes: z.input<typeof Changes>, { etag }: { etag?: string } = {}): Promise<DocumentView> =>
     call('PUT', pathOf('documents', id), changes, etag === undefined ? {} : { 'if-match': etag }),
@@ -130,6 +138,9 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   retryOcr: (id: string, options: z.input<typeof Retry> = {}): Promise<z.infer<typeof RetryAnswer>> =>
     call('POST', pathOf('documents', id, 'retry-ocr'), options),
 })
+
+/** No document has it: empty files are refused. */
+const sha256OfNothing = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
 
 const storedVersion = async (response: Response): Promise<StoredVersion> => ({
   ...((await response.json()) as z.infer<typeof StoredAnswer>),

@@ -27,6 +27,7 @@ import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
 import { openStoredFile } from './stored-files.ts'
 import { preferredType, thumbnailResponse } from './thumbnails.ts'
+import { DuplicatesAnswer, DuplicatesBody } from './uploads/forms.ts'
 import { routes as uploadRoutes } from './uploads/routes.ts'
 import { type Document, DocumentAnswer, etag, excerptLength, headLength, ListAnswer, TextSource, trashView, view } from './view.ts'
 
@@ -68,13 +69,6 @@ export const Changes = z.object({
     .optional()
     .describe('As before, or later. A date means its last moment in UTC. null: the document has no retention.'),
 })
-
-const Sha256 = z
-  .string()
-  .regex(/^[0-9a-f]{64}$/i, 'a SHA-256 in hexadecimal digits')
-  .toLowerCase()
-const DuplicatesBody = z.object({ sha256: listOf(Sha256, 1000, 1), owner: z.string().max(200).optional() })
-export const DuplicatesAnswer = z.object({ documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })) })
 
 export const ThumbnailQuery = z.object({ width: integerText(1, 1000).default(200), height: integerText(1, 1000).default(200) })
 const DocumentQuery = z.object({ content: booleanText.default(true).describe('false leaves out the text.') })
@@ -119,7 +113,10 @@ export const routes = (app: App): Route[] => [
       answer: DuplicatesAnswer,
       errors: ['FORBIDDEN'],
     },
-    async ({ actor, body: { sha256, owner } }) => ({ documents: await findDuplicates(app, actor, sha256, owner) }),
+    async ({ actor, body: { sha256, owner } }) => ({
+      documents: await findDuplicates(app, actor, sha256, owner),
+      max_upload_size: app.config.limits.max_upload_size,
+    }),
   ),
   user('POST /api/documents/batch-get', batchGetRoute(app), async ({ actor, body, event }) => {
     event.context.documentIds = body.ids

@@ -13,6 +13,8 @@ export interface KnownDocuments {
   readonly sums: ReadonlyMap<string, string>
   /** document ids by checksum */
   readonly ids: ReadonlyMap<string, string>
+  /** larger files are not sent */
+  readonly maxBytes: number
 }
 
 /** Files that share one upload request. */

@@ -1,11 +1,12 @@
 /** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { appendFile, mkdir } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { readTextLines } from '../../text-lines.ts'
 import { type Env, stateFolder } from '../runtime/private-file.ts'
 import type { FoundFile } from './find-files.ts'
+import { openFile } from './send.ts'
 
 interface Entry {
   readonly path: string
@@ -79,5 +80,19 @@ function parseEntry(line: string): Entry[] {
     return typeof entry?.path === 'string' && /^[0-9a-f]{64}$/.test(String(entry.sha256)) ? [entry as Entry] : []
   } catch {
     return []
+  }
+}
+
+/** Returns the SHA-256 of a file. Returns undefined if the file cannot be read or `signal` aborts: the upload then reports the error. */
+export async function hashFile(
+  { path, size }: Pick<FoundFile, 'path' | 'size'>,
+  signal: AbortSignal | undefined,
+): Promise<string | undefined> {
+  const hash = createHash('sha256')
+  try {
+    for await (const chunk of openFile(path, size, signal)) hash.update(chunk)
+    return hash.digest('hex')
+  } catch {
+    return undefined
   }
 }

@@ -1,9 +1,8 @@
 /** Upload of many files. Known content is not sent again, and small files share requests. */
-import { createHash } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
-import { invalid } from '../../errors.ts'
+import { AppError, invalid } from '../../errors.ts'
 import type { Batch, BatchItem } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
 import { exitOf, isExpectedExit } from '../runtime/exit.ts'
@@ -12,8 +11,8 @@ import { waitForDocuments } from '../runtime/wait.ts'
 import type { AfterUpload } from './after-upload.ts'
 import type { FoundFile } from './find-files.ts'
 import { type KnownDocuments, planRequests, smallFileBytes, type UploadRequest } from './plan-requests.ts'
-import { openFile, type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
-import type { UploadCache } from './upload-cache.ts'
+import { type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
+import { hashFile, type UploadCache } from './upload-cache.ts'
 
 export interface UploadRun extends Omit<SendOptions, 'client'> {
   /** command words */
@@ -42,6 +41,8 @@ interface RunContext extends UploadRun {
   readonly waitingItems: BatchItem[]
   /** checksums of a dry run: the second file with the same content is not sent */
   readonly dryRunSums: Set<string>
+  /** requests the maximum size of a file once */
+  findMaxBytes(): Promise<number>
 }
 
 /** Time to finish the requests in progress after a stop signal. */
@@ -65,6 +66,11 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
   const isShared = !options.isDryRun && options.shouldSkipKnown && options.options.title === undefined
   const waitingItems: BatchItem[] = []
   const dryRunSums = new Set<string>()
+  let maxBytes: Promise<number> | undefined
+  const findMaxBytes = (): Promise<number> => {
+    maxBytes ??= client.documents.maxUploadSize({ owner: options.options.owner }).then((size) => size ?? Number.POSITIVE_INFINITY)
+    return maxBytes
+  }
   const { delayedSignal, forget } = delayed(cli.signal)
   const run: RunContext = {
     ...options,
@@ -72,6 +78,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
     isRemote,
     waitingItems,
     dryRunSums,
+    findMaxBytes,
     sendOptions: { ...options, client, signal: delayedSignal },
   }
   await runBatch(cli, {
@@ -95,10 +102,11 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
 /** Looks up the files and reports what an upload would do. */
 async function simulateRequest(run: RunContext, request: UploadRequest, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void> {
   request.window.known ??= findKnown(run, request.window.files)
-  const { sums, ids } = await request.window.known
+  const { sums, ids, maxBytes } = await request.window.known
   for (const file of request.files) {
     const canContinue = await runItem(file.path, async () => {
-      if (file.error) throw file.error
+      const problem = problemOf(file, maxBytes)
+      if (problem) throw problem
       if (file.size === 0) throw invalid('file', 'the file is empty')
       const sha256 = sums.get(file.path)
       const id = sha256 && ids.get(sha256)
@@ -114,18 +122,19 @@ async function simulateRequest(run: RunContext, request: UploadRequest, runItem:
 
 async function sendRequest(run: RunContext, request: UploadRequest, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void> {
   request.window.known ??= findKnown(run, request.window.files)
-  const { sums, ids } = await request.window.known
+  const { sums, ids, maxBytes } = await request.window.known
   const unknown: FoundFile[] = []
   for (const file of request.files) {
     const sha256 = sums.get(file.path)
     const id = sha256 && ids.get(sha256)
     const skipped = skipRecent(run, file)
-    if (!file.error && !skipped && !id) {
+    const problem = problemOf(file, maxBytes)
+    if (!problem && !skipped && !id) {
       unknown.push(file)
       continue
     }
     const canContinue = await runItem(file.path, async () => {
-      if (file.error) throw file.error
+      if (problem) throw problem
       if (skipped || !id || !sha256) return skipped
       onBytes(file.size ?? 0)
       return toItem(run, file, { id, sha256, created: false, bytes: file.size ?? 0 })
@@ -171,6 +180,10 @@ async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, b
   return null
 }
 
+/** Returns why the file cannot be uploaded, else undefined. */
+const problemOf = ({ error, size }: FoundFile, maxBytes: number): Error | undefined =>
+  error ?? ((size ?? 0) > maxBytes ? new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxBytes }) : undefined)
+
 /** Returns the item of a file that changed too recently, else null. */
 function skipRecent({ minAgeMs }: UploadRun, { path, changedMs }: FoundFile): BatchItem | null {
   const ageMs = Date.now() - changedMs
@@ -185,29 +198,22 @@ function skipRecent({ minAgeMs }: UploadRun, { path, changedMs }: FoundFile): Ba
  */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
+  const isPrinted = run.cli.options.printCurl
+  // The server refuses a file that is too large. This saves to read it before, and a dry run sends nothing.
+  const shouldFindMax = !isPrinted && (run.isDryRun || (run.isRemote && files.some(({ size }) => (size ?? 0) >= smallFileBytes)))
+  const maxBytes = shouldFindMax ? await run.findMaxBytes() : Number.POSITIVE_INFINITY
   const canSkip = run.shouldSkipKnown && (run.isDryRun || run.afterUpload.isKept)
-  if (!canSkip || run.cli.options.printCurl) return { sums, ids: new Map() }
+  if (!canSkip || isPrinted) return { sums, ids: new Map(), maxBytes }
   const shouldHash = run.isDryRun || (run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes)))
   for (const file of files) {
     if (run.cli.signal.aborted) break
-    if (file.path === '-' || file.error || skipRecent(run, file)) continue
+    if (file.path === '-' || problemOf(file, maxBytes) || skipRecent(run, file)) continue
     const sha256 = run.cache?.getSha256(file) ?? (shouldHash ? await hashFile(file, run.sendOptions.signal) : undefined)
     if (sha256 !== undefined) sums.set(file.path, sha256)
   }
-  if (sums.size === 0) return { sums, ids: new Map() }
+  if (sums.size === 0) return { sums, ids: new Map(), maxBytes }
   const { client, options } = run.sendOptions
-  return { sums, ids: await client.documents.known([...new Set(sums.values())], { owner: options.owner }) }
-}
-
-/** Returns the SHA-256 of a file. Returns undefined if the file cannot be read or `signal` aborts: the upload then reports the error. */
-async function hashFile({ path, size }: FoundFile, signal: AbortSignal | undefined): Promise<string | undefined> {
-  const hash = createHash('sha256')
-  try {
-    for await (const chunk of openFile(path, size, signal)) hash.update(chunk)
-    return hash.digest('hex')
-  } catch {
-    return undefined
-  }
+  return { sums, ids: await client.documents.known([...new Set(sums.values())], { owner: options.owner }), maxBytes }
 }
 
 /** Adds each item as soon as search finds its document. Adds the other items as pending when the command is stopped. */

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import { booleanText, calendarDate, commaSeparated, jsonObject } from '../../http/input.ts'
+import { booleanText, calendarDate, commaSeparated, jsonObject, listOf } from '../../http/input.ts'
 import { visibleLine } from '../../http/visible-text.ts'
 import * as settings from '../../settings/settings.ts'
 import { splitModes } from '../store-document.ts'
@@ -66,6 +66,16 @@ export const uploadMany = {
   answer: BulkAnswer,
   errors: ['FORBIDDEN', 'IDEMPOTENCY_KEY_REUSED', 'STORAGE_UNAVAILABLE'],
 } as const
+
+const Sha256 = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/i, 'a SHA-256 in hexadecimal digits')
+  .toLowerCase()
+export const DuplicatesBody = z.object({ sha256: listOf(Sha256, 1000, 1), owner: z.string().max(200).optional() })
+export const DuplicatesAnswer = z.object({
+  documents: z.array(z.object({ sha256: z.string(), id: z.uuid() })),
+  max_upload_size: z.int().describe('Maximum size of an uploaded file in bytes.'),
+})
 
 type OptionFields = Pick<z.infer<typeof OneForm>, 'ocr_enabled' | 'language' | 'split' | 'on_duplicate' | 'document_date'>
 

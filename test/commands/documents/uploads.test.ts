@@ -213,7 +213,7 @@ test.each(['local', 'HTTP'] as const)(
   },
 )
 
-test('413 with the limit for an oversized file; the others are uploaded', async () => {
+test('413 with the limit for an oversized file, which is not read; the others are uploaded', async () => {
   const server = await startServer({ 'limits.max_upload_size': '1kB' })
   const folder = await emptyFolder()
   await writeFile(join(folder, 'small.txt'), 'small')
@@ -225,6 +225,17 @@ test('413 with the limit for an oversized file; the others are uploaded', async 
   expect([code, JSON.parse(stdout)]).toMatchObject([3, { created: 1, failed: 1 }])
   const [refused] = JSON.parse(stdout).items.filter(({ action }: { action: string }) => action === 'failed')
   expect(refused.error).toEqual({ code: 'PAYLOAD_TOO_LARGE', message: expect.stringContaining('At most 1000 bytes.') })
+  // Reading and hashing 3 TB would take an hour.
+  const huge = join(folder, 'huge.bin')
+  await writeFile(huge, '')
+  await truncate(huge, 3e12)
+  for (const more of [[], ['-n'], ['-n', '--on-duplicate', 'upload'], ['-n', '--local', '--as', 'ada']]) {
+    const here = more.includes('--local')
+      ? { DATABASE_URL: server.databaseUrl, DMS_DATA_DIR: server.dataDir, DMS_MAX_UPLOAD_SIZE: '1kB' }
+      : env
+    const ended = await runHere(['documents', 'upload', huge, '--json', ...more], { env: here })
+    expect([more, ended.code, JSON.parse(ended.stdout).items]).toEqual([more, 1, [{ action: 'failed', key: huge, error: refused.error }]])
+  }
 })
 
 test('upload: --min-age skips recent files; --after-upload delete deletes files that the server has', async () => {

@@ -12,7 +12,7 @@ import {
   type SourceFlags,
   sourceColumns,
 } from '../../src/cli/arguments/sources.ts'
-import { describeMissingOwner } from '../../src/cli/arguments/users.ts'
+import { describeMissingAdmin, describeMissingOwner } from '../../src/cli/arguments/users.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
@@ -107,7 +107,7 @@ const add = (cli: Cli) =>
         if (!ok) throw new Failure('FAILED', `source "${name}" was not added: ${failed?.name}: ${failed?.message}`)
       }
       const source = await client.sources.create({ type, name, url, owner, ...fields }).catch((error) => {
-        throw describeMissingOwner(error)
+        throw describeMissingOwner(describeMissingAdmin(error, owner))
       })
       cli.print(source, { columns: allSourceColumns, sentence: `✓ Added source "${source.name}" (id ${source.id})` })
     })

@@ -4,7 +4,7 @@ import { pathOf, withQuery } from '../../client/connection.ts'
 import { isId } from '../../id.ts'
 import type { UserView } from '../../users/view.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
-import { Failure } from '../runtime/exit.ts'
+import { Failure, usage } from '../runtime/exit.ts'
 
 /** Finds a user. A client that prints requests returns the id only. Throws Failure NOT_FOUND. */
 export async function findUser(client: Client, nameOrId: string): Promise<UserView> {
@@ -45,7 +45,21 @@ export async function findUsername(client: Client, nameOrId: string): Promise<st
 
 /** Converts the error of a request that names an unknown owner to a Failure NOT_FOUND. Returns other errors unchanged. */
 export function describeMissingOwner(error: unknown): unknown {
+  const message = missingOwnerMessage(error)
+  return message === null ? error : new Failure('NOT_FOUND', message)
+}
+
+/**
+ * Converts the error of a request of the operator without `owner` to a Failure USAGE: the first admin, who owns such documents, does not exist.
+ * Returns other errors unchanged.
+ */
+export function describeMissingAdmin(error: unknown, owner: string | undefined): unknown {
+  const message = owner === undefined ? missingOwnerMessage(error) : null
+  return message === null ? error : usage(`the documents have no owner: ${message}`, 'pass --owner USER, or set auth.admin_username')
+}
+
+function missingOwnerMessage(error: unknown): string | null {
   const { issues } = ((error as { details?: unknown }).details ?? {}) as { issues?: { path: string; message: string }[] }
   const [issue] = Array.isArray(issues) ? issues : []
-  return issue?.path === 'owner' && issue.message.startsWith('no user ') ? new Failure('NOT_FOUND', issue.message) : error
+  return issue?.path === 'owner' && issue.message.startsWith('no user ') ? issue.message : null
 }

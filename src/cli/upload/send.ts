@@ -6,8 +6,8 @@ import { addAbortSignal } from 'node:stream'
 import type { Client, Upload, UploadOptions } from '../../client/client.ts'
 import { AppError, type Code } from '../../errors.ts'
 import type { Throttle } from '../arguments/throttle.ts'
+import { describeMissingAdmin } from '../arguments/users.ts'
 import { Failure } from '../runtime/exit.ts'
-import { validationIssues } from '../runtime/run-batch.ts'
 import type { FoundFile } from './find-files.ts'
 
 export interface SentFile {
@@ -38,12 +38,7 @@ export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (
   const idempotencyKey = sending.keyOf?.(file) ?? randomUUID()
   const { id, created, document } = await client.documents.upload(reading.upload, { ...options, idempotencyKey, signal }).catch((error) => {
     signal?.throwIfAborted()
-    const [issue] = validationIssues(error)
-    if (issue?.path !== 'owner' || options.owner !== undefined) throw error
-    // The operator of a server without a first admin: the document would have no owner.
-    throw new Failure('USAGE', `the documents have no owner: ${issue.message}`, {
-      fix: 'pass --owner USER, or first: dms users add --username NAME',
-    })
+    throw describeMissingAdmin(error, options.owner)
   })
   return verifyChecksum({ id, created, sha256: document.sha256, bytes: reading.bytes() }, reading.sum())
 }

@@ -3,6 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { AppError, invalid } from '../../errors.ts'
+import { describeMissingAdmin } from '../arguments/users.ts'
 import type { Batch, BatchItem } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
 import { exitOf, isExpectedExit } from '../runtime/exit.ts'
@@ -101,7 +102,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
 
 /** Looks up the files and reports what an upload would do. */
 async function simulateRequest(run: RunContext, request: UploadRequest, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void> {
-  request.window.known ??= findKnown(run, request.window.files)
+  request.window.known ??= lookUp(run, request.window.files)
   const { sums, ids, maxBytes } = await request.window.known
   for (const file of request.files) {
     const canContinue = await runItem(file.path, async () => {
@@ -121,7 +122,7 @@ async function simulateRequest(run: RunContext, request: UploadRequest, runItem:
 }
 
 async function sendRequest(run: RunContext, request: UploadRequest, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void> {
-  request.window.known ??= findKnown(run, request.window.files)
+  request.window.known ??= lookUp(run, request.window.files)
   const { sums, ids, maxBytes } = await request.window.known
   const unknown: FoundFile[] = []
   for (const file of request.files) {
@@ -190,6 +191,9 @@ function skipRecent({ minAgeMs }: UploadRun, { path, changedMs }: FoundFile): Ba
   if (minAgeMs === 0 || path === '-' || ageMs >= minAgeMs) return null
   return { action: 'skipped', key: path, reason: `changed less than ${minAgeMs / 1000} s ago` }
 }
+
+const lookUp = (run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> =>
+  findKnown(run, files).catch((error) => Promise.reject(describeMissingAdmin(error, run.options.owner)))
 
 /**
  * Finds the files whose content the owner already has. Hashes them in a dry run, and for a remote server unless they are few and small. Otherwise

@@ -182,13 +182,22 @@ test('69 without further attempts once the server is unreachable', async () => {
   expect(JSON.parse(stderr)).toMatchObject({ exit_code: 69 })
 })
 
-test('2 with a fix for an upload by the operator without an admin', async () => {
+test('2 with a fix for an upload or a source of the operator without an admin; 6 for an unknown owner', async () => {
   const { folder, databaseUrl, dataDir } = await startCli('local')
   await writeFile(join(folder, 'a'), 'a')
-  const { code, stderr } = await runHere(['documents', 'upload', join(folder, 'a')], {
-    env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir },
-  })
-  expect([code, stderr]).toEqual([2, expect.stringContaining('fix: pass --owner USER')])
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }
+  for (const args of [
+    ['documents', 'upload', join(folder, 'a')],
+    ['documents', 'upload', join(folder, 'a'), '-n'],
+    ['sources', 'add', '--name', 's', '--address', 'https://cloud.example.org/dav/', '--username', 'u'],
+  ]) {
+    const fix = 'error: the documents have no owner: no user "admin"\n         fix: pass --owner USER, or set auth.admin_username\n'
+    expect([args, await runHere(args, { env })]).toMatchObject([args, { code: 2, stdout: '', stderr: fix }])
+    expect([args, await runHere([...args, '--owner', 'nobody'], { env })]).toMatchObject([
+      args,
+      { code: 6, stderr: 'error: no user "nobody"\n' },
+    ])
+  }
 })
 
 test.runIf(hasProgram('script'))(

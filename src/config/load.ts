@@ -59,24 +59,30 @@ const commandLineVariables = (
   .split(' ')
   .map((name) => `DMS_${name}`)
 
-/** Follows the name of a setting that a flag gives, in problems. */
-const flagMark = ' (command line)'
-
 /** Loads the configuration. Throws ConfigError with all problems. */
 export function loadConfig(sources: ConfigSources): LoadedConfig {
-  const { problems, ...loaded } = inspectConfig(sources)
-  if (problems.length > 0)
-    throw new ConfigError(
-      problems,
-      problems.every((problem) => problem.includes(flagMark)),
-    )
+  const { problems, flagProblems, ...loaded } = readAll(sources, false)
+  if (flagProblems.length + problems.length > 0) throw new ConfigError([...flagProblems, ...problems], problems.length === 0)
   return loaded
 }
 
 /** Loads the configuration with all its problems. `withFiles` also checks the files that it names. Invalid settings get their defaults. */
 export function inspectConfig(sources: ConfigSources, withFiles = false): LoadedConfig & { readonly problems: readonly string[] } {
+  const { problems, flagProblems, ...loaded } = readAll(sources, withFiles)
+  return { ...loaded, problems: [...flagProblems, ...problems] }
+}
+
+interface Inspected extends LoadedConfig {
+  /** invalid values of flags */
+  readonly flagProblems: readonly string[]
+  /** all other problems */
+  readonly problems: readonly string[]
+}
+
+function readAll(sources: ConfigSources, withFiles: boolean): Inspected {
   const { env = {} } = sources
   const problems: string[] = []
+  const flagProblems: string[] = []
   const warnings = unknownVariables(env)
   const file = readConfigFile(configFiles(sources), problems)
   if (file) warnings.push(...file.warnings)
@@ -86,7 +92,7 @@ export function inspectConfig(sources: ConfigSources, withFiles = false): Loaded
   for (const [key, setting] of settings) {
     const raw = findValue(key, setting, sources, file, problems)
     origins.set(key, { origin: raw?.origin ?? 'default', source: raw?.source ?? '' })
-    values.set(key, raw ? readValue(setting, raw, problems) : setting.fallback)
+    values.set(key, raw ? readValue(setting, raw, raw.origin === 'flag' ? flagProblems : problems) : setting.fallback)
   }
   if (values.get('data_dir') === '') values.set('data_dir', defaultDataFolder(sources))
   if (values.get('backup.path') === '') values.set('backup.path', defaultBackupFolder(values.get('data_dir') as string, sources))
@@ -100,7 +106,7 @@ export function inspectConfig(sources: ConfigSources, withFiles = false): Loaded
   const name = (key: string): string => nameAsWritten(key, origins)
   problems.push(...findProblems(config, name), ...(withFiles ? findFileProblems(config, name) : []))
   warnings.push(...findWarnings(config, name))
-  return { config, origins, warnings, problems, file: file?.path ?? null }
+  return { config, origins, warnings, flagProblems, problems, file: file?.path ?? null }
 }
 
 /** Returns the unparsed value of a setting with its location, or null. */
@@ -114,7 +120,7 @@ function findValue(
   const flag = sources.flags?.[key]
   if (flag !== undefined) {
     const value = typeof flag === 'string' ? setting.kind.fromText(flag) : flag
-    return { origin: 'flag', source: 'command line', place: `${key}${flagMark}`, value, base: process.cwd() }
+    return { origin: 'flag', source: 'command line', place: `${key} (command line)`, value, base: process.cwd() }
   }
   // An empty variable counts as not set, because compose files and service managers pass empty ones.
   const text = sources.env?.[setting.env] || undefined

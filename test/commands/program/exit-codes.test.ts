@@ -100,6 +100,16 @@ test.each([
   })
 })
 
+test('78 for an invalid variable, also if its value names the command line, and beside an invalid flag', async () => {
+  const env = { DMS_LOG_LEVEL: 'loud (command line)' }
+  expect(await dms(['config', 'show'], { env })).toMatchObject({
+    code: 78,
+    stdout: '',
+    stderr: expect.stringMatching(/^error: DMS_LOG_LEVEL: /),
+  })
+  expect((await dms(['serve', '--port', '99999'], { env })).code).toBe(78)
+})
+
 test('6 for --as of an unknown user', async () => {
   const { databaseUrl, dataDir } = await startServer()
   const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir }

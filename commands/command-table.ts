@@ -72,6 +72,10 @@ export const firstWords: Readonly<Record<string, FirstWord>> = {
   },
   version: { summary: 'Print the versions of client, server and database', load: async () => (await import('./version.ts')).version },
   completion: { summary: 'Print a completion script for a shell', load: async () => (await import('./completion.ts')).completion },
-  complete: { summary: 'List names for completion', isHidden: true, load: async () => (await import('./complete.ts')).complete },
+  complete: {
+    summary: 'List names or complete a line for completion scripts',
+    isHidden: true,
+    load: async () => (await import('./complete.ts')).complete,
+  },
   help: { summary: 'Show help for a command or a topic', load: async () => (await import('./help.ts')).help },
 }

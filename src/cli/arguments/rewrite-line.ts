@@ -8,13 +8,13 @@ const addressVerbs = ['add', 'test', 'update']
  * Renames flags that a command shares with the program, and returns the new line.
  * - `labels`: --color with a value that begins with "#" becomes --colour.
  * - `sources add`, `sources test` without a source, `sources update` without another change: --url becomes --address.
- * - `complete KIND -- LINE`: only the flags that select a server, and the last word, remain of the line.
+ * - `complete KIND -- LINE`: only the flags that select a server, and the last word, remain of the line; all words of `complete line`.
  */
 export function rewriteLine(program: Command, argv: readonly string[]): readonly string[] {
   const [group, verb] = indexWords(program.options, argv)
   if (group === undefined || verb === undefined) return argv
   const command = program.commands.find((each) => each.name() === argv[group])
-  if (argv[group] === 'complete') return [...argv.slice(0, verb + 1), ...targetFlagsOf(program, argv.slice(verb + 1))]
+  if (argv[group] === 'complete') return [...argv.slice(0, verb + 1), ...linePartsOf(program, argv.slice(verb + 1), argv[verb] === 'line')]
   if (argv[group] === 'labels') return rename(argv, '--color', '--colour', (value) => value.startsWith('#'))
   if (argv[group] !== 'sources' || !addressVerbs.includes(argv[verb] ?? '')) return argv
   const options = command?.commands.find((each) => each.name() === argv[verb])?.options ?? []
@@ -59,15 +59,15 @@ function parseFlag(options: readonly Option[], word: string): { option: Option |
 
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']
 
-/** Returns the flags that select a server, with their values, and the last word. */
-function targetFlagsOf({ options }: Command, words: readonly string[]): string[] {
+/** Returns the flags that select a server, with their values, and the last word, or all words of the line, which are unquoted then. */
+function linePartsOf({ options }: Command, words: readonly string[], isWhole: boolean): string[] {
   const kept: string[] = []
-  const typed = words.slice(0, -1).map(unquote)
+  const typed = isWhole ? words.slice(0, -1) : words.slice(0, -1).map(unquote)
   for (const [index, word] of typed.entries()) {
     const { option, value = typed[index + 1] ?? '' } = parseFlag(options, word)
     if (option?.long && targetFlags.includes(option.long)) kept.push(option.long, ...(option.required ? [value] : []))
   }
-  return [...kept, '--', words.at(-1) ?? '']
+  return [...kept, '--', ...(isWhole ? words.slice(words.indexOf('--') + 1) : [words.at(-1) ?? ''])]
 }
 
 /** Returns the value of a word as it is typed in a shell. Expands no variables. */

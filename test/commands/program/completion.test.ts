@@ -54,7 +54,7 @@ const offers: readonly (readonly [line: string, expected: readonly string[]])[] 
   ['dms users set-role ada ', ['admin', 'user']],
   ['dms help exit', ['exit-codes']],
   ['dms help sources sy', ['sync']],
-  ['dms completion ', ['bash', 'zsh', 'fish']],
+  ['dms completion ', ['bash', 'zsh', 'fish', 'powershell']],
   ['dms documents upload a', ['a file.txt']],
   ['dms users add --password-file a', ['a file.txt']],
 ]
@@ -141,6 +141,46 @@ test('bash: URLs, names and paths with colons, at which bash splits words', asyn
   expect(await complete('dms', 'documents', 'upload', 'a', ':')).toEqual(['b.txt'])
   await rm(join(folder, 'a:b.txt'))
   await rm(other, { recursive: true })
+})
+
+/** Suggestions of `dms complete line`, which the script for PowerShell prints. */
+async function suggestionsFor(words: readonly string[], env: Record<string, string> = {}): Promise<string[]> {
+  const { code, stdout, stderr } = await runHere(['complete', 'line', '--timeout', '3s', '--', ...words.slice(0, -1), `.${words.at(-1)}`], {
+    env,
+  })
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return linesOf(stdout).map((line) => line.split('\t')[0] ?? '')
+}
+
+test('PowerShell: the script asks dms with the words before the cursor', async () => {
+  const { code, stdout } = await runHere(['completion', 'powershell'])
+  expect(code).toBe(0)
+  for (const line of [
+    'Register-ArgumentCompleter -Native -CommandName dms -ScriptBlock {',
+    '    param($wordToComplete, $commandAst, $cursorPosition)',
+    '    dms complete line --timeout 3s -- @words $typed 2>$null | ForEach-Object {',
+    '        $value, $description = $_ -split "`t", 2',
+    "        if ($value -match '[^\\w./:=+-]') {",
+  ])
+    expect(stdout.split('\n')).toContain(line)
+  for (const [open, close] of ['()', '{}', '[]']) expect(stdout.split(open as string).length).toBe(stdout.split(close as string).length)
+})
+
+test.each(offers.filter(([, expected]) => !expected.includes('a file.txt')))('PowerShell: %s', async (line, expected) => {
+  expect((await suggestionsFor(wordsOf(line).slice(1))).sort()).toEqual([...expected].sort())
+})
+
+test('PowerShell: names of the server of the typed line, also in lists; nothing where files are completed', async () => {
+  const { env, envOf, admin, url, asAdmin } = await startCli('HTTP')
+  for (const name of ['House 7', "it's"]) await asAdmin.labels.create({ name, color: '#aabbcc' })
+  expect(await suggestionsFor(['documents', 'list', '--label', ''], env)).toEqual(['House 7', "it's"])
+  expect(await suggestionsFor(['documents', 'list', '--label=House'], env)).toEqual(['--label=House 7'])
+  expect(await suggestionsFor(['documents', 'upload', 'a', '--label', "it's,Ho"], env)).toEqual(["it's,House 7"])
+  const { DMS_TOKEN = '' } = await envOf(admin)
+  expect(await suggestionsFor(['--url', url, 'users', 'set-role', 'bo'], { DMS_TOKEN })).toEqual(['bob'])
+  expect(await suggestionsFor(['--context', 'lo'])).toEqual(['local'])
+  expect(await suggestionsFor(['documents', 'upload', ''])).toEqual([])
+  expect(await suggestionsFor(['--url', 'http://127.0.0.1:1', 'labels', 'update', ''])).toEqual([])
 })
 
 const hasZsh = hasProgram('zsh')

@@ -2,13 +2,11 @@ import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { auditExport } from '../../src/cli/export/audit-export.ts'
-import { documentFile, type ExportFile, oldVersionFiles, renditionFile } from '../../src/cli/export/manifest.ts'
+import { findExportFiles } from '../../src/cli/export/find-files.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
-import { mapConcurrently } from '../../src/concurrency.ts'
-import type { DocumentView } from '../../src/documents/view.ts'
 import { fieldsWithoutContent } from './list.ts'
 
 interface Flags extends Omit<FilterFlags, 'to'> {
@@ -41,6 +39,7 @@ export const exportDocuments = (cli: Cli) =>
         'File names are the original names with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl has one JSON object per document, with the file name in "file".',
         'With --all-versions, manifest.jsonl also has an object for each old version, with "current": false. Documents in the trash are not exported.',
         'In a folder, existing files are not fetched again, and files that no export wrote are kept.',
+        'Until an archive on standard output is complete, $TMPDIR holds its manifest: about 1 kB per document.',
         'If no document matches, --delete-extra deletes nothing and exits 7, unless --allow-empty is given.',
       ],
     }),
@@ -74,19 +73,15 @@ export const exportDocuments = (cli: Cli) =>
       const client = await cli.client()
       const order = { sort: 'created_at', order: 'asc' }
       const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
-      const documents: DocumentView[] = await Array.fromAsync(client.documents.list(query))
-      const renditions = new Map<string, ExportFile>()
-      const addRendition = async (document: DocumentView) => {
-        const made = rendition && (await renditionFile(client, document, rendition))
-        if (made) renditions.set(document.id, made)
-      }
-      if (rendition) await mapConcurrently(documents, concurrencyCount, addRendition, cli.signal)
-      // The header of an archive announces size and checksum: a version that arrives meanwhile must not take the place of the listed one.
-      const isPinned = allVersions || isTar
-      const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document, isPinned))
-      const addOldVersions = async (document: DocumentView) => void files.push(...(await oldVersionFiles(client, document)))
-      if (allVersions) await mapConcurrently(documents, concurrencyCount, addOldVersions, cli.signal)
-      await auditExport(cli, cli.localApp, 'dms documents export', { documents: documents.length, files: files.length, to })
+      const files = await findExportFiles(client, query, {
+        hasOldVersions: allVersions,
+        // The header of an archive announces size and checksum: a version that arrives meanwhile must not take the place of the listed one.
+        isPinned: allVersions || isTar,
+        rendition,
+        concurrency: concurrencyCount,
+        signal: cli.signal,
+      })
+      await auditExport(cli, cli.localApp, 'dms documents export', { documents: files.documentCount, files: files.count, to })
       if (isTar) {
         const { exportToStdout, exportToTar } = await import('../../src/cli/export/tar.ts')
         if (to === '-') await exportToStdout(cli, client, files, withText)

@@ -4,15 +4,16 @@ import { createReadStream } from 'node:fs'
 import { mkdir, stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
-import { readTextLines } from '../../text-lines.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { saveFile } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
-import { Failure, unusablePath, usage } from '../runtime/exit.ts'
+import { Failure, unusablePath } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
-import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
-import { type ExportFile, type ManifestEntry, manifestFileName, manifestKey, textFileName } from './manifest.ts'
+import { type Fetched, fetchEach } from './fetch-batch.ts'
+import type { ExportFiles } from './find-files.ts'
+import { type FolderManifest, openFolderManifest } from './folder-manifest.ts'
+import { type ExportFile, type ManifestEntry, manifestKey, textFileName } from './manifest.ts'
 
 export interface ExportOptions {
   readonly hasText: boolean
@@ -26,60 +27,75 @@ export interface ExportOptions {
 const unknown = { size: null, sha256: null }
 
 /** Exports the files and writes the manifest, also after an interruption. Throws Failure USAGE if the folder cannot be created, CONFLICT if all files would be deleted. */
-export async function exportToFolder(
-  cli: Cli,
-  client: Client,
-  files: readonly ExportFile[],
-  folder: string,
-  options: ExportOptions,
-): Promise<void> {
+export async function exportToFolder(cli: Cli, client: Client, files: ExportFiles, folder: string, options: ExportOptions): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: Error) => {
     throw unusablePath('--to', folder, error)
   })
-  const manifest = await readManifest(folder)
-  if (options.shouldDeleteExtra && !options.canDeleteAll && files.length === 0 && manifest.size > 0) throw wouldEmpty(folder, manifest.size)
-  const requested = new Set(files.map((item) => manifestKey(item.entry(false))))
-  const requestedNames = new Set(files.flatMap(({ file }) => [file, textFileName(file)]))
+  const manifest = await openFolderManifest(folder)
+  try {
+    await exportFiles(cli, client, files, folder, manifest, options)
+  } finally {
+    await manifest.close()
+  }
+}
+
+async function exportFiles(
+  cli: Cli,
+  client: Client,
+  files: ExportFiles,
+  folder: string,
+  manifest: FolderManifest,
+  options: ExportOptions,
+): Promise<void> {
+  /** entries of earlier exports that this one does not contain, once all its files are found */
+  const extra = new Set(options.shouldDeleteExtra ? manifest.keys() : [])
+  if (!options.canDeleteAll && files.documentCount === 0 && extra.size > 0) throw wouldEmpty(folder, extra.size)
   const save = async (
     item: ExportFile,
     isThere: boolean,
+    before: ManifestEntry | undefined,
     fetched: Fetched | null,
     onBytes: (bytes: number) => void,
   ): Promise<BatchItem> => {
     const { id, file, size } = item
     const hasText = options.hasText && item.hasText
     const entry = item.entry(hasText)
-    const before = manifest.get(manifestKey(entry))
     const path = join(folder, file)
     if (isThere) onBytes(size)
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
     else await fetchTo(item, path, onBytes)
     if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
     // A renamed document: the manifest forgets the earlier name.
-    if (before && options.shouldDeleteExtra) await removeNames(folder, before, requestedNames)
-    manifest.set(manifestKey(entry), entry)
+    if (before && options.shouldDeleteExtra) await removeNames(folder, before, new Set([file, textFileName(file)]))
+    await manifest.set(entry)
     return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    items: splitIntoBatches(files),
-    total: files.length,
+    items: files.batches,
+    total: files.count,
     concurrency: options.concurrency,
-    totalBytes: files.reduce((sum, { size }) => sum + size, 0),
+    totalBytes: null,
     async runGroup(batch, runItem) {
       const existing = new Set<ExportFile>()
-      for (const item of batch)
-        if (await isSame(join(folder, item.file), item, manifest.get(manifestKey(item.entry(false))))) existing.add(item)
+      const entries = new Map<ExportFile, ManifestEntry>()
+      for (const item of batch) {
+        const key = manifestKey(item.entry(false))
+        extra.delete(key)
+        const before = await manifest.get(key)
+        if (before) entries.set(item, before)
+        if (await isSame(join(folder, item.file), item, before)) existing.add(item)
+      }
       const saveItem = (item: ExportFile, fetched: Fetched | null) =>
-        runItem(item.file, (onBytes) => save(item, existing.has(item), fetched, onBytes))
+        runItem(item.file, (onBytes) => save(item, existing.has(item), entries.get(item), fetched, onBytes))
       for (const item of existing) if (!(await saveItem(item, null))) return
       const missing = batch.filter((item) => !existing.has(item))
       await fetchEach(client, missing, options.hasText, saveItem)
     },
     async finish(add, isReachable) {
-      if (options.shouldDeleteExtra && isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, requested, add)
-      await saveFile(linesOf(manifest), join(folder, manifestFileName), unknown, true, () => {})
+      if (isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, extra, add)
+      await manifest.save()
     },
   })
 }
@@ -127,12 +143,12 @@ async function isSame(path: string, { size, sha256 }: ExportFile, before: Manife
 /** Deletes files of earlier exports. Other files in the folder are kept. */
 async function removeExtra(
   folder: string,
-  manifest: Map<string, ManifestEntry>,
-  requested: ReadonlySet<string>,
+  manifest: FolderManifest,
+  extra: ReadonlySet<string>,
   add: (item: BatchItem) => void,
 ): Promise<void> {
-  for (const [key, { id, file, text_file }] of [...manifest]) {
-    if (requested.has(key)) continue
+  for (const key of extra) {
+    const { id, file, text_file } = (await manifest.get(key)) as ManifestEntry
     await removeNames(folder, { file, text_file }, noNames)
     manifest.delete(key)
     add({ action: 'deleted', key: file, id })
@@ -154,35 +170,6 @@ function ignoreMissing(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
 }
 
-/** Reads the manifest by key, line by line: it may be longer than a string can be. Ignores entries whose names are paths. Throws Failure USAGE if it cannot be parsed. */
-async function readManifest(folder: string): Promise<Map<string, ManifestEntry>> {
-  const path = join(folder, manifestFileName)
-  const entries = new Map<string, ManifestEntry>()
-  try {
-    for await (const line of readTextLines(createReadStream(path))) {
-      const entry = line === '' ? null : (JSON.parse(line) as ManifestEntry)
-      if (entry && isOurs(entry)) entries.set(manifestKey(entry), entry)
-    }
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return entries
-    if (code !== undefined) throw unusablePath('--to', folder, error as Error)
-    throw usage(`${path} is not the manifest of an export`, 'export to another folder, or remove that file')
-  }
-  return entries
-}
-
-const isOurs = ({ id, file, text_file }: ManifestEntry): boolean =>
-  typeof id === 'string' && [file, text_file ?? file].every((name) => typeof name === 'string' && name === basename(name) && name !== '..')
-
 async function* chunks(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes
-}
-
-/** Yields the manifest sorted by id and version, so that two manifests can be compared. */
-async function* linesOf(manifest: ReadonlyMap<string, ManifestEntry>): AsyncGenerator<Uint8Array> {
-  const lines = [...manifest.values()].sort((one, other) =>
-    one.id === other.id ? one.version - other.version : one.id < other.id ? -1 : 1,
-  )
-  for (const line of lines) yield Buffer.from(`${JSON.stringify(line)}\n`)
 }

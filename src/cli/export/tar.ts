@@ -1,21 +1,23 @@
 /** Export as a tar archive to a file or to standard output, in constant memory. */
 import { open, rename, stat, unlink } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
-import { slicesOf } from '../../slices.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, rejectClosedReader, requireWritableFolder, writeChunk } from '../remote/download-target.ts'
 import { copyChunks, fileExistsError, temporaryPath, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { exitOfAbort, runBatch } from '../runtime/run-batch.ts'
-import { type Fetched, fetchEach, splitIntoBatches } from './fetch-batch.ts'
+import { type Fetched, fetchEach } from './fetch-batch.ts'
+import type { ExportFiles } from './find-files.ts'
+import { type LineSpool, openLineSpool } from './line-spool.ts'
 import { type ExportFile, manifestFileName, textFileName } from './manifest.ts'
 
-/** Lines of the manifest that one write has. */
-const linesPerWrite = 1000
+/** Bytes of the manifest that one write has. */
+const bytesPerWrite = 1 << 20
 
 type Write = (chunk: Uint8Array) => Promise<void>
 
@@ -53,7 +55,7 @@ export interface TarOptions {
 export async function exportToTar(
   cli: Cli,
   client: Client,
-  files: readonly ExportFile[],
+  files: ExportFiles,
   path: string,
   { hasText, canOverwrite }: TarOptions,
 ): Promise<void> {
@@ -62,7 +64,11 @@ export async function exportToTar(
   const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o600)
   try {
-    await writeTar(cli, client, files, { hasText, isPipe: false, write: async (chunk) => void (await file.writeFile(chunk)) })
+    await writeTar(cli, client, files, hasText, {
+      write: async (chunk) => void (await file.writeFile(chunk)),
+      isPipe: false,
+      spoolPath: temporaryPath(path),
+    })
     if (cli.signal.aborted) return
     await file.sync()
     await rename(temporary, path)
@@ -73,23 +79,49 @@ export async function exportToTar(
 }
 
 /** Writes the archive to standard output, and failures to standard error. Throws Failure if the archive is not complete. */
-export async function exportToStdout(cli: Cli, client: Client, files: readonly ExportFile[], hasText: boolean): Promise<void> {
+export async function exportToStdout(cli: Cli, client: Client, files: ExportFiles, withText: boolean): Promise<void> {
   rejectClosedReader()
-  await writeTar(cli, client, files, { hasText, isPipe: true, write: writeChunk })
+  await writeTar(cli, client, files, withText, { write: writeChunk, isPipe: true, spoolPath: temporaryPath(join(tmpdir(), 'dms')) })
 }
 
-async function writeTar(
+interface Place {
+  readonly write: Write
+  /** standard output */
+  readonly isPipe: boolean
+  /** path of a temporary file for the manifest */
+  readonly spoolPath: string
+}
+
+async function writeTar(cli: Cli, client: Client, files: ExportFiles, withText: boolean, { spoolPath, ...place }: Place): Promise<void> {
+  const spool = await openLineSpool(spoolPath).catch((error: Error) => {
+    throw new Failure('FAILED', `cannot create a temporary file for the manifest: ${error.message}`, {
+      ...(place.isPipe ? { fix: 'set TMPDIR to a folder that can be written' } : {}),
+      cause: error,
+    })
+  })
+  try {
+    await writeArchive(cli, client, files, withText, place, spool)
+  } finally {
+    await spool.close()
+  }
+}
+
+async function writeArchive(
   cli: Cli,
   client: Client,
-  files: readonly ExportFile[],
-  { hasText: withText, isPipe, write }: { hasText: boolean; isPipe: boolean; write: Write },
+  files: ExportFiles,
+  withText: boolean,
+  { write, isPipe }: Omit<Place, 'spoolPath'>,
+  spool: LineSpool,
 ): Promise<void> {
   const target = openTarget(write)
-  const written: { readonly item: ExportFile; readonly hasText: boolean }[] = []
+  const manifest = openTarget(async (line) => void (await spool.append(line.toString())))
+  let added = 0
   let failed = 0
   let isComplete = false
   const silent = {
     add({ action, key, error }: { action: string; key: string; error?: { message: string } }) {
+      added++
       if (action !== 'failed') return
       failed++
       cli.warn(`${escapeControls(key)}: ${escapeControls(error?.message ?? 'failed')}`)
@@ -106,33 +138,34 @@ async function writeTar(
       onBytes(size)
     } else await writeFile(item, modified, target, onBytes)
     if (text) await writeBuffer(textFileName(file), text, modified, target)
-    written.push({ item, hasText })
+    await manifest.write(Buffer.from(JSON.stringify(item.entry(hasText))))
     return { action: 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
     command: 'documents export',
     phase: 'export',
-    items: splitIntoBatches(files),
-    total: files.length,
-    totalBytes: files.reduce((sum, { size }) => sum + size, 0),
+    items: files.batches,
+    total: files.count,
+    totalBytes: null,
     batch: isPipe ? silent : undefined,
     async runGroup(batch, runItem) {
       await fetchEach(client, batch, withText, async (item, fetched) => {
         const canContinue = await runItem(item.file, (onBytes) => append(item, fetched, onBytes))
-        if (target.failure) throw target.failure
+        const failure = target.failure ?? manifest.failure
+        if (failure) throw failure
         return canContinue
       })
     },
     async finish(_, isReachable) {
       if (!isReachable || cli.signal.aborted) return
-      await writeManifest(written, target)
+      await writeManifest(spool, target)
       await target.write(tarEnd)
       isComplete = true
     },
   })
   if (isPipe && !isComplete)
     throw new Failure(exitOfAbort(cli.signal), `the archive is not complete: ${(cli.signal.reason as Error).message}`)
-  if (isPipe && failed > 0) cli.exit = failed === files.length ? 'FAILED' : 'PARTIAL'
+  if (isPipe && failed > 0) cli.exit = failed === added ? 'FAILED' : 'PARTIAL'
 }
 
 async function writeFile(
@@ -160,12 +193,11 @@ async function writeFile(
   await target.write(tarPadding(size))
 }
 
-/** Writes the manifest line by line. Its size is known before the first line is written, which takes two passes. */
-async function writeManifest(written: readonly { item: ExportFile; hasText: boolean }[], { write }: Target): Promise<void> {
-  const lineOf = ({ item, hasText }: (typeof written)[number]) => Buffer.from(`${JSON.stringify(item.entry(hasText))}\n`)
-  const size = written.reduce((sum, file) => sum + lineOf(file).length, 0)
+/** Writes the manifest. The header has its size, so it is copied from the temporary file at the end. */
+async function writeManifest({ size, read }: LineSpool, { write }: Target): Promise<void> {
   await write(tarHeader(manifestFileName, size, Date.now() / 1000))
-  for (const lines of slicesOf(written, linesPerWrite)) await write(Buffer.concat(lines.map(lineOf)))
+  for (let offset = 0; offset < size; offset += bytesPerWrite)
+    await write(await read([{ offset, length: Math.min(bytesPerWrite, size - offset) }]))
   await write(tarPadding(size))
 }
 

@@ -17,7 +17,7 @@ export interface BatchRun<T> {
   /** command words ("documents delete"), and the phase for the progress ("deleting") */
   readonly command: string
   readonly phase: string
-  readonly items: Iterable<T>
+  readonly items: Iterable<T> | AsyncIterable<T>
   /** returns the key of an item; default: the item, which is a path or an id */
   keyOf?(item: T): string
   /** concurrent operations; default 1 */
@@ -31,8 +31,8 @@ export interface BatchRun<T> {
   run?(item: T, onBytes: (bytes: number) => void): Promise<BatchItem | null>
   /** alternative to `run` if an item stands for several operations; its own errors end the batch */
   runGroup?(item: T, runItem: RunItem, onBytes: (bytes: number) => void): Promise<void>
-  /** number of operations; default: length of `items` */
-  readonly total?: number
+  /** number of operations; default: length of `items`; null: unknown */
+  readonly total?: number | null
   /** output of an endless command, which finishes it itself */
   readonly batch?: Batch
   /** runs after all items and before the summary, also after a stop or, with `isReachable` false, after the server was lost */
@@ -90,23 +90,24 @@ export async function runBatch<T>(cli: Cli, work: BatchRun<T>): Promise<void> {
     updateProgress(key)
     return !isOver()
   }
+  const end = (error: unknown): void => {
+    if (isExpectedExit(error)) printed = { error }
+    else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error: describeMissing(error) }
+  }
   const runOne = async (item: T): Promise<void> => {
     const key = work.keyOf?.(item) ?? String(item)
     if (work.run) await runItem(key, async (onBytes) => (await work.run?.(item, onBytes)) ?? null)
-    else
-      await work.runGroup?.(item, runItem, countBytes(key)).catch((error) => {
-        if (isExpectedExit(error)) printed = { error }
-        else if (!(cli.signal.aborted && isAbort(error))) fatal ??= { error: describeMissing(error) }
-      })
+    else await work.runGroup?.(item, runItem, countBytes(key)).catch(end)
   }
-  function* itemsUntilStop(): Generator<T> {
-    for (const item of work.items) {
+  async function* itemsUntilStop(): AsyncGenerator<T> {
+    for await (const item of work.items) {
       if (isOver()) return
       yield item
     }
   }
 
-  await mapConcurrently(itemsUntilStop(), work.concurrency ?? 1, runOne)
+  // `items` may be requested while the batch runs, which can fail.
+  await mapConcurrently(itemsUntilStop(), work.concurrency ?? 1, runOne).catch(end)
   progress.done()
   if (printed && !fatal) throw printed.error
   try {

@@ -9,7 +9,9 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { readTar } from '../../../src/backup/tar.ts'
-import { documentFile, exportFileName } from '../../../src/cli/export/manifest.ts'
+import { splitIntoBatches } from '../../../src/cli/export/fetch-batch.ts'
+import type { ExportFiles } from '../../../src/cli/export/find-files.ts'
+import { documentFile, type ExportFile, exportFileName } from '../../../src/cli/export/manifest.ts'
 import { exportToStdout } from '../../../src/cli/export/tar.ts'
 import type { Cli } from '../../../src/cli/runtime/context.ts'
 import { createClient } from '../../../src/client/client.ts'
@@ -20,6 +22,14 @@ import { startApp, upload } from '../../support/app.ts'
 import { startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
+
+const foundFiles = (files: readonly ExportFile[]): ExportFiles => ({
+  batches: (async function* () {
+    yield* splitIntoBatches(files)
+  })(),
+  documentCount: files.length,
+  count: files.length,
+})
 
 const linesIn = (text: string): Record<string, unknown>[] =>
   text
@@ -88,7 +98,7 @@ test.each([
 })
 
 test('the manifest of an archive is written in parts: all of it could be longer than a string can be', async () => {
-  const count = 2500
+  const count = 20_000
   const answer = () => new Response('x')
   const sha256 = createHash('sha256').update('x').digest('hex')
   const files = Array.from({ length: count }, (_, index) => {
@@ -118,7 +128,7 @@ test('the manifest of an archive is written in parts: all of it could be longer 
   await exportToStdout(
     cli,
     createClient(async () => answer()),
-    files,
+    foundFiles(files),
     false,
   )
   toArray.mockRestore()
@@ -158,7 +168,7 @@ test.each([
     progress: () => ({ update() {}, done() {} }),
     warn() {},
   } as unknown as Cli
-  const error = await exportToStdout(cli, client, files, false).catch((error) => error)
+  const error = await exportToStdout(cli, client, foundFiles(files), false).catch((error) => error)
   fails.mockRestore()
   expect(error).toMatchObject({ exit: 'FAILED', message: `cannot write the archive: ${code}` })
   expect(writeCount).toBe(failing + 1)

@@ -14,3 +14,12 @@ export function openYielder(): Yielder {
     startedAt = performance.now()
   }
 }
+
+/** Runs steps, each of which should take much less than `sliceMs`, and returns their result. */
+export async function runSteps<T>(steps: Generator<undefined, T>, pause: Yielder = openYielder()): Promise<T> {
+  for (;;) {
+    const step = steps.next()
+    if (step.done) return step.value
+    await pause()
+  }
+}

@@ -7,7 +7,7 @@ import { requireDocument } from '../documents/access.ts'
 import { toWord } from '../documents/extraction/page-words.ts'
 import { withAddress } from '../documents/stored-files.ts'
 import type { Document } from '../documents/view.ts'
-import { openYielder } from '../http/time-slices.ts'
+import { runSteps } from '../http/time-slices.ts'
 import { ReadFailure, type WordRow } from '../ports/document-reader.ts'
 import { type Span, searchMatches } from './highlight/match-positions.ts'
 import { compileMatcher, type Matcher } from './highlight/matcher.ts'
@@ -137,11 +137,7 @@ async function openExpansions(
 
 /** Returns the matches in a text in order, without matches inside other matches. Lets other requests run meanwhile. */
 async function spansOf(text: string, matcher: Matcher): Promise<Span[]> {
-  const search = searchMatches(text, matcher, (found) => found.length > maxMatches)
-  const pause = openYielder()
-  let step = search.next()
-  for (; !step.done; step = search.next()) await pause()
-  const spans = step.value
+  const spans = await runSteps(searchMatches(text, matcher, (found) => found.length > maxMatches))
   spans.sort((one, other) => one.start - other.start || other.end - one.end)
   const outer: Span[] = []
   for (const span of spans) if (span.end > (outer.at(-1)?.end ?? -1)) outer.push(span)

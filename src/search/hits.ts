@@ -1,13 +1,10 @@
 /** Hits: documents of a page with highlights. */
-import { setImmediate } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../db/pool.ts'
+import { openYielder, runSteps, type Yielder } from '../http/time-slices.ts'
 import type { SearchAnswer, SearchHit } from '../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
 import type { Expansions } from './vocabulary/expansions.ts'
-
-/** Time of highlighting after which the event loop gets a turn, in ms. */
-const maxTurnMs = 10
 
 /** Maximum number of characters of the contents of a page. Contents without passages are cut to their share of it. */
 const maxPageCharacters = 20_000_000
@@ -57,7 +54,7 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   )
   const highlighters = highlightersOf(highlighting.markers, expansions)
   const answer: SearchHit[] = []
-  let since = performance.now()
+  const pause = openYielder()
   for (const { document_id, score } of page) {
     const document = byId.get(document_id)
     if (!document) continue
@@ -70,12 +67,8 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
       score,
       created_at,
       document_date,
-      highlights: highlights(document, highlighters),
+      highlights: await highlights(document, highlighters, pause),
     })
-    // A page of long texts with many substrings takes seconds.
-    if (performance.now() - since < maxTurnMs) continue
-    await setImmediate()
-    since = performance.now()
   }
   return answer
 }
@@ -119,13 +112,19 @@ function highlightersOf(markers: Highlighting['markers'], expansions?: Expansion
   )
 }
 
-function highlights({ title, filename, labels, content }: Found, highlighters: Highlighters): SearchHit['highlights'] {
-  const snippets = (field: MarkedField, text: string, options: SnippetOptions) =>
-    (highlighters[field]?.(text, options) ?? []).map((snippet) => ({ field, snippet }))
-  return [
-    ...snippets('title', title, line),
-    ...snippets('content', content, excerpt),
-    ...snippets('filename', filename, line),
-    ...labels.flatMap((label) => snippets('labels', label, line)),
-  ]
+async function highlights(
+  { title, filename, labels, content }: Found,
+  highlighters: Highlighters,
+  pause: Yielder,
+): Promise<SearchHit['highlights']> {
+  const marked: { field: MarkedField; snippet: string }[] = []
+  const mark = async (field: MarkedField, text: string, options: SnippetOptions): Promise<void> => {
+    const highlighter = highlighters[field]
+    if (highlighter) for (const snippet of await runSteps(highlighter(text, options), pause)) marked.push({ field, snippet })
+  }
+  await mark('title', title, line)
+  await mark('content', content, excerpt)
+  await mark('filename', filename, line)
+  for (const label of labels) await mark('labels', label, line)
+  return marked
 }

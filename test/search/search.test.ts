@@ -3,9 +3,10 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { parsePeriod } from '../../src/calendar.ts'
 import { Busy, withLock } from '../../src/db/lock.ts'
+import { runSteps } from '../../src/http/time-slices.ts'
 import { openSegment } from '../../src/search/engines/postgres/index/segments.ts'
 import { highlighter } from '../../src/search/highlight/highlighter.ts'
-import { matchPositions } from '../../src/search/highlight/match-positions.ts'
+import { searchMatches } from '../../src/search/highlight/match-positions.ts'
 import { compileMatcher } from '../../src/search/highlight/matcher.ts'
 import { parse } from '../../src/search/query/parser.ts'
 import { normalizeWord, tokenize } from '../../src/search/query/tokenizer.ts'
@@ -550,7 +551,7 @@ test('any query is answered, and every word of a document finds it', async () =>
   await app.search.check()
 })
 
-test('a snippet has no markup but <mark>, and without it is a part of the text', () => {
+test('a snippet has no markup but <mark>, and without it is a part of the text', async () => {
   const random = seeded(42)
   const pick = () => naughty[Math.floor(random() * naughty.length)]!
   const plainOf = (html: string) =>
@@ -559,7 +560,8 @@ test('a snippet has no markup but <mark>, and without it is a part of the text',
   for (let round = 0; round < 2000; round++) {
     const text = Array.from({ length: 1 + Math.floor(random() * 60) }, pick).join('')
     const query = Array.from({ length: 1 + Math.floor(random() * 4) }, () => (random() < 0.3 ? `"${pick()} ${pick()}"` : pick())).join(' ')
-    for (const snippet of highlighter({ terms: parse(query), expansions: new Map([['word', ['ord']]]) })(text, { size: 40, max: 3 })) {
+    const snippets = highlighter({ terms: parse(query), expansions: new Map([['word', ['ord']]]) })(text, { size: 40, max: 3 })
+    for (const snippet of await runSteps(snippets)) {
       expect(snippet).toContain('<mark>')
       expect(snippet.replace(/<mark>[^<>]+<\/mark>/g, '')).not.toMatch(/[<>"']/)
       const plain = plainOf(snippet.replace(/<\/?mark>/g, ''))
@@ -571,7 +573,7 @@ test('a snippet has no markup but <mark>, and without it is a part of the text',
   expect(marked).toBeGreaterThan(1000)
 })
 
-test('matchPositions finds what reading all words of the text finds', () => {
+test('searchMatches finds what reading all words of the text finds', async () => {
   const random = seeded(7)
   const pick = () => naughty[Math.floor(random() * naughty.length)]!
   const gaps = [' ', '. ', '\n', '-', '', ', ', '-\n', ' '.repeat(300)]
@@ -583,7 +585,8 @@ test('matchPositions finds what reading all words of the text finds', () => {
     const terms = [
       { parts: [{ text: wanted, offset: 0, prefix: false }], joined: null, negated: false, quoted: true, field: null, alternative: false },
     ]
-    const starts = matchPositions(text, compileMatcher({ terms, expansions: new Map() }), () => false).map(({ start }) => start)
+    const matches = await runSteps(searchMatches(text, compileMatcher({ terms, expansions: new Map() }), () => false))
+    const starts = matches.map(({ start }) => start)
     const expected = read.filter((word) => word.text === wanted).map(({ start }) => start)
     expect([...new Set(starts)].sort(), JSON.stringify([wanted, text])).toEqual([...new Set(expected)].sort())
     seen += expected.length
@@ -591,20 +594,22 @@ test('matchPositions finds what reading all words of the text finds', () => {
   expect(seen).toBeGreaterThan(1000)
 })
 
-test('places of a word: in a run that begins in another script, behind the limit of an endless one, and joined over any space', () => {
-  const starts = (text: string, query: string) =>
-    matchPositions(text, compileMatcher({ terms: parse(query), expansions: new Map() }), () => false).map(({ start }) => start)
-  expect(starts('see abc東京 there', '"東京"')).toContain(7)
-  expect(starts(`${'2026'.repeat(300)} 2`, '2026')).toEqual([0, 1000])
-  expect(starts(`a broken in-\n${' '.repeat(60)}voice`, '"invoice"')).toEqual([9])
-  expect(starts('GB33 BUKB 2020 1555 5555 55', '"BUKB"')).toEqual([5])
-  expect(starts('an e-mail and an email', '"email"')).toEqual([3, 17])
+test('places of a word: in a run that begins in another script, behind the limit of an endless one, and joined over any space', async () => {
+  const starts = async (text: string, query: string) => {
+    const matches = await runSteps(searchMatches(text, compileMatcher({ terms: parse(query), expansions: new Map() }), () => false))
+    return matches.map(({ start }) => start)
+  }
+  expect(await starts('see abc東京 there', '"東京"')).toContain(7)
+  expect(await starts(`${'2026'.repeat(300)} 2`, '2026')).toEqual([0, 1000])
+  expect(await starts(`a broken in-\n${' '.repeat(60)}voice`, '"invoice"')).toEqual([9])
+  expect(await starts('GB33 BUKB 2020 1555 5555 55', '"BUKB"')).toEqual([5])
+  expect(await starts('an e-mail and an email', '"email"')).toEqual([3, 17])
 })
 
-test('the snippets of a long text with most of the words come first', () => {
+test('the snippets of a long text with most of the words come first', async () => {
   const filler = 'nothing to see here. '.repeat(50)
   const text = `one alone ${filler} one and two together ${filler} two`
-  const found = highlighter({ terms: parse('one two'), expansions: new Map() })(text, { size: 60, max: 2 })
+  const found = await runSteps(highlighter({ terms: parse('one two'), expansions: new Map() })(text, { size: 60, max: 2 }))
   expect(found[0]).toContain('<mark>one</mark> and <mark>two</mark>')
   expect(found).toHaveLength(2)
   for (const snippet of found) expect(snippet.replace(/<\/?mark>/g, '').length).toBeLessThanOrEqual(60)

@@ -1,8 +1,8 @@
 /** Highlights matches: snippets are substrings of a text, escaped for HTML, with <mark> as the only markup. */
 
-import { type IsComplete, matchPositions, type Span } from './match-positions.ts'
+import { type IsComplete, type Span, searchMatches } from './match-positions.ts'
 import { compileMatcher, type MatcherOptions } from './matcher.ts'
-import { substringsIn } from './substrings.ts'
+import { searchSubstrings } from './substrings.ts'
 
 /** Terms to highlight, and `substrings` to highlight even inside words. */
 export interface Marker extends MatcherOptions {
@@ -15,8 +15,8 @@ export interface SnippetOptions {
   readonly max: number
 }
 
-/** Returns the best snippets of a text, those with most distinct terms first; none if nothing matches. */
-export type Highlighter = (text: string, options: SnippetOptions) => string[]
+/** Returns the best snippets of a text, those with most distinct terms first; none if nothing matches. Works in steps, as a long text takes seconds. */
+export type Highlighter = (text: string, options: SnippetOptions) => Generator<undefined, string[]>
 
 /** Matches of a text after which the search ends. Three snippets need no more, and a long text can have millions, which take gigabytes. */
 const maxMatches = 100_000
@@ -27,15 +27,14 @@ export function highlighter(marker: Marker): Highlighter {
   const matcher = compileMatcher(marker)
   const termCount = terms.filter(({ negated }) => !negated).length
   const perSubstring = Math.ceil(maxMatches / Math.max(1, substrings.length))
-  return (text, { size, max }) => {
-    const inside = substringsIn(text, substrings, perSubstring).map(({ start, end, substring }) => ({
-      start,
-      end,
-      term: terms.length + substring,
-    }))
+  return function* (text, { size, max }) {
+    const inside = yield* searchSubstrings(text, substrings, perSubstring)
     const hasBest = substrings.length > 0 ? () => false : hasBestPassages(termCount, size, max)
     const isComplete: IsComplete = (spans, upTo) => spans.length >= maxMatches || hasBest(spans, upTo)
-    const spans = [...matchPositions(text, matcher, isComplete), ...inside].sort(byOffset)
+    const spans = yield* searchMatches(text, matcher, isComplete)
+    for (const { start, end, substring } of inside) spans.push({ start, end, term: terms.length + substring })
+    spans.sort(byOffset)
+    yield
     return passages(spans, size)
       .sort((one, other) => other.termCount - one.termCount || one.start - other.start)
       .slice(0, max)

@@ -29,15 +29,9 @@ export type IsComplete = (spans: readonly Span[], upTo: number) => boolean
 const stepLength = 50_000
 const stepTokens = 500
 
-/** Returns the matches in no order; all, or until `isComplete`. */
-export function matchPositions(text: string, matcher: Matcher, isComplete: IsComplete): Span[] {
-  const search = searchMatches(text, matcher, isComplete)
-  for (let step = search.next(); ; step = search.next()) if (step.done) return step.value
-}
-
 /**
- * Searches in steps, between which the event loop can have a turn. Returns the matches like matchPositions(). Takes time linear in the text, and for
- * a phrase that nearly matches everywhere in the product of both lengths.
+ * Returns the matches in no order; all, or until `isComplete`. Searches in steps, between which the event loop can have a turn. Takes time linear in
+ * the text, and for a phrase that nearly matches everywhere in the product of both lengths.
  */
 export function* searchMatches(text: string, matcher: Matcher, isComplete: IsComplete): Generator<undefined, Span[]> {
   const spans: Span[] = []
@@ -45,7 +39,11 @@ export function* searchMatches(text: string, matcher: Matcher, isComplete: IsCom
   const windows = new TokenWindows(text)
   let [stepStart, tokens] = [0, 0]
   for (let offset = nextRun(text, 0); offset < text.length; ) {
-    const chain = chainAt(text, skipNonMatches(text, offset, matcher), matcher)
+    let chain = chainAt(text, skipNonMatches(text, offset, matcher), matcher)
+    while (!chain.isWhole) {
+      yield
+      chain = extended(text, chain, matcher)
+    }
     offset = chain.next
     if (offset - stepStart > stepLength) {
       yield
@@ -54,7 +52,9 @@ export function* searchMatches(text: string, matcher: Matcher, isComplete: IsCom
     if (!chain.canMatch) continue
     for (const { token, first } of tokenizeChain(text, chain)) {
       addMatches(spans, matcher, text, token, first, () => windows.from(chain.first.start, token.start))
-      if (++tokens % stepTokens === 0) yield
+      if (++tokens % stepTokens > 0) continue
+      if (isComplete(spans, chain.first.start)) return spans
+      yield
     }
     if (isComplete(spans, offset)) break
   }
@@ -75,19 +75,27 @@ interface Chain {
   readonly first: Run
   readonly last: Run
   readonly canMatch: boolean
-  /** offset of the run after the chain */
+  /** offset of the run after the chain, or after the part that has been read */
   readonly next: number
+  readonly isWhole: boolean
 }
+
+/** Runs of a chain that are read in one step. */
+const stepRuns = 10_000
 
 function chainAt(text: string, start: number, matcher: Matcher): Chain {
   const first = runAt(text, start)
-  let last = first
-  let canMatch = canMatchRun(text, first, matcher)
-  for (;;) {
+  return extended(text, { first, last: first, canMatch: canMatchRun(text, first, matcher) }, matcher)
+}
+
+/** Reads the next runs of a chain. */
+function extended(text: string, { first, last, canMatch }: Pick<Chain, 'first' | 'last' | 'canMatch'>, matcher: Matcher): Chain {
+  for (let count = 0; ; count++) {
     const next = nextRun(text, last.end)
-    if (next === text.length) return { first, last, canMatch, next }
+    if (next === text.length) return { first, last, canMatch, next, isWhole: true }
     const run = runAt(text, next)
-    if (!canJoin(text, last, run)) return { first, last, canMatch, next }
+    if (!canJoin(text, last, run)) return { first, last, canMatch, next, isWhole: true }
+    if (count === stepRuns) return { first, last, canMatch, next, isWhole: false }
     canMatch ||= canMatchRun(text, run, matcher)
     last = run
   }
@@ -160,6 +168,9 @@ function matchPhrase(window: TokenWindow, parts: readonly Part[]): Token | null 
 /** Returns the token `offset` positions after the first one; undefined after the end of the text. */
 type TokenWindow = (offset: number) => Token | undefined
 
+/** Tokens before the window after which they are forgotten. */
+const maxPassed = 1_000
+
 /** Windows of tokens at increasing offsets. Each token is read once. */
 class TokenWindows {
   readonly #text: string
@@ -180,6 +191,10 @@ class TokenWindows {
       this.#first = 0
     }
     while ((this.#at(this.#first)?.start ?? start) < start) this.#first++
+    if (this.#first > maxPassed) {
+      this.#read.splice(0, this.#first)
+      this.#first = 0
+    }
     return (offset) => this.#at(this.#first + offset)
   }
 

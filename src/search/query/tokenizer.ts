@@ -26,7 +26,7 @@ const lettersAndDigits = `\\p{L}\\p{N}${radicals}`
 /** A run of letters and digits, with combining marks and characters without width. Bounded, because a longer match would overflow the regex stack. */
 const runPattern = new RegExp(`[[${lettersAndDigits}]--\u02bc][[${lettersAndDigits}\\p{M}${invisible}]--\u02bc]{0,999}`, 'vy')
 const maxRunLength = 1_000
-const runStart = new RegExp(`[[${lettersAndDigits}]--\u02bc]`, 'vy')
+const runStart = new RegExp(`(?=[[${lettersAndDigits}]--\u02bc])`, 'vg')
 
 const hyphen = /^[-\u2010\u2011]$/
 /** U+02BC is the apostrophe of Ukrainian, which Unicode counts as a letter. */
@@ -116,9 +116,7 @@ export function nextRun(text: string, from: number): number {
       continue
     }
     runStart.lastIndex = start
-    if (runStart.test(text)) return start
-    // Skip the low surrogate.
-    if (text.codePointAt(start)! > 0xffff) start++
+    return runStart.test(text) ? runStart.lastIndex : text.length
   }
   return text.length
 }

@@ -1,6 +1,7 @@
 /** Completes queries with words of documents that the actor may see. */
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import { openYielder } from '../http/time-slices.ts'
 import type { SearchQuery } from '../ports/search-engine.ts'
 import { resolveFilter } from './query/filters.ts'
 import { normalizeQuotes, parse, type Term, termFields } from './query/parser.ts'
@@ -64,7 +65,9 @@ async function loadCompletions(
     .execute()
   const documentsWith = new Map<string, number>()
   const spellings = new Map<string, Map<string, number>>()
+  const pause = openYielder()
   for (const { title, filename, content } of rows) {
+    await pause()
     const words = new Set<string>()
     for (const text of only === null ? [title, content] : [{ title, filename, content }[only]]) {
       for (const token of tokenize(text)) {

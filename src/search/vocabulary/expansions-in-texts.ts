@@ -1,7 +1,7 @@
 /** Expansions without a vocabulary: from the words of the texts that are shown. */
-import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { Db } from '../../db/pool.ts'
+import { openYielder } from '../../http/time-slices.ts'
 import { tokenize } from '../query/tokenizer.ts'
 import { editDistance, maxTypos } from '../query/typos.ts'
 import type { Expansions } from './expansions.ts'
@@ -11,17 +11,25 @@ import { isMistypable } from './vocabulary.ts'
 const maxCharacters = 200_000
 /** Number of letters with which all words of one stem begin. */
 const stemPrefix = 2
+/** Words that are compared in one step. */
+const stepWords = 1_000
 
 /** Returns for each word of a query the words of these texts with the same stem and, if `fuzzy`, within the edit distance of a typo. */
 export async function expansionsIn(db: Db, texts: readonly string[], words: readonly string[], fuzzy: boolean): Promise<Expansions> {
   if (texts.length === 0 || words.length === 0) return new Map()
+  const pause = openYielder()
   const vocabulary = new Set<string>()
-  for (const text of texts) {
-    for (const { text: word } of tokenize(text.slice(0, maxCharacters))) if (isMistypable(word)) vocabulary.add(word)
-    await yieldToEventLoop()
-  }
   const beginnings = new Set(words.map((word) => word.slice(0, stemPrefix)))
-  const related = [...vocabulary].filter((word) => beginnings.has(word.slice(0, stemPrefix)))
+  const related: string[] = []
+  let count = 0
+  for (const text of texts) {
+    for (const { text: word } of tokenize(text.slice(0, maxCharacters))) {
+      if (++count % stepWords === 0) await pause()
+      if (vocabulary.has(word) || !isMistypable(word)) continue
+      vocabulary.add(word)
+      if (beginnings.has(word.slice(0, stemPrefix))) related.push(word)
+    }
+  }
   const { rows } = await sql<{ word: string; expansion: string }>`
     with stems as (
       select word, language, dms_stem(language, word) as stem from unnest(${[...new Set([...related, ...words])]}::text[]) word cross join search_languages
@@ -33,8 +41,11 @@ export async function expansionsIn(db: Db, texts: readonly string[], words: read
   if (!fuzzy) return expansions
   for (const word of words) {
     const typos = maxTypos(word)
-    await yieldToEventLoop()
-    if (typos > 0) expansions.get(word)!.push(...[...vocabulary].filter((other) => editDistance(word, other, typos) <= typos))
+    if (typos === 0) continue
+    for (const other of vocabulary) {
+      if (++count % stepWords === 0) await pause()
+      if (editDistance(word, other, typos) <= typos) expansions.get(word)!.push(other)
+    }
   }
   return expansions
 }

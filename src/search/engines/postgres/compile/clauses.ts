@@ -71,9 +71,7 @@ export async function compileClauses(db: Db, unprepared: Db, clauses: readonly S
     unprepared,
     openings.filter((one) => one !== null),
   )
-  const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match')
-    ? await db.selectFrom('labels').select(['id', 'name']).execute()
-    : []
+  const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match') ? await loadLabels(db) : []
   const expansions = await stemExpansions(
     db,
     clauses.filter(({ field, type }) => type === 'match' && isTextField(field)).flatMap(({ value }) => termsOf(value)),
@@ -189,18 +187,28 @@ function alternativesOf(words: readonly string[], prefix: boolean, field: TextFi
   return [...some, quote(overflowTerm)]
 }
 
-function onLabels(clause: SearchClause, labels: readonly { id: string; name: string }[], max: number): CompiledClause {
-  const isMeant = labelTest(clause)
-  const meant = labels.filter(({ name }) => isMeant(name))
+/** A label in the forms that clauses compare. */
+interface FoldedLabel {
+  readonly id: string
+  readonly part: string
+  readonly whole: string
+}
+
+async function loadLabels(db: Db): Promise<FoldedLabel[]> {
+  const labels = await db.selectFrom('labels').select(['id', 'name']).execute()
+  return labels.map(({ id, name }) => ({ id, part: foldSpaces(name), whole: foldExact(name) }))
+}
+
+function onLabels(clause: SearchClause, labels: readonly FoldedLabel[], max: number): CompiledClause {
+  const meant = labels.filter(labelTest(clause))
   const highlighted = clause.type === 'contains' ? { substrings: [clause.value] } : { terms: [phraseOf(clause.value) ?? []].flat() }
   if (meant.length > max) return { ...base, clause, ...highlighted, test: test(clause) }
   return { ...base, clause, ...highlighted, superset: anyTerm(meant.map(({ id }) => labelTerm(id))) }
 }
 
-function labelTest({ type, value }: SearchClause): (name: string) => boolean {
-  if (type === 'exact') return (name) => foldExact(name) === foldExact(value)
-  const folded = foldSpaces(value)
-  return (name) => folded !== '' && foldSpaces(name).includes(folded)
+function labelTest({ type, value }: SearchClause): (label: FoldedLabel) => boolean {
+  const [folded, exact] = [foldSpaces(value), foldExact(value)]
+  return type === 'exact' ? ({ whole }) => whole === exact : ({ part }) => folded !== '' && part.includes(folded)
 }
 
 /** Compiles a clause on a field without words. The index has terms for exact values only. */

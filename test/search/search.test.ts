@@ -357,6 +357,26 @@ test('a code in groups is found as one word, and the reverse', async () => {
     expect((await search({ q })).results.map(({ title }) => title).sort(), q).toEqual(['Grouped', 'Whole'])
 })
 
+test('200 with an amount, whatever separates its thousands in the query and in the text', async () => {
+  const { put, search, asAda } = await start()
+  const forms = ['1234,56', '1.234,56', '1,234.56', "1'234.56", '1 234,56', '1\u00a0234,56', '1\u202f234.56']
+  for (const form of forms) await put({ content: `zu zahlen: ${form} €` })
+  await put({ content: '1 Stück, 234 Seiten, 56 Bilder; 11234,56' })
+  for (const form of forms) {
+    const { total, results } = await search({ q: form })
+    expect([form, total]).toEqual([form, forms.length])
+    expect(results.map(({ highlights }) => highlights[0]?.snippet).sort()).toEqual(
+      forms.map((other) => `zu zahlen: <mark>${other.replace("'", '&#39;')}</mark> €`).sort(),
+    )
+    for (const q of [`€${form}`, `content:${form} zahlen`, `${form} -Bilder`])
+      expect([q, (await search({ q })).total]).toEqual([q, forms.length])
+    expect((await search({ q: `zahlen -${form}` })).total).toBe(0)
+    const must = [{ field: 'content', type: 'match', value: form }] as const
+    expect((await asAda.search.advanced({ query: { must: [...must] } })).total).toBe(forms.length)
+  }
+  expect((await search({ q: '1234,57' })).total).toBe(0)
+})
+
 test('a period of a month before the year 100 ends with the month', () => {
   expect(parsePeriod('0050-02')).toEqual({ from: '0050-02-01', to: '0050-02-28' })
   expect(parsePeriod('0096-02..0096-04')).toEqual({ from: '0096-02-01', to: '0096-04-30' })
@@ -583,7 +603,15 @@ test('searchMatches finds what reading all words of the text finds', async () =>
     const read = [...tokenize(text)]
     const wanted = read[Math.floor(random() * read.length)]?.text ?? 'nothing'
     const terms = [
-      { parts: [{ text: wanted, offset: 0, prefix: false }], joined: null, negated: false, quoted: true, field: null, alternative: false },
+      {
+        parts: [{ text: wanted, offset: 0, prefix: false }],
+        joined: null,
+        grouped: null,
+        negated: false,
+        quoted: true,
+        field: null,
+        alternative: false,
+      },
     ]
     const matches = await runSteps(searchMatches(text, compileMatcher({ terms, expansions: new Map() }), () => false))
     const starts = matches.map(({ start }) => start)

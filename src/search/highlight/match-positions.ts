@@ -142,8 +142,8 @@ function addMatches(
     if (token.text.startsWith(prefix) && !(token.form === 'joined' && first.text.startsWith(prefix))) add(term)
   }
   if (token.form === 'joined') return
-  for (const term of phrases.get(token.text) ?? []) {
-    const last = matchPhrase(openWindow(), terms[term]!.parts)
+  for (const { parts, term } of phrases.get(token.text) ?? []) {
+    const last = matchPhrase(openWindow(), parts)
     if (last) spans.push({ start, end: last.end, term })
   }
 }

@@ -1,5 +1,5 @@
 /** Compiles query terms into tables for matching many texts. */
-import type { Term } from '../query/parser.ts'
+import type { Part, Term } from '../query/parser.ts'
 
 export interface MatcherOptions {
   readonly terms: readonly Term[]
@@ -12,27 +12,33 @@ export interface Matcher {
   /** token -> indexes of the terms that it matches alone */
   readonly words: ReadonlyMap<string, readonly number[]>
   readonly prefixes: readonly { readonly prefix: string; readonly term: number }[]
-  /** first token -> indexes of phrases */
-  readonly phrases: ReadonlyMap<string, readonly number[]>
+  /** phrases by their first token */
+  readonly phrases: ReadonlyMap<string, readonly Phrase[]>
   readonly isEmpty: boolean
   /** Returns whether a match can begin with the run at `offset`. May return true without a match, never false with one. */
   readonly canBegin: (text: string, offset: number) => boolean
 }
 
+interface Phrase {
+  readonly parts: readonly Part[]
+  readonly term: number
+}
+
 export function compileMatcher({ terms, expansions }: MatcherOptions): Matcher {
   const words = new Map<string, number[]>()
-  const phrases = new Map<string, number[]>()
+  const phrases = new Map<string, Phrase[]>()
   const prefixes: { prefix: string; term: number }[] = []
   const addWord = (word: string, term: number) => {
     for (const one of new Set([word, ...(expansions.get(word) ?? [])])) add(words, one, term)
   }
-  for (const [term, { parts, joined, negated }] of terms.entries()) {
+  for (const [term, { parts, joined, grouped, negated }] of terms.entries()) {
     if (negated) continue
     if (joined) addWord(joined, term)
     const [first] = parts
     if (!first) continue
-    if (parts.length > 1) add(phrases, first.text, term)
+    if (parts.length > 1) add(phrases, first.text, { parts, term })
     else addWord(first.text, term)
+    if (grouped) add(phrases, grouped[0]!.text, { parts: grouped, term })
     if (joined && parts.at(-1)!.prefix) prefixes.push({ prefix: joined, term })
     if (parts.length === 1 && first.prefix) prefixes.push({ prefix: first.text, term })
   }
@@ -44,10 +50,10 @@ export function compileMatcher({ terms, expansions }: MatcherOptions): Matcher {
   return { terms, words, prefixes, phrases, isEmpty, canBegin: (text, offset) => canBegin(table, text, offset) }
 }
 
-function add(map: Map<string, number[]>, word: string, term: number): void {
-  const terms = map.get(word)
-  if (terms) terms.push(term)
-  else map.set(word, [term])
+function add<T>(map: Map<string, T[]>, word: string, value: T): void {
+  const values = map.get(word)
+  if (values) values.push(value)
+  else map.set(word, [value])
 }
 
 const asciiCount = 128

@@ -1,4 +1,5 @@
 /** Parses queries into terms. */
+import { digitGroups, joinAmounts } from './amounts.ts'
 import { tokenize } from './tokenizer.ts'
 
 export interface Part {
@@ -14,6 +15,8 @@ export interface Term {
   readonly parts: readonly Part[]
   /** the parts as one word if a sign joins them, such as email for e-mail; else null */
   readonly joined: string | null
+  /** the parts of an amount with its digits in groups of three, such as 1 234 56 for 1234,56; else null */
+  readonly grouped: readonly Part[] | null
   readonly negated: boolean
   /** in quotation marks: no typos and no stems */
   readonly quoted: boolean
@@ -36,7 +39,7 @@ const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: 
 
 /** Returns the distinct terms of a query; none if it has no letter and no digit. There are no syntax errors. */
 export function parse(query: string): Term[] {
-  const items = [...joinIbans(normalizeQuotes(query)).matchAll(item)]
+  const items = [...joinGroups(normalizeQuotes(query)).matchAll(item)]
   // The last word can be followed by punctuation.
   const last = items.findLastIndex(([, , , phrase, word]) => /[\p{L}\p{N}]/u.test(phrase ?? word ?? ''))
   let isAfterOr = false
@@ -72,13 +75,13 @@ export function groupsOf(terms: readonly Term[]): Group[] {
   return groups
 }
 
-type TermOptions = Omit<Term, 'parts' | 'joined'> & { readonly prefix: boolean }
+type TermOptions = Omit<Term, 'parts' | 'joined' | 'grouped'> & { readonly prefix: boolean }
 const plainTerm: TermOptions = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
 
 /** Returns the distinct words of a text as terms. Punctuation has no meaning. */
 export function termsOf(text: string): Term[] {
   return distinct(
-    joinIbans(text)
+    joinGroups(text)
       .split(/\s+/)
       .flatMap((word) => termOf(word, plainTerm) ?? []),
   )
@@ -90,8 +93,11 @@ export const wordsOf = (terms: readonly Term[]): string[] => terms.flatMap(({ pa
 /** Returns a text as one quoted term; null if it has no word. */
 export const phraseOf = (text: string): Term | null => termOf(text, { ...plainTerm, quoted: true })
 
-/** Joins the groups of IBANs by hyphens: a term of their groups, and of the number without spaces. */
-const joinIbans = (text: string): string => text.replace(iban, (number) => number.replaceAll(' ', '-'))
+/** Joins the groups of IBANs and amounts by hyphens: a term of their groups, and of the number without spaces. */
+const joinGroups = (text: string): string => joinAmounts(text.replace(iban, (number) => number.replaceAll(' ', '-')))
+
+/** Returns the terms of all forms of a term with several parts. */
+export const sequences = ({ parts, grouped }: Term): (readonly Part[])[] => (grouped === null ? [parts] : [parts, grouped])
 
 const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term) => [JSON.stringify(term), term])).values()]
 
@@ -102,13 +108,16 @@ function termOf(text: string, { prefix, ...options }: TermOptions): Term | null 
   const last = parts.at(-1)
   if (!first || !last) return null
   const whole = tokens.find(({ form, start, end }) => form === 'joined' && start === first.start && end === last.end)
+  const isPrefix = prefix && last.form === 'word'
+  const groups = digitGroups(text, parts)
   return {
     parts: parts.map((token) => ({
       text: token.text,
       offset: token.position - first.position,
-      prefix: token.form === 'last' || (prefix && token === last && token.form === 'word'),
+      prefix: token.form === 'last' || (isPrefix && token === last),
     })),
     joined: whole?.text ?? null,
+    grouped: groups?.map((text, offset) => ({ text, offset, prefix: isPrefix && offset === groups.length - 1 })) ?? null,
     ...options,
   }
 }

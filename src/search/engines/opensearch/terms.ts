@@ -1,5 +1,5 @@
 /** Converts terms of a query to OpenSearch queries. */
-import type { Part, Term } from '../../query/parser.ts'
+import { type Part, sequences, type Term } from '../../query/parser.ts'
 import { maxTypos } from '../../query/typos.ts'
 import { isMistypable } from '../../vocabulary/vocabulary.ts'
 import { anyOf, type Query } from './filter.ts'
@@ -44,7 +44,7 @@ export function matchTerm(term: Term, field: WordField, { fuzzy, languages, phra
   return anyOf([
     ...words.filter(({ prefix }) => !prefix).map(({ text }) => ({ term: { [field]: text } })),
     ...words.filter(({ prefix }) => prefix).map(({ text }) => ({ prefix: { [field]: text } })),
-    ...(isWord ? [] : (field === 'any' ? phraseFields : [field]).map((one) => phrase(parts, one))),
+    ...(isWord ? [] : sequences(term).flatMap((parts) => (field === 'any' ? phraseFields : [field]).map((one) => phrase(parts, one)))),
     ...(isExpandable ? typed.filter(isMistypable).flatMap((word) => stems(word, field, languages)) : []),
     ...(isExpandable && fuzzy ? typed.flatMap((word) => typos(word, field)) : []),
   ])
@@ -84,9 +84,10 @@ export function scoreOf(terms: readonly Term[], fieldOf: (term: Term) => WordFie
   ]
 }
 
-function scoreIn({ parts, joined }: Term, field: TextField): Query[] {
+function scoreIn(typed: Term, field: TextField): Query[] {
+  const { parts, joined } = typed
   const boost = weights[field]
-  const [first] = parts
   const term = (value: string): Query => ({ term: { [field]: { value, boost } } })
-  return [parts.length === 1 ? term(first!.text) : phrase(parts, field, { boost }), ...(joined === null ? [] : [term(joined)])]
+  const words = parts.length === 1 ? [term(parts[0]!.text)] : sequences(typed).map((parts) => phrase(parts, field, { boost }))
+  return [...words, ...(joined === null ? [] : [term(joined)])]
 }

@@ -17,15 +17,19 @@ export interface Step {
 /** Consecutive words. */
 export type Sequence = readonly Step[]
 
-/** Returns the alternative sequences of a term: its words, and its words written as one. */
-export function sequencesOf({ parts, joined }: Term, expansions: Expansions): Sequence[] {
+/** Returns the alternative sequences of a term: its words, its words written as one, and the digits of an amount in groups. */
+export function sequencesOf({ parts, joined, grouped }: Term, expansions: Expansions): Sequence[] {
   const last = parts.at(-1)!
   const inOrder = parts.map(({ text, prefix, offset }) => ({
     words: [text, ...(parts.length === 1 ? (expansions.get(text) ?? []) : [])],
     prefix,
     offset,
   }))
-  return [inOrder, ...(joined === null ? [] : [[{ words: [joined, ...(expansions.get(joined) ?? [])], prefix: last.prefix, offset: 0 }]])]
+  return [
+    inOrder,
+    ...(joined === null ? [] : [[{ words: [joined, ...(expansions.get(joined) ?? [])], prefix: last.prefix, offset: 0 }]]),
+    ...(grouped === null ? [] : [grouped.map(({ text, prefix, offset }) => ({ words: [text], prefix, offset }))]),
+  ]
 }
 
 /** Returns the tsquery of a step, for text with positions. */

@@ -1,0 +1,16 @@
+/** Amounts with two decimals or one, and a space, a point, a comma or an apostrophe between thousands. */
+import type { Token } from './tokenizer.ts'
+
+/** An amount with spaces between thousands. Integers are no amounts: `2026 100` can be two numbers. */
+const spaced = /(?<![\p{L}\p{N}.,'’])\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3}){1,4}(?=[.,]\d{1,2}(?![\p{L}\p{N}.,]))/gu
+
+/** Joins the thousands of amounts by hyphens: a term of their groups, and of the number without spaces. */
+export const joinAmounts = (text: string): string => text.replace(spaced, (thousands) => thousands.replace(/\s/g, '-'))
+
+/** Returns the groups of three digits of an amount that is written without them (`1234,56`: 1, 234, 56); null for other words. */
+export function digitGroups(text: string, [whole, decimals, ...others]: readonly Token[]): string[] | null {
+  if (!whole || !decimals || others.length > 0) return null
+  if (!/^\d{4,15}$/.test(whole.text) || !/^\d{1,2}$/.test(decimals.text) || !/^[.,]$/.test(text.slice(whole.end, decimals.start)))
+    return null
+  return [...whole.text.replace(/\B(?=(?:\d{3})+$)/g, ' ').split(' '), decimals.text]
+}

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { parsePeriod } from '../../src/calendar.ts'
 import { Busy, withLock } from '../../src/db/lock.ts'
@@ -734,6 +734,42 @@ test('words of one stem match in the languages of the documents, with a lower sc
   const conditions = (type: 'match' | 'exact', value: string) => ({ query: { must: [{ field: 'content' as const, type, value }] } })
   expect((await asAda.search.advanced(conditions('match', 'invoicing'))).total).toBe(2)
   expect((await asAda.search.advanced(conditions('exact', 'invoicing'))).total).toBe(0)
+})
+
+test('200 with other forms of words in languages whose stemmers need accents, or came with a migration', async () => {
+  const { app, ada, search } = await start()
+  const forms = [
+    ['cat', 'informació', 'informacions'],
+    ['eus', 'kontua', 'kontuak'],
+    ['fra', 'facturer', 'facturées'],
+    ['hin', 'किताब', 'किताबें'],
+    ['ind', 'perjanjian', 'perjanjiannya'],
+    ['msa', 'buku', 'bukunya'],
+    ['nep', 'कम्पनी', 'कम्पनीको'],
+    ['por', 'situação', 'situações'],
+    ['ron', 'informație', 'informații'],
+    ['rus', 'новый', 'нового'],
+    ['spa', 'declaración', 'declaraciones'],
+    ['srp', 'уговор', 'уговора'],
+    ['tam', 'வீடு', 'வீடுகள்'],
+  ] as const
+  for (const [language, ...words] of forms) {
+    const ids: string[] = []
+    for (const word of words) ids.push(await insertDocument(app.db, ada.id, { title: language, content: `${word}.` }))
+    await app.db.updateTable('documents').set({ language }).where('id', 'in', ids).execute()
+    await app.search.refresh(ids)
+  }
+  const countAll = async () => {
+    for (const [language, ...words] of forms)
+      for (const word of words) expect([language, word, (await search({ q: `${word} ${language}` })).total]).toEqual([language, word, 2])
+  }
+  await countAll()
+  // Words that were indexed before the migration.
+  const { up, down } = await import('../../migrations/0028_stems.ts')
+  await down(app.db as Kysely<unknown>)
+  expect((await search({ q: 'declaración spa' })).total).toBe(1)
+  await up(app.db as Kysely<unknown>)
+  await countAll()
 })
 
 test('filters in the query: type, label, added, status, owner; an invalid one is a warning and never an error', async () => {

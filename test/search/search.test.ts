@@ -310,6 +310,19 @@ test('scripts without spaces are found by any part, and marked by character', as
   expect((await search({ q: '京' })).results[0]?.highlights).toEqual([{ field: 'title', snippet: '東<mark>京</mark>都の報告書' }])
 })
 
+test('200 with Korean words before their particles, in any order; quoted and excluded words are whole', async () => {
+  const { put, search, asAda } = await start()
+  await put({ content: '전기요금 청구서를 보냅니다. 계약서에 서명하세요.' })
+  for (const q of ['계약서 청구서', '청구서 계약서 전기요금', 'content:청구서 계약서', '청구서 OR 없음']) {
+    const { total, results } = await search({ q })
+    expect([q, total, results[0]?.highlights[0]?.snippet]).toEqual([q, 1, expect.stringContaining('<mark>청구서를</mark>')])
+  }
+  expect((await search({ q: '"청구서" 계약서' })).total).toBe(0)
+  expect((await search({ q: '-청구서 계약서' })).total).toBe(1)
+  const { total } = await asAda.search.advanced({ query: { must: [{ field: 'content', type: 'match', value: '계약서 청구서' }] } })
+  expect(total).toBe(1)
+})
+
 test('200 with words whose accents are combining marks, which other scripts have too', async () => {
   const { put, search } = await start()
   const words = ['mañana', 'São', 'Việt', 'ḻ']

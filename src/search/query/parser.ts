@@ -6,7 +6,7 @@ export interface Part {
   readonly text: string
   /** position after the first part, in words */
   readonly offset: number
-  /** matches every word with this prefix */
+  /** matches every word with this prefix: the last word of a query, and Korean words */
   readonly prefix: boolean
 }
 
@@ -75,6 +75,9 @@ export function groupsOf(terms: readonly Term[]): Group[] {
   return groups
 }
 
+/** A Korean word, to whose end particles are attached. */
+const hangul = /\p{sc=Hangul}$/u
+
 type TermOptions = Omit<Term, 'parts' | 'joined' | 'grouped'> & { readonly prefix: boolean }
 const plainTerm: TermOptions = { negated: false, quoted: false, prefix: false, field: null, alternative: false }
 
@@ -108,7 +111,7 @@ function termOf(text: string, { prefix, ...options }: TermOptions): Term | null 
   const last = parts.at(-1)
   if (!first || !last) return null
   const whole = tokens.find(({ form, start, end }) => form === 'joined' && start === first.start && end === last.end)
-  const isPrefix = prefix && last.form === 'word'
+  const isPrefix = last.form === 'word' && (prefix || (!options.quoted && !options.negated && hangul.test(last.text)))
   const groups = digitGroups(text, parts)
   return {
     parts: parts.map((token) => ({

@@ -144,7 +144,8 @@ async function checkQueue(installation: LazyInstallation, db: Db): Promise<Check
     db,
     sql`select count(*) filter (where status = 'pending') as pending,
       coalesce(extract(epoch from now() - min(run_at) filter (where status = 'pending' and run_at <= now())), 0)::int as age,
-      count(*) filter (where status = 'failed' and finished_at > now() - interval '1 day') as failed
+      count(*) filter (where status = 'failed' and finished_at > now() - interval '1 day'
+        and exists (select from live_documents where live_documents.id = document_id and live_documents.status = 'failed')) as failed
     from jobs where status <> 'completed'`,
   )
   if (age > 3600)

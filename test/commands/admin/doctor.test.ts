@@ -72,6 +72,18 @@ test('doctor reports problems of index, marker, secrets, jobs and configuration 
   expect(wrong.of('database')?.status).toBe('ok')
 })
 
+test('doctor warns of a failed job until its document has been read by a later one', async () => {
+  const { app, databaseUrl, dataDir, asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'a')
+  await runJobs()
+  await app.db.updateTable('jobs').set({ status: 'failed' }).where('document_id', '=', id).execute()
+  await app.db.updateTable('documents').set({ status: 'failed' }).execute()
+  const queue = async () => (await ask({ databaseUrl, dataDir }, ['--only', 'queue'])).of('queue')
+  expect(await queue()).toMatchObject({ status: 'warn', message: 'jobs that failed in the last 24 hours: 1' })
+  await app.db.updateTable('documents').set({ status: 'completed' }).execute()
+  expect(await queue()).toMatchObject({ status: 'ok' })
+})
+
 test('doctor: an unmigrated or missing database skips dependent checks and migrates nothing', async () => {
   const place = await emptyPlace()
   const fresh = await ask(place)

@@ -179,6 +179,7 @@ async function checkBackup({ loaded: { config } }: LazyInstallation, db: Db): Pr
       `as root: install -d -o ${username} -m 0700 '${path}'; or set backup.path`,
     )
   if (age === null) return warn('no backup was ever made', `dms backup create; ${fix}`)
+  if (age < 0) return warn('the last backup has a time in the future: the clock was ahead', `dms backup create; ${fix}`)
   const hours = Math.floor(age / 3600)
   return age > 1.5 * daySeconds ? warn(`the last backup is ${hours} hours old`, fix) : ok(`made ${hours} hours ago`)
 }
@@ -190,11 +191,12 @@ async function checkRehearsal(db: Db): Promise<CheckResult> {
     if ((await loadRunAge(db, 'backup')) === null) throw new SkippedCheck('there is no backup yet')
     return warn('no backup was ever rehearsed', fix)
   }
+  if (age < 0) return warn('the last rehearsal has a time in the future: the clock was ahead', fix)
   const days = Math.floor(age / daySeconds)
   return days > maxRehearsalDays ? warn(`the last rehearsal is ${days} days old`, fix) : ok(`succeeded ${days} days ago`)
 }
 
-/** Returns the seconds since the last successful run; null for none. */
+/** Returns the seconds since the last successful run, negative for a time in the future; null for none. */
 async function loadRunAge(db: Db, name: 'backup' | 'rehearsal'): Promise<number | null> {
   const { rows } = await sql<{ age: number | null }>`
     select extract(epoch from now() - last_success_at)::int as age from runs where name = ${name}`.execute(db)

@@ -38,6 +38,18 @@ test('doctor: exit 0 without failures; warnings exit 3 with --strict', async () 
   expect((await ask(place, ['--only', 'worker', '--strict'])).code).toBe(3)
 })
 
+test('doctor warns of a backup and a rehearsal whose times are in the future', async () => {
+  const { app, databaseUrl, dataDir } = await startApp()
+  const last_success_at = new Date(Date.now() + 86_400_000)
+  await app.db
+    .insertInto('runs')
+    .values(['backup', 'rehearsal'].map((name) => ({ name, last_success_at })))
+    .execute()
+  const { of } = await ask({ databaseUrl, dataDir }, ['--only', 'backup,rehearsal'])
+  for (const id of ['backup', 'rehearsal'])
+    expect(of(id)).toMatchObject({ status: 'warn', message: expect.stringContaining('in the future: the clock was ahead') })
+})
+
 test('doctor reports problems of index, marker, secrets, jobs and configuration with fixes; --fix applies the safe ones', async () => {
   const { app, databaseUrl, dataDir, asAda, runJobs } = await startApp()
   const place = { databaseUrl, dataDir }

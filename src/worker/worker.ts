@@ -140,15 +140,16 @@ export async function startWorker(
   }
 
   let heartbeatAt = Number.NEGATIVE_INFINITY
+  // Not over the pool: all its connections may wait for the lock of a long transaction, such as the deletion of a user.
   const sendHeartbeat = async () => {
     if (running.size === 0 && performance.now() - heartbeatAt < idleHeartbeatIntervalMs) return
     await sql`
       insert into workers (name, queues) values (${name}, ${queues})
-      on conflict (name) do update set queues = excluded.queues, seen_at = now()`.execute(app.db)
+      on conflict (name) do update set queues = excluded.queues, seen_at = now()`.execute(app.reads)
     heartbeatAt = performance.now()
     const members = [...running.values()]
     const renewed = await leases.renewLeases(
-      app.db,
+      app.reads,
       members.map(({ job }) => job),
       leaseMs,
     )

@@ -72,5 +72,10 @@ async function* joinSmall(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
   if (bytes > 0) yield Buffer.concat(small)
 }
 
-/** Percent-encodes the characters that would end the name, as browsers do (WHATWG). */
-const quoted = (name: string): string => name.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
+/** Percent-encodes the characters that would end the name, as browsers do (WHATWG), and the `%` of a name such as `a%22b.txt`, which browsers leave. */
+const quoted = (name: string): string =>
+  name
+    .replace(/%(?=(?:25)*(?:22|0D|0A))/g, '%25')
+    .replaceAll('"', '%22')
+    .replaceAll('\r', '%0D')
+    .replaceAll('\n', '%0A')

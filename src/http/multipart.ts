@@ -118,7 +118,13 @@ function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busb
   }
 }
 
-/** Decodes a file name. Browsers, curl and the dms client escape these three characters only (WHATWG HTML, multipart/form-data). */
-const unescapeName = (name: string): string => name.replaceAll('%22', '"').replaceAll('%0D', '\r').replaceAll('%0A', '\n')
+const escapes: Readonly<Record<string, string>> = { '%22': '"', '%0D': '\r', '%0A': '\n', '%25': '%' }
+
+/**
+ * Decodes a file name. Browsers, curl and the dms client escape these three characters only (WHATWG HTML, multipart/form-data). The dms client also
+ * escapes the `%` of a name that has such an escape itself.
+ */
+const unescapeName = (name: string): string =>
+  name.replace(/%(?:22|0D|0A)|%25(?=(?:25)*(?:22|0D|0A))/g, (sequence) => escapes[sequence] as string)
 
 const malformed = (): AppError => invalid('', 'the multipart body is incomplete or malformed: send it again')

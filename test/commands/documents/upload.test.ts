@@ -79,6 +79,21 @@ describe.each(cliTransports)('%s:', (transport) => {
     expect(label).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
   })
 
+  test('upload: names with percent signs and quotes stay as they are', async () => {
+    const { dms, folder, asAda } = await startCli(transport)
+    const names = ['a%22b.txt', '100% "c".txt', '%2522%252522%0A.txt', '%20%41.txt']
+    for (const name of names) await writeFile(join(folder, name), name)
+    const { code, stdout } = await dms(['documents', 'upload', '-r', folder, '-o', 'id'])
+    expect(code).toBe(0)
+    const stored = await Promise.all(
+      stdout
+        .trim()
+        .split('\n')
+        .map(async (id) => (await asAda.documents.get(id)).filename),
+    )
+    expect(stored.sort()).toEqual([...names].sort())
+  })
+
   test('upload: from a pipe, and from a list of paths', async () => {
     const { dms, folder, asAda } = await startCli(transport)
     const piped = await dms(['documents', 'upload', '-', '--stdin-name', 'a/b/pipe.txt', '-o', 'id'], { input: 'piped' })

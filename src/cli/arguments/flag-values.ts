@@ -55,7 +55,7 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
   return count
 }
 
-/** Throws Failure USAGE for a list without values, such as an unset variable of a script: as a filter it would select everything. */
+/** Throws Failure USAGE for a list without values, such as an unset variable of a script: a filter would select everything, an upload would get no label. */
 export function refuseEmptyList(flag: string, noun: string, list: string | undefined): void {
   if (list !== undefined && /^[\s,]*$/.test(list)) throw usage(`${flag}: no ${noun} given`)
 }

@@ -32,7 +32,8 @@ async function run() {
   watchLauncher()
   // A reader of the output may stop early (`dms documents list | head`): this is not a failure.
   process.stdout.on('error', (error) => {
-    if (error.code === 'EPIPE') process.exit(0)
+    // The exit code of a command that has ended stays.
+    if (error.code === 'EPIPE') process.exit()
     process.stderr.write(`error: standard output: ${error.message}\n`)
     process.exit(1)
   })
@@ -41,7 +42,12 @@ async function run() {
   // The cache lies beside the packages: a user who can write there can change the program itself. A read-only folder disables the cache.
   module.enableCompileCache(`${root}node_modules/.cache/dms`)
   const { main } = await import((await hasBuild(root)) ? '../dist/program.js' : '../commands/program.ts')
-  process.exitCode = await main(process.argv.slice(2))
+  let hasTimedOut = false
+  process.exitCode = await main(process.argv.slice(2), () => {
+    hasTimedOut = true
+  })
+  // A reader that does not read must not prolong --timeout.
+  if (hasTimedOut) setTimeout(() => process.exit(), 2000).unref()
   // Writes to a pipe are asynchronous: the reader may be slow.
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', () => done()))))
   // The work is over. Anything that still holds the process, such as a connection that does not close, gets two seconds.

@@ -20,36 +20,38 @@ import { isJournal } from '../src/log/systemd-journal.ts'
 import { readVersion } from '../src/version.ts'
 import { firstWords } from './command-table.ts'
 
-/** Runs a command line (without the program name) and returns its exit code. Never throws. */
-export async function main(argv: readonly string[]): Promise<number> {
+/** Runs a command line (without the program name) and returns its exit code. Calls `onTimeout` if --timeout ended it. Never throws. */
+export async function main(argv: readonly string[], onTimeout: () => void): Promise<number> {
   // Without a listener SIGUSR1 starts Node's debugger on a local port.
   process.on('SIGUSR1', () => {})
   const { stdout, stderr } = process
   // A getter, because reading process.stdin opens it.
-  return run(argv, {
+  const terminal: Streams = {
     env: environment(),
     stdout,
     stderr,
     get stdin() {
       return process.stdin
     },
-  })
+  }
+  return run(argv, terminal, onTimeout)
 }
 
-/** Runs a command line on the given streams and returns its exit code. */
-export async function run(typed: readonly string[], terminal: Streams): Promise<number> {
+/** Runs a command line on the given streams, as main() does. */
+export async function run(typed: readonly string[], terminal: Streams, onTimeout: () => void = () => {}): Promise<number> {
   const { program, cli } = await programFor(terminal, typed)
   const argv = rewriteLine(program, typed)
-  const code = await runToExitCode(program, cli, argv)
+  const code = await runToExitCode(program, cli, argv, onTimeout)
   return firstWords[firstWord(program, argv) ?? '']?.isProbe && code > 1 ? 1 : code
 }
 
-async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly string[]): Promise<number> {
+async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly string[], onTimeout: () => void): Promise<number> {
   let command = program
   program.hook('preAction', (_, running) => {
     command = running
   })
   const runFailure = await catchFailure(() => runWithTimeout(program, cli, argv))
+  if (runFailure?.error instanceof CommandTimeout || cli.stop?.signal.reason?.name === 'TimeoutError') onTimeout()
   const closing = catchFailure(() => cli.close())
   const closeFailure = runFailure?.error instanceof CommandTimeout ? await orNullAfter(closeTimeoutMs, closing) : await closing
   const failure = runFailure ?? closeFailure

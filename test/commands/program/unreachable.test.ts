@@ -1,9 +1,11 @@
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 import { startServer } from '../../support/servers/server.ts'
 
@@ -53,6 +55,18 @@ test('69 after --timeout while an unreachable server is retried', async () => {
     stdout: '',
     stderr: 'error: --timeout of 1 s has passed\n',
   })
+})
+
+test('69 soon after --timeout if nobody reads standard output', async () => {
+  const { databaseUrl, dataDir } = await startServer()
+  const env = bareEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir })
+  const child = spawn(process.execPath, [executable, 'api', 'GET', '/api/openapi.json', '--timeout', '3s'], {
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: 30_000,
+  })
+  child.stdout.pause()
+  expect(await once(child, 'exit')).toEqual([69, null])
 })
 
 test('69 if nothing listens', async () => {

@@ -45,7 +45,7 @@ describe('Open XML', () => {
     expect((await readBytes(file, 'a.docx')).text.match(/level \d/g)).toEqual(['level 0', 'level 1', 'level 2', 'level 3'])
   })
 
-  test('masters, handouts and comments of presentations, without prompts', async () => {
+  test('masters, handouts and comments of presentations, without prompts; texts that layouts repeat once', async () => {
     const shape = (text: string, placeholder = '') => `<p:sp>${placeholder}<a:p><a:r><a:t>${text}</a:t></a:r></a:p></p:sp>`
     const file = zip({
       '[Content_Types].xml': '<Types/>',
@@ -60,11 +60,14 @@ describe('Open XML', () => {
       'ppt/s.xml': `<p:sld>${shape('slide')}</p:sld>`,
       'ppt/_rels/s.xml.rels': relations({ r1: ['comments', 'c.xml'] }),
       'ppt/c.xml': '<p:cmLst><p:cm><p:text>remark</p:text></p:cm></p:cmLst>',
-      'ppt/m.xml': `<p:sldMaster>${shape('logo')}${shape('Click to edit', '<p:ph type="title"/>')}</p:sldMaster>`,
+      'ppt/m.xml': `<p:sldMaster>${shape('logo')}${shape('Click to edit', '<p:ph type="title"/>')}${shape('footer', '<p:ph type="ftr"/>')}</p:sldMaster>`,
+      'ppt/_rels/m.xml.rels': relations({ r1: ['slideLayout', 'l1.xml'], r2: ['slideLayout', 'l2.xml'] }),
+      'ppt/l1.xml': `<p:sldLayout>${shape('footer', '<p:ph type="ftr"/>')}</p:sldLayout>`,
+      'ppt/l2.xml': `<p:sldLayout>${shape('footer', '<p:ph type="ftr"/>')}${shape('draft')}</p:sldLayout>`,
       'ppt/h.xml': `<p:handoutMaster>${shape('confidential', '<p:ph type="hdr"/>')}</p:handoutMaster>`,
       'ppt/a.xml': '<p:cmAuthorLst><p:cmAuthor name="Ada Byron" initials="AB"/></p:cmAuthorLst>',
     })
-    expect((await readBytes(file, 'a.pptx')).text).toBe('slide\n\nremark\n\nlogo\nconfidential\nAda Byron (AB)')
+    expect((await readBytes(file, 'a.pptx')).text).toBe('slide\n\nremark\n\nlogo\nfooter\ndraft\nconfidential\nAda Byron (AB)')
   })
 })
 

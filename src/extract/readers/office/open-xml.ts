@@ -194,8 +194,11 @@ export function readPptx(archive: Parts): string {
   const sink = createTextSink()
   for (const slide of slides) addParts(sink, archive, [slide, ...findRelatedParts(archive, slide, slideParts)])
   const masters = related.flatMap(({ type, target }) => (/^(slide|notes|handout)Master$/.test(type) ? [target] : []))
+  const masterSink = createTextSink()
   for (const master of masters)
-    for (const part of [master, ...findRelatedParts(archive, master, ['slideLayout'], 1)]) addRuns(sink, withoutPrompts(xmlOf(part)))
+    for (const part of [master, ...findRelatedParts(archive, master, ['slideLayout'], 1)]) addRuns(masterSink, withoutPrompts(xmlOf(part)))
+  // Each layout repeats the footer and the date of its master.
+  for (const line of new Set(masterSink.text().split('\n'))) if (line.trim() !== '') sink.add(`${line}\n`)
   // Threaded comments have a list of their own.
   for (const { type, target } of related)
     if (type === 'commentAuthors' || type === 'authors')

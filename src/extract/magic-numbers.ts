@@ -30,12 +30,15 @@ export function detectByStart(start: string): string | null {
   return isAnymap(start) ? 'image/x-portable-anymap' : null
 }
 
-/** Returns whether the head is PEM, or an ASN.1 sequence that begins with the object identifier of signed data (RFC 5652). */
+/** Object identifiers of signed data (RFC 5652) and timestamped data (RFC 5544). */
+const signedTypes = ['\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02', '\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x01\x1f']
+
+/** Returns whether the head is PEM, or an ASN.1 sequence that begins with the object identifier of signed or timestamped data. */
 function isSignedData(start: string): boolean {
   if (/^-----BEGIN (PKCS7|CMS)-----/.test(start)) return true
   const lengthByte = start.charCodeAt(1)
   const identifier = 2 + (lengthByte > 0x80 ? lengthByte & 0x7f : 0)
-  return start.startsWith('0') && start.startsWith('\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x07\x02', identifier)
+  return start.startsWith('0') && signedTypes.some((type) => start.startsWith(type, identifier))
 }
 
 /**

@@ -82,10 +82,20 @@ const [version, algorithms, signers] = [Buffer.from([2, 1, 1]), element(0x31), e
 const signed = (content: Buffer): Buffer =>
   element(0x30, signedOid, element(0xa0, element(0x30, version, algorithms, element(0x30, dataOid, content), signers)))
 const letter = docx(paragraph('signed words'))
+const timestampedOid = Buffer.from('060b2a864886f70d010910011f', 'hex')
+const timestamped = (content: Buffer): Buffer =>
+  open(0x30, timestampedOid, open(0xa0, open(0x30, version, element(0x16, Buffer.from('a:b')), element(0x30), content, element(0xa0))))
 
 describe('a signed file is read as its content', () => {
   test.each<[what: string, bytes: Buffer, name: string]>([
     ['in DER', signed(element(0xa0, element(4, letter))), 'letter.docx.p7m'],
+    ['with a timestamp', timestamped(element(4, letter)), 'letter.docx.tsd'],
+    [
+      'with a timestamp, in pieces',
+      timestamped(open(0x24, element(4, letter.subarray(0, 300)), element(4, letter.subarray(300)))),
+      'a.tsd',
+    ],
+    ['with a signature and a timestamp', timestamped(element(4, signed(element(0xa0, element(4, letter))))), 'letter.docx.p7m.tsd'],
     [
       'in BER, in pieces',
       open(

@@ -1,4 +1,4 @@
-/** Reader of signed files (.p7m): the signed content as a separate file (RFC 5652, X.690). Signatures are not verified. */
+/** Reader of signed (.p7m, RFC 5652) and timestamped files (.tsd, RFC 5544): their content as a separate file (X.690). Signatures are not verified. */
 
 import { latin1 } from '../../bytes.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../../opened-document.ts'
@@ -9,6 +9,7 @@ const sequence = 0x30
 const contextZero = 0xa0
 const constructedFlag = 0x20
 const signedData = '2a864886f70d010702'
+const timestampedData = '2a864886f70d010910011f'
 /** Maximum depth of constructed strings. */
 const maxDepth = 16
 
@@ -27,7 +28,7 @@ export async function openSignedData(source: ByteSource, tools: PartTools): Prom
   if (!content || content.length === 0) return null
   // Signed mail may have a single header.
   const isMail = /^(content-[a-z-]+|mime-version):/i.test(Buffer.from(content.subarray(0, 100)).toString('latin1'))
-  return tools.openPart(bytesSource(content, isMail ? 'content.eml' : source.filename.replace(/\.p7[ms]$/i, '')))
+  return tools.openPart(bytesSource(content, isMail ? 'content.eml' : source.filename.replace(/\.(?:p7[ms]|tsd)$/i, '')))
 }
 
 /** Decodes PEM and bare Base64. */
@@ -37,13 +38,19 @@ function unwrapText(bytes: Uint8Array): Uint8Array {
   return Buffer.from(text.replace(/-----[^-]+-----/g, ''), 'base64')
 }
 
-/** Returns the content: ContentInfo → SignedData → encapContentInfo → eContent. */
+/** Returns the content: ContentInfo → SignedData → encapContentInfo → eContent, or ContentInfo → TimeStampedData → content. */
 function findContent(bytes: Uint8Array): Uint8Array | null {
   const [info] = children(bytes, { start: 0, end: bytes.length })
   if (info?.tag !== sequence) return null
   const [type, wrapper] = children(bytes, info)
-  if (!type || wrapper?.tag !== contextZero || Buffer.from(bytes.subarray(type.start, type.end)).toString('hex') !== signedData) return null
+  if (!type || wrapper?.tag !== contextZero) return null
   const [data] = children(bytes, wrapper)
+  const identifier = Buffer.from(bytes.subarray(type.start, type.end)).toString('hex')
+  if (identifier === timestampedData && data) {
+    const content = children(bytes, data).find(({ tag }) => (tag & ~constructedFlag) === octetString)
+    return content ? readString(bytes, content, 0) : null
+  }
+  if (identifier !== signedData) return null
   const encapsulated = data && children(bytes, data).find(({ tag }) => tag === sequence)
   const wrapped = encapsulated && children(bytes, encapsulated).find(({ tag }) => tag === contextZero)
   return wrapped ? Buffer.concat(children(bytes, wrapped).map((string) => readString(bytes, string, 0))) : null

@@ -80,6 +80,10 @@ test.each([
 
 test.each([
   ['shift_jis', '請求書.pdf'],
+  ['shift_jis', 'さしすせそ\nたちつてと'],
+  ['shift_jis', 'テスト\r\nテキスト'],
+  ['euc-jp', 'ありがとうございます'],
+  ['cp850', 'Le château, la bâtisse et le gâteau'],
   ['windows-1251', 'В 2024 году площадь 54 м2'],
 ])('a short text in %s: %s', (encoding, text) => {
   expect(decode(iconv.encode(text, encoding))).toBe(text)

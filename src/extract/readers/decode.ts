@@ -98,10 +98,22 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
 /** Guesses the encoding of a text that is not Unicode. */
 export function guessEncoding(bytes: Uint8Array): string {
   const sample = bytes.subarray(0, sampleBytes)
+  const japanese = japaneseEncodings.find((encoding) => isKana(decodeAs(sample.subarray(0, kanaSampleBytes), encoding) ?? ''))
+  if (japanese !== undefined) return japanese
   const guessed = chardet.detect(sample) ?? ''
   const hasPairs = /^iso-2022/i.test(guessed) || sample.reduce((count, byte) => count + (byte >> 7), 0) >= minPairBytes
   const asian = hasPairs && multiByteEncodings.test(guessed) ? decodeAs(bytes, guessed) : null
   return asian !== null && !asian.slice(0, sampleBytes).includes('\ufffd') ? guessed : guessSingleByte(bytes)
+}
+
+const japaneseEncodings = ['shift_jis', 'euc-jp']
+const kanaSampleBytes = 1000
+const minKana = 5
+
+/** Returns whether at least half of the letters are kana. Chardet does not recognize short texts, and texts of other languages hardly have their pairs of bytes. */
+function isKana(text: string): boolean {
+  const kana = text.match(/[\u3041-\u30ff]/g)?.length ?? 0
+  return kana >= minKana && kana >= 0.5 * (text.match(/[\p{L}\ufffd]/gu)?.length ?? 0)
 }
 
 /** Number of bytes from 0x80 below which a text has no pairs: one umlaut and the letter behind it look like one. */

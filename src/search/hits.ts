@@ -1,13 +1,17 @@
 /** Hits: documents of a page with highlights. */
 import { type RawBuilder, sql } from 'kysely'
+import { openSemaphore } from '../concurrency.ts'
 import type { Db } from '../db/pool.ts'
-import { openYielder, runSteps, type Yielder } from '../http/time-slices.ts'
+import { openYielder, runSteps } from '../http/time-slices.ts'
 import type { SearchAnswer, SearchHit } from '../ports/search-engine.ts'
 import { type Highlighter, highlighter, type Marker, type SnippetOptions } from './highlight/highlighter.ts'
 import type { Expansions } from './vocabulary/expansions.ts'
 
 /** Maximum number of characters of the contents of a page. Contents without passages are cut to their share of it. */
 const maxPageCharacters = 20_000_000
+
+/** Bounds the memory of all searches for parts of texts, each of which takes 20 MB for a text. */
+const limitFolded = openSemaphore(4)
 
 /** A document with its score, 0 to 1. */
 export interface Scored {
@@ -55,6 +59,8 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   const highlighters = highlightersOf(highlighting.markers, expansions)
   const answer: SearchHit[] = []
   const pause = openYielder()
+  const isFolded = (highlighting.markers.content?.substrings ?? []).length > 0
+  const run = (steps: Generator<undefined, string[]>) => (isFolded ? limitFolded(() => runSteps(steps, pause)) : runSteps(steps, pause))
   for (const { document_id, score } of page) {
     const document = byId.get(document_id)
     if (!document) continue
@@ -67,7 +73,7 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
       score,
       created_at,
       document_date,
-      highlights: await highlights(document, highlighters, pause),
+      highlights: await highlights(document, highlighters, run),
     })
   }
   return answer
@@ -115,12 +121,12 @@ function highlightersOf(markers: Highlighting['markers'], expansions?: Expansion
 async function highlights(
   { title, filename, labels, content }: Found,
   highlighters: Highlighters,
-  pause: Yielder,
+  run: (steps: Generator<undefined, string[]>) => Promise<string[]>,
 ): Promise<SearchHit['highlights']> {
   const marked: { field: MarkedField; snippet: string }[] = []
   const mark = async (field: MarkedField, text: string, options: SnippetOptions): Promise<void> => {
     const highlighter = highlighters[field]
-    if (highlighter) for (const snippet of await runSteps(highlighter(text, options), pause)) marked.push({ field, snippet })
+    if (highlighter) for (const snippet of await run(highlighter(text, options))) marked.push({ field, snippet })
   }
   await mark('title', title, line)
   await mark('content', content, excerpt)

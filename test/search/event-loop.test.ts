@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { startApp } from '../support/app.ts'
 import { insertDocument } from '../support/search-suite.ts'
 
-async function start() {
-  const all = await startApp()
+async function start(settings?: Parameters<typeof startApp>[0]) {
+  const all = await startApp(settings)
   const { app, ada } = all
   return {
     ...all,
@@ -56,5 +56,28 @@ test('a page that is one chain of words is searched in turns, and not further th
     expect((await asAda.search.matches(id, { q: 'b' })).pages).toEqual([])
     expect((await asAda.search.matches(id, { q: 'a' })).pages[0]?.matches).toHaveLength(1000)
   })
+  expect(longest).toBeLessThan(200)
+})
+
+test('the words of ten pages are compared with a word in turns, without the embedded index', async () => {
+  const { app, ada, asAda } = await start({
+    'search.engine': 'opensearch',
+    'search.opensearch_urls': 'http://127.0.0.1:1',
+    'search.keep_embedded': false,
+  })
+  const id = await insertDocument(app.db, ada.id)
+  const letters = (number: number) =>
+    number
+      .toString(26)
+      .padStart(4, '0')
+      .replace(/./g, (digit) => 'abcdefghijklmnopqrstuvwxyz'[Number.parseInt(digit, 26)]!)
+  for (let page = 1; page <= 10; page++) {
+    const text = Array.from({ length: 16_000 }, (_, nth) => `seven${letters(page * 16_000 + nth)}`).join(' ')
+    await sql`insert into document_pages (document_id, page, text) values (${id}, ${page}, ${text})`.execute(app.db)
+  }
+  const longest = await longestTurnMs(async () => {
+    expect((await asAda.search.matches(id, { q: 'sevenzzzz ', fuzzy: true })).pages.length).toBeGreaterThan(0)
+  })
+  // In one turn, the comparisons took 400 ms.
   expect(longest).toBeLessThan(200)
 })

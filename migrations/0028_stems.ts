@@ -11,6 +11,9 @@ const snowball = (language: string, ...endings: readonly (readonly [pattern: str
   return sql`ts_lexize(${sql.lit(`${language}_stem`)}, ${word})`
 }
 
+/** Words with letters that are written in two ways, as one word. */
+const letters = (from: string, to: string) => sql`array[translate(word, ${sql.lit(from)}, ${sql.lit(to)})]`
+
 /** Stemmers by the Tesseract code of a language. */
 const earlier: Stemmers = {
   ara: snowball('arabic'),
@@ -34,8 +37,11 @@ const earlier: Stemmers = {
 }
 
 const changed: Stemmers = {
+  ara: snowball('arabic', ['ى$', 'ي']),
   cat: snowball('catalan', ['cio$', 'ció']),
   eus: snowball('basque'),
+  // Arabic keyboards and programs have other letters for Persian kaf and yeh.
+  fas: letters('ىيك', 'ییک'),
   fra: snowball('french', ['ee(s?)$', 'ée\\1']),
   gle: snowball('irish'),
   hin: snowball('hindi'),
@@ -50,6 +56,8 @@ const changed: Stemmers = {
   spa: snowball('spanish', ['ion$', 'ión']),
   srp: snowball('serbian'),
   tam: snowball('tamil'),
+  ukr: letters('ґ', 'г'),
+  urd: letters('ىيك', 'ییک'),
   yid: snowball('yiddish'),
 }
 

@@ -752,8 +752,10 @@ test('words of one stem match in the languages of the documents, with a lower sc
 test('200 with other forms of words in languages whose stemmers need accents, or came with a migration', async () => {
   const { app, ada, search } = await start()
   const forms = [
+    ['ara', 'مستشفى', 'مستشفي'],
     ['cat', 'informació', 'informacions'],
     ['eus', 'kontua', 'kontuak'],
+    ['fas', 'شرکت', 'شركت'],
     ['fra', 'facturer', 'facturées'],
     ['hin', 'किताब', 'किताबें'],
     ['ind', 'perjanjian', 'perjanjiannya'],
@@ -765,6 +767,7 @@ test('200 with other forms of words in languages whose stemmers need accents, or
     ['spa', 'declaración', 'declaraciones'],
     ['srp', 'уговор', 'уговора'],
     ['tam', 'வீடு', 'வீடுகள்'],
+    ['ukr', 'ґанок', 'ганок'],
   ] as const
   for (const [language, ...words] of forms) {
     const ids: string[] = []

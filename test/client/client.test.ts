@@ -61,6 +61,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'documents.bulkUpload': ({ documents }) => documents.bulkUpload([file, file], { labels: 'x' }),
   'documents.batchGet': ({ documents }) => documents.batchGet(['a'], { withText: true }),
   'documents.known': async ({ documents }) => documents.known(['a']).catch(() => {}),
+  'documents.maxUploadSize': async ({ documents }) => documents.maxUploadSize({ owner: 'ada' }).catch(() => {}),
   'documents.update': ({ documents }) => documents.update('a/b', { title: 'B' }, { etag: '"1"' }),
   'documents.delete': ({ documents }) => documents.delete('a/b', { permanent: true }),
   'documents.undelete': ({ documents }) => documents.undelete('a/b'),

@@ -1,6 +1,6 @@
 /**
  * Injects faults into a real server, audits the remaining data independently, and prints the result of each fault. npm run test:faults [-- --short]
- * [--only F17]… [--json FILE] [--markdown FILE] --short: fewer operations, within three minutes. --json, --markdown: writes the table to a file too.
+ * [--only F17]… [--json FILE] [--markdown FILE] --short: fewer operations, for seven minutes on two cores. --json, --markdown: writes the table to a file too.
  * Skips a fault that needs a missing program or root, and prints the reason. Exits with 1 if acknowledged data is lost, incomplete or duplicated, or
  * if an answer is wrong.
  */

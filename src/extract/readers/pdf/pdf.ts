@@ -210,10 +210,11 @@ function joinHyphens(pages: readonly OutlinePage[]): OutlinePage[] {
 
 function renderGray(page: PdfPage, { dpi, maxPixels }: Limits) {
   if (!(page.width > 0 && page.height > 0)) throw new ReadFailure('FILE_CORRUPT', 'The page has no size.')
+  const longSide = Math.max(page.width, page.height)
   // Not above the resolution of a scan that is larger than A4, such as one that counts each pixel as a point.
-  const scanDpi = page.scanDpi() ?? dpi
-  const scaleOfDpi = Math.min(dpi, Math.max(scanDpi, (dpi * longSideOfA4) / Math.max(page.width, page.height))) / pointsPerInch
-  const scaleOfSmallPage = Math.min(minLongSide / Math.max(page.width, page.height), 4 * scaleOfDpi)
+  const scanDpi = longSide > longSideOfA4 ? page.scanDpi() : null
+  const scaleOfDpi = Math.min(dpi, Math.max(scanDpi ?? dpi, (dpi * longSideOfA4) / longSide)) / pointsPerInch
+  const scaleOfSmallPage = Math.min(minLongSide / longSide, 4 * scaleOfDpi)
   const scale = Math.min(Math.max(scaleOfDpi, scaleOfSmallPage), Math.sqrt(maxPixels / (page.width * page.height)))
   const width = Math.max(1, Math.floor(page.width * scale))
   const height = Math.max(1, Math.floor(page.height * scale))

@@ -151,3 +151,6 @@ async function readPart(part: ByteSource, { openPart }: PartTools): Promise<Cont
     opened?.close()
   }
 }
+
+/** Compares names of parts: `Section2` comes before `Section10`. */
+export const compareNumbered = new Intl.Collator('en', { numeric: true }).compare

@@ -4,6 +4,7 @@ import { constants, inflateRawSync } from 'node:zlib'
 import { ReadFailure } from '../../../ports/document-reader.ts'
 import { viewOf } from '../../bytes.ts'
 import { type ByteSource, type OpenedDocument, openTextOnly } from '../../opened-document.ts'
+import { compareNumbered } from '../../parts.ts'
 import { createTextSink, normalizeWhitespace, type TextSink } from '../decode.ts'
 import { isOle, type Ole, openOle } from './ole.ts'
 import { readSummary } from './summary.ts'
@@ -43,15 +44,13 @@ function readHwp(ole: Ole): string {
   const sink = createTextSink()
   const isEncrypted = (set & flags.isForDistribution) !== 0
   const sections = isEncrypted ? /^ViewText\/Section\d+$/ : /^BodyText\/Section\d+$/
-  for (const name of ole.names.filter((name) => sections.test(name)).sort(byNumber.compare)) {
+  for (const name of ole.names.filter((name) => sections.test(name)).sort(compareNumbered)) {
     const stored = ole.stream(name) ?? new Uint8Array()
     const stream = isEncrypted ? decrypt(stored) : stored
     addParagraphs(sink, (set & flags.isCompressed) === 0 ? stream : unpack(stream))
   }
   return normalizeWhitespace(sink.text())
 }
-
-const byNumber = new Intl.Collator('en', { numeric: true })
 
 const keyRecord = { head: 4, bytes: 256 } as const
 

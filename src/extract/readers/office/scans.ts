@@ -1,5 +1,5 @@
 /** Scanned pages in office documents: large pictures in documents with hardly any text. */
-import type { PartCollector } from '../../parts.ts'
+import { compareNumbered, type PartCollector } from '../../parts.ts'
 import { memberSource } from '../archive.ts'
 import { decodeXml } from '../markup.ts'
 import type { Archive } from '../zip.ts'
@@ -32,7 +32,5 @@ function sortByUse(archive: Archive, names: readonly string[]): string[] {
     if (!positions.has(name)) positions.set(name, index)
   }
   const positionOf = (name: string): number => positions.get(name) ?? Number.MAX_SAFE_INTEGER
-  return names.toSorted((one, other) => positionOf(one) - positionOf(other) || byNumber.compare(one, other))
+  return names.toSorted((one, other) => positionOf(one) - positionOf(other) || compareNumbered(one, other))
 }
-
-const byNumber = new Intl.Collator('en', { numeric: true })

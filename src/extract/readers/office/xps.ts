@@ -1,6 +1,7 @@
 /** Reader of XPS and OpenXPS (ECMA-388). */
 import type { ByteSource, OpenedDocument } from '../../opened-document.ts'
 import { openTextOnly } from '../../opened-document.ts'
+import { compareNumbered } from '../../parts.ts'
 import { createTextSink, normalizeWhitespace } from '../decode.ts'
 import { decodeXml, walkXml } from '../markup.ts'
 import { openArchive } from '../zip.ts'
@@ -17,7 +18,7 @@ export const isXpsPage = (name: string): boolean => /\.fpage(\/\[0\](\.last)?\.p
 export const openXps = (source: ByteSource): OpenedDocument =>
   openTextOnly(async () => {
     const archive = openArchive(source.read())
-    const pages = archive.names.filter(isXpsPage).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+    const pages = archive.names.filter(isXpsPage).sort(compareNumbered)
     const sink = createTextSink()
     for (const name of pages) {
       if (sink.isFull) break

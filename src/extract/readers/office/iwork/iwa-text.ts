@@ -1,4 +1,5 @@
 /** Text of Pages, Numbers and Keynote since 2013. The numbers of types and fields are those of Apple's programs, in which others have found them. */
+import { compareNumbered } from '../../../parts.ts'
 import { createTextSink } from '../../decode.ts'
 import type { Archive } from '../../zip.ts'
 import { type IwaObject, type Message, parseMessage, readObjects, referencesOf, textsOf } from './iwa.ts'
@@ -13,7 +14,7 @@ const isTemplate = /(Template|Master)Slide/
 /** Reads the texts in the order of their files, then the tables and comments. Returns '' for a document of another form. */
 export function readIwaText(archive: Archive, isNumbers: boolean): string {
   const objects: IwaObject[] = []
-  for (const name of archive.names.filter((name) => isObjectFile.test(name)).sort(byNumber.compare))
+  for (const name of archive.names.filter((name) => isObjectFile.test(name)).sort(compareNumbered))
     if (!isTemplate.test(name)) objects.push(...readObjects(archive.readPart(name) ?? new Uint8Array()))
   const byId = new Map(objects.map((object) => [object.id, object]))
   const find = (id: number): Message | undefined => {
@@ -41,8 +42,6 @@ export function readIwaText(archive: Archive, isNumbers: boolean): string {
   const comments = ofType(types.comment).flatMap((comment) => textsOf(comment, 1).filter((text) => !texts.has(text)))
   return [sink.text(), ...comments].join('\n')
 }
-
-const byNumber = new Intl.Collator('en', { numeric: true })
 
 /** Breaks of sections, pages, lines and paragraphs, and the marks of notes and pictures, which have no text of their own. */
 const marks = new Map(Object.entries({ '\u0004': '\n', '\u0005': '\n', '\u2028': '\n', '\u2029': '\n', '\u000e': '', '\ufffc': '' }))

@@ -33,7 +33,7 @@ export async function exportToFolder(cli: Cli, client: Client, files: ExportFile
   })
   const manifest = await openFolderManifest(folder)
   try {
-    await exportFiles(cli, client, files, folder, manifest, options)
+    await exportFiles(cli, client, files, { folder, manifest }, options)
   } finally {
     await manifest.close()
   }
@@ -43,11 +43,10 @@ async function exportFiles(
   cli: Cli,
   client: Client,
   files: ExportFiles,
-  folder: string,
-  manifest: FolderManifest,
+  { folder, manifest }: { folder: string; manifest: FolderManifest },
   options: ExportOptions,
 ): Promise<void> {
-  /** entries of earlier exports that this one does not contain, once all its files are found */
+  /** Keys of earlier exports. Those of the files of this export are removed as the files are found. */
   const extra = new Set(options.shouldDeleteExtra ? manifest.keys() : [])
   if (!options.canDeleteAll && files.documentCount === 0 && extra.size > 0) throw wouldEmpty(folder, extra.size)
   const save = async (

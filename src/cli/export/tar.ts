@@ -64,7 +64,8 @@ export async function exportToTar(
   const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o600)
   try {
-    await writeTar(cli, client, files, hasText, {
+    await writeTar(cli, client, files, {
+      hasText,
       write: async (chunk) => void (await file.writeFile(chunk)),
       isPipe: false,
       spoolPath: temporaryPath(path),
@@ -79,12 +80,13 @@ export async function exportToTar(
 }
 
 /** Writes the archive to standard output, and failures to standard error. Throws Failure if the archive is not complete. */
-export async function exportToStdout(cli: Cli, client: Client, files: ExportFiles, withText: boolean): Promise<void> {
+export async function exportToStdout(cli: Cli, client: Client, files: ExportFiles, hasText: boolean): Promise<void> {
   rejectClosedReader()
-  await writeTar(cli, client, files, withText, { write: writeChunk, isPipe: true, spoolPath: temporaryPath(join(tmpdir(), 'dms')) })
+  await writeTar(cli, client, files, { hasText, write: writeChunk, isPipe: true, spoolPath: temporaryPath(join(tmpdir(), 'dms')) })
 }
 
-interface Place {
+interface Archive {
+  readonly hasText: boolean
   readonly write: Write
   /** standard output */
   readonly isPipe: boolean
@@ -92,15 +94,15 @@ interface Place {
   readonly spoolPath: string
 }
 
-async function writeTar(cli: Cli, client: Client, files: ExportFiles, withText: boolean, { spoolPath, ...place }: Place): Promise<void> {
-  const spool = await openLineSpool(spoolPath).catch((error: Error) => {
+async function writeTar(cli: Cli, client: Client, files: ExportFiles, archive: Archive): Promise<void> {
+  const spool = await openLineSpool(archive.spoolPath).catch((error: Error) => {
     throw new Failure('FAILED', `cannot create a temporary file for the manifest: ${error.message}`, {
-      ...(place.isPipe ? { fix: 'set TMPDIR to a folder that can be written' } : {}),
+      ...(archive.isPipe ? { fix: 'set TMPDIR to a folder that can be written' } : {}),
       cause: error,
     })
   })
   try {
-    await writeArchive(cli, client, files, withText, place, spool)
+    await writeArchive(cli, client, files, archive, spool)
   } finally {
     await spool.close()
   }
@@ -110,8 +112,7 @@ async function writeArchive(
   cli: Cli,
   client: Client,
   files: ExportFiles,
-  withText: boolean,
-  { write, isPipe }: Omit<Place, 'spoolPath'>,
+  { hasText: withText, write, isPipe }: Archive,
   spool: LineSpool,
 ): Promise<void> {
   const target = openTarget(write)

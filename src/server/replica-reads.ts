@@ -90,7 +90,7 @@ export function openReplicaReads(app: App): ReplicaReads | null {
     return count('primary', primary, () => route.handle(event, limits))
   }
 
-  /** Notes the writes of an answer that works while it is sent, before each chunk. */
+  /** Notes a write before each chunk of an answer, because the route writes until the answer ends. */
   async function* noteEach(chunks: StreamedAnswer['chunks'], userId: string) {
     for await (const chunk of chunks) {
       await noteWrites([userId])

@@ -16,7 +16,7 @@ interface Facet {
   readonly compare?: (one: [string, number], other: [string, number]) => number
 }
 
-/** Returns the list of a facet, with its name as heading; nothing without values. */
+/** Returns the heading and the links of a facet; empty if the facet has no values. */
 export function facet(name: string, { counts, chosen, nameOf = String, pathWith, compare = mostFirst }: Facet): Markup {
   const values = Object.entries(counts).toSorted(compare)
   if (values.length === 0) return nothing

@@ -21,7 +21,7 @@ export interface FolderManifest {
 /** Lines that are read and written together. */
 const linesPerWrite = 1000
 
-/** Reads the manifest of an earlier export. Throws Failure USAGE if the folder cannot be used, or its manifest is not one of an export. */
+/** Reads the manifest of an earlier export. Throws Failure USAGE if the folder cannot be used, or if no export wrote its manifest. */
 export async function openFolderManifest(folder: string): Promise<FolderManifest> {
   const path = join(folder, manifestFileName)
   const spool = await openLineSpool(temporaryPath(path)).catch((error: Error) => {

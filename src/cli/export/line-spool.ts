@@ -1,4 +1,4 @@
-/** Lines in a temporary file: the manifest of a large export would fill the memory. */
+/** Keeps lines in a temporary file, because the manifest of a large export does not fit into memory. */
 import { open, unlink } from 'node:fs/promises'
 
 /** Place of a line in the file, in bytes. */

@@ -19,7 +19,7 @@ export interface StoredBytes {
   trashedCount: number
 }
 
-/** Sums the stored files. Reads the rows of all versions, of which only old ones have a status, and the documents in the trash. */
+/** Sums the stored files. Reads all versions and the documents in the trash. Only old versions have a status. */
 export async function loadStoredBytes(db: Db): Promise<StoredBytes> {
   const { rows } = await sql<StoredBytes>`
     with trash as materialized (select id from documents where deleted_at is not null),

@@ -50,7 +50,7 @@ export function detectLanguages(text: string, maxParts = 12): DetectedLanguages 
 
 const scorePart = (text: string): Part => ({ letters: countLetters(text), scores: eld.detect(text).getScores() })
 
-/** Returns the languages of some parts. `isUniform`: all parts are certainly in one language, or the language of none is certain. */
+/** Returns the languages of some parts. `isUniform`: all parts have the same certain language, or none has a certain one. */
 function summarize(parts: readonly Part[]): DetectedLanguages & { isUniform: boolean } {
   const letters = parts.reduce((sum, part) => sum + part.letters, 0)
   const totals = new Map<string, number>()

@@ -80,7 +80,7 @@ interface Chain {
   readonly isWhole: boolean
 }
 
-/** Runs of a chain that are read in one step. */
+/** Maximum number of runs that are read in one step. */
 const stepRuns = 10_000
 
 function chainAt(text: string, start: number, matcher: Matcher): Chain {
@@ -168,7 +168,7 @@ function matchPhrase(window: TokenWindow, parts: readonly Part[]): Token | null 
 /** Returns the token `offset` positions after the first one; undefined after the end of the text. */
 type TokenWindow = (offset: number) => Token | undefined
 
-/** Tokens before the window after which they are forgotten. */
+/** Maximum number of tokens before the window. More are discarded. */
 const maxPassed = 1_000
 
 /** Windows of tokens at increasing offsets. Each token is read once. */

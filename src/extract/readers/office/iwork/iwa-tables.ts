@@ -31,7 +31,7 @@ export function readTable(sink: TextSink, table: Message, objects: Objects): voi
   if (!hasCells) for (const text of [...texts.values(), ...richTexts.values()]) sink.add(`${text}\n`)
 }
 
-/** Returns the entries of a list to which a table refers. Long lists have segments. */
+/** Returns the entries of a list that a table refers to. Long lists are stored in segments. */
 function listEntries(store: Message, field: number, { find }: Objects): Message[] {
   const list = find(referencesOf(store, field)[0] ?? 0)
   if (!list) return []

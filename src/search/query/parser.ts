@@ -1,6 +1,6 @@
 /** Parses queries into terms. */
 import { digitGroups, joinAmounts } from './amounts.ts'
-import { tokenize } from './tokenizer.ts'
+import { partsOf, tokenize } from './tokenizer.ts'
 
 export interface Part {
   readonly text: string
@@ -106,7 +106,7 @@ const distinct = (terms: readonly Term[]): Term[] => [...new Map(terms.map((term
 
 function termOf(text: string, { prefix, ...options }: TermOptions): Term | null {
   const tokens = [...tokenize(text)]
-  const parts = tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))
+  const parts = partsOf(tokens)
   const first = parts[0]
   const last = parts.at(-1)
   if (!first || !last) return null

@@ -54,7 +54,7 @@ const families: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 const mimeType = /^[\w.+-]{1,100}\/(?:[\w.+-]{1,150}|\*)$/
-const statuses: readonly DocumentStatus[] = ['pending', 'processing', 'completed', 'failed']
+export const statuses: readonly DocumentStatus[] = ['pending', 'processing', 'completed', 'failed']
 
 const item = /(-?)(?:([a-z_]+):(?=\S))?(?:"([^"]*)("?)|([^\s"]+))/gi
 /** Values after which the word before the colon is not a field: https://…, C:\… */

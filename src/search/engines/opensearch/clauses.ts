@@ -2,7 +2,7 @@
 import type { SearchClause } from '../../../ports/search-engine.ts'
 import { foldExact, foldSpaces } from '../../query/folding.ts'
 import { phraseOf, type Term, termsOf } from '../../query/parser.ts'
-import { normalizeText, tokenize } from '../../query/tokenizer.ts'
+import { wordsOfSubstring } from '../../query/substring-words.ts'
 import { valueTerm } from './entry.ts'
 import { allOf, anyOf, matchNone, type Query } from './filter.ts'
 import { type TextField, textFields } from './mapping.ts'
@@ -87,18 +87,15 @@ const escapeWildcard = (text: string): string => text.replace(/[\\*?]/g, '\\$&')
 function containing(field: TextField, value: string): Part {
   if (field !== 'content') return partOfValue(field, value)
   if (foldSpaces(value) === '') return { query: matchNone, isSuperset: false }
-  const tokens = [...tokenize(value)]
-  const parts = tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))
+  const { parts, isOpenLeft, isOpenRight, isAlphanumeric } = wordsOfSubstring(value)
   const [first, last] = [parts[0], parts.at(-1)]
   // Without a word, every document may match.
   if (!first || !last) return { query: { match_all: {} }, isSuperset: true }
-  const isOpenLeft = first.form === 'word' && normalizeText(value.slice(0, first.start)) === ''
-  const isOpenRight = last.form === 'last' || (last.form === 'word' && normalizeText(value.slice(last.end)) === '')
   const queries = parts.map((part) => {
     const [left, right] = [part === first && isOpenLeft ? '*' : '', part === last && isOpenRight ? '*' : '']
     if (left + right === '') return { term: { content: part.text } }
     return wildcard('content', left === '' ? part.text + right : left + ending(part.text) + right)
   })
-  const isOneWord = parts.length === 1 && first.text.length <= maxAfterWildcard && /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value))
+  const isOneWord = isAlphanumeric && parts.length === 1 && first.text.length <= maxAfterWildcard
   return { query: allOf(queries), isSuperset: !isOneWord }
 }

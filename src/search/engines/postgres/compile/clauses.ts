@@ -1,18 +1,20 @@
 /** Compiles clauses on fields into tsqueries, and into tests of the row of the document. */
-import type { RawBuilder } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
 import { isId } from '../../../../id.ts'
 import type { SearchClause } from '../../../../ports/search-engine.ts'
 import { slicesOf } from '../../../../slices.ts'
 import { foldExact, foldSpaces } from '../../../query/folding.ts'
 import { phraseOf, type Term, termsOf, wordsOf } from '../../../query/parser.ts'
-import { normalizeText, type Token, tokenize } from '../../../query/tokenizer.ts'
+import { statuses } from '../../../query/qualifiers.ts'
+import { type SubstringWords, wordsOfSubstring } from '../../../query/substring-words.ts'
+import { normalizeText } from '../../../query/tokenizer.ts'
 import { type Expansions, stemExpansions } from '../../../vocabulary/expansions.ts'
-import { findWordsWith, type Holders, maxListedLength, type Substring } from '../../../vocabulary/substrings.ts'
+import { findWordsWith, type Holders, maxListedLength } from '../../../vocabulary/substrings.ts'
+import { answers, inContent, test } from '../../document-conditions.ts'
 import { shinglesOf } from '../index/tags.ts'
-import { absentTerm, labelTerm, mimeTypeTerm, overflowTerm, sourceTerm, statusTerm, type TextField, weights } from '../index/terms.ts'
-import { inPassages, test } from './document-conditions.ts'
-import { isTextField, queryOf, sequencesOf, stepInField, stepQuery, type TermQuery } from './term-queries.ts'
+import { absentTerm, labelTerm, mimeTypeTerm, overflowTerm, sourceTerm, statusTerm, type TextField } from '../index/terms.ts'
+import { isTextField, queryOf, type Step, sequencesOf, stepInField, stepQueries, stepQuery, type TermQuery } from './term-queries.ts'
 import { or, quote } from './tsquery.ts'
 
 export interface CompiledClause {
@@ -46,8 +48,6 @@ const maxLabels = 2_000
 /** Length of a media type (RFC 6838, 4.2): two names of 127 characters. A lexeme of PostgreSQL has at most 2,046 bytes. */
 const maxMimeType = 255
 
-const statuses = ['pending', 'processing', 'completed', 'failed']
-
 const base = {
   superset: null,
   check: null,
@@ -63,25 +63,29 @@ const base = {
 
 /** Compiles clauses, in order. `unprepared`: a connection that plans each statement for its values. */
 export async function compileClauses(db: Db, unprepared: Db, clauses: readonly SearchClause[]): Promise<CompiledClause[]> {
-  const cuts = clauses.map(({ field, type, value }) =>
-    type === 'contains' && isTextField(field) && field !== 'labels' ? cut(value) : null,
+  const substrings = new Map(
+    clauses
+      .filter(({ field, type }) => type === 'contains' && isTextField(field) && field !== 'labels')
+      .map((clause) => [clause, wordsOfSubstring(clause.value)]),
   )
-  const openings = cuts.map((parts) => (parts ? openWord(parts) : null))
-  const holders = await findWordsWith(
+  const open = [...substrings].filter(([, { isOpenLeft }]) => isOpenLeft)
+  const found = await findWordsWith(
     unprepared,
-    openings.filter((one) => one !== null),
+    open.map(([, { parts, isOpenRight }]) => ({ text: parts[0]!.text, isSuffix: parts.length > 1 || !isOpenRight })),
   )
+  const holders = new Map(open.map(([clause], nth) => [clause, found[nth]!]))
   const labels = clauses.some(({ field, type }) => field === 'labels' && type !== 'match') ? await loadLabels(db) : []
   const expansions = await stemExpansions(
     db,
     clauses.filter(({ field, type }) => type === 'match' && isTextField(field)).flatMap(({ value }) => termsOf(value)),
   )
-  return clauses.map((clause, index) => {
-    const parts = cuts[index]
-    if (clause.field === 'labels' && clause.type !== 'match') return onLabels(clause, labels, maxLabels / clauses.length)
-    if (!isTextField(clause.field)) return onValue(clause)
-    if (parts) return contains(clause, clause.field, parts, openings[index] ? holders.shift()! : none)
-    return clause.type === 'exact' ? exact(clause, clause.field) : matches(clause, clause.field, expansions)
+  return clauses.map((clause) => {
+    const { field, type } = clause
+    const substring = substrings.get(clause)
+    if (field === 'labels' && type !== 'match') return onLabels(clause, labels, maxLabels / clauses.length)
+    if (!isTextField(field)) return onValue(clause)
+    if (substring) return contains(clause, field, substring, holders.get(clause) ?? { words: [], isComplete: true })
+    return type === 'exact' ? exact(clause, field) : matches(clause, field, expansions)
   })
 }
 
@@ -107,122 +111,96 @@ function exact(clause: SearchClause, field: TextField): CompiledClause {
 }
 
 function ofTerms(terms: readonly Term[], field: TextField, expansions: Expansions): TermQuery & Pick<CompiledClause, 'ranked'> {
+  const sequences = terms.map((term) => sequencesOf(term, expansions))
   return {
-    ...queryOf(
-      terms.map((term) => sequencesOf(term, expansions)),
-      field,
-    ),
-    ranked: terms.map((term) => ({
-      query: or(sequencesOf(term, expansions).flatMap((sequence) => sequence.map((step) => stepQuery(step, weights[field])))),
-      words: wordsOf([term]),
-    })),
+    ...queryOf(sequences, field),
+    ranked: terms.map((term, nth) => ({ query: or(stepQueries(sequences[nth]!, field)), words: wordsOf([term]) })),
   }
 }
-
-/** The value of a contains clause, divided into words. */
-interface Cut {
-  readonly parts: readonly Token[]
-  /** Whether a matching word may extend beyond the first or last one. */
-  readonly opensLeft: boolean
-  readonly opensRight: boolean
-  /** Whether the value consists of letters and digits only. Then the vocabulary decides, without a test of the content. */
-  readonly isWord: boolean
-}
-
-function cut(value: string): Cut {
-  const all = [...tokenize(value)]
-  const parts = all.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && all[index - 1]?.form === 'pair'))
-  const first = parts[0]
-  const last = parts.at(-1)
-  return {
-    parts,
-    opensLeft: first?.form === 'word' && normalizeText(value.slice(0, first.start)) === '',
-    opensRight: last?.form === 'word' && normalizeText(value.slice(last.end)) === '',
-    isWord:
-      /^[\p{L}\p{N}\p{M}]+$/u.test(normalizeText(value)) &&
-      normalizeText(value).length <= maxListedLength &&
-      (parts.length === 1 || parts.every(({ form }) => form !== 'word')),
-  }
-}
-
-const openWord = ({ parts, opensLeft, opensRight }: Cut): Substring | null =>
-  opensLeft ? { text: parts[0]!.text, isSuffix: parts.length > 1 || !opensRight } : null
-
-const none: Holders = { words: [], isComplete: true }
 
 /** Compiles a contains clause. `holders`: words of the vocabulary that contain the first word of the value. */
-function contains(clause: SearchClause, field: TextField, { parts, opensRight, isWord }: Cut, holders: Holders): CompiledClause {
-  const steps = parts.map((word, index) => {
-    const prefix = word.form === 'last' || (opensRight && index === parts.length - 1)
-    return { words: [word.text, ...(index === 0 && holders.isComplete ? holders.words : [])], prefix, offset: word.position }
-  })
+function contains(
+  clause: SearchClause,
+  field: TextField,
+  { parts, isOpenRight, isAlphanumeric }: SubstringWords,
+  holders: Holders,
+): CompiledClause {
+  const { value } = clause
+  const steps = parts.map((word, index) => ({
+    words: [word.text, ...(index === 0 && holders.isComplete ? holders.words : [])],
+    prefix: word.form === 'last' || (isOpenRight && index === parts.length - 1),
+    offset: word.position,
+  }))
   // A first word with too many alternatives does not restrict the matches.
   const usable = holders.isComplete ? steps : steps.slice(1)
-  const [first, ...rest] = usable
   const query = usable.length === 0 ? null : queryOf([[usable]], field)
-  // The vocabulary also has joined forms (email for e-mail), which are no part of a text. To read a title or filename takes little time.
-  const isDecided = isWord && holders.isComplete && field !== 'title' && field !== 'filename'
-  const alternatives =
-    first && rest.length === 0 && first.words.length > maxAlternatives ? alternativesOf(first.words, first.prefix, field) : null
+  // The vocabulary decides about letters and digits in a row, except about titles and filenames: it also has joined forms (email for e-mail), which are
+  // no part of a text, and to read a title takes little time.
+  const isInWord =
+    isAlphanumeric && normalizeText(value).length <= maxListedLength && (parts.length === 1 || parts.every(({ form }) => form !== 'word'))
+  const isDecided = isInWord && holders.isComplete && field !== 'title' && field !== 'filename'
   const passage = query?.passages[0]
   return {
     ...base,
     clause,
     superset: query?.superset ?? null,
-    ...(alternatives ? { anyOf: alternatives } : {}),
+    ...(usable.length === 1 && usable[0]!.words.length > maxAlternatives ? { anyOf: alternativesOf(usable[0]!, field) } : {}),
     check: isDecided ? (query?.check ?? null) : null,
     passages: query?.passages ?? [],
-    test: isDecided ? null : test(clause, passage === undefined ? undefined : inPassages(clause, passage)),
+    test: isDecided ? null : test(clause, passage === undefined ? undefined : testPassages(clause, passage)),
     readsContent: !isDecided && (field === 'content' || field === 'any'),
-    ranked: steps.length === 0 ? [] : [{ query: or(steps.map((step) => stepQuery(step, weights[field], maxRanked))), words: [] }],
-    substrings: [clause.value],
+    ranked: steps.length === 0 ? [] : [{ query: or(steps.map((step) => stepQuery(step, field, maxRanked))), words: [] }],
+    substrings: [value],
   }
 }
 
-/** Divides words among tsqueries. Every document with one of the words meets one of them. */
-function alternativesOf(words: readonly string[], prefix: boolean, field: TextField): string[] {
-  const some = [...slicesOf(words, maxAlternatives)].map((slice, nth) =>
-    stepInField({ words: slice, prefix: prefix && nth === 0, offset: 0 }, field),
-  )
-  return [...some, quote(overflowTerm)]
+/** Divides the words of a step among tsqueries. Every document with one of the words meets one of them. */
+const alternativesOf = (step: Step, field: TextField): string[] => [
+  ...[...slicesOf(step.words, maxAlternatives)].map((words, nth) =>
+    stepInField({ ...step, words, prefix: step.prefix && nth === 0 }, field),
+  ),
+  quote(overflowTerm),
+]
+
+/** Maximum number of passages that are read one by one. Each decompresses the text and counts its characters from the beginning. */
+const maxPassages = 8
+
+/** Tests the content for a clause. Of a long document, only passages that meet the tsquery are read, if they are few. */
+function testPassages(clause: SearchClause, query: string): RawBuilder<boolean> {
+  const matching = sql`
+    select from search_passages passage
+    where passage.document_id = documents.id and passage.segment = entry.segment and passage.words @@ ${query}::tsquery`
+  return sql`
+    case when entry.parts = 0 or exists (${matching} offset ${sql.lit(maxPassages)}) then ${inContent(clause)}
+    else exists (${matching} and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
 }
 
-/** A label in the forms that clauses compare. */
-interface FoldedLabel {
-  readonly id: string
-  readonly part: string
-  readonly whole: string
-}
-
-async function loadLabels(db: Db): Promise<FoldedLabel[]> {
+/** Returns the labels in the forms that clauses compare. */
+async function loadLabels(db: Db) {
   const labels = await db.selectFrom('labels').select(['id', 'name']).execute()
   return labels.map(({ id, name }) => ({ id, part: foldSpaces(name), whole: foldExact(name) }))
 }
 
-function onLabels(clause: SearchClause, labels: readonly FoldedLabel[], max: number): CompiledClause {
-  const meant = labels.filter(labelTest(clause))
-  const highlighted = clause.type === 'contains' ? { substrings: [clause.value] } : { terms: [phraseOf(clause.value) ?? []].flat() }
-  if (meant.length > max) return { ...base, clause, ...highlighted, test: test(clause) }
-  return { ...base, clause, ...highlighted, superset: anyTerm(meant.map(({ id }) => labelTerm(id))) }
-}
-
-function labelTest({ type, value }: SearchClause): (label: FoldedLabel) => boolean {
-  const [folded, exact] = [foldSpaces(value), foldExact(value)]
-  return type === 'exact' ? ({ whole }) => whole === exact : ({ part }) => folded !== '' && part.includes(folded)
+function onLabels(clause: SearchClause, labels: Awaited<ReturnType<typeof loadLabels>>, max: number): CompiledClause {
+  const { type, value } = clause
+  const [part, whole] = [foldSpaces(value), foldExact(value)]
+  const meant = labels.filter((label) => (type === 'exact' ? label.whole === whole : part !== '' && label.part.includes(part)))
+  const highlighted = type === 'contains' ? { substrings: [value] } : { terms: [phraseOf(value) ?? []].flat() }
+  const condition = meant.length > max ? { test: test(clause) } : { superset: anyTerm(meant.map(({ id }) => labelTerm(id))) }
+  return { ...base, clause, ...highlighted, ...condition }
 }
 
 /** Compiles a clause on a field without words. The index has terms for exact values only. */
 function onValue(clause: SearchClause): CompiledClause {
   const { field, type, value } = clause
-  const isExact = type === 'exact'
+  const withTerms = (terms: readonly string[]) => ({ ...base, clause, superset: anyTerm(terms) })
   if (field === 'status') {
     const folded = foldSpaces(value)
     const meant = statuses.filter((status) => (type === 'contains' ? folded !== '' && status.includes(folded) : status === folded))
-    return { ...base, clause, superset: anyTerm(meant.map(statusTerm)) }
+    return withTerms(meant.map(statusTerm))
   }
-  if (field === 'source_id' && isExact) return { ...base, clause, superset: anyTerm(isId(value) ? [sourceTerm(value.toLowerCase())] : []) }
-  if (field === 'mime_type' && isExact)
-    return { ...base, clause, superset: anyTerm(value.length > maxMimeType ? [] : [mimeTypeTerm(value)]) }
+  if (field === 'source_id' && type === 'exact') return withTerms(isId(value) ? [sourceTerm(value.toLowerCase())] : [])
+  if (field === 'mime_type' && type === 'exact') return withTerms(value.length > maxMimeType ? [] : [mimeTypeTerm(value)])
   return { ...base, clause, test: test(clause) }
 }
 

@@ -4,10 +4,10 @@ import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import { type Group, groupsOf, type Term, wordsOf } from '../../../query/parser.ts'
 import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { edgeTag, shinglesOf } from '../index/tags.ts'
-import { weights } from '../index/terms.ts'
+import type { TextField } from '../index/terms.ts'
 import { type Idf, idfOf } from './idf.ts'
 import { indexed, inPassages, type Plan, rangeConditions, rank, rankOf, type Weighted, withTags } from './plan.ts'
-import { queryOf, sequenceQuery, sequencesOf, stepQuery, type TermQuery } from './term-queries.ts'
+import { type EntryQuery, isHeading, queryOf, sequencesOf, sequencesQuery, stepQueries } from './term-queries.ts'
 import { topQueries } from './top-queries.ts'
 import { and, filterQueries, not, or, quote, scanKeys } from './tsquery.ts'
 
@@ -23,29 +23,28 @@ export interface CompiledQuery {
 export function compileQuery(terms: readonly Term[], expansions: Expansions, filter: SearchFilter, idf: Idf): CompiledQuery | null {
   if (terms.length === 0) return null
   const groups = groupsOf(terms)
-  const compiled = groups.map((group) => groupQuery(group, expansions))
-  const isNegated = (nth: number): boolean => groups[nth]![0]!.negated
-  const { required, excluded } = filterQueries(filter)
-  const negated = compiled.flatMap(({ superset, check }, nth) => (isNegated(nth) && check === null ? [not(superset)] : []))
   const positive = groups.filter(([first]) => !first!.negated)
+  const tags = positive.flatMap(tagsOf)
+  const withWords = positive.filter((group) => !isTag(group))
+  const compiled = withWords.map((group) => groupQuery(group, expansions))
+  const negated = terms.filter(({ negated }) => negated).map((term) => negatedQuery(term, expansions))
+  const supersets = compiled.map(({ superset }) => superset)
+  const checks = [...compiled.flatMap(({ check }) => check ?? []), ...negated.flatMap(({ check }) => (check === null ? [] : [not(check)]))]
+  const { required, excluded: excludedByFilter } = filterQueries(filter)
+  const excluded = [...excludedByFilter, ...negated.flatMap(({ superset, check }) => (check === null ? [not(superset)] : []))]
+  const wholeWords = withWords.map(
+    (group) =>
+      groupQuery(
+        group.map((term) => (isShortPrefix(term) ? term : whole(term))),
+        expansions,
+      ).superset,
+  )
   const positiveTerms = positive.flat()
-  const checks = compiled.flatMap(({ check }, nth) => (check === null ? [] : isNegated(nth) ? [not(check)] : [check]))
-  const any = or(positiveTerms.flatMap((term) => words(isShortPrefix(term) ? whole(term) : term, expansions)))
-  const typed = positiveTerms.map((term) => ({ query: or(words(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
-  const supersets = compiled.flatMap(({ superset }, nth) => (isNegated(nth) || edgeOf(groups[nth]!) !== null ? [] : [superset]))
-  const tags = [...shingles(positive), ...positive.flatMap((group) => edgeOf(group) ?? [])]
-  const wholeWords = positive
-    .filter((group) => edgeOf(group) === null)
-    .map(
-      (group) =>
-        groupQuery(
-          group.map((term) => (isShortPrefix(term) ? term : whole(term))),
-          expansions,
-        ).superset,
-    )
+  const any = or(positiveTerms.flatMap((term) => wordQueries(isShortPrefix(term) ? whole(term) : term, expansions)))
+  const typed = positiveTerms.map((term) => ({ query: or(wordQueries(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
   return {
     plan: {
-      indexed: [...scanKeys([...required, ...supersets], [...excluded, ...negated]).map(indexed), ...withTags(tags)],
+      indexed: [...scanKeys([...required, ...supersets], excluded).map(indexed), ...withTags(tags)],
       filters: [
         ...rangeConditions(filter),
         inPassages(
@@ -60,7 +59,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
       tests: [],
       maxTested: null,
       score: score(typed, any, proximityPairs(positive)),
-      top: topQueries(positive, expansions, [...required, ...excluded, ...negated], wholeWords),
+      top: topQueries(positive, expansions, [...required, ...excluded], wholeWords),
       topIndexed: withTags(tags),
     },
     all: positive.length === 0 ? null : and(positive.map((group) => passageQuery(group, expansions))),
@@ -77,23 +76,19 @@ const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => 
 /** Whether a term is a prefix of one or two letters. Its number of occurrences is no sign of relevance. */
 const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
 
-/** Returns the shingle tags that every match has: the tags of phrases without alternatives. */
-const shingles = (groups: readonly Group[]): number[] =>
-  groups.flatMap(([term, ...others]) => (others.length === 0 && term!.joined === null ? shinglesOf(term!.parts) : []))
-
-/** Returns the tag that is equivalent to a group: a prefix of one or two letters in any field. Otherwise null. */
-function edgeOf([term, ...others]: Group): number | null {
-  const { parts, joined, field, negated } = term!
-  const [part, ...more] = parts
-  return others.length === 0 && more.length === 0 && joined === null && field === null && !negated && part!.prefix
-    ? edgeTag(part!.text)
-    : null
+/** Returns the tags that every match of a group has: the shingles of a phrase, or the edge n-gram of a prefix. Groups with alternatives have none. */
+function tagsOf([term, ...others]: Group): number[] {
+  const { parts, joined, field } = term!
+  if (others.length > 0 || joined !== null) return []
+  const edge = parts.length === 1 && field === null && parts[0]!.prefix ? edgeTag(parts[0]!.text) : null
+  return edge === null ? shinglesOf(parts) : [edge]
 }
 
-function groupQuery(group: Group, expansions: Expansions): Omit<TermQuery, 'passages'> {
-  const compiled = group.map((term) =>
-    term.negated ? negatedQuery(term, expansions) : queryOf([sequencesOf(term, expansions)], term.field ?? 'any'),
-  )
+/** Whether the tag of a group is equivalent to it. */
+const isTag = (group: Group): boolean => group[0]!.parts.length === 1 && tagsOf(group).length > 0
+
+function groupQuery(group: Group, expansions: Expansions): EntryQuery {
+  const compiled = group.map((term) => queryOf([sequencesOf(term, expansions)], fieldOf(term)))
   const isExact = compiled.every(({ check }) => check === null)
   return {
     superset: or(compiled.map(({ superset }) => superset)),
@@ -102,20 +97,21 @@ function groupQuery(group: Group, expansions: Expansions): Omit<TermQuery, 'pass
 }
 
 /** Compiles a negated term for the entry. Passages are checked separately. */
-function negatedQuery(term: Term, expansions: Expansions): Omit<TermQuery, 'passages'> {
+function negatedQuery(term: Term, expansions: Expansions): EntryQuery {
+  const field = fieldOf(term)
   const sequences = sequencesOf(term, expansions)
-  const { field } = term
-  if (field !== null && field !== 'content') return queryOf([sequences], field)
-  const query = or(sequences.map((sequence) => sequenceQuery(sequence, weights[field ?? 'any'])))
-  const isExact = field === null && sequences.every((sequence) => sequence.length === 1)
+  if (isHeading(field)) return queryOf([sequences], field)
+  const query = sequencesQuery(sequences, field)
+  const isExact = field === 'any' && sequences.every((sequence) => sequence.length === 1)
   return { superset: query, check: isExact ? null : query }
 }
 
-const passageQuery = (group: Group, expansions: Expansions): string =>
-  or(group.flatMap((term) => sequencesOf(term, expansions).map((sequence) => sequenceQuery(sequence, weights[term.field ?? 'any']))))
+const fieldOf = ({ field }: Term): TextField => field ?? 'any'
 
-const words = (term: Term, expansions: Expansions): string[] =>
-  sequencesOf(term, expansions).flatMap((sequence) => sequence.map((step) => stepQuery(step, weights[term.field ?? 'any'])))
+const passageQuery = (group: Group, expansions: Expansions): string =>
+  or(group.map((term) => sequencesQuery(sequencesOf(term, expansions), fieldOf(term))))
+
+const wordQueries = (term: Term, expansions: Expansions): string[] => stepQueries(sequencesOf(term, expansions), fieldOf(term))
 
 /**
  * Returns the score: the sum over the matched words, weighted by idf. The typed form of a word counts twice as much as its other forms: stem,
@@ -142,8 +138,9 @@ function proximityPairs(groups: readonly Group[]): string[] {
   const words = groups.map(([term, ...others]) =>
     others.length > 0 || term!.parts.length > 1 || term!.field !== null ? null : quote(term!.parts[0]!.text),
   )
-  const pairs = words.slice(1).flatMap((word, nth): [string, string][] => (word && words[nth] ? [[words[nth], word]] : []))
-  return pairs
-    .slice(0, maxPairs)
-    .map(([one, other]) => or(distances.flatMap((far) => [`(${one} <${far}> ${other})`, `(${other} <${far}> ${one})`])))
+  const pairs = words.slice(1).flatMap((other, nth) => {
+    const one = words[nth]
+    return one && other ? [or(distances.flatMap((far) => [`(${one} <${far}> ${other})`, `(${other} <${far}> ${one})`]))] : []
+  })
+  return pairs.slice(0, maxPairs)
 }

@@ -1,8 +1,8 @@
 /** Conditions on the text of a document, as SQL over a row of `documents`. */
 import { type RawBuilder, sql } from 'kysely'
-import type { SearchClause, SearchField } from '../../../../ports/search-engine.ts'
-import { anySpace } from '../../../highlight/substrings.ts'
-import { normalizeText, tokenize } from '../../../query/tokenizer.ts'
+import type { SearchClause, SearchField } from '../../ports/search-engine.ts'
+import { anySpace } from '../highlight/substrings.ts'
+import { normalizeText, tokenize } from '../query/tokenizer.ts'
 
 type Test = RawBuilder<boolean>
 
@@ -30,21 +30,8 @@ export function test(clause: SearchClause, ofContent: Test = answers(beginning, 
 /** Tests the whole content for a clause. */
 export const inContent = (clause: SearchClause): Test => answers(sql`documents.content`, clause)
 
-/** Maximum number of passages that are read one by one. Each decompresses the text and counts its characters from the beginning. */
-const maxPassages = 8
-
-/** Tests the content for a clause. Of a long document, only passages that meet the tsquery are read, if they are few. */
-export function inPassages(clause: SearchClause, query: string): Test {
-  const matching = sql`
-    select from search_passages passage
-    where passage.document_id = documents.id and passage.segment = entry.segment and passage.words @@ ${query}::tsquery`
-  return sql`
-    case when entry.parts = 0 or exists (${matching} offset ${sql.lit(maxPassages)}) then ${answers(sql`documents.content`, clause)}
-    else exists (${matching} and ${answers(sql`substr(documents.content, passage.start_at + 1, passage.length)`, clause)}) end`
-}
-
 /** Tests a text for a clause. NULL for a NULL text. */
-function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 'type' | 'value'>): Test {
+export function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 'type' | 'value'>): Test {
   if (type === 'exact') return sql`lower(normalize(${text}, nfc)) = lower(normalize(${value}::text, nfc))`
   const patterns = type === 'contains' ? [piece(value)] : wholeWords(value)
   if (patterns.length === 0 || patterns.includes('')) return sql`false`

@@ -5,7 +5,7 @@ import { analyze, type Passage } from '../../src/search/engines/postgres/index/d
 async function passagesOf(content: string): Promise<Passage[]> {
   const passages: Passage[] = []
   await analyze(
-    { title: 'list', labels: [], filename: 'list.txt', content },
+    { title: 'list', label_names: [], filename: 'list.txt', content },
     [],
     () => {},
     async (passage) => void passages.push(passage),

@@ -10,8 +10,8 @@ import { advanced } from './advanced.ts'
 import { loadIdf } from './compile/idf.ts'
 import { compileQuery } from './compile/query.ts'
 import { indexDocuments } from './index/index-documents.ts'
-import { rebuild, type SegmentSizes } from './index/rebuild.ts'
-import { growBlocks, liveSegments, openSegment, sizeOf, tableOf, withSegments } from './index/segments.ts'
+import { rebuild } from './index/rebuild.ts'
+import { growIndex, tableOf, withSegments } from './index/segments.ts'
 import { contents, status } from './index/verify.ts'
 import { match } from './match/match.ts'
 import { moreLikeThis } from './more-like-this.ts'
@@ -31,10 +31,7 @@ const halfOf = (left: number): number => Math.max(segmentSize, Math.ceil(left / 
  */
 export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf, prepared: Db = db): SearchEngine {
   const stored = new StoredWords()
-  const sizes: SegmentSizes = (left) => {
-    const segment = sizeFor(left)
-    return { segment, block: Math.ceil(segment / blocksPerSegment) }
-  }
+  const sizes = (left: number) => ({ segment: sizeFor(left), block: Math.ceil(sizeFor(left) / blocksPerSegment) })
   const newest = sizes(0)
   let written = 0
   return {
@@ -44,7 +41,7 @@ export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf,
       written += ids.length
       if (written < Math.min(growEvery, newest.block)) return
       written = 0
-      await grow(db, newest.segment, newest.block)
+      await growIndex(db, newest)
     },
     search: (query) => search(prepared, query),
     advanced: (query) => advanced(prepared, db, query),
@@ -57,14 +54,6 @@ export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf,
       await withSegments(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
     },
   }
-}
-
-/** Opens a new segment if the newest one is full, otherwise a new block if the newest block is full. */
-async function grow(db: Db, segmentSize: number, blockSize: number): Promise<void> {
-  const [newest] = await liveSegments(db)
-  if (!newest) return
-  if ((await sizeOf(db, newest.number)) >= segmentSize) await openSegment(db, newest.generation, true)
-  else await growBlocks(db, newest, blockSize)
 }
 
 /** Searches: parse, expand, compile, match, hits. */

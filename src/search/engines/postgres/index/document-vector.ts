@@ -1,16 +1,12 @@
 /** Analysis: turns the fields of a document into the tsvector and the tags of its entry. */
 import { setImmediate as yieldTurn } from 'node:timers/promises'
+import type { IndexedDocument } from '../../../indexed-documents.ts'
 import { type Token, tokenize } from '../../../query/tokenizer.ts'
 import { positionOf, tsvector, weighted, weightOf } from './binary.ts'
 import { Tags } from './tags.ts'
 import { type HeadingWeight, headingOnlyTerm, headingTerm, impactTerm, longTerm, overflowTerm, weights } from './terms.ts'
 
-export interface Fields {
-  readonly title: string
-  readonly labels: readonly string[]
-  readonly filename: string
-  readonly content: string
-}
+export type Fields = Pick<IndexedDocument, 'title' | 'label_names' | 'filename' | 'content'>
 
 /** A part of a long document with its own tsvector. */
 export interface Passage {
@@ -32,6 +28,9 @@ export interface DocumentVector {
 
 /** Receives each distinct word of a document. Words of long documents may repeat. */
 export type OnWord = (word: Token) => void
+
+/** Stores a passage of a long document. */
+export type SavePassage = (passage: Passage) => Promise<void>
 
 type Weight = HeadingWeight | 'D'
 /** Weight of an occurrence in the score, by field weight. */
@@ -57,12 +56,7 @@ const fieldGap = 2
 const turnWords = 10_000
 
 /** Analyzes a document. `terms` are added unchanged. Passages of a long document are passed to `save` in order. */
-export async function analyze(
-  fields: Fields,
-  terms: readonly string[],
-  onWord: OnWord,
-  save: (passage: Passage) => Promise<void>,
-): Promise<DocumentVector> {
+export async function analyze(fields: Fields, terms: readonly string[], onWord: OnWord, save: SavePassage): Promise<DocumentVector> {
   const head = new Vector()
   const tags = new Tags()
   const marks = new Set(terms)
@@ -85,7 +79,7 @@ export async function analyze(
     tags.endField()
   }
   addHeading(fields.title, weights.title)
-  for (const label of fields.labels) addHeading(label, weights.labels)
+  for (const label of fields.label_names) addHeading(label, weights.labels)
   addHeading(fields.filename, weights.filename)
 
   const { content } = fields

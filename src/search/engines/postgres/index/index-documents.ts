@@ -5,16 +5,14 @@ import type { Db, Trx } from '../../../../db/pool.ts'
 import { batchesOf, type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
 import { type StoredWords, storeManyCodes, storeVocabulary, Vocabulary } from '../../../vocabulary/vocabulary.ts'
 import { smallints } from './binary.ts'
-import { analyze, type Passage } from './document-vector.ts'
-import { blockFor, indexVersion, isUndefinedTable, type Segment, segmentFor, segmentsForWrite, tableOf } from './segments.ts'
+import { analyze, type DocumentVector, type OnWord, type SavePassage } from './document-vector.ts'
+import { blockFor, indexVersion, loadSegments, lockSegments, retryAfterSwap, type Segment, segmentFor, tableOf } from './segments.ts'
 import { blockTerm, labelTerm, mimeTypeTerm, ownerTerm, rangeTerms, sourceTerm, statusTerm } from './terms.ts'
 
-interface Entry {
+interface Entry extends Omit<DocumentVector, 'tags'> {
   readonly segment: number
   readonly document: IndexedDocument
-  readonly words: Buffer
   readonly tags: Buffer
-  readonly parts: number
 }
 
 /** Number of concurrent batches: one is analyzed while PostgreSQL writes the other. */
@@ -35,25 +33,22 @@ export async function indexDocuments(
 async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], generation: number | null): Promise<void> {
   if (ids.length === 0) return
   const vocabulary = new Vocabulary()
-  try {
-    await db.transaction().execute(async (trx) => {
+  await retryAfterSwap(() =>
+    db.transaction().execute(async (trx) => {
       // The index can be rebuilt: a crash of the database may cost the last moment of it, never a document. The commit of the job flushes both.
       await sql`set local synchronous_commit = off`.execute(trx)
       await sql`set local work_mem = '128MB'`.execute(trx)
-      const segments = await segmentsForWrite(trx, generation)
+      await lockSegments(trx, 'share')
+      const segments = await loadSegments(trx, generation)
       // One writer of a document at a time. It reads the document under the lock: the last writer has read the latest version.
       await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
       await writeEntries(trx, segments, ids, vocabulary, () => storeManyCodes(db, stored, vocabulary))
-    })
-  } catch (error) {
-    // A rebuild has replaced the live generation meanwhile.
-    if (generation !== null || !isUndefinedTable(error)) throw error
-    return indexBatch(db, stored, ids, generation)
-  }
+    }),
+  )
   await storeVocabulary(db, stored, vocabulary)
 }
 
-/** Writes entries. `onPassage` is called after each passage of a long text. */
+/** Replaces entries. `onPassage` is called after each passage of a long text. */
 async function writeEntries(
   trx: Trx,
   segments: readonly Segment[],
@@ -61,59 +56,68 @@ async function writeEntries(
   vocabulary: Vocabulary,
   onPassage: () => Promise<void>,
 ): Promise<void> {
-  const documents = await loadDocuments(trx, ids)
-  const numbers = segments.map(({ number }) => number)
-  await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and segment = any(${numbers}::integer[])`.execute(trx)
+  await deletePassages(trx, segments, ids)
   const entries: Entry[] = []
-  for (const document of documents) {
+  for (const document of await loadDocuments(trx, ids)) {
     const segment = segmentFor(segments, document.id)
     vocabulary.addLanguage(document.language)
-    const save = savePassages(trx, document.id, segment.number)
-    const onEach = (passage: Passage) => save(passage).then(onPassage)
-    const fields = { ...document, labels: document.label_names }
-    const terms = termsOf(document, blockFor(segment, document.id))
-    const { words, tags, parts } = await analyze(fields, terms, (word) => vocabulary.add(word), onEach)
-    entries.push({ segment: segment.number, document, words, tags: smallints(tags), parts })
+    let passage = 0
+    const vector = await analyzeFor(
+      segment,
+      document,
+      (word) => vocabulary.add(word),
+      async ({ words, start, length }) => {
+        const row = { document_id: document.id, segment: segment.number, passage: passage++, start_at: start, length }
+        await trx
+          .insertInto('search_passages')
+          .values({ ...row, words: sql<string>`${words}::tsvector` })
+          .execute()
+        await onPassage()
+      },
+    )
+    entries.push({ segment: segment.number, document, ...vector, tags: smallints(vector.tags) })
   }
   // Locks the documents after the analysis of long texts: changes need not wait that long. A deletion waits for this lock or has happened. A move to the
   // trash does not wait: its index job comes later.
   const { rows } = await sql<{ id: string }>`
-    select id from live_documents where id = any(${documents.map(({ id }) => id)}::uuid[]) order by id for key share`.execute(trx)
+    select id from live_documents where id = any(${entries.map(({ document }) => document.id)}::uuid[]) order by id for key share`.execute(
+    trx,
+  )
   const existing = new Set(rows.map(({ id }) => id))
-  await removeEntries(
+  await deletePassages(
     trx,
     segments,
     ids.filter((id) => !existing.has(id)),
   )
-  const bySegment = Map.groupBy(
-    entries.filter(({ document }) => existing.has(document.id)),
-    ({ segment }) => segment,
-  )
-  for (const [segment, entries] of bySegment) await upsert(trx, segment, entries)
-}
-
-/** Returns the terms of a document that are not words. */
-export const termsOf = (document: IndexedDocument, block: number): string[] => [
-  ownerTerm(document.owner_id),
-  mimeTypeTerm(document.mime_type),
-  statusTerm(document.status),
-  ...document.label_ids.map(labelTerm),
-  ...(document.source_id === null ? [] : [sourceTerm(document.source_id)]),
-  ...rangeTerms(document),
-  blockTerm(block),
-]
-
-function savePassages(trx: Trx, document_id: string, segment: number): (passage: Passage) => Promise<void> {
-  let passage = 0
-  return async ({ words, start, length }) => {
-    await trx
-      .insertInto('search_passages')
-      .values({ document_id, segment, passage: passage++, words: sql<string>`${words}::tsvector`, start_at: start, length })
-      .execute()
+  for (const [{ number }, some] of Map.groupBy(ids, (id) => segmentFor(segments, id))) {
+    await sql`delete from ${sql.table(tableOf(number))} where document_id = any(${some}::uuid[])`.execute(trx)
+    await insert(
+      trx,
+      number,
+      entries.filter(({ segment, document }) => segment === number && existing.has(document.id)),
+    )
   }
 }
 
-async function upsert(trx: Trx, segment: number, entries: readonly Entry[]): Promise<void> {
+/** Analyzes a document as an entry of a segment. See analyze(). */
+export const analyzeFor = (segment: Segment, document: IndexedDocument, onWord: OnWord, save: SavePassage): Promise<DocumentVector> =>
+  analyze(
+    document,
+    [
+      ownerTerm(document.owner_id),
+      mimeTypeTerm(document.mime_type),
+      statusTerm(document.status),
+      ...document.label_ids.map(labelTerm),
+      ...(document.source_id === null ? [] : [sourceTerm(document.source_id)]),
+      ...rangeTerms(document),
+      blockTerm(blockFor(segment, document.id)),
+    ],
+    onWord,
+    save,
+  )
+
+async function insert(trx: Trx, segment: number, entries: readonly Entry[]): Promise<void> {
+  if (entries.length === 0) return
   // A parameter per value: only so are they sent in binary format.
   const rows = entries.map(
     ({ document: { id, created_at, document_date, ocr_confidence, mime_type, label_ids }, words, tags, parts }) =>
@@ -121,16 +125,10 @@ async function upsert(trx: Trx, segment: number, entries: readonly Entry[]): Pro
   )
   await sql`
     insert into ${sql.table(tableOf(segment))} (document_id, words, tags, parts, created_at, document_date, confidence, version, mime_type, label_ids)
-    values ${sql.join(rows)}
-    on conflict (document_id) do update set words = excluded.words, tags = excluded.tags, parts = excluded.parts, created_at = excluded.created_at,
-      document_date = excluded.document_date, confidence = excluded.confidence, version = excluded.version, mime_type = excluded.mime_type, label_ids = excluded.label_ids`.execute(
-    trx,
-  )
+    values ${sql.join(rows)}`.execute(trx)
 }
 
-async function removeEntries(trx: Trx, segments: readonly Segment[], ids: readonly string[]): Promise<void> {
-  for (const [segment, gone] of Map.groupBy(ids, (id) => segmentFor(segments, id).number)) {
-    await sql`delete from ${sql.table(tableOf(segment))} where document_id = any(${gone}::uuid[])`.execute(trx)
-    await sql`delete from search_passages where document_id = any(${gone}::uuid[]) and segment = ${segment}`.execute(trx)
-  }
+async function deletePassages(trx: Trx, segments: readonly Segment[], ids: readonly string[]): Promise<void> {
+  const numbers = segments.map(({ number }) => number)
+  await sql`delete from search_passages where document_id = any(${ids}::uuid[]) and segment = any(${numbers}::integer[])`.execute(trx)
 }

@@ -21,53 +21,37 @@ export const tableOf = (segment: number): string => `search_segment_${segment}`
 export const entriesOf = ({ number }: Segment): RawBuilder<unknown> =>
   sql`(select *, ${sql.lit(number)}::integer as segment from ${sql.table(tableOf(number))}) entry`
 
-interface SegmentRow {
-  number: number
-  generation: number
-  from_id: string
-  blocks: string[]
+/** Returns the segments of a generation (null: the live one), newest first. */
+export async function loadSegments(db: Db, generation: number | null = null): Promise<Segment[]> {
+  const { rows } = await sql<Segment>`
+    select number, generation, from_id as "fromId", blocks from search_segments
+    where generation = coalesce(${generation}::integer, (select number from search_generation)) order by from_id desc`.execute(db)
+  return rows
 }
 
-const toSegment = ({ from_id, ...row }: SegmentRow): Segment => ({ ...row, fromId: from_id })
-
-/** Returns the segments of the live generation, newest first. */
-export async function liveSegments(db: Db): Promise<Segment[]> {
-  const { rows } = await sql<SegmentRow>`
-    select search_segments.number, generation, from_id, blocks from search_segments
-    join search_generation on generation = search_generation.number order by from_id desc`.execute(db)
-  return rows.map(toSegment)
-}
-
-/** Returns the segments of a generation (null: the live one), newest first. Prevents new segments until the transaction ends. */
-export async function segmentsForWrite(trx: Trx, generation: number | null): Promise<Segment[]> {
-  await sql`select pg_advisory_xact_lock_shared(hashtext('dms search'), hashtext('segments'))`.execute(trx)
-  const { rows } = await sql<SegmentRow>`
-    select number, generation, from_id, blocks from search_segments
-    where generation = coalesce(${generation}::integer, (select number from search_generation)) order by from_id desc`.execute(trx)
-  return rows.map(toSegment)
+/** Locks the segments until the transaction ends: `share` prevents new ones. */
+export async function lockSegments(trx: Trx, mode: 'share' | 'exclusive'): Promise<void> {
+  const lock = sql.raw(mode === 'share' ? 'pg_advisory_xact_lock_shared' : 'pg_advisory_xact_lock')
+  await sql`select ${lock}(hashtext('dms search'), hashtext('segments'))`.execute(trx)
 }
 
 /** Returns the segment of a document. */
 export const segmentFor = (segments: readonly Segment[], id: string): Segment => segments.find(({ fromId }) => fromId <= id)!
 
-/** Returns the number of the block that a document is in. */
-export const blockFor = ({ blocks }: Segment, id: string): number =>
-  Math.max(
-    0,
-    blocks.findLastIndex((fromId) => fromId <= id),
-  )
+/** Returns the number of the block that a document of the segment is in. */
+export const blockFor = ({ blocks }: Segment, id: string): number => blocks.findLastIndex((fromId) => fromId <= id)
 
 /** Opens a segment after the newest of a generation, unless that one is empty. Returns the number of the newest. */
 export async function openSegment(db: Db, generation: number, withIndex: boolean): Promise<number> {
   return db.transaction().execute(async (trx) => {
-    await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext('segments'))`.execute(trx)
-    const [newest] = await segmentsForWrite(trx, generation)
-    const last = newest && (await lastId(trx, newest))
-    if (newest && last === undefined) return newest.number
+    await lockSegments(trx, 'exclusive')
+    const [newest] = await loadSegments(trx, generation)
+    const fromId = newest ? await nextId(trx, newest) : nilId
+    if (fromId === null) return newest!.number
     const { rows } = await sql<{ number: number }>`
-      insert into search_segments (generation, from_id, blocks)
-      select ${generation}, from_id, array[from_id] from (select ${last ? nextId(last) : nilId}::uuid as from_id) beginning
-      returning number`.execute(trx)
+      insert into search_segments (generation, from_id, blocks) values (${generation}, ${fromId}, array[${fromId}::uuid]) returning number`.execute(
+      trx,
+    )
     const { number } = rows[0]!
     await sql`create table ${sql.table(tableOf(number))} (like search_segment_template including all)`.execute(trx)
     if (withIndex) await createIndex(trx, number)
@@ -76,28 +60,34 @@ export async function openSegment(db: Db, generation: number, withIndex: boolean
 }
 
 /** Begins a block at an id. Concurrent writers may still use the previous block, because searches read both. */
-export async function openBlock(db: Db, { number }: Pick<Segment, 'number'>, fromId: string): Promise<void> {
-  await sql`update search_segments set blocks = blocks || ${fromId}::uuid where number = ${number} and blocks[cardinality(blocks)] < ${fromId}::uuid`.execute(
-    db,
-  )
+export async function openBlock(db: Db, segment: number, fromId: string): Promise<void> {
+  await sql`
+    update search_segments set blocks = blocks || ${fromId}::uuid
+    where number = ${segment} and blocks[cardinality(blocks)] < ${fromId}::uuid`.execute(db)
 }
 
-/** Begins a new block after the last entry of a segment if the newest block holds `blockSize` entries. */
-export async function growBlocks(db: Db, segment: Segment, blockSize: number): Promise<void> {
-  const { rows } = await sql<{ entries: number }>`
-    select count(*) as entries from ${sql.table(tableOf(segment.number))} where document_id >= ${segment.blocks.at(-1)!}`.execute(db)
-  const last = rows[0]!.entries >= blockSize && (await lastId(db, segment))
-  if (last) await openBlock(db, segment, nextId(last))
+/** Numbers of documents of a segment and of a block. */
+export interface SegmentSize {
+  readonly segment: number
+  readonly block: number
 }
 
-async function lastId(db: Db, { number }: Segment): Promise<string | undefined> {
-  const { rows } = await sql<{ document_id: string }>`
-    select document_id from ${sql.table(tableOf(number))} order by document_id desc limit 1`.execute(db)
-  return rows[0]?.document_id
+/** Opens a new segment if the newest one is full, otherwise a new block if the newest block is full. */
+export async function growIndex(db: Db, size: SegmentSize): Promise<void> {
+  const newest = (await loadSegments(db))[0]!
+  if ((await countEntries(db, newest.number)) >= size.segment) await openSegment(db, newest.generation, true)
+  else if ((await countEntries(db, newest.number, newest.blocks.at(-1))) >= size.block) {
+    const fromId = await nextId(db, newest)
+    if (fromId !== null) await openBlock(db, newest.number, fromId)
+  }
 }
 
-function nextId(id: string): string {
-  const next = (BigInt(`0x${id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')
+/** Returns the lowest id after the entries of a segment; null if it is empty. */
+async function nextId(db: Db, { number }: Segment): Promise<string | null> {
+  const { rows } = await sql<{ id: string }>`
+    select document_id as id from ${sql.table(tableOf(number))} order by document_id desc limit 1`.execute(db)
+  if (!rows[0]) return null
+  const next = (BigInt(`0x${rows[0].id.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0')
   return next.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
@@ -109,9 +99,10 @@ export async function createIndex(db: Db, segment: number): Promise<void> {
   await sql`create index on ${table} using gin (words, tags) with (gin_pending_list_limit = ${sql.lit(pendingListKb)})`.execute(db)
 }
 
-/** Returns the number of entries of a segment. */
-export async function sizeOf(db: Db, segment: number): Promise<number> {
-  const { rows } = await sql<{ entries: number }>`select count(*) as entries from ${sql.table(tableOf(segment))}`.execute(db)
+/** Returns the number of entries of a segment, from an id on. */
+export async function countEntries(db: Db, segment: number, fromId: string = nilId): Promise<number> {
+  const { rows } = await sql<{ entries: number }>`
+    select count(*) as entries from ${sql.table(tableOf(segment))} where document_id >= ${fromId}::uuid`.execute(db)
   return rows[0]!.entries
 }
 
@@ -125,13 +116,17 @@ export async function dropSegment(db: Db, segment: number): Promise<void> {
   })
 }
 
-/** Reads from the live segments. Retries once if a rebuild dropped one of them meanwhile. */
-export async function withSegments<T>(db: Db, read: (segments: readonly Segment[]) => Promise<T>): Promise<T> {
+/** Reads from the live segments. */
+export const withSegments = <T>(db: Db, read: (segments: readonly Segment[]) => Promise<T>): Promise<T> =>
+  retryAfterSwap(async () => read(await loadSegments(db)))
+
+/** Repeats work on segments once if a rebuild has dropped one of them meanwhile. */
+export async function retryAfterSwap<T>(work: () => Promise<T>): Promise<T> {
   try {
-    return await read(await liveSegments(db))
+    return await work()
   } catch (error) {
     if (!isUndefinedTable(error)) throw error
-    return read(await liveSegments(db))
+    return work()
   }
 }
 

@@ -1,12 +1,12 @@
 /** Compares the index with the documents: in numbers, and entry by entry. */
 import { sql } from 'kysely'
-import type { Db, Trx } from '../../../../db/pool.ts'
+import type { Db } from '../../../../db/pool.ts'
 import { nilId } from '../../../../id.ts'
-import type { EntryFault, IndexContents, IndexStatus } from '../../../../ports/search-engine.ts'
-import { type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
-import { analyze } from './document-vector.ts'
-import { termsOf } from './index-documents.ts'
-import { blockFor, indexVersion, isUndefinedTable, liveSegments, type Segment, segmentFor, tableOf, withSegments } from './segments.ts'
+import type { IndexContents, IndexStatus } from '../../../../ports/search-engine.ts'
+import type { IndexedDocument } from '../../../indexed-documents.ts'
+import { differenceOf, type Entry, entryFaults } from '../../entries.ts'
+import { analyzeFor } from './index-documents.ts'
+import { indexVersion, isUndefinedTable, loadSegments, segmentFor, tableOf, withSegments } from './segments.ts'
 import { longTerm, overflowTerm } from './terms.ts'
 
 /** Counts current, outdated and extra entries, and documents without an entry, in one snapshot. */
@@ -30,18 +30,18 @@ export const contents = (db: Db): IndexContents => ({
   engine: 'postgres',
   ids: () => ids(db),
   faults: (ids) =>
-    // One snapshot: concurrent writes are invisible.
-    db
-      .transaction()
-      .setIsolationLevel('repeatable read')
-      .execute((trx) => faults(trx, ids)),
+    entryFaults(db, ids, {
+      version: indexVersion,
+      load: (id) => loadEntry(db, id),
+      compare: (entry, document) => compare(db, entry, document),
+    }),
 })
 
 /** Number of ids per query. */
 const batchSize = 10_000
 async function* ids(db: Db): AsyncGenerator<string[]> {
   try {
-    for (const { number } of await liveSegments(db)) {
+    for (const { number } of await loadSegments(db)) {
       for (let last = nilId; ; ) {
         const { rows } = await sql<{ id: string }>`
           select document_id as id from ${sql.table(tableOf(number))} where document_id > ${last}::uuid order by document_id limit ${batchSize}`.execute(
@@ -59,50 +59,32 @@ async function* ids(db: Db): AsyncGenerator<string[]> {
   }
 }
 
-async function faults(trx: Trx, ids: readonly string[]): Promise<EntryFault[]> {
-  const segments = await liveSegments(trx)
-  const documents = new Map((await loadDocuments(trx, ids)).map((document) => [document.id, document]))
-  const faults: EntryFault[] = []
-  for (const id of ids) {
-    const document = documents.get(id)
-    const segment = segmentFor(segments, id)
-    const { hasEntry, isOld, left, lacks } = await compare(trx, segment, id, document ? await vectorsOf(document, segment) : [])
-    if (hasEntry !== (document !== undefined))
-      faults.push({ document_id: id, problem: hasEntry ? 'extra' : 'missing', left: [], lacks: [] })
-    else if (!isOld && left.length + lacks.length > 0)
-      faults.push({ document_id: id, problem: 'stale', left: displayed(left), lacks: displayed(lacks) })
-  }
-  return faults
-}
-
-/** Compares the terms of an entry and its passages with the expected ones. `left`: extra terms; `lacks`: missing terms. */
-async function compare(db: Db, { number }: Segment, id: string, expected: readonly Buffer[]) {
-  const lexemesOf = (vector: Buffer) => sql`select unnest(tsvector_to_array(${vector}::tsvector)) as lexeme`
-  const difference = (one: string, other: string) =>
-    sql<string[]>`array(select lexeme from ${sql.table(one)} except select lexeme from ${sql.table(other)})`
-  const { rows } = await sql<{ hasEntry: boolean; isOld: boolean; left: string[]; lacks: string[] }>`
-    with entry as (select words, version from ${sql.table(tableOf(number))} where document_id = ${id}),
-      actual as (
-        select unnest(tsvector_to_array(words)) as lexeme from entry
+/** Loads an entry with its terms and those of its passages. */
+const loadEntry = (db: Db, id: string): Promise<Entry | null> =>
+  withSegments(db, async (segments) => {
+    const { number } = segmentFor(segments, id)
+    const { rows } = await sql<Entry>`
+      select document_id as id, version, array(
+        select unnest(tsvector_to_array(entry.words))
         union select unnest(tsvector_to_array(words)) from search_passages where document_id = ${id} and segment = ${number}
-      ),
-      expected as (${sql.join([sql`select null::text as lexeme where false`, ...expected.map(lexemesOf)], sql` union all `)})
-    select exists (select from entry) as "hasEntry", exists (select from entry where version <> ${indexVersion}) as "isOld",
-      ${difference('actual', 'expected')} as left, ${difference('expected', 'actual')} as lacks`.execute(db)
-  return rows[0]!
-}
+      ) as terms from ${sql.table(tableOf(number))} entry where document_id = ${id}`.execute(db)
+    return rows[0] ?? null
+  })
 
-/** Returns the expected vectors of a document: of its entry and of its passages. */
-async function vectorsOf(document: IndexedDocument, segment: Segment): Promise<Buffer[]> {
+/** Compares the terms of an entry with the expected ones. */
+async function compare(db: Db, entry: Entry, document: IndexedDocument) {
+  const segment = segmentFor(await loadSegments(db), document.id)
   const passages: Buffer[] = []
-  const fields = { ...document, labels: document.label_names }
-  const { words } = await analyze(
-    fields,
-    termsOf(document, blockFor(segment, document.id)),
+  const { words } = await analyzeFor(
+    segment,
+    document,
     () => {},
     async ({ words }) => void passages.push(words),
   )
-  return [words, ...passages]
+  const vectors = [words, ...passages].map((vector) => sql`select unnest(tsvector_to_array(${vector}::tsvector))`)
+  const { rows } = await sql<{ terms: string[] }>`select array(${sql.join(vectors, sql` union `)}) as terms`.execute(db)
+  const { left, lacks } = differenceOf(new Set(entry.terms as string[]), new Set(rows[0]!.terms))
+  return left.length + lacks.length === 0 ? null : { left: displayed(left), lacks: displayed(lacks) }
 }
 
 const filterNames = { '~o': 'owner:', '~m': 'type:', '~l': 'label:', '~s': 'status:', '~r': 'source:' } as const

@@ -677,6 +677,15 @@ test('a phrase is found in a text of any length and in a title, where its field 
   }
 })
 
+test('200 without documents whose phrase begins in the title or filename and ends in the next field', async () => {
+  const { put, search } = await start()
+  await put({ title: 'One', content: '2026-17' })
+  await put({ title: 'On 17.03.2026', filename: '17.pdf', content: 'pages' })
+  const titles = async (q: string) => (await search({ q })).results.map(({ title }) => title)
+  for (const q of ['2026-17', '"2026/17"']) expect([q, await titles(q)]).toEqual([q, ['One']])
+  expect(await titles('pages -"2026 17"')).toEqual(['On 17.03.2026'])
+})
+
 test('200 for content:word with long documents that have it in the text, not in the title; -content:word leaves them out', async () => {
   const { put, search } = await start()
   const filler = 'filler '.repeat(2000)

@@ -73,7 +73,8 @@ export async function analyze(fields: Fields, terms: readonly string[], onWord: 
       if (head.add(word.text, base + word.position, weight)) first(word)
       marks.add(headingTerm(word.text, weight))
       headingOnly.add(word.text)
-      last = word.position
+      // A joined word comes after its parts, with the position of the first.
+      last = Math.max(last, word.position)
     }
     base += last + fieldGap
     tags.endField()

@@ -362,6 +362,23 @@ test('200 with words that have an apostrophe of any kind', async () => {
   for (const q of [...forms, '"звязок"', 'язок']) expect([q, (await search({ q })).total]).toEqual([q, 3])
 })
 
+test('200 with Hebrew abbreviations and compounds, whatever sign is inside them, or none', async () => {
+  const { put, search } = await start()
+  const forms = ['דו״ח', 'דו"ח', 'דו”ח', 'דוח']
+  for (const form of forms) await put({ content: `${form} שנתי של החברה` })
+  for (const form of forms) {
+    for (const q of [form, `${form} החברה`, `"${form} שנתי" החברה`]) {
+      const { total, warnings, results } = await search({ q })
+      expect([q, warnings]).toEqual([q, []])
+      if (!q.startsWith('"')) expect([q, total]).toEqual([q, forms.length])
+      expect(results.length).toBeGreaterThan(0)
+      for (const { highlights } of results) expect(highlights[0]?.snippet).toMatch(/^<mark>דו/)
+    }
+  }
+  await put({ content: 'תל־אביב' })
+  for (const q of ['תל־אביב', 'תל-אביב', 'תלאביב', '"תל אביב"']) expect([q, (await search({ q })).total]).toEqual([q, 1])
+})
+
 test('a code in groups is found as one word, and the reverse', async () => {
   const { put, search } = await start()
   await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })

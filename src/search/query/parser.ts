@@ -32,8 +32,11 @@ export type TermField = (typeof termFields)[number]
 const item = new RegExp(`(-?)(?:(${termFields.join('|')}):(?=[^\\s]))?(?:"([^"]*)"?|([^\\s"]+))`, 'g')
 const quotes = /[“”„‟«»＂]/g
 
-/** Replaces typographic quotation marks with ". */
-export const normalizeQuotes = (query: string): string => query.replace(quotes, '"')
+/** A quotation mark in a Hebrew word, which marks an abbreviation. */
+const gershayim = /(?<=\p{sc=Hebrew})["”](?=\p{sc=Hebrew})/gu
+
+/** Replaces typographic quotation marks with ", and those in Hebrew words with U+05F4. */
+export const normalizeQuotes = (query: string): string => query.replace(gershayim, '\u05f4').replace(quotes, '"')
 
 const iban = /\b[a-z]{2}\d{2}(?: [a-z\d]{4})(?: (?=[a-z]*\d)[a-z\d]{4}){1,6}(?: (?=[a-z]*\d)[a-z\d]{1,4})\b/gi
 

@@ -29,8 +29,10 @@ const maxRunLength = 1_000
 const runStart = new RegExp(`(?=[[${lettersAndDigits}]--\u02bc])`, 'vg')
 
 const hyphen = /^[-\u2010\u2011]$/
-/** U+02BC is the apostrophe of Ukrainian, which Unicode counts as a letter. */
-const joint = /^[-\u2010\u2011'’\u02bc./]$/
+/** U+02BC is the apostrophe of Ukrainian, which Unicode counts as a letter. The last three are the hyphen and the marks of abbreviations of Hebrew. */
+const joint = /^[-\u2010\u2011'’\u02bc./\u05be\u05f3\u05f4]$/
+/** Keyboards have quotation marks in place of the mark of Hebrew abbreviations. */
+const quotedHebrew = /^\p{sc=Hebrew}["”]\p{sc=Hebrew}$/u
 const hyphenation = /^[-\u2010\u2011][ \t]*\r?\n\s*$/
 const digit = /\p{N}/u
 
@@ -175,7 +177,7 @@ function isJoined(chain: readonly Token[], gap: string, next: Token): boolean {
   const before = chain.at(-1)!
   if (gap === ' ') return isIbanGroup(next.text, chain)
   if (gap === ',') return /\d$/.test(before.text) && /^\d/.test(next.text)
-  if (gap.length === 1) return joint.test(gap)
+  if (gap.length === 1) return joint.test(gap) || quotedHebrew.test(before.text.at(-1)! + gap + next.text[0]!)
   return gap.length > 1 && hyphen.test(gap[0]!) && hyphenation.test(gap)
 }
 
@@ -183,7 +185,7 @@ function isJoined(chain: readonly Token[], gap: string, next: Token): boolean {
 export function canJoin(text: string, before: Run, next: Run): boolean {
   const sign = text.charAt(before.end)
   if (next.start - before.end > 1) return hyphen.test(sign) && /\s/.test(text.charAt(before.end + 1))
-  if (sign !== ' ') return next.start > before.end && (sign === ',' || joint.test(sign))
+  if (sign !== ' ') return next.start > before.end && (sign === ',' || joint.test(sign) || (!before.isAscii && /["”]/.test(sign)))
   if (before.isAscii && before.end - before.start !== ibanGroup) return false
   return digit.test(text.slice(before.start, before.end)) || digit.test(text.slice(next.start, next.end))
 }

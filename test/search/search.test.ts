@@ -379,6 +379,25 @@ test('200 with Hebrew abbreviations and compounds, whatever sign is inside them,
   for (const q of ['תל־אביב', 'תל-אביב', 'תלאביב', '"תל אביב"']) expect([q, (await search({ q })).total]).toEqual([q, 1])
 })
 
+test('200 with numbers in the digits of any script', async () => {
+  const { put, search, asAda } = await start()
+  const forms = ['1234', '١٢٣٤', '۱۲۳۴', '१२३४', '১২৩৪', '๑๒๓๔', '１２３４']
+  for (const form of forms) await put({ content: `n ${form}.` })
+  await put({ content: 'ราคา๑๒๓๔บาท' })
+  await put({ content: '1235' })
+  for (const q of forms) {
+    const { total, results } = await search({ q: `${q} ` })
+    expect([q, total]).toEqual([q, forms.length + 1])
+    expect(new Set(results.map(({ highlights }) => highlights[0]?.snippet))).toEqual(
+      new Set([...forms.map((form) => `n <mark>${form}</mark>.`), 'ราคา<mark>๑๒๓๔</mark>บาท']),
+    )
+    const must = [{ field: 'content', type: 'contains', value: q }] as const
+    expect((await asAda.search.advanced({ query: { must: [...must] } })).total).toBe(forms.length + 1)
+  }
+  expect((await search({ q: 'ราคา ๑๒๓๔ บาท' })).total).toBe(1)
+  expect((await search({ q: '"ราคา๑๒๓๔บาท"' })).total).toBe(1)
+})
+
 test('a code in groups is found as one word, and the reverse', async () => {
   const { put, search } = await start()
   await put({ title: 'Grouped', content: 'to DE89 3704 0044 0532 0130 00 by e-mail' })

@@ -6,8 +6,9 @@ export const radicals = '\\u2e9f\\u2ef3\\u2f00-\\u2fd5'
 /** Characters without width in the middle of words, such as the soft hyphen and the zero-width space. For a character class. */
 export const invisible = '\\u00ad\\u200b-\\u200d\\u2060\\ufeff'
 
-/** A tilde or a dot below of Latin letters also belongs to Thai. */
-const spaceless = /(?![\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
+/** A tilde or a dot below of Latin letters also belongs to Thai. Digits form words. */
+const spaceless =
+  /(?![\u0300-\u036f\p{Nd}])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
 const spacelessRuns = new RegExp(`(${spaceless.source}(?:${spaceless.source}|[\\p{M}${invisible}])*)`, 'u')
 
 /** The vowel am of Thai and Lao as two characters: a mark and a letter. */

@@ -1,4 +1,5 @@
 /** Tokenizes and normalizes texts and queries. The index and every query use it: equal words have equal tokens. */
+import { foldDigits } from './digits.ts'
 import { ibanGroup, ibanLengths, isIbanGroup } from './iban.ts'
 import { charactersOf, hasSpaceless, invisible, radicals, splitSpaceless } from './spaceless.ts'
 
@@ -68,10 +69,10 @@ export function normalizeText(text: string): string {
     .replace(letter, (character) => letters[character]!)
 }
 
-/** Returns the term of a word: its normalized letters and digits, at most 255 characters. */
+/** Returns the term of a word: its normalized letters, and digits of ASCII, at most 255 characters. */
 export function normalizeWord(text: string): string {
   if (isAscii(text)) return normalizeAscii(text)
-  return normalizeText(text).replace(notWord, '').normalize('NFC').slice(0, maxLength).toWellFormed()
+  return foldDigits(normalizeText(text).replace(notWord, '')).normalize('NFC').slice(0, maxLength).toWellFormed()
 }
 
 const normalizeAscii = (word: string): string => word.toLowerCase().slice(0, maxLength)

@@ -29,9 +29,9 @@ export async function suggest(app: App, actor: Actor, text: string, limit: numbe
   const prefix = term?.parts.at(-1)
   if (!term || !prefix?.prefix || term.parts.length > 1) return []
   const last = (/\S+$/.exec(text)?.[0] ?? '').replace(field, '')
-  // No completion after a space, in a phrase, or in a filter.
+  // No completion after a space or a sign, in a phrase, or in a filter.
   const isInPhrase = normalizeQuotes(text).split('"').length % 2 === 0
-  if (last === '' || isInPhrase || !typed.text.endsWith(last)) return []
+  if (!/[\p{L}\p{N}]/u.test(last) || isInPhrase || !typed.text.endsWith(last)) return []
   const filter = await resolveFilter(app, actor, {}, typed, [])
   if (!filter) return []
   const query = { text: typed.text, filter }

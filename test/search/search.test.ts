@@ -968,7 +968,7 @@ test('suggestions complete the last word from documents of the user, correct its
   expect(await asAda.search.suggest('telekom Title:rech')).toEqual([{ text: 'telekom Title:rechnung', documents: 1 }])
   expect(await asAda.search.suggest('filename:na')).toEqual([{ text: 'filename:nameless', documents: 2 }])
   const nothing = ['rech type:txt', 'type:pdf rech', 'owner:bob rech', 'label:none rech', 'rech label:"my rech', '"my rech']
-  for (const q of ['rech ', '"rech"', '-rech', '!!', ...nothing]) expect(await asAda.search.suggest(q), q).toEqual([])
+  for (const q of ['rech ', '"rech"', '-rech', '!!', 'rech !', 'telekom 🎂', ...nothing]) expect(await asAda.search.suggest(q), q).toEqual([])
 })
 
 test('similar: 404 DOCUMENT_NOT_FOUND for a document of another user; no document of others is returned', async () => {

@@ -185,7 +185,9 @@ export const endTimestampText = z
   .transform((value) => new Date(value))
   .refine(hasFourDigitYear, timestampMessage)
 /** Calendar date, without time and time zone. */
-export const calendarDate = z.iso.date('a date such as 2026-03-17').refine(isCalendarDate, 'a date such as 2026-03-17')
+export const calendarDate = z.iso
+  .date({ error: 'a date such as 2026-03-17', abort: true })
+  .refine(isCalendarDate, 'a date such as 2026-03-17')
 /** JSON as text, within the limits of bodies. */
 export const jsonText = (maxLength: number) =>
   z

@@ -111,11 +111,15 @@ test('400 VALIDATION_ERROR for malformed filters, flags and pages', async () => 
     expect(await refused({ q: 'a', ...odd })).toEqual([400, 'VALIDATION_ERROR'])
 })
 
-test('400 VALIDATION_ERROR with the field filters for malformed JSON', async () => {
+test('400 VALIDATION_ERROR with the field filters for malformed JSON, and one issue for a malformed date', async () => {
   const { asAda } = await startApp()
   await expect(asAda.call('GET', '/api/search?q=a&filters={')).rejects.toMatchObject({
     details: { issues: [{ path: 'filters', message: 'not valid JSON' }] },
   })
+  for (const from of ['2026-03', '0000-01-01'])
+    await expect(asAda.search.query('a', { filters: { document_date: { from } } })).rejects.toMatchObject({
+      details: { issues: [{ path: 'filters.document_date.from', message: 'a date such as 2026-03-17' }] },
+    })
 })
 
 test('400 VALIDATION_ERROR for a page behind the window, 200 and empty for one behind the end', async () => {
@@ -968,7 +972,8 @@ test('suggestions complete the last word from documents of the user, correct its
   expect(await asAda.search.suggest('telekom Title:rech')).toEqual([{ text: 'telekom Title:rechnung', documents: 1 }])
   expect(await asAda.search.suggest('filename:na')).toEqual([{ text: 'filename:nameless', documents: 2 }])
   const nothing = ['rech type:txt', 'type:pdf rech', 'owner:bob rech', 'label:none rech', 'rech label:"my rech', '"my rech']
-  for (const q of ['rech ', '"rech"', '-rech', '!!', 'rech !', 'telekom 🎂', ...nothing]) expect(await asAda.search.suggest(q), q).toEqual([])
+  for (const q of ['rech ', '"rech"', '-rech', '!!', 'rech !', 'telekom 🎂', ...nothing])
+    expect(await asAda.search.suggest(q), q).toEqual([])
 })
 
 test('similar: 404 DOCUMENT_NOT_FOUND for a document of another user; no document of others is returned', async () => {

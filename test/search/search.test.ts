@@ -912,6 +912,7 @@ test('filters in the query: type, label, added, status, owner; an invalid one is
     ['type:', '', 1],
     ['word title: letter', '', 1],
     ['title:"" word', 'Letter,Note,Scan', 1],
+    ['label:"" word', '', 1],
     ['letter AND word', '', 1],
     ['word NOT letter', '', 1],
     ['"AND" -"NOT" word', '', 0],

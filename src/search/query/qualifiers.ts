@@ -146,7 +146,7 @@ export function parseQualifiers(query: string): ParsedQuery {
       draft.warnings.push('OR stands between two words: ignored here')
     else {
       if (minus === '-' && rest.at(-1) === 'OR') dropOr(draft, rest)
-      if (field !== '' && !isTermField(field) && field.length > 1 && !notField.test(value))
+      if (field.length > 1 && !isTermField(field) && !qualifierOf(field) && !notField.test(value))
         draft.warnings.push(`${field}: is not a field: searched as words`)
       rest.push(isTermField(field) ? `${minus}${field}:${whole.slice(minus!.length + name.length + 1)}` : whole)
     }

@@ -153,6 +153,19 @@ test('fields: match finds words in any order, contains a part of the text, exact
   expect(missed).toEqual(cases.map(([, expected], index) => `${what[index]}: ${both.filter((title) => !expected.includes(title))}`))
 })
 
+test('200 for exact values in capital letters: the final sigma of Greek, the i with a dot of Turkish', async () => {
+  const { put, titles } = await start()
+  await put({ title: 'Λογαριασμός', filename: 'kira.pdf', labels: ['Kira', 'Οδός'] }, { metadata: { street: 'Οδός' } })
+  for (const [field, value] of [
+    ['title', 'ΛΟΓΑΡΙΑΣΜΌΣ'],
+    ['filename', 'KİRA.PDF'],
+    ['labels', 'KİRA'],
+    ['labels', 'ΟΔΌΣ'],
+    ['metadata.street', 'ΟΔΌΣ'],
+  ] as const)
+    expect([value, await titles({ must: [[field, value, 'exact']] })]).toEqual([value, ['Λογαριασμός']])
+})
+
 test('source_id: exact with an id in any case; an unknown one finds nothing', async () => {
   const { app, ada, put, titles } = await start()
   const sourceId = '01928c3e-5c7a-7b52-9d6e-3f1a2b4c5d6e'

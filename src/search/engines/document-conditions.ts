@@ -32,12 +32,15 @@ export const inContent = (clause: SearchClause): Test => answers(sql`documents.c
 
 /** Tests a text for a clause. NULL for a NULL text. */
 export function answers(text: RawBuilder<unknown>, { type, value }: Pick<SearchClause, 'type' | 'value'>): Test {
-  if (type === 'exact') return sql`lower(normalize(${text}, nfc)) = lower(normalize(${value}::text, nfc))`
+  if (type === 'exact') return sql`${foldedExact(text)} = ${foldedExact(sql`${value}::text`)}`
   const patterns = type === 'contains' ? [piece(value)] : wholeWords(value)
   if (patterns.length === 0 || patterns.includes('')) return sql`false`
   // dms_plain() is inlined and reads its argument three times. The subquery and the concatenation decompress it once.
   return sql`(select dms_plain(value) ~ all (${patterns}::text[]) from (select ${text} || '' as value offset 0) tested)`
 }
+
+/** Folds a text like foldExact(). */
+const foldedExact = (text: RawBuilder<unknown>) => sql`translate(lower(normalize(${text}, nfc)), 'ς', 'σ')`
 
 /** Returns a regular expression for a literal text with any amount of space between words. It has no operators, so time is linear. */
 function piece(value: string): string {

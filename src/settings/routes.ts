@@ -18,7 +18,7 @@ const fields = {
   ocr_default_language: settings.OcrLanguage,
 }
 export const changes = ({ config }: App) =>
-  z.object({ ...fields, items_per_page: z.int().min(1).max(Math.min(100, config.limits.per_page_max)) }).partial()
+  z.object({ ...fields, items_per_page: z.int().min(1).max(config.limits.per_page_max) }).partial()
 
 export const SettingsAnswer = z.object({ ...fields, language: z.string(), items_per_page: z.int() })
 

@@ -28,13 +28,19 @@ export async function get(app: App, actor: Actor): Promise<Settings> {
 
 const selectSettings = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
 
+/** Maximum that a user can choose. `limits.per_page_default` may be higher. */
+const maxItemsPerPage = 100
+
 /** Updates settings and returns all. Throws USER_NOT_FOUND for the operator, VALIDATION_ERROR for a new OCR language that is not installed. */
-export async function update(app: App, actor: Actor, changes: Partial<Settings>): Promise<Settings> {
+export async function update(app: App, actor: Actor, fields: Partial<Settings>): Promise<Settings> {
   if (actor.id === null) throw new AppError('USER_NOT_FOUND')
-  const { ocr_default_language: language } = changes
-  // A client may send the settings as it read them, after the model of the language was removed.
-  if (language !== undefined && language !== (await get(app, actor)).ocr_default_language)
-    await checkLanguage(app, language, 'ocr_default_language')
+  const before = withDefaults(app, (await selectSettings(app.db, actor.id))[0])
+  // A client may send the settings as it read them: defaults stay those of the configuration, and a language whose model was removed stays.
+  const isChanged = (name: string) => fields[name as keyof Settings] !== before[name as keyof Settings]
+  const changes: Partial<Settings> = Object.fromEntries(Object.entries(fields).filter(([name]) => isChanged(name)))
+  const { ocr_default_language: language, items_per_page = 1 } = changes
+  if (language !== undefined) await checkLanguage(app, language, 'ocr_default_language')
+  if (items_per_page > maxItemsPerPage) throw invalid('items_per_page', `${maxItemsPerPage} or less`)
   const row = await app.db
     .insertInto('user_settings')
     .values({ user_id: actor.id, ...changes })

@@ -80,16 +80,16 @@ export async function checkLanguage(app: App, language: string, field = 'languag
 }
 
 /**
- * Returns the OCR language of new documents that name none: that of the actor's settings. If it is not installed, returns it as `missing`, with
- * `ocr.default_language` in its place, or `auto` if that is not installed either.
+ * Returns the OCR language of files that name none: that of their document, else that of the actor's settings. If it is not installed, returns it as
+ * `missing`, with `ocr.default_language` in its place, or `auto` if that is not installed either.
  */
-export async function defaultLanguage(app: App, actor: Actor): Promise<{ language: string; missing: string | null }> {
-  const { ocr_default_language: chosen } = await get(app, actor)
+export async function defaultLanguage(app: App, actor: Actor, ofDocument?: string): Promise<{ language: string; missing: string | null }> {
+  const chosen = ofDocument ?? (await get(app, actor)).ocr_default_language
   const { default_language } = app.config.ocr
   const isInstalled = async (language: string) => (await missingCodes(app, language)).length === 0
   if (await isInstalled(chosen)) return { language: chosen, missing: null }
   const language = (await isInstalled(default_language)) ? default_language : autoLanguage
-  app.log.warn({ user_id: actor.id, missing: chosen, language }, 'the OCR language of a user is not installed')
+  app.log.warn({ user_id: actor.id, missing: chosen, language }, 'the OCR language of a document or a user is not installed')
   return { language, missing: chosen }
 }
 

@@ -70,6 +70,14 @@ test('412 PRECONDITION_FAILED for the ETag of an earlier state; 400 for an empty
   expect((await storeFiles(dataDir)).staged).toEqual([])
 })
 
+test('201 replace without a language, after the model of the document was removed: the default of the server takes its place', async () => {
+  const { app, asAda } = await startApp({ 'ocr.default_language': 'eng' })
+  const { id } = await upload(asAda, 'a.txt', 'one', { language: 'deu' })
+  expect((await asAda.documents.replace(id, file('a.txt', 'two'))).document.language).toBe('deu')
+  await app.db.updateTable('documents').set({ language: 'tlh' }).execute()
+  expect((await asAda.documents.replace(id, file('a.txt', 'three'))).document.language).toBe('eng')
+})
+
 test('404 for documents of others, unknown documents and versions, on every route of versions', async () => {
   const { asAda, asBob, asAdmin } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'one')

@@ -30,7 +30,7 @@ export const StoredAnswer = z.object({ version: VersionAnswer, document: Documen
 
 const ReplaceForm = z.object({
   ocr_enabled: booleanText.default(true),
-  language: settings.OcrLanguage.optional().describe('Default: the language of the document.'),
+  language: settings.OcrLanguage.optional().describe('Default: the language of the document if it is installed.'),
 })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const

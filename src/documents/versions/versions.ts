@@ -9,6 +9,7 @@ import { AppError } from '../../errors.ts'
 import { publish, publishMany } from '../../events.ts'
 import { detectType } from '../../extract/detect.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
+import { defaultLanguage } from '../../settings/settings.ts'
 import { requireDocument, requireMatch } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
 import { enqueuePurge, renditionSums } from '../purge.ts'
@@ -39,7 +40,7 @@ export interface NewVersion {
 
 /** New file of a document. */
 export interface Replacement extends Pick<NewVersion, 'staged' | 'filename' | 'ocr'> {
-  /** default: that of the document */
+  /** default: that of the document if it is installed */
   language: string | undefined
   /** If-Match header of the request */
   ifMatch: string | null
@@ -69,12 +70,13 @@ export async function replace(
   trx: Trx,
   actor: Actor,
   id: string,
-  { ifMatch, language, ...file }: Replacement,
+  { ifMatch, language: asked, ...file }: Replacement,
 ): Promise<StoredVersion> {
   await lockDocument(trx, id)
   const document = await requireDocument(trx, actor, id)
   requireMatch(document, ifMatch)
-  return addVersion(app, trx, document, { ...file, language: language ?? document.language, origin: 'upload', createdBy: actor.id })
+  const language = asked ?? (await defaultLanguage(app, actor, document.language)).language
+  return addVersion(app, trx, document, { ...file, language, origin: 'upload', createdBy: actor.id })
 }
 
 /** Stores a file as the next version of a locked document. Call `staged.confirm()` after the commit. */

@@ -143,13 +143,18 @@ export async function transferAll(trx: Trx, from: string, to: string): Promise<v
 const maxMetadataBytes = 64 << 10
 const maxMetadataDepth = 32
 
-/** Applies a JSON merge patch (RFC 7396). Throws VALIDATION_ERROR if the result exceeds 64 KiB or 32 levels of nesting. */
+/**
+ * Applies a JSON merge patch (RFC 7396). Throws VALIDATION_ERROR if the result exceeds 32 levels of nesting, or grows beyond 64 KiB: with the metadata
+ * of the file, `current` may have more.
+ */
 export function mergeMetadata(current: Record<string, unknown>, patch: Record<string, unknown>): Record<string, unknown> {
   const merged = mergeValue(current, patch, 0) as Record<string, unknown>
-  if (Buffer.byteLength(JSON.stringify(merged)) > maxMetadataBytes)
+  if (sizeOf(merged) > Math.max(maxMetadataBytes, sizeOf(current)))
     throw invalid('metadata', `must have at most ${maxMetadataBytes} bytes as JSON`)
   return merged
 }
+
+const sizeOf = (metadata: Record<string, unknown>): number => Buffer.byteLength(JSON.stringify(metadata))
 
 function mergeValue(target: unknown, patch: unknown, depth: number): unknown {
   if (depth > maxMetadataDepth) throw invalid('metadata', `must have at most ${maxMetadataDepth} levels`)

@@ -253,6 +253,18 @@ test('412 PRECONDITION_FAILED for the second of two changes with the same ETag',
   const etag = (await asAda.send('GET', `/api/documents/${id}`)).headers.get('etag') ?? ''
   expect(etag).toMatch(/^"[^"]+"$/)
   const answers = await Promise.all([1, 2, 3].map((title) => put(asAda, id, { title: `${title}` }, { 'if-match': etag })))
+test('200 for metadata above 64 KiB, with those of the file, that a change does not enlarge; 400 for more', async () => {
+  const { asAda, runJobs } = await startApp()
+  const page = `<html><head><title>${'x'.repeat(1500)}</title></head><body>x</body></html>`
+  const { id } = await upload(asAda, 'a.html', page, { metadata: { note: 'y'.repeat(65_000) } })
+  await runJobs()
+  const { metadata } = await asAda.documents.get(id)
+  expect(JSON.stringify(metadata).length).toBeGreaterThan(64 << 10)
+  expect(await (await put(asAda, id, { title: 'New', metadata })).json()).toMatchObject({ title: 'New', metadata })
+  expect((await put(asAda, id, { metadata: { more: 'z' } })).status).toBe(400)
+  expect(await (await put(asAda, id, { metadata: { more: 'z', note: null } })).json()).toMatchObject({ metadata: { more: 'z' } })
+})
+
   expect(answers.map(({ status }) => status).sort()).toEqual([200, 412, 412])
   const winner = answers.find(({ status }) => status === 200)
   expect(winner?.headers.get('etag')).toBe((await asAda.send('GET', `/api/documents/${id}`)).headers.get('etag'))

@@ -23,8 +23,8 @@ export function sanitizeFilename(name: string): string {
   return truncateFilename(visible, maxBytes)
 }
 
-/** Returns the title of a file that was uploaded without one: its name without the extension. */
-export const defaultTitle = (filename: string): string => filename.replace(/(?<=.)\.[^.\s]{1,10}$/u, '')
+/** Returns the title of a file that was uploaded without one: its name without the extension, trimmed as all titles are. */
+export const defaultTitle = (filename: string): string => filename.replace(/(?<=.)\.[^.\s]{1,10}$/u, '').trim()
 
 /** Returns the extension of a file name with its dot; '' for none. What follows the last dot of `No. 5 of May` is none. */
 export const extensionOf = (name: string): string => /(?<=.)\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''

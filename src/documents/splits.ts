@@ -15,6 +15,9 @@ export interface Part {
   serialNumber: number | null
 }
 
+/** Length of the title of the original in those of its parts, which have at most 1000 characters as all titles. */
+const maxTitleStem = 950
+
 /**
  * Creates a document for each part, with labels, metadata, retention and owner of the original. The original keeps its file and its text layer; OCR reads
  * the parts only. Returns the ids of the parts, and locks the original. Call `staged.confirm()` of all parts after the commit.
@@ -47,7 +50,7 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
   for (const [index, { staged, serialNumber }] of parts.entries()) {
     const { document } = await storeDocument(app, trx, original.owner_id, staged, {
       filename: `${stem}-${index + 1}${original.filename.slice(stem.length)}`,
-      title: `${original.title} (${index + 1} of ${parts.length})`,
+      title: `${original.title.slice(0, maxTitleStem).toWellFormed()} (${index + 1} of ${parts.length})`,
       labelIds: original.labels,
       metadata: { ...original.metadata, ...asn(serialNumber) },
       ocr: original.ocr_enabled,

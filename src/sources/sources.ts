@@ -118,9 +118,10 @@ export async function update(
       isUrlChanged || hasNewCredentials ? validateAddress(app, address, await readRole(trx, source.owner_id)) : undefined,
       validatePatterns(file_patterns ?? []),
     ])
-    const grant = isUrlChanged || changes.status === 'active' ? folderGrant(actor, source.type, await readRole(trx, source.owner_id)) : {}
-    // The change may have fixed the last error, so the source is synced at once. A client may send an active source as it read it.
+    // A client may send an active source as it read it.
     const isActivated = changes.status === 'active' && source.status !== 'active'
+    const grant = isUrlChanged || isActivated ? folderGrant(actor, source.type, await readRole(trx, source.owner_id)) : {}
+    // The change may have fixed the last error, so the source is synced at once.
     const isDue = isUrlChanged || hasNewCredentials || isActivated || (isCancelled && changes.status !== 'disabled')
     const at = await databaseNow(trx)
     const isRescheduled = sync_interval !== source.sync_interval

@@ -73,6 +73,19 @@ test('a folder that an admin gave to a user is read while that admin is one, and
   expect((await sync(dms, id)).run).toMatchObject({ state: 'completed' })
 })
 
+test('an admin who sends a folder of a user back as read does not become the one who gave it', async () => {
+  const { dms, id, ada, bob, admin, asAdmin } = await startFolder('ada')
+  await setUser(dms, ada.id, { role: 'user' })
+  await setUser(dms, bob.id, { role: 'admin' })
+  await dms.app.db.updateTable('sources').set({ granted_by: bob.id }).where('id', '=', id).execute()
+  const grantor = async () => (await dms.app.db.selectFrom('sources').select('granted_by').executeTakeFirstOrThrow()).granted_by
+  await asAdmin.call('PUT', `/api/sources/${id}`, { ...(await asAdmin.sources.get(id)), name: 'Renamed' })
+  expect(await grantor()).toBe(bob.id)
+  await asAdmin.sources.update(id, { status: 'disabled' })
+  await asAdmin.sources.update(id, { status: 'active' })
+  expect(await grantor()).toBe(admin.id)
+})
+
 test('SOURCE_OWNER_DISABLED: sources of a disabled user send no requests, and go on after the user is enabled', async () => {
   const dms = await startApp({ 'ocr.enabled': false })
   const share = await startShare(2)

@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { loadStoredBytes } from '../documents/versions/stored-bytes.ts'
 import { isLiveWorker } from '../jobs/leases.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
+import { isUnresolved } from '../ocr/ocr.ts'
 import { type Family, family, gauge, type Sample } from './exposition.ts'
 import { openFinishedJobs } from './finished-jobs.ts'
 import { diskFree } from './host.ts'
@@ -159,8 +160,9 @@ async function tableTotals(app: App): Promise<Family[]> {
     from live_documents, jsonb_array_elements(warnings) warning where warnings <> '[]' group by 1 order by 1`.execute(db)
   const stored = await sql<{ bytes: number }>`select coalesce(sum(size), 0)::float8 as bytes from stored_files`.execute(db)
   const failed = await sql<{ code: string; jobs: number }>`
-    select coalesce(error_code, 'UNKNOWN') as code, count(*) as jobs from jobs
-    where kind in ('ocr', 'extract') and status = 'failed' group by 1 order by 1`.execute(db)
+    select coalesce(jobs.error_code, 'UNKNOWN') as code, count(*) as jobs
+    from jobs join live_documents documents on documents.id = jobs.document_id
+    where kind in ('ocr', 'extract') and jobs.status = 'failed' and ${isUnresolved} group by 1 order by 1`.execute(db)
   // Document store and search index may be unavailable on their own.
   const free = await diskFree(app.config).catch(() => null)
   const indexed = await app.search.status().catch(() => null)
@@ -187,7 +189,7 @@ async function tableTotals(app: App): Promise<Family[]> {
     family('dms_documents_with_warnings', 'gauge', 'Documents with a warning by its code.', warned),
     gauge('dms_storage_bytes', 'Total size of stored files without duplicates.', stored.rows[0]?.bytes ?? 0),
     ...(free === null ? [] : [gauge('dms_storage_free_bytes', 'Free bytes on the disk of the document store.', free)]),
-    family('dms_jobs_failed', 'gauge', 'Failed extraction jobs by error code.', failedJobs),
+    family('dms_jobs_failed', 'gauge', 'Documents that could not be read, and have not been read since, by error code.', failedJobs),
     ...(index ?? []),
   ]
 }

@@ -32,7 +32,7 @@ export interface Status {
 }
 
 /** Condition on a failed job and its document: the document has not been read since, and no later job of it has failed. */
-const isUnresolved = sql<boolean>`(documents.status = 'failed' and not exists (
+export const isUnresolved = sql<boolean>`(documents.status = 'failed' and not exists (
   select from jobs later where later.document_id = jobs.document_id and later.kind = 'ocr' and later.status = 'failed' and later.id > jobs.id))`
 
 /** Returns counts and rates of the jobs that the actor may see. */

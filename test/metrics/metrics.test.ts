@@ -253,13 +253,26 @@ describe('GET /metrics', () => {
     expect(sample(text, 'dms_http_requests_in_flight')).toBe(1)
     expect(sample(text, 'dms_jobs{queue="ocr",state="pending"}')).toBe(1)
     expect(sample(text, 'dms_oldest_pending_job_age_seconds{queue="ocr"}')).toBeGreaterThan(0)
-    expect(sample(text, 'dms_jobs_failed{code="FILE_CORRUPT"}')).toBe(1)
     expect(sample(text, 'dms_jobs_finished_last_hour{queue="ocr",result="failed"}')).toBe(1)
     expect(sample(text, 'dms_documents{status="pending"}')).toBe(2)
     expect(sample(text, 'dms_storage_bytes')).toBe('apples'.length + 1)
     expect(sample(text, 'dms_storage_free_bytes')).toBeGreaterThan(0)
     expect(sample(text, 'dms_database_up')).toBe(1)
     expect(sample(text, 'process_resident_memory_bytes')).toBeGreaterThan(1e7)
+  })
+
+  test('dms_jobs_failed counts the last failure of each document until the document has been read', async () => {
+    const started = await startServer()
+    const { app, later, url } = started
+    const failed = async () => {
+      await later(60_000)
+      return sample(await (await fetch(`${url}/metrics`)).text(), 'dms_jobs_failed{code="FILE_CORRUPT"}')
+    }
+    await read(started, 'failed', 0, 3, { code: 'FILE_CORRUPT' })
+    await app.db.updateTable('documents').set({ status: 'failed' }).execute()
+    expect(await failed()).toBe(1)
+    await app.db.updateTable('documents').set({ status: 'completed' }).execute()
+    expect(await failed()).toBeNaN()
   })
 
   test('versions, the trash, and bytes by their only use: bytes of several versions count once', async () => {

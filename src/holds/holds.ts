@@ -54,10 +54,13 @@ export async function create(app: App, actor: Actor, fields: Fields): Promise<Ho
 }
 
 /** Changes name or reason. Throws HOLD_NOT_FOUND, DUPLICATE_RESOURCE, CONFLICT for a released hold. */
-export async function update(app: App, id: string, { name, reason }: Partial<Fields>): Promise<Hold> {
+export async function update(app: App, id: string, changes: Partial<Fields>): Promise<Hold> {
   return app.db.transaction().execute(async (trx) => {
-    const before = await lockInForce(trx, id)
-    const values = { name: name ?? before.name, name_key: labelKey(name ?? before.name), reason: reason ?? before.reason }
+    const before = await lock(trx, id)
+    const { name = before.name, reason = before.reason } = changes
+    // A client may send a released hold as it read it.
+    if (name !== before.name || reason !== before.reason) assertInForce(before)
+    const values = { name, name_key: labelKey(name), reason }
     await rejectDuplicateName(() => trx.updateTable('holds').set(values).where('id', '=', id).execute(), duplicateMessage)
     return get(trx, id)
   })
@@ -144,10 +147,10 @@ async function lock(trx: Trx, id: string): Promise<Pick<Hold, 'name' | 'reason' 
   return hold
 }
 
-async function lockInForce(trx: Trx, id: string) {
-  const hold = await lock(trx, id)
-  if (hold.released_at !== null) throw new AppError('CONFLICT', { released_at: hold.released_at.toISOString() }, 'The hold was released.')
-  return hold
+const lockInForce = async (trx: Trx, id: string): Promise<void> => assertInForce(await lock(trx, id))
+
+function assertInForce({ released_at }: Pick<Hold, 'released_at'>): void {
+  if (released_at !== null) throw new AppError('CONFLICT', { released_at: released_at.toISOString() }, 'The hold was released.')
 }
 
 type Owned = { id: string; owner_id: string }

@@ -30,6 +30,7 @@ test('a hold keeps documents of any user until it is released, and stays as a re
     () => asAdmin.holds.remove(hold.id, [id]),
   ]
   for (const run of refused) await expect(run()).rejects.toMatchObject({ status: 409, code: 'CONFLICT' })
+  expect(await asAdmin.call('PUT', `/api/holds/${hold.id}`, released)).toEqual(released)
   await destroy(app, id)
   expect(await asAdmin.holds.list()).toEqual([{ ...released, document_count: 0 }])
   expect(await asAdmin.holds.list({ released: false })).toEqual([])

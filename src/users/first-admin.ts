@@ -3,19 +3,20 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError } from '../errors.ts'
-import { Username } from './fields.ts'
+import { Email, Username } from './fields.ts'
 import { generatePassword, newPassword, writeInitialPassword } from './passwords.ts'
 import * as users from './users.ts'
 
 /**
  * Creates the configured admin if there are no users. Does nothing with `auth.method = "oidc"`, which has no passwords. Returns the
- * password if it was generated; it is also written to `<data_dir>/initial-admin-password`. Throws ConfigError for an invalid name or
- * password.
+ * password if it was generated; it is also written to `<data_dir>/initial-admin-password`. Throws ConfigError for an invalid name,
+ * address or password.
  */
 export async function ensureFirstAdmin(app: App): Promise<{ password: string } | null> {
   if (app.config.auth.method === 'oidc' || !(await hasNoUsers(app.db))) return null
   const { admin_username, admin_email, admin_password } = app.config.auth
   throwConfigError('auth.admin_username', Username.safeParse(admin_username).error)
+  throwConfigError('auth.admin_email', Email.safeParse(admin_email).error)
   if (admin_password) throwConfigError('auth.admin_password', newPassword(app.config).safeParse(admin_password).error)
   const password = admin_password || generatePassword(app.config.auth.password_min_length)
   const password_hash = await app.passwords.hash(password)

@@ -470,11 +470,14 @@ test('first admin: as configured, without a file', async () => {
   await expect(stat(file)).rejects.toMatchObject({ code: 'ENOENT' })
 })
 
-test('first admin: an invalid name or password is a configuration error', async () => {
+test('first admin: an invalid name, address or password is a configuration error', async () => {
   const { app } = await startEmpty({ 'auth.admin_password': 'short' })
   await expect(ensureFirstAdmin(app)).rejects.toThrow(new ConfigError(['auth.admin_password: at least 8 characters']))
   const spaced = { ...app, config: { ...app.config, auth: { ...app.config.auth, admin_username: 'the admin' } } }
   await expect(ensureFirstAdmin(spaced)).rejects.toThrow(/auth.admin_username/)
+  // No account can have this address afterwards: its profile could not be sent back as read.
+  const umlaut = { ...app, config: { ...app.config, auth: { ...app.config.auth, admin_email: 'chef@müller.example' } } }
+  await expect(ensureFirstAdmin(umlaut)).rejects.toThrow(new ConfigError(['auth.admin_email: an e-mail address']))
 })
 
 test('first admin: no user is created if the password cannot be written', async () => {

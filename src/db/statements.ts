@@ -21,7 +21,7 @@ const compiler: Db = new Kysely<Schema>({
   },
 })
 
-/** Lets the statements of the transaction take as long as they need: for one that concerns all documents of a user or a source. */
+/** Lets the statements of the transaction take as long as they need: for one that concerns all documents of a user, a source or a label. */
 export async function allowLongStatements(trx: Trx): Promise<void> {
   await sql`set local statement_timeout = 0`.execute(trx)
 }

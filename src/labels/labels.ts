@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import { keyset, type RowWithCursorKey } from '../db/keyset.ts'
 import { rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import { allowLongStatements } from '../db/statements.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import * as documentLabels from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
@@ -96,6 +97,7 @@ export async function update(
   { retention_days: days, retention_scope, ...changes }: Changes,
 ): Promise<Label> {
   return app.db.transaction().execute(async (trx) => {
+    await allowLongStatements(trx)
     const before = await lockChangeable(trx, actor, id)
     const { name = before.name } = changes
     // A client may send the label as it read it.
@@ -118,6 +120,7 @@ export async function update(
 /** Deletes a label and removes it from all documents. Throws LABEL_NOT_FOUND, FORBIDDEN. */
 export async function remove(app: App, actor: Actor, id: string): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
+    await allowLongStatements(trx)
     const label = await lockChangeable(trx, actor, id)
     refusePolicyOfAdmin(actor, label)
     await retainBeforeChange(app, trx, label)

@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
 import { startApp, upload } from '../support/app.ts'
 
@@ -144,6 +145,16 @@ describe('labels on documents', () => {
         code: 'DOCUMENT_NOT_FOUND',
       })
     expect((await asAda.documents.get(mine.id)).labels).toEqual([])
+  })
+
+  test('204 for a label whose removal from all of its documents takes longer than database.statement_timeout', async () => {
+    const { app, asAda } = await startApp({ 'database.statement_timeout': '500ms' })
+    const { id } = await asAda.labels.create({ name: 'Tax', color: '#000000' })
+    await upload(asAda, 'a.txt', 'a', { labels: id, ocr_enabled: false })
+    await sql`
+      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.7); return old; end $$`.execute(app.db)
+    await sql`create trigger slow before delete on document_labels for each row execute function slow()`.execute(app.db)
+    expect((await asAda.send('DELETE', `/api/labels/${id}`)).status).toBe(204)
   })
 
   test('a document is found by its label, by the new name after a rename, and no longer after its deletion', async () => {

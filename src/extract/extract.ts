@@ -110,13 +110,26 @@ function limitContents({ metadata, date, pages }: Contents): Contents {
   return { metadata: limited, ...(date === undefined ? {} : { date: date.slice(0, 40) }), pages: limitedPages }
 }
 
-/** Keeps strings, truncated to 2000 characters, numbers and booleans. */
+/** Maximum size of the metadata of a file, in bytes of JSON. An office file may have any number of own properties. */
+const maxMetadataBytes = 32 << 10
+
+/** Keeps strings, truncated to 2000 characters, booleans, and numbers that JSON can carry. Leaves out what exceeds the maximum size, own properties first. */
 function sanitizeMetadata(metadata: Record<string, unknown>): Record<string, unknown> {
   const entries = Object.entries(metadata).flatMap(([key, value]): [string, unknown][] => {
-    if (typeof value === 'string') return [[key, removeInvalidCharacters(value.slice(0, 2000))]]
-    return typeof value === 'number' || typeof value === 'boolean' ? [[key, value]] : []
+    const name = removeInvalidCharacters(key)
+    if (typeof value === 'string') return [[name, removeInvalidCharacters(value.slice(0, 2000))]]
+    const isExact = typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER
+    return isExact || typeof value === 'boolean' ? [[name, value]] : []
   })
-  return Object.fromEntries(entries)
+  const isOwn = ([key]: [string, unknown]): boolean => key.startsWith('custom.')
+  let left = maxMetadataBytes
+  const limited = [...entries.filter((entry) => !isOwn(entry)), ...entries.filter(isOwn)].filter((entry) => {
+    const bytes = Buffer.byteLength(JSON.stringify(entry))
+    if (bytes > left) return false
+    left -= bytes
+    return true
+  })
+  return Object.fromEntries(limited)
 }
 
 /** Converts any error of a reader to a ReadFailure. */

@@ -191,6 +191,17 @@ test('Excel 2003: names of sheets, rows with their cells, comments, properties',
   expect((await readBytes(Buffer.from(file), 'a.xls')).text).toBe('Ada\n\nUmsätze\nKunde new\tMüller\n12')
 })
 
+test('own properties without limit: the metadata has at most 32 KiB, and those of the document come first', async () => {
+  const property = (name: string, value: string) => `<property name="${name}"><vt:lpwstr>${value}</vt:lpwstr></property>`
+  const custom = `<Properties xmlns:vt="x">${property('a&#xD800;b', 'odd')}${Array.from({ length: 20_000 }, (_, n) => property(`P${n}`, 'x'.repeat(50))).join('')}</Properties>`
+  const core =
+    '<cp:coreProperties xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:cp="c"><dc:title>Quarterly</dc:title></cp:coreProperties>'
+  const { metadata } = await readBytes(docx(paragraph('body'), {}, { 'docProps/custom.xml': custom, 'docProps/core.xml': core }), 'a.docx')
+  expect(metadata).toMatchObject({ title: 'Quarterly', 'custom.P0': 'x'.repeat(50) })
+  expect(JSON.stringify(metadata).length).toBeLessThan(32 << 10)
+  expect(Object.keys(metadata).every((key) => key.isWellFormed())).toBe(true)
+})
+
 test('custom properties are metadata', async () => {
   const custom =
     '<Properties><property name="Client"><vt:lpwstr>ACME</vt:lpwstr></property><property name="Year"><vt:i4>2024</vt:i4></property></Properties>'

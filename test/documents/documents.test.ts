@@ -391,3 +391,16 @@ test('metadata set by the user stays when the file is read', async () => {
   await runJobs()
   expect((await asAda.documents.get(id)).metadata).toMatchObject({ title: 'Mine', colour: 'red' })
 })
+
+test('metadata of the file that the user removed stay removed when the file is read again', async () => {
+  const { asAda, runJobs } = await startApp()
+  const { id } = await upload(asAda, 'a.html', '<html><head><title>T</title><meta name="author" content="F"></head><body>x</body></html>')
+  await runJobs()
+  expect((await asAda.documents.get(id)).metadata).toEqual({ title: 'T', author: 'F' })
+  await put(asAda, id, { metadata: { author: null } })
+  for (let reading = 0; reading < 2; reading++) {
+    await asAda.call('POST', `/api/documents/${id}/retry-ocr`, {})
+    await runJobs()
+    expect((await asAda.documents.get(id)).metadata).toEqual({ title: 'T' })
+  }
+})

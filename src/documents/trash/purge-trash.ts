@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import { type Actor, operator } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import { clock, secondsAgo } from '../../db/clock.ts'
+import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import { isRetained } from '../retention.ts'
 import { destroyDocuments, type Reason } from './destroy.ts'
@@ -24,9 +24,10 @@ export async function* emptyTrash(
   actor: Actor,
   owner: string | undefined,
 ): AsyncGenerator<number, { purged: number; retained: number }> {
-  // As text, because a Date has no microseconds.
-  const { rows } = await sql<{ now: string }>`select ${clock}::text as now`.execute(app.db)
-  const trash = sql<boolean>`(${isInTrash(actor, owner)} and deleted_at <= ${rows[0]?.now}::timestamptz)`
+  // Not the time of now: after the clock was set back, the trash has documents of later times. As text, because a Date has no microseconds.
+  const { rows } = await sql<{ last: string | null }>`
+    select max(deleted_at)::text as last from documents where ${isInTrash(actor, owner)}`.execute(app.db)
+  const trash = sql<boolean>`(${isInTrash(actor, owner)} and deleted_at <= ${rows[0]?.last}::timestamptz)`
   let purged = 0
   for await (const count of destroyBatches(app, actor, trash, 'trash_emptied')) {
     purged += count

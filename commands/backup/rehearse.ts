@@ -108,13 +108,12 @@ export const rehearse = (cli: Cli) =>
       await withLock(database, 'rehearsal', lockTimeoutMs, rehearse, { signal: cli.signal })
     })
 
-/** Returns the path of the newest complete backup in backup.path, of tables only if there is none with files. Throws Failure NOT_FOUND. */
-async function latestBackup(config: Config): Promise<string> {
-  const { listBackups } = await import('../../src/backup/backup-repository.ts')
-  const complete = (await listBackups(config.backup.path)).filter((info) => info.complete)
-  const newest = complete.find(({ has_files }) => has_files) ?? complete[0]
-  if (!newest) throw new Failure('NOT_FOUND', `no backup in ${config.backup.path}`, { fix: 'dms backup create, or give a path' })
-  return join(config.backup.path, newest.name)
+/** Returns the path of the latest backup in backup.path. Throws Failure NOT_FOUND. */
+async function latestBackup({ backup }: Config): Promise<string> {
+  const { findLatestBackup } = await import('../../src/backup/backup-repository.ts')
+  const name = await findLatestBackup(backup.path)
+  if (name === null) throw new Failure('NOT_FOUND', `no backup in ${backup.path}`, { fix: 'dms backup create, or give a path' })
+  return join(backup.path, name)
 }
 
 /** Returns the settings of a temporary installation, which needs no durability. `url` '': with its own PostgreSQL. */

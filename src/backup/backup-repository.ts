@@ -40,6 +40,16 @@ export async function listBackups(folder: string): Promise<BackupInfo[]> {
   return infos.filter((info) => info !== null).sort((one, two) => (one.created_at < two.created_at ? 1 : -1))
 }
 
+/** Returns the name of the newest complete backup; null for none. Prefers backups with files, then times that are not in the future. */
+export async function findLatestBackup(folder: string): Promise<string | null> {
+  const complete = (await listBackups(folder)).filter((info) => info.complete)
+  const rank = (info: BackupInfo) => (info.has_files ? 0 : 2) + (isPostdated(info) ? 1 : 0)
+  return complete.sort((one, two) => rank(one) - rank(two))[0]?.name ?? null
+}
+
+/** Returns whether the time of a backup is in the future, because the clock was ahead. */
+const isPostdated = ({ created_at }: BackupInfo): boolean => Date.parse(created_at) > Date.now()
+
 async function readInfo(path: string): Promise<BackupInfo | null> {
   const stats = await stat(path)
   const name = basename(path)
@@ -97,7 +107,7 @@ export async function listPrunable(folder: string, keep: number): Promise<{ prun
   const unfinished = archives.filter(({ complete }) => !complete)
   const isEachAbandoned = await Promise.all(unfinished.map(isAbandoned))
   const finished = archives.filter(({ complete }) => complete)
-  const postdated = finished.filter(({ created_at }) => Date.parse(created_at) > now)
+  const postdated = finished.filter(isPostdated)
   const dated = finished.filter((info) => !postdated.includes(info))
   const excess = [true, false].flatMap((hasFiles) => dated.filter(({ has_files }) => has_files === hasFiles).slice(keep))
   return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess], postdated }

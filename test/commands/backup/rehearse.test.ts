@@ -85,9 +85,12 @@ test('--to-database compares in that database and leaves it empty', async () => 
   expect((await here(place, ['backup', 'rehearse', '--to-database', place.databaseUrl])).code).toBe(7)
 })
 
-test('the newest archive with files is rehearsed, also if a newer one has tables only', async () => {
+test('the newest archive with files is rehearsed, also if a newer one has tables only or a time in the future', async () => {
   const { place, archive } = await backedUp()
-  await here(place, ['backup', 'create', '--no-files', '--to', join(place.dataDir, 'backups', 'dms-20991231T000000Z.tar')])
+  const inFolder = (name: string) => join(place.dataDir, 'backups', name)
+  await here(place, ['backup', 'create', '--no-files', '--to', inFolder('dms-20260101T000000Z.tar')])
+  const entries = consistent(await entriesOf(archive), { created_at: '2099-01-01T00:00:00.000Z' })
+  await writeFile(inFolder('dms-20990101T000000Z.tar'), archiveOf(entries))
   const { url } = await emptyDatabase()
   const { code, stdout } = await here(place, ['backup', 'rehearse', '--to-database', url, '--json'])
   expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ backup: archive, files: 2 })])

@@ -60,6 +60,7 @@ const prune = (cli: Cli) =>
       '0 done, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 78 neither backups nor an archive',
     notes: [
       'Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.',
+      'Keeps the newest archive without damaged files, too, if all newer ones have some.',
       'Keeps archives dated in the future, without counting them, and warns about each.',
     ],
   })

@@ -1,10 +1,11 @@
 /** Lists and removes the backups in the configured directory. A backup is a tar archive, or a directory written by `--format dir`. */
 import { createReadStream } from 'node:fs'
-import { readdir, rm, stat } from 'node:fs/promises'
+import { open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { blockSize } from '../http/tar-writer.ts'
 import { readAll } from './byte-streams.ts'
 import { readManifest } from './create/folder-sink.ts'
-import { Head, maxHeadBytes, parseEntryPath, parseJson } from './manifest.ts'
+import { Head, Manifest, manifestPath, maxHeadBytes, maxManifestBytes, parseEntryPath, parseJson } from './manifest.ts'
 import { readTar } from './tar.ts'
 
 export interface BackupInfo {
@@ -76,6 +77,28 @@ async function readArchiveHead(path: string): Promise<Head | null> {
   }
 }
 
+/** Bytes at the end of an archive that are searched for the manifest: first few, then as many as it may have. */
+const tailSizes = [1 << 16, maxManifestBytes + (1 << 13)]
+
+/** Reads the manifest, the last entry of an archive. Returns null if there is none. */
+async function readArchiveManifest(path: string): Promise<Manifest | null> {
+  const handle = await open(path)
+  try {
+    const { size } = await handle.stat()
+    for (const tailSize of tailSizes) {
+      const tail = Buffer.alloc(Math.min(size, tailSize))
+      await handle.read(tail, 0, tail.length, size - tail.length)
+      for (let at = tail.length - blockSize; at >= 0; at -= blockSize) {
+        if (tail.toString('latin1', at, at + manifestPath.length + 1) !== `${manifestPath}\0`) continue
+        for await (const { bytes } of readTar([tail.subarray(at)])) return parseJson(Manifest, path, (await readAll(bytes)).toString())
+      }
+    }
+    return null
+  } finally {
+    await handle.close()
+  }
+}
+
 const toInfo = (
   name: string,
   { created_at, documents, has_files, migrations, dms }: Head,
@@ -97,8 +120,8 @@ const abandonedAfterMs = 3_600_000
 
 /**
  * Returns the archives to prune: abandoned ones, and complete ones except the `keep` newest with files and the `keep` newest without: archives of tables
- * only do not replace those with files. Ignores files that dms did not name. `postdated`: complete archives whose time is in the future, because the clock
- * was ahead. They are not pruned and do not count towards `keep`.
+ * only do not replace those with files. Keeps one more if all of those have damaged files: the newest whole one. Ignores files that dms did not name.
+ * `postdated`: complete archives whose time is in the future, because the clock was ahead. They are not pruned and do not count towards `keep`.
  */
 export async function listPrunable(folder: string, keep: number): Promise<{ prunable: BackupInfo[]; postdated: BackupInfo[] }> {
   const archives = (await listBackups(folder)).filter(({ name }) => archivePattern.test(name))
@@ -109,8 +132,22 @@ export async function listPrunable(folder: string, keep: number): Promise<{ prun
   const finished = archives.filter(({ complete }) => complete)
   const postdated = finished.filter(isPostdated)
   const dated = finished.filter((info) => !postdated.includes(info))
-  const excess = [true, false].flatMap((hasFiles) => dated.filter(({ has_files }) => has_files === hasFiles).slice(keep))
-  return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess], postdated }
+  const excessOf = async (archives: readonly BackupInfo[]): Promise<BackupInfo[]> => {
+    const excess = archives.slice(keep)
+    const newestWhole = excess.length > 0 ? await findWhole(folder, archives) : undefined
+    return excess.filter((info) => info !== newestWhole)
+  }
+  const excess = await Promise.all([true, false].map((hasFiles) => excessOf(dated.filter(({ has_files }) => has_files === hasFiles))))
+  return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess.flat()], postdated }
+}
+
+/** Returns the first archive in which no stored file is damaged or missing. */
+async function findWhole(folder: string, archives: readonly BackupInfo[]): Promise<BackupInfo | undefined> {
+  for (const info of archives) {
+    const manifest = await readArchiveManifest(join(folder, info.name)).catch(() => null)
+    if (manifest?.damaged.length === 0) return info
+  }
+  return undefined
 }
 
 export const removeBackup = (folder: string, name: string): Promise<void> => rm(join(folder, name), { force: true })

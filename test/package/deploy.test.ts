@@ -48,6 +48,11 @@ test('units use existing commands and variables', async () => {
   }
 })
 
+test('dms-backup.service prunes after a backup with damaged files, too', async () => {
+  // A unit ends with the first ExecStart= that fails.
+  expect(await read('dms-backup.service')).toMatch(/^ExecStart=.* backup create .*$[\s\S]*^ExecStopPost=.* backup prune /m)
+})
+
 const hasSystemd = hasProgram('systemd-analyze')
 if (!hasSystemd) process.stderr.write('skipped: without systemd-analyze nobody verifies the units\n')
 

@@ -118,7 +118,7 @@ the work. A second sync, import, backup, check, reindex or upload of the same fo
     DMS_NO_INPUT=1
     */15 * * * *  dms  dms sources sync --due -q
     */5  * * * *  dms  dms worker --once --max-time 4m -q
-    15 3 * * *    dms  dms backup create -q && dms backup prune --keep 14 -y -q
+    15 3 * * *    dms  dms backup create -q; dms backup prune --keep 14 -y -q
     0  4 * * 0    dms  dms check --sample 10\\% -q
     30 1 * * *    dms  dms users import /srv/hr/staff.csv --on-conflict update --rejects /var/lib/dms/rejects.csv -q
     */15 * * * *  scan dms --context prod documents upload -r /srv/scans -q

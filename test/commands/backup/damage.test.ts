@@ -1,5 +1,5 @@
 /** Damage of stored files and of backups is detected, reported in every run, and not copied over intact files. */
-import { mkdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
@@ -135,4 +135,23 @@ test('an unreadable sector or a shrinking file becomes zeros of the same length;
     ),
   ).toBe('abcd\0')
   await expect(read(failing('ENOTCONN'))).rejects.toThrow('ENOTCONN')
+})
+
+test('prune keeps the newest archive without damaged files, beside --keep others that have them', async () => {
+  const { place, stored, content, dataDir } = await oneDocument()
+  const shelf = join(dataDir, 'backups')
+  await mkdir(shelf, { mode: 0o700 })
+  const names = [1, 2, 3, 4].map((day) => `dms-2026010${day}T000000Z.tar`)
+  const prune = async () => {
+    expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
+    return (await readdir(shelf)).sort()
+  }
+  for (const [day, name] of names.entries()) {
+    if (day === 2) await writeFile(stored, flipped(content))
+    expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(day < 2 ? 0 : 3)
+  }
+  expect(await prune()).toEqual([names[1], names[3]])
+  await writeFile(stored, content)
+  expect((await here(place, ['backup', 'create', '--to', join(shelf, 'dms-20260105T000000Z.tar')])).code).toBe(0)
+  expect(await prune()).toEqual(['dms-20260105T000000Z.tar'])
 })

@@ -46,7 +46,9 @@ const list = (cli: Cli) =>
         loadConfig(cli, 'backup list'),
         import('../../src/backup/backup-repository.ts'),
       ])
-      cli.print(await listBackups(backup.path), { columns, id: 'name' })
+      const warn = (name: string, { message, fix }: Error & { fix?: string }) =>
+        cli.warn(escapeControls(`warning: skipped ${name}: ${message}${fix ? `; fix: ${fix}` : ''}`))
+      cli.print(await listBackups(backup.path, warn), { columns, id: 'name' })
     })
 
 const prune = (cli: Cli) =>

@@ -86,6 +86,7 @@ export const rehearse = (cli: Cli) =>
         ).catch((error: unknown) => {
           if (!(error instanceof BackupDamaged)) throw error
           findings.add({ path: source.name, problem: error.message })
+          if (error.fix) cli.warn(`fix: ${escapeControls(error.fix)}`)
           return null
         })
         progress.done()

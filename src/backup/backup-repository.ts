@@ -4,7 +4,7 @@ import { open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { blockSize } from '../http/tar-writer.ts'
 import { readAll } from './byte-streams.ts'
-import { readManifest } from './create/folder-sink.ts'
+import { readFolderManifest } from './folder-manifest.ts'
 import { Head, Manifest, manifestPath, maxHeadBytes, maxManifestBytes, parseEntryPath, parseJson } from './manifest.ts'
 import { readTar } from './tar.ts'
 
@@ -31,13 +31,18 @@ export const defaultFolderName = 'dms'
 
 const archivePattern = /^dms-\d{8}T\d{6}Z\.tar(\.partial)?$/
 
-/** Returns all backups, newest first. Skips unreadable entries. */
-export async function listBackups(folder: string): Promise<BackupInfo[]> {
+/** Returns all backups, newest first. Skips unreadable ones, and passes their errors to `onUnreadable`. */
+export async function listBackups(folder: string, onUnreadable: (name: string, error: Error) => void = () => {}): Promise<BackupInfo[]> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return []
     throw error
   })
-  const infos = await Promise.all(names.map((name) => readInfo(join(folder, name)).catch(() => null)))
+  const readOrReport = (name: string) =>
+    readInfo(join(folder, name)).catch((error: Error) => {
+      onUnreadable(name, error)
+      return null
+    })
+  const infos = await Promise.all(names.map(readOrReport))
   return infos.filter((info) => info !== null).sort((one, two) => (one.created_at < two.created_at ? 1 : -1))
 }
 
@@ -55,7 +60,7 @@ async function readInfo(path: string): Promise<BackupInfo | null> {
   const stats = await stat(path)
   const name = basename(path)
   if (stats.isDirectory()) {
-    const manifest = await readManifest(path)
+    const manifest = await readFolderManifest(path)
     return manifest && toInfo(name, manifest, manifest.bytes, true)
   }
   if (!/\.tar(\.partial)?$/.test(name)) return null

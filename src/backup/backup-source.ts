@@ -6,11 +6,11 @@ import { promisify } from 'node:util'
 import { AppError } from '../errors.ts'
 import { openCollector } from '../files/free-buffers.ts'
 import { type Bytes, readAll, readLines, tapSizes } from './byte-streams.ts'
+import { findManifestCopy, parseFolderManifest } from './folder-manifest.ts'
 import {
   BackupDamaged,
   Head,
   headPath,
-  Manifest,
   manifestPath,
   maxHeadBytes,
   maxManifestBytes,
@@ -53,9 +53,12 @@ export async function openSource(path: string): Promise<BackupSource> {
 async function* readFolderEntries(folder: string): AsyncGenerator<SourceEntry> {
   const openFile = await createFileOpener(folder)
   const first = await openFile(manifestPath)
-  if (!first) throw new BackupDamaged(`${folder} has no ${manifestPath}: the backup was not finished`)
+  if (!first) {
+    const fix = (await findManifestCopy(folder)) ?? undefined
+    throw new BackupDamaged(`${folder} has no ${manifestPath}: the backup was not finished`, fix)
+  }
   const text = await readAll(first, maxManifestBytes, manifestPath)
-  const { id, sums } = parseJson(Manifest, manifestPath, text.toString())
+  const { id, sums } = await parseFolderManifest(folder, text.toString())
   yield { path: headPath(id), bytes: await openFile(headPath(id)) }
   const list = await openFile(sums.path)
   if (list) {

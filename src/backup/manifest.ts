@@ -73,6 +73,8 @@ export const Manifest = Head.extend({
 export type Manifest = z.infer<typeof Manifest>
 
 export const manifestPath = 'manifest.json'
+/** Copy of the manifest in a folder. */
+export const manifestCopyPath = (id: string): string => `data/${id}/manifest.json`
 export const headPath = (id: string): string => `data/${id}/head.json`
 export const checksumsPath = (id: string): string => `data/${id}/SHA256SUMS`
 /** Tables are split into parts that fit in memory; `part` counts from 1. */

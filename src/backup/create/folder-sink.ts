@@ -7,7 +7,8 @@ import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
 import { flushFolder } from '../../flush-folder.ts'
 import { type Bytes, coalesceChunks, readLines, teeHash } from '../byte-streams.ts'
-import { BackupDamaged, Manifest, manifestPath, parseChecksumLine, parseJson } from '../manifest.ts'
+import { readFolderManifest } from '../folder-manifest.ts'
+import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseChecksumLine, parseJson } from '../manifest.ts'
 import type { BackupSink } from './tar-sink.ts'
 
 /** Small writes are combined up to this size. */
@@ -33,7 +34,7 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
     async begin(head) {
       id = head.id
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      const earlier = await readManifest(folder)
+      const earlier = await readFolderManifest(folder)
       if (earlier && earlier.store_id !== head.store_id)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds a backup of another dms, made ${earlier.created_at}`)
       if (earlier?.has_files && !head.has_files)
@@ -57,6 +58,8 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
       await directories.flush(concurrency)
       const text = Buffer.from(manifest)
       await readBack(folder, parseJson(Manifest, manifestPath, manifest))
+      await put(manifestCopyPath(id), text.length, [text])
+      await flushFolder(resolvePath(dirname(manifestCopyPath(id))))
       // From here on, the manifest may refer to these tables even if a later step fails.
       isBegun = false
       await writeFile(resolvePath(manifestPath), text.length, [text])
@@ -71,15 +74,6 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
       if (isBegun) await rm(resolvePath(`data/${id}`), { recursive: true, force: true })
     },
   }
-}
-
-/** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one, and errors of the file system. */
-export async function readManifest(folder: string): Promise<Manifest | null> {
-  const text = await readFile(join(folder, manifestPath), 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error
-    return null
-  })
-  return text === null ? null : parseJson(Manifest, join(folder, manifestPath), text)
 }
 
 /** Creates subdirectories and tracks which need an fsync. Refuses symbolic links: they would redirect writes and deletions. */

@@ -1,5 +1,5 @@
 /** Damage of stored files and of backups is detected, reported in every run, and not copied over intact files. */
-import { mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
@@ -96,6 +96,31 @@ describe('backup create --format dir', () => {
       expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
     },
   )
+
+  test('a damaged or lost manifest: every command prints the command that restores it, and then succeeds', async () => {
+    const { place, dataDir } = await oneDocument()
+    const to = join(dataDir, 'backups', 'dms')
+    const create = ['backup', 'create', '--format', 'dir']
+    expect((await here(place, create)).code).toBe(0)
+    const text = await readFile(join(to, 'manifest.json'), 'utf8')
+    const [id = ''] = await readdir(join(to, 'data'))
+    const fix = `fix: cp ${join(to, 'data', id, 'manifest.json')} ${join(to, 'manifest.json')}`
+    const ending = async (args: string[], on = place) => {
+      const { code, stderr } = await here(on, args)
+      return [code, stderr.includes(fix)]
+    }
+    await writeFile(join(to, 'manifest.json'), text.slice(1))
+    expect(await ending(create)).toEqual([1, true])
+    expect(await ending(['restore', to, '-n'], await emptyPlace())).toEqual([1, true])
+    expect(await ending(['backup', 'verify', to])).toEqual([3, true])
+    expect(await ending(['backup', 'rehearse', to, '--to-database', (await emptyPlace()).databaseUrl])).toEqual([3, true])
+    expect(await ending(['backup', 'list'])).toEqual([0, true])
+    await rm(join(to, 'manifest.json'))
+    expect(await ending(['backup', 'verify', to])).toEqual([3, true])
+    await copyFile(join(to, 'data', id, 'manifest.json'), join(to, 'manifest.json'))
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
+    expect((await here(place, create)).code).toBe(0)
+  })
 
   test.each(['files', 'data'])('refuses a folder in which %s is a symbolic link, and leaves its target untouched', async (name) => {
     const { place, dataDir } = await oneDocument()

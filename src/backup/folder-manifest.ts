@@ -1,0 +1,35 @@
+/** Manifest of a backup in a directory. */
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseJson } from './manifest.ts'
+
+/** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one, and errors of the file system. */
+export async function readFolderManifest(folder: string): Promise<Manifest | null> {
+  const text = await readFile(join(folder, manifestPath), 'utf8').catch(nullIfMissing)
+  return text === null ? null : parseFolderManifest(folder, text)
+}
+
+/** Parses the manifest of a directory. Throws BackupDamaged with the command that repairs it. */
+export async function parseFolderManifest(folder: string, text: string): Promise<Manifest> {
+  const path = join(folder, manifestPath)
+  try {
+    return parseJson(Manifest, path, text)
+  } catch (error) {
+    const rebuild = `rm ${path}, then dms backup create --format dir --to ${folder}, which keeps all intact files`
+    throw new BackupDamaged((error as Error).message, (await findManifestCopy(folder)) ?? `if the installation still exists: ${rebuild}`)
+  }
+}
+
+/** Returns the command that restores the manifest from its newest copy; null without an intact copy. */
+export async function findManifestCopy(folder: string): Promise<string | null> {
+  const ids = await readdir(join(folder, 'data')).catch((): string[] => [])
+  const read = (id: string) => readFile(join(folder, manifestCopyPath(id)), 'utf8')
+  const copies = await Promise.all(ids.map(async (id) => parseJson(Manifest, id, await read(id))).map((copy) => copy.catch(() => null)))
+  const [newest] = copies.filter((copy) => copy !== null).sort((one, two) => (one.finished_at < two.finished_at ? 1 : -1))
+  return newest ? `cp ${join(folder, manifestCopyPath(newest.id))} ${join(folder, manifestPath)}` : null
+}
+
+function nullIfMissing(error: NodeJS.ErrnoException): null {
+  if (error.code !== 'ENOENT') throw error
+  return null
+}

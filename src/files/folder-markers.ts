@@ -1,5 +1,6 @@
 /** Markers in a folder. */
-import { mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flushFolder } from '../flush-folder.ts'
 import type { Markers } from '../ports/file-store.ts'
@@ -14,19 +15,30 @@ export const folderMarkers = (folder: string): Markers => ({
         return ''
       })
     ).trim(),
-  async write(name, text) {
+  async write(name, text, isNew = false) {
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    const partial = join(folder, `${name}.partial`)
-    await rm(partial, { force: true })
+    // Another process may write the same marker.
+    const partial = join(folder, `${name}.${randomUUID()}.partial`)
     const handle = await open(partial, 'wx', 0o600)
     try {
       await handle.writeFile(`${text}\n`)
       await handle.sync()
-    } finally {
       await handle.close()
+      await (isNew ? linkNew : rename)(partial, join(folder, name))
+    } finally {
+      await handle.close().catch(() => {})
+      await rm(partial, { force: true })
     }
-    await rename(partial, join(folder, name))
     await flushFolder(folder)
   },
   remove: (name) => rm(join(folder, name), { force: true }),
 })
+
+/** Gives a file a second name. Keeps an existing file of this name. */
+async function linkNew(from: string, to: string): Promise<void> {
+  await link(from, to).catch(async (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') return
+    // The file system has no hard links.
+    await rename(from, to)
+  })
+}

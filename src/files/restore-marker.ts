@@ -42,11 +42,17 @@ export async function readClaim(markers: Markers): Promise<Claim | null> {
 /** Returns the store id in the marker of the store, '' if there is no marker. */
 export const readStoreId = (markers: Markers): Promise<string> => markers.read(markerName)
 
-/** Claims the store for a database that will have this store id. Servers refuse the store until then. */
-export async function beginRestore(markers: Markers, claim: Claim): Promise<void> {
-  await writeClaim(markers, claim)
-  await markers.write(markerName, claim.store_id)
+/**
+ * Claims the store. Returns false if another restore has claimed it at the same time. Servers refuse the store until the claim ends. `isNew`: there is no
+ * claim of an interrupted restore to replace.
+ */
+export async function beginRestore(markers: Markers, claim: Claim, isNew: boolean): Promise<boolean> {
+  await markers.write(claimName, JSON.stringify(claim), isNew)
+  return (await readClaim(markers))?.store_id === claim.store_id
 }
+
+/** Ties the claimed store to the database that will have this store id. */
+export const writeStoreId = (markers: Markers, storeId: string): Promise<void> => markers.write(markerName, storeId)
 
 /** Writes the claim durably. */
 export const writeClaim = (markers: Markers, claim: Claim): Promise<void> => markers.write(claimName, JSON.stringify(claim))

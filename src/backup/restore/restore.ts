@@ -18,7 +18,7 @@ import { removeGeneration } from './file-writer.ts'
 import { CommitUnanswered, type LoadOptions, loadBackup, type RestoreResult, toGeneration } from './load-backup.ts'
 import { assertNoRows, notEmptyError } from './prepare-schema.ts'
 import type { RestoreTarget } from './restore-target.ts'
-import { openStoreClaim, rejectRunningRestore, type StoreClaim } from './store-claim.ts'
+import { findInterrupted, openStoreClaim, type StoreClaim } from './store-claim.ts'
 
 export interface RestoreOptions extends LoadOptions {
   /** maximum wait for a migration or another restore, then Busy */
@@ -45,11 +45,16 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
   const restore = async (): Promise<RestoreResult> => {
     const markers = await storeMarkers(installation.config)
     const databaseId = await readDatabaseId(database)
-    await rejectRunningRestore(markers, databaseId, signal)
-    await resolveInterruptedRestore(installation, markers, outcomeTimeoutMs)
+    const interrupted = await findInterrupted(markers, databaseId, signal)
+    if (interrupted) await resolveInterruptedRestore(installation, markers, interrupted, outcomeTimeoutMs)
     await assertEmpty(installation)
     const storeId = randomUUID()
-    const claim = await openStoreClaim(markers, storeId, databaseId)
+    const claim = await openStoreClaim(markers, {
+      storeId,
+      database: databaseId,
+      interrupted,
+      assertEmpty: () => assertEmpty(installation),
+    })
     // An open store takes the new marker for that of another volume.
     const store = await openPrimary(installation.config, storeId)
     try {
@@ -87,6 +92,7 @@ async function loadOrUndo(
     if (outcome === 'committed') return (error as CommitUnanswered).restored
     if (outcome === 'unknown') throw unknownOutcomeError(markers, error)
     if (await claim.end()) await undoRestore(installation, markers, storeId)
+    else await removeFiles(installation.config, storeId).catch(() => {})
     if (!(error instanceof CommitUnanswered)) throw error
     await error.removeSecrets()
     throw error.cause
@@ -99,14 +105,23 @@ async function undoRestore(installation: Installation, markers: Markers, storeId
   await restoreMarker.writeClaim(markers, { store_id: storeId, commit: null })
 }
 
+/** Removes the files of this restore from a store that another restore has taken meanwhile. */
+async function removeFiles(config: Installation['config'], storeId: string): Promise<void> {
+  const store = await openPrimary(config)
+  await removeGeneration(store.files, toGeneration(storeId)).finally(() => store.close())
+}
+
 async function endClaims({ config }: Installation, markers: Markers): Promise<void> {
   for (const claimed of [folderMarkers(config.data_dir), markers]) await restoreMarker.endRestore(claimed)
 }
 
 /** Completes or undoes an interrupted restore. Throws AppError if the outcome is unknown or the restore turns out to be complete. */
-async function resolveInterruptedRestore(installation: Installation, markers: Markers, timeoutMs: number): Promise<void> {
-  const interrupted = await restoreMarker.readClaim(markers)
-  if (!interrupted) return
+async function resolveInterruptedRestore(
+  installation: Installation,
+  markers: Markers,
+  interrupted: restoreMarker.Claim,
+  timeoutMs: number,
+): Promise<void> {
   const outcome: CommitOutcome = interrupted.commit
     ? await waitForCommitOutcome(installation.database, interrupted.store_id, interrupted.commit, timeoutMs)
     : 'rolled back'

@@ -17,23 +17,49 @@ export interface StoreClaim {
   end(): Promise<boolean>
 }
 
-/** Waits whether a restore from another database is running. Throws Busy if it is. A restore from this database is over: its lock is held by the caller. */
-export async function rejectRunningRestore(markers: Markers, database: string, signal: AbortSignal): Promise<void> {
+const busy = ({ location }: Markers): Busy => new Busy('restore', `from another database into ${location}`, null)
+
+/**
+ * Waits whether a restore from another database is running. Returns the claim of an interrupted restore; null for none. Throws Busy if one is running. A restore
+ * from this database is over: its lock is held by the caller.
+ */
+export async function findInterrupted(markers: Markers, database: string, signal: AbortSignal): Promise<restoreMarker.Claim | null> {
   const claim = await restoreMarker.readClaim(markers)
-  if (!claim?.heartbeat || claim.database === database) return
+  if (!claim?.heartbeat || claim.database === database) return claim
   for (const end = performance.now() + heartbeatTimeoutMs; performance.now() < end; ) {
     await sleep(heartbeatIntervalMs, undefined, { signal }).catch(() => signal.throwIfAborted())
     const current = await restoreMarker.readClaim(markers)
     if (current?.heartbeat === claim.heartbeat) continue
-    if (current === null) return
-    throw new Busy('restore', `from another database into ${markers.location}`, null)
+    if (current === null) return null
+    throw busy(markers)
   }
+  return claim
 }
 
-/** Claims the store for a database that will have this store id, and sends heartbeats. */
-export async function openStoreClaim(markers: Markers, storeId: string, database: string): Promise<StoreClaim> {
+interface ClaimOptions {
+  storeId: string
+  database: string
+  /** claim of an interrupted restore that this one replaces */
+  interrupted: restoreMarker.Claim | null
+  /** runs once no other restore can fill the store */
+  assertEmpty(): Promise<void>
+}
+
+/**
+ * Claims the store for a database that will have this store id, and sends heartbeats. Throws Busy if another restore has claimed it, and what `assertEmpty`
+ * throws.
+ */
+export async function openStoreClaim(markers: Markers, { storeId, database, interrupted, assertEmpty }: ClaimOptions): Promise<StoreClaim> {
   const create = () => ({ store_id: storeId, commit: null, database, heartbeat: randomUUID() })
-  await restoreMarker.beginRestore(markers, create())
+  const isNew = interrupted === null
+  if (!(await restoreMarker.beginRestore(markers, create(), isNew))) throw busy(markers)
+  try {
+    await assertEmpty()
+    await restoreMarker.writeStoreId(markers, storeId)
+  } catch (error) {
+    if (isNew) await restoreMarker.endRestore(markers)
+    throw error
+  }
   const isOurs = async () => (await restoreMarker.readStoreId(markers)) === storeId
   const renew = async () => {
     if (await isOurs()) await restoreMarker.writeClaim(markers, create())

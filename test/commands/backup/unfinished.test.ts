@@ -2,6 +2,9 @@
 import { chmod, readdir, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { openStoreClaim } from '../../../src/backup/restore/store-claim.ts'
+import { folderMarkers } from '../../../src/files/folder-markers.ts'
+import { endRestore, readClaim, readStoreId } from '../../../src/files/restore-marker.ts'
 import { someDocuments } from '../../support/backups.ts'
 import { begin, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
 
@@ -104,3 +107,33 @@ test('75 for a restore from another database into the same folder while one runs
   expect(await here(first, ['check', '--sample', '100%', '-q'], { env: { DMS_STORAGE_PATH: shared } })).toMatchObject({ code: 0 })
   expect(await restoreSecond(abandoned)).toMatchObject({ code: 0 })
 }, 120_000)
+
+test('75 for all but one of several restores from other databases that claim a folder at once; later ones find its files', async () => {
+  const markers = folderMarkers(join(await folder(), 'files'))
+  const ids = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  const claim = (storeId: string, assertEmpty: () => Promise<void>) =>
+    openStoreClaim(markers, { storeId, database: `database ${storeId}`, interrupted: null, assertEmpty })
+  const claims = await Promise.allSettled(ids.map((id) => claim(id, async () => {})))
+  const won = claims.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+  expect(await Promise.all(won.map((each) => each.end()))).toEqual([true])
+  expect(claims.flatMap((each) => (each.status === 'rejected' ? [(each.reason as Error).message] : []))).toEqual(
+    Array(7).fill(expect.stringContaining(`from another database into ${markers.location}`)),
+  )
+  await endRestore(markers)
+  await expect(claim('late', () => Promise.reject(new Error('it holds files')))).rejects.toThrow('it holds files')
+  expect([ids.includes(await readStoreId(markers)), await readClaim(markers)]).toEqual([true, null])
+})
+
+test('one of several restores from other databases into one folder at once is complete, and the others leave nothing', async () => {
+  const { archive } = await backups()
+  const places = await Promise.all([1, 2, 3].map(emptyPlace))
+  const files = join(await folder(), 'files')
+  const endings = await Promise.all(places.map((place) => here(place, ['restore', archive, '--files-to', files, '-q'])))
+  const codes = endings.map(({ code }) => code)
+  expect(codes.filter((code) => code === 0)).toHaveLength(1)
+  expect(endings.filter(({ code }) => ![0, 7, 75].includes(Number(code)))).toEqual([])
+  const stored = (await readdir(files, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
+  expect(stored.map(({ name }) => name).sort()).toEqual(['.dms-store', expect.stringMatching(/\./), expect.stringMatching(/\./)])
+  const winner = places[codes.indexOf(0)] as Place
+  expect(await here(winner, ['check', '--sample', '100%', '-q'], { env: { DMS_STORAGE_PATH: files } })).toMatchObject({ code: 0 })
+})

@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { invalid } from '../errors.ts'
 import { publish } from '../events.ts'
+import { lockJobs } from '../jobs/leases.ts'
 import * as jobs from '../jobs/queue.ts'
 import { requireDocument, requireDocumentName, requireMatch } from './access.ts'
 import { ofUser } from './dates.ts'
@@ -81,7 +82,7 @@ export async function countOwned(db: Db, userId: string): Promise<{ documents: n
 export async function lockOwned(trx: Trx, userId: string, isDeletion = false): Promise<string[]> {
   const owned = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
   const rows = await (isDeletion ? owned.forUpdate() : owned.forNoKeyUpdate()).execute()
-  return cancelJobs(trx, rows, isDeletion)
+  return stopJobs(trx, rows, isDeletion)
 }
 
 /**
@@ -90,13 +91,19 @@ export async function lockOwned(trx: Trx, userId: string, isDeletion = false): P
  */
 export async function lockOfSource(trx: Trx, sourceId: string, isDeletion: boolean): Promise<string[]> {
   const live = trx.selectFrom('live_documents').select('id').where('source_id', '=', sourceId)
-  return cancelJobs(trx, await live.orderBy('id').forNoKeyUpdate().execute(), isDeletion)
+  return stopJobs(trx, await live.orderBy('id').forNoKeyUpdate().execute(), isDeletion)
 }
 
-/** Returns the ids of locked documents. Before a deletion, cancels their jobs: workers that leased one would wait for the deletion. */
-async function cancelJobs(trx: Trx, documents: readonly { id: string }[], isDeletion: boolean): Promise<string[]> {
+/**
+ * Returns the ids of locked documents. Cancels their jobs before a deletion, else locks them: workers that leased one would wait for the end of the
+ * transaction.
+ */
+async function stopJobs(trx: Trx, documents: readonly { id: string }[], isDeletion: boolean): Promise<string[]> {
   const ids = documents.map(({ id }) => id)
-  if (!isDeletion) return ids
+  if (!isDeletion) {
+    await lockJobs(trx, ids)
+    return ids
+  }
   await jobs.cancelByDocument(trx, ids)
   await jobs.deleteIndexJobs(trx, ids)
   return ids

@@ -68,6 +68,11 @@ export async function renewLeases(db: Db, jobs: readonly Job[], leaseMs: number)
   return new Map(rows.map(({ id, is_locked }) => [id, is_locked]))
 }
 
+/** Locks the jobs of locked documents: no worker leases them, and running ones occupy no slot until the transaction ends. */
+export async function lockJobs(trx: Trx, ids: readonly string[]): Promise<void> {
+  await sql`select from jobs where document_id = any(${ids}) and status in ('pending', 'processing') order by id for update`.execute(trx)
+}
+
 /** Extends the lease and locks its row until the transaction ends. Throws LeaseLost. */
 export async function lockLease(trx: Trx, job: Job, leaseMs: number): Promise<void> {
   await lockDocument(trx, job)
@@ -190,9 +195,8 @@ export interface AbandonedJob extends Pick<Job, 'id' | 'kind' | 'worker' | 'docu
 export async function loadAbandoned(db: Db, limit: number): Promise<AbandonedJob[]> {
   const { rows } = await sql<AbandonedJob>`
     select id, kind, worker, document_id, fence, extract(epoch from now() - lease_until)::int as since from jobs
-    where status = 'processing' and (lease_until is null or lease_until < now() - interval '5 minutes') order by id limit ${limit}`.execute(
-    db,
-  )
+    where status = 'processing' and (lease_until is null or lease_until < now() - interval '5 minutes')
+    order by id limit ${limit}`.execute(db)
   return rows
 }
 

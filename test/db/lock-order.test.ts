@@ -188,24 +188,27 @@ test.each([
   expect(answer.status).toBe(204)
 })
 
-test('documents of others are read while the only job of a worker waits for the deletion of its user', async () => {
-  const { app, ada, asAda, asBob, asAdmin } = await startApp()
-  await upload(asAda, 'a.pdf', '%PDF-1.4 a')
-  const { promise: released, resolve: release } = Promise.withResolvers<undefined>()
-  const reader = fakeReader(1, () => released)
-  const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })
-  onTestFinished(() => worker.stop(10_000))
-  await expect.poll(() => reader.calls.length, { timeout: 20_000 }).toBeGreaterThan(0)
-  const { id } = await upload(asBob, 'b.pdf', '%PDF-1.4 b')
-  const answer = await meanwhile(
-    app,
-    // The deletion waits for this row after it has locked the documents.
-    (trx) => sql`select from users where id = ${ada.id} for update`.execute(trx),
-    () => asAdmin.send('DELETE', `/api/users/${ada.id}?documents=delete`),
-    async () => {
-      release(undefined)
-      await expect.poll(async () => (await asBob.documents.get(id)).status, { timeout: 20_000 }).toBe('completed')
-    },
-  )
-  expect(answer.status).toBe(204)
-})
+test.each(['delete', 'transfer&to=bob'])(
+  'documents of others are read while jobs of a worker wait for the deletion of their user, with documents=%s',
+  async (fate) => {
+    const { app, ada, asAda, asBob, asAdmin } = await startApp()
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) await upload(asAda, `${name}.pdf`, `%PDF-1.4 ${name}`)
+    const { promise: released, resolve: release } = Promise.withResolvers<undefined>()
+    const reader = fakeReader(1, () => released)
+    const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name: 'here/1' })
+    onTestFinished(() => worker.stop(10_000))
+    await expect.poll(() => reader.calls.length, { timeout: 20_000 }).toBeGreaterThan(0)
+    const { id } = await upload(asBob, 'z.pdf', '%PDF-1.4 z')
+    const answer = await meanwhile(
+      app,
+      // The deletion waits for this row after it has locked the documents.
+      (trx) => sql`select from users where id = ${ada.id} for update`.execute(trx),
+      () => asAdmin.send('DELETE', `/api/users/${ada.id}?documents=${fate}`),
+      async () => {
+        release(undefined)
+        await expect.poll(async () => (await asBob.documents.get(id)).status, { timeout: 20_000 }).toBe('completed')
+      },
+    )
+    expect(answer.status).toBe(204)
+  },
+)

@@ -72,6 +72,7 @@ export const routes = (app: App): Route[] => [
       summary: 'Verify the hash chain of the audit log; with `seq` and `hash` of an earlier head, also detect a truncated end',
       query: VerifyQuery,
       answer: VerificationAnswer,
+      isLong: true,
     },
     async ({ query: { seq, hash } }) => {
       const verdict = await audit.verify(app, seq !== undefined && hash !== undefined ? { seq, hash } : undefined)

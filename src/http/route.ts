@@ -79,6 +79,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   readsReplica?: boolean
   /** The answer may have megabytes. The request waits until the caller has read earlier answers. */
   isLarge?: boolean
+  /** The answer may take minutes. White space is sent meanwhile. Errors after five seconds close the connection without an answer. */
+  isLong?: boolean
   /** Without a query string, the answer is read in the order of an index on a pipelined connection, which takes none from other callers. */
   isPipelined?: boolean
   /** Media types of answers other than JSON. */

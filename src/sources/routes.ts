@@ -177,6 +177,7 @@ export const routes = (app: App): Route[] => [
       ids,
       body: RollbackOptions,
       answer: RollbackAnswer,
+      isLong: true,
       errors: ['SOURCE_SYNC_IN_PROGRESS'],
     },
     ({ actor, param, body }) => rollback(app, actor, param('id'), body),

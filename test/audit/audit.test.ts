@@ -8,6 +8,7 @@ import { openLog } from '../../src/log/log.ts'
 import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
 import { isAudited } from '../../src/server/http/audit-requests.ts'
 import { startApp, upload } from '../support/app.ts'
+import { tokenFor } from '../support/servers/server.ts'
 
 const password = 'correct horse battery'
 
@@ -226,4 +227,19 @@ test('a refused sign-in is one log line that a filter can read and no user name 
   const expression = /"ip":"([\d.:a-f]+)","code":"\w+","request_id":"[\w.-]+","msg":"sign-in refused"/
   const lines = (await readFile(file, 'utf8')).split('\n')
   expect(lines.map((line) => expression.exec(line)?.[1]).filter(Boolean)).toEqual(['203.0.113.7'])
+})
+
+test('200 GET /api/audit/verify: white space is sent while it waits, then the result; 500 for an error at once', async () => {
+  const { app, admin } = await startApp()
+  const headers = { authorization: `Bearer ${await tokenFor(app, admin)}` }
+  const verify = () => buildServer(app).request('/api/audit/verify', { headers })
+  const answer = await app.db.transaction().execute(async (trx) => {
+    await sql`lock table audit_entries in access exclusive mode`.execute(trx)
+    // The transaction ends after the head of the answer.
+    return verify()
+  })
+  const text = await answer.text()
+  expect([answer.status, text[0], JSON.parse(text)]).toEqual([200, ' ', { ok: true, entries: 0, head: null, problem: null }])
+  await sql`alter table audit_entries rename to hidden`.execute(app.db)
+  expect((await verify()).status).toBe(500)
 })

@@ -2,8 +2,10 @@
 import { expect, test } from 'vitest'
 import { withLock } from '../../src/db/lock.ts'
 import { moveToTrash } from '../../src/documents/trash/trash.ts'
+import { buildServer } from '../../src/server/http/assemble.ts'
 import { lockName } from '../../src/sources/sync/run-records.ts'
 import { startSynced } from '../support/data/synced-source.ts'
+import { tokenFor } from '../support/servers/server.ts'
 
 /** Creates a source with 12 clean files. Returns the time after their sync. */
 async function start() {
@@ -143,4 +145,23 @@ test('one audit entry, and one event for each document', async () => {
   expect([countOf('version_added'), countOf('document_trashed')]).toEqual([6, 6])
   const entries = await dms.asAdmin.audit.list({ action: 'POST /api/sources/:id/rollback' })
   expect(entries).toHaveLength(1)
+})
+
+test('200 with white space while a rollback waits for its documents, then the result; nothing stops it if the client leaves', async () => {
+  const dms = await start()
+  await encrypt(dms)
+  const { app, admin, source, before, rollBack } = dms
+  const request = async () =>
+    buildServer(app).request(`/api/sources/${source.id}/rollback`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${await tokenFor(app, admin)}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ before }),
+    })
+  const answer = await app.db.transaction().execute(async (trx) => {
+    await trx.selectFrom('documents').select('id').where('source_id', '=', source.id).forUpdate().execute()
+    return request()
+  })
+  await answer.body?.cancel()
+  await expect.poll(async () => (await rollBack({ dry_run: true })).unchanged, { timeout: 20_000 }).toBe(18)
+  expect(answer.status).toBe(200)
 })

@@ -8,7 +8,6 @@ import { authenticateToken } from '../../auth/auth.ts'
 import { routes as oidc } from '../../auth/oidc-routes.ts'
 import { routes as auth } from '../../auth/routes.ts'
 import { routes as comments } from '../../comments/routes.ts'
-import type { Config } from '../../config/schema.ts'
 import { routes as pages } from '../../documents/pages/routes.ts'
 import { routes as renditions } from '../../documents/renditions/routes.ts'
 import { routes as documents } from '../../documents/routes.ts'
@@ -44,6 +43,7 @@ import { authenticate, clearAuthCache } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { openClientIp } from './client-ip.ts'
 import { errorAnswer } from './error-answers.ts'
+import { keepOpen } from './keep-open.ts'
 import { redactPath, requestId } from './request-log.ts'
 import { openRecorder, type Recorder } from './request-metrics.ts'
 
@@ -174,7 +174,7 @@ export function buildServer(
     )
   const runAudited = openAudit(app)
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(path, methods, app.config, answers, runAudited)
+    const handle = dispatch(path, methods, app, answers, runAudited)
     for (const each of prefixedPaths(path)) h3.all(each, handle)
   }
   return h3
@@ -196,7 +196,8 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(path: string, methods: Map<Method, Route>, { limits, server }: Config, answers: Answers, runAudited: RunAudited) {
+function dispatch(path: string, methods: Map<Method, Route>, { config, log }: App, answers: Answers, runAudited: RunAudited) {
+  const { limits, server } = config
   const allow = allowedMethods(methods.keys())
   const watched = new Set([...methods.values()].filter(isWatched))
   return async (event: H3Event) => {
@@ -214,7 +215,7 @@ function dispatch(path: string, methods: Map<Method, Route>, { limits, server }:
     const handle = () => route.handle(event, limits)
     const isPipelined = route.shape.isPipelined === true && event.url.search === ''
     const run = route.shape.isLarge ? () => answers.readLarge(event, handle, isPipelined) : handle
-    const answer = await (watched.has(route) ? runAudited(event, route, run) : run())
+    const answer = await keepOpen(watched.has(route) ? runAudited(event, route, run) : run(), event, route, log)
     if (answer !== undefined && !(answer instanceof Response)) return answers.toResponse(event, answer as object)
     event.context.reservation?.release()
     return answer ?? ''

@@ -1,6 +1,6 @@
 /** Files and manifest of an export. */
 import type { Client } from '../../client/client.ts'
-import { extensionOf, renditionName, stemOf, truncateFilename } from '../../documents/file-names.ts'
+import { extensionOf, renditionName, truncateFilename } from '../../documents/file-names.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { safeName } from '../remote/save-file.ts'
 
@@ -39,8 +39,11 @@ const maxBytes = 96
 /** Returns `contract-1a2b3c4d.pdf`, for an old version `contract-1a2b3c4d.v1.pdf`. The end of the id makes it unique and repeatable. */
 export function exportFileName({ id, filename }: Pick<DocumentView, 'id' | 'filename'>, version: number | null = null): string {
   const name = safeName(filename)
-  const mark = `-${id.replaceAll('-', '').slice(-12)}${version === null ? '' : `.v${version}`}${extensionOf(name)}`
-  return `${truncateFilename(stemOf(name), Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
+  // An extension such as .v1 would make the name that of an old version.
+  const extension = extensionOf(name).replace(/^\.v\d+$/i, '')
+  const stem = name.slice(0, name.length - extension.length)
+  const mark = `-${id.replaceAll('-', '').slice(-12)}${version === null ? '' : `.v${version}`}${extension}`
+  return `${truncateFilename(stem, Math.max(1, maxBytes - Buffer.byteLength(mark)))}${mark}`
 }
 
 export const textFileName = (file: string): string => `${file}.txt`

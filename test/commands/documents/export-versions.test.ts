@@ -21,6 +21,13 @@ test('names of old versions have their number and fit a ustar header', () => {
   expect(Buffer.byteLength(exportFileName({ id, filename: `${'é'.repeat(100)}.pdf` }, 123_456_789))).toBeLessThanOrEqual(96)
 })
 
+test.each(['plan.v1', 'plan.V1'])('the current version %s and an old version have different names', (filename) => {
+  const id = '01900000-0000-7000-8000-0123456789ab'
+  const old = exportFileName({ id, filename: 'plan' }, 1)
+  expect(old).toBe('plan-0123456789ab.v1')
+  expect(exportFileName({ id, filename }).toLowerCase()).toBe('plan.v1-0123456789ab')
+})
+
 test.each(['HTTP', 'local'] as const)(
   '%s: a folder with all versions is resumed, and --delete-extra without them deletes them',
   async (transport) => {

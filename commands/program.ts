@@ -51,9 +51,10 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
     command = running
   })
   const runFailure = await catchFailure(() => runWithTimeout(program, cli, argv))
-  if (runFailure?.error instanceof CommandTimeout || cli.stop?.signal.reason?.name === 'TimeoutError') onTimeout()
-  const closing = catchFailure(() => cli.close())
-  const closeFailure = runFailure?.error instanceof CommandTimeout ? await orNullAfter(closeTimeoutMs, closing) : await closing
+  const isActionRunning = runFailure?.error instanceof CommandTimeout
+  if (isActionRunning || cli.stop?.signal.reason?.name === 'TimeoutError') onTimeout()
+  const closing = catchFailure(() => cli.close(isActionRunning))
+  const closeFailure = isActionRunning ? await orNullAfter(closeTimeoutMs, closing) : await closing
   const failure = runFailure ?? closeFailure
   if (!failure) return exits[exitOfRun(cli)][0]
   const isAborted = failure.error instanceof Error && failure.error.name === 'AbortError'

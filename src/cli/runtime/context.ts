@@ -70,7 +70,8 @@ export interface CliRuntime extends Cli {
   prepare(): Promise<void>
   /** watches for stop requests; null until `signal` is read */
   readonly stop: StopWatcher | null
-  close(): Promise<void>
+  /** ends the command; if its action still runs, results and notes of it are dropped */
+  close(isActionRunning: boolean): Promise<void>
 }
 
 /** Creates the context of one run. */
@@ -84,9 +85,11 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   let stop: StopWatcher | null = null
   let activeProgress: Progress | null = null
   let dataOwner: string | null = null
+  let hasEnded = false
   let findTarget = (): Target => resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
 
   const print = (stream: NodeJS.WriteStream, text: string): void => {
+    if (hasEnded && stream === stdout) return
     activeProgress?.clear()
     stream.write(text)
   }
@@ -98,9 +101,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     return app
   }
   // Only a user at a terminal can press Ctrl-C again.
-  const hint = (text: string): void => {
-    if (stderr.isTTY) cli.note(text)
-  }
+  const hint = (text: string): void => (stderr.isTTY ? cli.note(text) : undefined)
   let pauseEndMs = 0
   const pause = async (seconds: number, error?: unknown): Promise<void> => {
     const now = performance.now()
@@ -153,7 +154,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
     write: (text) => print(stdout, text),
     note(text) {
-      if (!cli.options.isQuiet) print(stderr, `${escapeControls(text)}\n`)
+      if (!cli.options.isQuiet && !hasEnded) print(stderr, `${escapeControls(text)}\n`)
     },
     warn: (text) => print(stderr, `${escapeControls(text)}\n`),
     progress(phase) {
@@ -233,7 +234,8 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       return open(options)
     },
     onEnd: (work) => void endings.push(work),
-    async close() {
+    async close(isActionRunning) {
+      hasEnded = isActionRunning
       activeProgress?.done()
       for (const work of endings.reverse()) await work()
     },

@@ -57,6 +57,26 @@ test('69 after --timeout while an unreachable server is retried', async () => {
   })
 })
 
+test('69 after --timeout, and no rows follow when the server answers later', async () => {
+  const page = (ids: string[], next_cursor: string | null) =>
+    JSON.stringify({ data: ids.map((id) => ({ id })), pagination: { total: 2, has_next: next_cursor !== null, next_cursor } })
+  const server = createServer((request, response) => {
+    response.setHeader('content-type', 'application/json')
+    if (request.url?.includes('cursor=')) setTimeout(() => response.end(page(['late'], null)), 2000)
+    else response.end(page(['early'], 'next'))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  expect(await runHere(['users', 'list', '--all', '-o', 'id', '--url', url, '--timeout', '1s'], { env: { DMS_TOKEN: 'x' } })).toMatchObject(
+    {
+      code: 69,
+      stdout: 'early\n',
+      stderr: 'error: --timeout of 1 s has passed\n',
+    },
+  )
+})
+
 test('69 soon after --timeout if nobody reads standard output', async () => {
   const { databaseUrl, dataDir } = await startServer()
   const env = bareEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir })

@@ -146,9 +146,9 @@ function readRequestedTarget(
   }
 }
 
-/** Returns the width of the terminal. COLUMNS overrides it, as in the shell. */
+/** Returns the width of the terminal. COLUMNS overrides it, as in the shell, if it is a positive number. */
 export const terminalWidth = ({ env, stdout }: Pick<Terminal, 'env' | 'stdout'>): number =>
-  Number.parseInt(env.COLUMNS ?? '', 10) || stdout.columns || 80
+  Math.max(0, Number.parseInt(env.COLUMNS ?? '', 10)) || stdout.columns || 80
 
 /** Follows no-color.org: a non-empty NO_COLOR disables colours. */
 function useColor(asked: string | undefined, env: Terminal['env'], isTerminal: boolean): boolean {

@@ -137,6 +137,12 @@ test.each([10, 25, 40])('no line is wider than a terminal of %i columns', (width
     expect([...line].length).toBeLessThanOrEqual(width)
 })
 
+test.each(['❤️ heart', '1️⃣ one', '🎉 party', '発票 two'])('a cell that fits is not cut: %s', (title) => {
+  const rows = [{ ...items[0]!, title, note: 'next' }]
+  const [, row = ''] = list({ format: 'table', fields: ['title', 'note'] }, rows).split('\n')
+  expect(row).toBe(`${title}  next`)
+})
+
 test('one object is printed as one line per field', () => {
   const one = (options: Partial<RenderOptions>) => render(items[1]!, { columns }, { ...piped, ...options })
   expect(one({})).toBe('title\tsay "hi", all\nsize\t12000\nlabels\t\nnote\tok\n')
@@ -240,6 +246,10 @@ onTerminal('on a terminal it is a table inside COLUMNS, with bold headings', asy
   expect(head).not.toBe(stripVTControlCharacters(head))
   expect(stripVTControlCharacters(head)).toMatch(/^KEY +VALUE +ORIGIN$/)
   for (const line of stdout.split('\n').slice(1)) expect(line.length).toBeLessThanOrEqual(60)
+})
+
+onTerminal.each(['-5', '0', 'wide'])('COLUMNS=%s is ignored', async (COLUMNS) => {
+  expect((await runOnTerminal(['config', 'show', 'server.port'], { env: { COLUMNS } })).stdout).toContain('server.port  8080\n')
 })
 
 onTerminal.each([

@@ -1,4 +1,4 @@
-/** Maps fields in validation errors of the API to the flags of a command. */
+/** Maps fields in validation errors of the API to the flags of a command, or to its arguments of the form NAME=VALUE. */
 import type { Command } from 'commander'
 
 interface Issue {
@@ -31,7 +31,7 @@ const flagsOf: Readonly<Record<string, readonly string[]>> = {
 /** Maximum length of a value in a message. */
 const maxValueLength = 60
 
-/** Adds the flag to each validation issue of the error. If all issues have one, they become the message. */
+/** Adds the flag or argument to each validation issue of the error. If all issues have one, they become the message. */
 export function addFlagNames(error: unknown, command: Command): unknown {
   const { details } = error as { details?: { issues?: unknown } }
   if (!(error instanceof Error) || !Array.isArray(details?.issues)) return error
@@ -43,6 +43,9 @@ export function addFlagNames(error: unknown, command: Command): unknown {
 
 function flagFor(command: Command, path: unknown): { flag?: string } {
   const parts = String(path).split('.')
+  // The last of several is the one that was sent.
+  const pair = command.args.findLast((argument) => argument.startsWith(`${path}=`))
+  if (pair !== undefined) return { flag: pair.length <= maxValueLength ? pair : String(path) }
   for (const [at, part] of parts.entries()) {
     for (const name of [part.replaceAll('_', '-'), ...(Object.hasOwn(flagsOf, part) ? (flagsOf[part] ?? []) : [])]) {
       const option = command.options.find(({ long }) => long === `--${name}`)

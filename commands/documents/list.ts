@@ -122,6 +122,10 @@ export const allDocumentColumns: Column<DocumentView>[] = [
   { name: 'content', show: 'asked' },
 ]
 
+/** Adds the id to the message of a missing document, which may be one of many. */
+const withId = (error: Error & { status?: number }, id: string): Error =>
+  error.status === 404 ? Object.assign(error, { message: `${id}: ${error.message}` }) : error
+
 export const get = (cli: Cli) =>
   manual('get <id...>', {
     summary: 'Show documents',
@@ -135,7 +139,7 @@ export const get = (cli: Cli) =>
   }).action(async (idArguments: string[]) => {
     const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
     const client = await cli.client()
-    const documents = await mapSequential(ids, (id) => client.documents.get(id))
+    const documents = await mapSequential(ids, (id) => client.documents.get(id).catch((error) => Promise.reject(withId(error, id))))
     const [first] = documents
     if (first && documents.length === 1) cli.print(first, { columns: allDocumentColumns })
     else cli.print(documents, { columns })

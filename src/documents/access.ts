@@ -47,6 +47,13 @@ function requireVisible<T extends { owner_id: string; deleted_at: Date | null }>
   return document
 }
 
+/** Throws DOCUMENT_NOT_FOUND with the first of the ids that is not among the `existing` ones. */
+export function requireAll(ids: readonly string[], existing: readonly string[]): void {
+  const known = new Set(existing)
+  const missing = ids.find((id) => !known.has(id))
+  if (missing !== undefined) throw new AppError('DOCUMENT_NOT_FOUND', { document_id: missing }, `The document ${missing} does not exist.`)
+}
+
 /** Throws PRECONDITION_FAILED unless `ifMatch`, the If-Match header, is null or has the ETag of the document. */
 export function requireMatch(document: Document, ifMatch: string | null): void {
   if (ifMatch !== null && !matchesEtag(ifMatch, etag(document))) throw new AppError('PRECONDITION_FAILED')

@@ -5,6 +5,7 @@ import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
 import { isId, nilId } from '../id.ts'
+import { requireAll } from './access.ts'
 import { retainByLabels } from './retention.ts'
 import { publishUpdates } from './revisions.ts'
 
@@ -88,7 +89,7 @@ export const reindexLabelled = (trx: Trx, documents: readonly LabelledDocument[]
 
 async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[]): Promise<string[]> {
   const ids = [...new Set(documentIds.map((id) => id.toLowerCase()))]
-  if (!ids.every(isId)) throw new AppError('DOCUMENT_NOT_FOUND')
+  requireAll(ids, ids.filter(isId))
   const rows = await trx
     .selectFrom('live_documents')
     .select('id')
@@ -98,8 +99,9 @@ async function lockVisible(trx: Trx, actor: Actor, documentIds: readonly string[
     .orderBy('id')
     .forNoKeyUpdate()
     .execute()
-  if (rows.length !== ids.length) throw new AppError('DOCUMENT_NOT_FOUND')
-  return rows.map(({ id }) => id)
+  const visible = rows.map(({ id }) => id)
+  requireAll(ids, visible)
+  return visible
 }
 
 async function writeLabelRevisions(app: App, trx: Trx, changed: readonly { document_id: string }[]): Promise<number> {

@@ -6,6 +6,7 @@ import { clock } from '../db/clock.ts'
 import { byCreation, type RowWithCursorKey } from '../db/keyset.ts'
 import { type Db, rejectDuplicateName, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import { requireAll } from '../documents/access.ts'
 import { labelKey } from '../documents/document-labels.ts'
 import { AppError } from '../errors.ts'
 import { publishMany } from '../events.ts'
@@ -72,7 +73,7 @@ export async function remove(app: App, id: string): Promise<void> {
     await lock(trx, id)
     const { document_count, released_at } = await get(trx, id)
     if (released_at === null && document_count > 0)
-      throw new AppError('RETENTION', { documents: document_count }, `The hold has ${document_count} documents: release it first.`)
+      throw new AppError('RETENTION', { documents: document_count }, `The hold keeps documents (${document_count}): release it first.`)
     await trx.deleteFrom('holds').where('id', '=', id).execute()
   })
 }
@@ -158,9 +159,12 @@ type Owned = { id: string; owner_id: string }
 /** Locks documents and their versions against deletion until the transaction ends. Returns the ids in lower case. Throws DOCUMENT_NOT_FOUND. */
 async function lockDocuments(trx: Trx, documentIds: readonly string[]): Promise<string[]> {
   const ids = [...new Set(documentIds.map((id) => id.toLowerCase()))]
-  if (!ids.every(isId)) throw new AppError('DOCUMENT_NOT_FOUND')
-  const { rows } = await sql`select from documents where id = any(${ids}::uuid[]) order by id for share`.execute(trx)
-  if (rows.length !== ids.length) throw new AppError('DOCUMENT_NOT_FOUND')
+  requireAll(ids, ids.filter(isId))
+  const { rows } = await sql<{ id: string }>`select id from documents where id = any(${ids}::uuid[]) order by id for share`.execute(trx)
+  requireAll(
+    ids,
+    rows.map(({ id }) => id),
+  )
   return ids
 }
 

@@ -57,7 +57,10 @@ test('404 DOCUMENT_NOT_FOUND for one of many documents, and none is added; 403 F
   const { id } = await upload(asAda, 'a.txt', 'text', noOcr)
   const hold = await asAdmin.holds.create({ name: 'Case' })
   for (const unknown of [crypto.randomUUID(), 'nothing'])
-    await expect(asAdmin.holds.add(hold.id, [id, unknown])).rejects.toMatchObject({ code: 'DOCUMENT_NOT_FOUND' })
+    await expect(asAdmin.holds.add(hold.id, [id, unknown])).rejects.toMatchObject({
+      code: 'DOCUMENT_NOT_FOUND',
+      details: { document_id: unknown },
+    })
   expect(await asAdmin.holds.get(hold.id)).toMatchObject({ document_count: 0 })
   await expect(asAda.holds.add(hold.id, [id])).rejects.toMatchObject({ status: 403 })
   await expect(asAda.holds.list()).rejects.toMatchObject({ status: 403 })

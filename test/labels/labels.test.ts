@@ -143,6 +143,8 @@ describe('labels on documents', () => {
       await expect(asAda.call('POST', `/api/labels/${id}/assign`, { document_ids: [mine.id, other] })).rejects.toMatchObject({
         status: 404,
         code: 'DOCUMENT_NOT_FOUND',
+        message: `The document ${other} does not exist.`,
+        details: { document_id: other },
       })
     expect((await asAda.documents.get(mine.id)).labels).toEqual([])
   })

@@ -54,7 +54,8 @@ describe.each(cliTransports)('%s:', (transport) => {
     expect((await dms(['documents', 'get', id, '--fields', 'sha256'])).stdout).toBe(`sha256\t${sha256('line one\nline two')}\n`)
     const piped = await dms(['documents', 'get', '-', id, '--fields', 'filename', '-o', 'jsonl'], { input: `${own.id}\n` })
     expect(piped).toMatchObject({ code: 0, stdout: '{"filename":"c.txt"}\n{"filename":"a.txt"}\n' })
-    for (const unknown of [other.id, '..']) expect((await dms(['documents', 'get', unknown])).code, unknown).toBe(6)
+    for (const unknown of [other.id, '..'])
+      expect(await dms(['documents', 'get', id, unknown])).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining(unknown) })
     expect((await dms(['documents', 'text', nowhere])).code).toBe(6)
   })
 

@@ -27,8 +27,7 @@ export const check = (cli: Cli) =>
     notes: [
       'Runs on the server only, also while the server is running.',
       'Checks: files, checksums, orphans, references, versions, status, queue, links, index.',
-      '--repair queues documents again, rebuilds the index, records missing versions, and moves files that no version has to',
-      '.quarantine in the store. It never deletes a document, a version or a file. Restore lost files from a backup.',
+      '--repair queues documents again, rebuilds the index, records missing versions, and moves files that no version has to .quarantine in the store. It never deletes a document, a version or a file. Restore lost files from a backup.',
     ],
   })
     .option('--sample <share>', 'stored files to read in full: a percentage or a number', '1%')

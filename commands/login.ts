@@ -39,8 +39,7 @@ export const login = (cli: Cli) =>
       ['DMS_TOKEN=$(dms login https://dms.example.org --username svc --password-file pw --no-store)', 'writes no file'],
     ],
     notes: [
-      'Tokens are kept in $XDG_STATE_HOME/dms/credentials.json (~/.local/state), mode 0600. Passwords are never stored:',
-      '--save-password-source saves only the path or the command that gave the password.',
+      'Tokens are kept in $XDG_STATE_HOME/dms/credentials.json (~/.local/state), mode 0600. Passwords are never stored: --save-password-source saves only the path or the command that gave the password.',
     ],
     exits:
       '0 signed in · 2 input was needed and could not be asked for · 4 wrong user name or password · 7 the context name belongs to another server · 69 server unreachable',

@@ -21,8 +21,7 @@ export const maintenance = (cli: Cli) =>
         ['maintenance purge-trash', 'free the space now'],
       ],
       notes: [
-        'Destroys documents that were in the trash for documents.trash_days, versions past documents.keep_versions and documents.version_days,',
-        'then stored files that no version has. Documents under retention or hold stay. To purge all of the trash: dms trash empty',
+        'Destroys documents that were in the trash for documents.trash_days, versions past documents.keep_versions and documents.version_days, then stored files that no version has. Documents under retention or hold stay. To purge all of the trash: dms trash empty',
         'Files that are unknown to the database are kept. To quarantine them: dms check --checks orphans --repair.',
       ],
     }),

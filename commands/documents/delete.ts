@@ -22,8 +22,7 @@ export const remove = (cli: Cli) =>
     exits:
       '0 deleted · 2 no terminal to confirm on, and no --yes · 3 some could not be deleted · 6 no such document · 7 under retention or hold',
     notes: [
-      'The trash keeps documents for documents.trash_days: dms trash list. With --permanent, or where the server has no trash,',
-      'documents are destroyed with text, comments and links. --permanent also takes documents in the trash.',
+      'The trash keeps documents for documents.trash_days: dms trash list. With --permanent, or where the server has no trash, documents are destroyed with text, comments and links. --permanent also takes documents in the trash.',
     ],
   })
     .alias('rm')

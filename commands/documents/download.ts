@@ -54,8 +54,7 @@ export const download = (cli: Cli) =>
     exits:
       '0 downloaded · 3 some failed · 6 no such document, version or rendition · 7 file exists, or the rendition is not made · 69 server unreachable',
     notes: [
-      'A file appears complete, after its size and SHA-256 were verified, or not at all. Slashes, control characters, and',
-      'leading dots and dashes are replaced in file names.',
+      'A file appears complete, after its size and SHA-256 were verified, or not at all. Slashes, control characters, and leading dots and dashes are replaced in file names.',
     ],
   })
     .option('--to <place>', 'file, folder, or - for standard output (default: current folder)')

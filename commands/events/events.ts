@@ -48,8 +48,7 @@ const tail = (cli: Cli) =>
     notes: [
       `Events: ${eventNames.join(', ')}.`,
       'A lost connection is reopened, and missed events are printed (the server keeps ten minutes).',
-      'Users receive their own events; admins receive all. Notifications are personal. On the server, without --url, events',
-      'are those of an admin or of the user of --as, and no running server is needed.',
+      'Users receive their own events; admins receive all. Notifications are personal. On the server, without --url, events are those of an admin or of the user of --as, and no running server is needed.',
     ],
     exits:
       '0 --until or --count reached; without them: Ctrl-C (else 130) · 4 not signed in · 8 --timeout passed first · 69 connection lost · 75 too many connections · 143 SIGTERM',

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { expect, test } from 'vitest'
 import { programFor, run as runHere } from '../../../commands/program.ts'
+import { helpOf } from '../../../src/cli/output/manual.ts'
 import { displayWidth } from '../../../src/cli/output/table.ts'
 import { rows } from '../../support/data/every-row.ts'
 import { screen } from '../../support/processes/screen.ts'
@@ -22,6 +23,11 @@ test('summaries are at most 60 characters, without a full stop', () => {
   const summaries = all(program).map((each) => each.summary())
   expect(summaries).not.toContain('')
   expect(summaries.filter((summary) => summary.length > 60 || !/^[A-Z].*[^.]$/.test(summary))).toEqual([])
+})
+
+test('each note is whole sentences, because its lines are wrapped', () => {
+  const notes = leaves.flatMap(({ name, command }) => helpOf(command)?.notes?.map((note) => `${name}: ${note}`) ?? [])
+  expect(notes.filter((note) => !/\.$|: [^.]+$/.test(note.slice(note.indexOf(': ') + 2)))).toEqual([])
 })
 
 test('no command redefines a global flag, except --version of documents', () => {

@@ -2,6 +2,7 @@ import { readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { Failure } from '../../src/cli/runtime/exit.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 
 interface Flags {
@@ -42,8 +43,11 @@ export const remove = (cli: Cli) =>
         action: 'deleted',
         noun: 'document',
         isDryRun: dryRun,
-        run: async ({ documents }: typeof client, id: string) =>
-          void (await (dryRun ? documents.get(id, { content: false }) : documents.delete(id, permanent ? { permanent } : {}))),
+        async run({ documents }: typeof client, id: string) {
+          if (!dryRun) return documents.delete(id, permanent ? { permanent } : {})
+          const { deleted_at } = await documents.get(id, { content: false })
+          if (deleted_at && !permanent) throw new Failure('NOT_FOUND', 'the document is in the trash already')
+        },
       }
       await runIdBatch(cli, ids, batch, client)
     })

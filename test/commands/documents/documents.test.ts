@@ -155,6 +155,11 @@ describe.each(cliTransports)('%s:', (transport) => {
         { action: 'failed', error: { code: 'DOCUMENT_NOT_FOUND' } },
       ],
     ])
+    expect(await dms(['documents', 'delete', two.id, '-q'])).toMatchObject({ code: 0 })
+    const again = await dms(['documents', 'delete', two.id, '-n', '-o', 'jsonl'])
+    expect([again.code, readBatch(again.stdout).items]).toMatchObject([6, [{ action: 'failed', key: two.id }]])
+    expect((await dms(['documents', 'delete', two.id, '-n', '--permanent'])).code).toBe(0)
+    expect((await dms(['documents', 'undelete', two.id])).code).toBe(0)
     const unasked = await dms(['documents', 'delete', one.id, '--permanent'])
     expect(unasked).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
     const dry = await dms(['documents', 'delete', one.id, '-n', '--json'])

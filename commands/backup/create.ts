@@ -130,7 +130,7 @@ async function openSink({ to, format }: Flags, jobs: number, backupFolder: strin
     const place = target ?? join(backupFolder, defaultFolderName)
     return { place, sink: folderSink(place, jobs) }
   }
-  const isFolder = target === null || (await stat(target).catch(() => null))?.isDirectory() === true
+  const isFolder = target === null || to?.endsWith('/') || (await stat(target).catch(() => null))?.isDirectory() === true
   const place = isFolder ? join(target ?? backupFolder, archiveName(new Date())) : target
   return { place, sink: sinks.fileSink(place) }
 }

@@ -239,6 +239,13 @@ test('list prints the newest first, prune keeps --keep archives and foreign file
   expect(await app.db.selectFrom('runs').select('name').execute()).toContainEqual({ name: 'backup' })
 })
 
+test('--to with a slash at the end is a folder, which is created', async () => {
+  const { place, dataDir } = await someDocuments()
+  const to = join(dataDir, 'usb', 'backups')
+  expect((await here(place, ['backup', 'create', '--to', `${to}/`])).code).toBe(0)
+  expect(await readdir(to)).toEqual([expect.stringMatching(/^dms-.*\.tar$/)])
+})
+
 test('prune keeps --keep archives with files, however many newer ones have tables only', async () => {
   const { place, dataDir } = await someDocuments()
   const shelf = join(dataDir, 'backups')

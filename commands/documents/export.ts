@@ -1,3 +1,4 @@
+import { stat } from 'node:fs/promises'
 import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
@@ -65,7 +66,9 @@ export const exportDocuments = (cli: Cli) =>
         concurrency,
         ...filters
       } = flags
-      const isTar = to === '-' || to.endsWith('.tar')
+      const isTar = to === '-' || /\.tar$/i.test(to)
+      if (/\.(tar\.\w+|t[bgx]z|zip|7z)$/i.test(to) && !(await stat(to).catch(() => null)))
+        throw usage(`--to ${to}: not a folder, FILE.tar or -`, 'dms documents export --to - | gzip > FILE.tar.gz')
       if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')
       const concurrencyCount = parseCount('--concurrency', concurrency, { max: 64 })

@@ -112,7 +112,7 @@ async function readListed(paths: readonly string[], { filesFrom, stdinName, ...f
   if (paths.includes('')) throw usage('a path is empty', 'look for a variable without a value')
   if (filesFrom === '-' && paths.includes('-')) throw usage('- and --files-from - exclude each other: both read standard input')
   if (paths.includes('-')) {
-    if (stdinName === undefined) throw usage('standard input needs a file name', 'pass --stdin-name NAME')
+    if (!stdinName) throw usage('standard input needs a file name', 'pass --stdin-name NAME')
     if (process.stdin.isTTY) throw usage('"-" reads a file from standard input, which is a terminal', 'pipe a file into the command')
   }
   return filesFrom === undefined ? [] : readPathList(filesFrom, flags[0] === true)

@@ -76,7 +76,7 @@ function printStored(cli: Cli, { version, document, created }: StoredVersion): v
 /** Opens a file or standard input for an upload. Throws Failure USAGE. */
 async function openUpload(path: string, stdinName: string | undefined): Promise<Upload> {
   if (path === '-') {
-    if (stdinName === undefined) throw usage('the content of standard input has no name', 'pass --stdin-name')
+    if (!stdinName) throw usage('the content of standard input has no name', 'pass --stdin-name')
     return { filename: stdinName, size: null, open: () => process.stdin }
   }
   const stats = await stat(path).catch((error: Error) => {

@@ -183,6 +183,8 @@ test.each([
   [['documents', 'update', nowhere, '--title', 'x', '--remove-label', '']],
   [['documents', 'upload', '--files-from', '/nonexistent/list']],
   [['documents', 'upload', '-', '--files-from', '-', '--stdin-name', 'x']],
+  [['documents', 'upload', '-', '--stdin-name', '']],
+  [['documents', 'replace', nowhere, '-', '--stdin-name', '']],
   [['documents', 'export', '--to', join(tmpdir(), 'all.tar.gz')]],
   [['documents', 'export', '--to', join(tmpdir(), 'all.ZIP')]],
   [['documents', 'list', '--limit', '0']],

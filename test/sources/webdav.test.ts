@@ -243,19 +243,21 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
 describe('a server that begins to misbehave', () => {
   /** Creates a share of two files that can misbehave. */
   async function start() {
-    const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken' | 'short', changed: '' }
+    const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken' | 'short' | 'shifted', changed: '' }
     const entry = (href: string, inner: string) =>
       `<D:response><D:href>${href}</D:href><D:propstat><D:prop>${inner}</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
     const file = (name: string) =>
       entry(
         `/${name}`,
-        `<D:resourcetype/><D:getetag>"1${state.changed}"</D:getetag>${state.mode === 'short' ? '' : '<D:getcontentlength>5</D:getcontentlength>'}`,
+        `<D:resourcetype/><D:getetag>"1${state.changed}"</D:getetag><D:getlastmodified>Mon, 01 Jan 2024 10:00:00 GMT</D:getlastmodified>${state.mode === 'short' ? '' : '<D:getcontentlength>5</D:getcontentlength>'}`,
       )
     const server = createServer((request, response) => {
       const { mode } = state
       if (request.method === 'GET' && mode === 'login')
         return response.writeHead(200, { 'content-type': 'text/html' }).end('<html>Sign in</html>')
       if (request.method === 'GET' && mode === 'short') return response.socket?.end('HTTP/1.0 200 OK\r\n\r\nalp')
+      if (request.method === 'GET' && mode === 'shifted')
+        return response.writeHead(200, { etag: `"1${state.changed}"`, 'last-modified': 'Mon, 01 Jan 2024 11:00:00 GMT' }).end('gamma')
       if (request.method === 'GET') return response.end('alpha')
       if (mode === 'broken') return response.writeHead(507).end()
       const self = entry('/', '<D:resourcetype><D:collection/></D:resourcetype>')
@@ -297,6 +299,13 @@ describe('a server that begins to misbehave', () => {
     state.mode = 'good'
     expect(await sync()).toMatchObject({ state: 'completed', updated: 2 })
     expect((await documents()).map(({ size }) => size)).toEqual([5, 5])
+  })
+
+  test('a download with the listed ETag and another time is complete, and not repeated by the next sync', async () => {
+    const { state, sync } = await start()
+    Object.assign(state, { mode: 'shifted', changed: 'x' })
+    expect(await sync()).toMatchObject({ state: 'completed', updated: 2, bytes: 10 })
+    expect(await sync()).toMatchObject({ state: 'completed', unchanged: 2, bytes: 0 })
   })
 
   test('an empty or failing list removes nothing', async () => {

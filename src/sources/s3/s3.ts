@@ -62,9 +62,7 @@ export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Gu
     read: async (file, signal) => {
       const url = objectUrl(location.bucket, location.prefix + file.path)
       const headers = file.etag === null ? undefined : { 'if-match': file.etag }
-      const body = await readBody(http, { url, headers }, file, limits.maxFileBytes, signal)
-      // Listings have milliseconds, headers seconds with varying rounding.
-      return body.etag !== null && body.etag === file.etag ? { ...body, modifiedAt: file.modifiedAt } : body
+      return readBody(http, { url, headers }, file, limits.maxFileBytes, signal)
     },
     test: (signal) => testServer({ url: location.bucket, guard, http, walk: (options) => walk(options, 1) }, signal),
     close: () => http.close(),

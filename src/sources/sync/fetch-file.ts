@@ -89,8 +89,9 @@ async function* wrapErrors(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
 /** Returns the listed version, or an unknown version if the file has changed since. Throws SourceFailure if the size differs. */
 function resolveVersion(listed: SourceFile, body: SourceBody, size: number): Version {
   const hasChanged =
-    (listed.etag !== null && body.etag !== null && comparableEtag(listed.etag) !== comparableEtag(body.etag)) ||
-    (listed.modifiedAt !== null && body.modifiedAt !== null && listed.modifiedAt.getTime() !== body.modifiedAt.getTime())
+    listed.etag !== null && body.etag !== null
+      ? comparableEtag(listed.etag) !== comparableEtag(body.etag)
+      : listed.modifiedAt !== null && body.modifiedAt !== null && listed.modifiedAt.getTime() !== body.modifiedAt.getTime()
   if (hasChanged) return unknownVersion
   if (listed.size !== null && listed.size !== size)
     throw new SourceFailure('CONTENT_MISMATCH', `Received ${size} bytes instead of the listed ${listed.size}.`, true)

@@ -243,12 +243,12 @@ describe.runIf(hasWebdavServer('apache'))('a source of documents', () => {
 describe('a server that begins to misbehave', () => {
   /** Creates a share of two files that can misbehave. */
   async function start() {
-    const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken' | 'short' | 'shifted', changed: '' }
+    const state = { mode: 'good' as 'good' | 'login' | 'empty' | 'broken' | 'short' | 'shifted' | 'elsewhere', changed: '' }
     const entry = (href: string, inner: string) =>
       `<D:response><D:href>${href}</D:href><D:propstat><D:prop>${inner}</D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
     const file = (name: string) =>
       entry(
-        `/${name}`,
+        `${state.mode === 'elsewhere' ? 'http://internal.example' : ''}/${name}`,
         `<D:resourcetype/><D:getetag>"1${state.changed}"</D:getetag><D:getlastmodified>Mon, 01 Jan 2024 10:00:00 GMT</D:getlastmodified>${state.mode === 'short' ? '' : '<D:getcontentlength>5</D:getcontentlength>'}`,
       )
     const server = createServer((request, response) => {
@@ -306,6 +306,17 @@ describe('a server that begins to misbehave', () => {
     Object.assign(state, { mode: 'shifted', changed: 'x' })
     expect(await sync()).toMatchObject({ state: 'completed', updated: 2, bytes: 10 })
     expect(await sync()).toMatchObject({ state: 'completed', unchanged: 2, bytes: 0 })
+  })
+
+  test('a list whose entries are on another server removes nothing', async () => {
+    const { state, sync, documents } = await start()
+    state.mode = 'elsewhere'
+    const status = await sync()
+    expect(status).toMatchObject({ state: 'completed', unchanged: 0, removed: 0, failed: 2 })
+    expect(status.errors).toContainEqual(
+      expect.objectContaining({ code: 'SOURCE_PROTOCOL', message: expect.stringMatching(/another server: .*a\.pdf/) }),
+    )
+    expect((await documents()).filter(({ metadata }) => 'source_removed_at' in metadata)).toEqual([])
   })
 
   test('an empty or failing list removes nothing', async () => {

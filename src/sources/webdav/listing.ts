@@ -113,6 +113,9 @@ async function collectListing(
     const target = resolveHref(resource.href)
     if (target.is === 'self') listed.self ??= resource
     if (target.is === 'wrong') addProblem(joinPath(path, truncateForDisplay(resource.href)), 'SOURCE_PROTOCOL', target.message)
+    // It may be any file of the folder: none is taken for removed.
+    if (target.is === 'elsewhere')
+      addProblem(path, 'SOURCE_PROTOCOL', `The entry is on another server: ${truncateForDisplay(resource.href)}`)
     if (target.is !== 'child' || names.has(target.name)) return
     textLength += target.name.length + (resource.etag?.length ?? 0)
     if (textLength > maxTextLength || names.size === maxEntries)
@@ -156,8 +159,8 @@ const copyString = (text: string) => Buffer.from(text).toString()
 /** Compares the decoded paths of two URLs. */
 const isSameFolder = (one: URL, other: URL): boolean => decodePath(one.pathname)?.join('/') === decodePath(other.pathname)?.join('/')
 
-/** Target of an href: the listed folder, an entry in it, something deeper, or an invalid place. */
-type HrefTarget = { is: 'self' } | { is: 'child'; name: string } | { is: 'deeper' } | { is: 'wrong'; message: string }
+/** Target of an href: the listed folder, an entry in it, something deeper, an entry of another server, or an invalid place. */
+type HrefTarget = { is: 'self' | 'deeper' | 'elsewhere' } | { is: 'child'; name: string } | { is: 'wrong'; message: string }
 
 /** Returns a function that resolves hrefs in the listing of `folder`; `path` is its path below the address. */
 function createHrefResolver(folder: URL, path: string): (href: string) => HrefTarget {
@@ -167,7 +170,7 @@ function createHrefResolver(folder: URL, path: string): (href: string) => HrefTa
   return (href) => {
     const absolute = /^(?:[a-z][a-z0-9+.-]*:)?\/\/([^/]*)(.*)$/is.exec(href)
     // Behind a proxy, servers often send a wrong scheme or port. Requests go to the configured address anyway.
-    if (absolute && parseHost(absolute[1] ?? '') !== folder.hostname) return invalidHref('The entry is on another server.')
+    if (absolute && parseHost(absolute[1] ?? '') !== folder.hostname) return { is: 'elsewhere' }
     const own = absolute ? absolute[2] || '/' : href
     if (own === '') return invalidHref('The entry has no name.')
     // Most hrefs begin with the requested path or are relative to it, so only their end is decoded.

@@ -150,11 +150,11 @@ describe('labels on documents', () => {
   })
 
   test('204 for a label whose removal from all of its documents takes longer than database.statement_timeout', async () => {
-    const { app, asAda } = await startApp({ 'database.statement_timeout': '500ms' })
+    const { app, asAda } = await startApp({ 'database.statement_timeout': '2s' })
     const { id } = await asAda.labels.create({ name: 'Tax', color: '#000000' })
     await upload(asAda, 'a.txt', 'a', { labels: id, ocr_enabled: false })
     await sql`
-      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.7); return old; end $$`.execute(app.db)
+      create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(2.2); return old; end $$`.execute(app.db)
     await sql`create trigger slow before delete on document_labels for each row execute function slow()`.execute(app.db)
     expect((await asAda.send('DELETE', `/api/labels/${id}`)).status).toBe(204)
   })

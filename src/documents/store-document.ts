@@ -13,7 +13,6 @@ import * as jobs from '../jobs/queue.ts'
 import type { StagedFile } from '../ports/file-store.ts'
 import { ofUser } from './dates.ts'
 import { addLabels } from './document-labels.ts'
-import { mergeMetadata } from './documents.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate } from './stored-files.ts'
@@ -23,7 +22,6 @@ export interface StoreOptions {
   filename: string
   title?: string | undefined
   labelIds?: readonly string[]
-  /** keys with null are dropped */
   metadata?: Record<string, unknown>
   ocr: boolean
   language: string
@@ -135,7 +133,7 @@ async function documentRow(app: App, { staged, ...options }: NewUpload): Promise
     sha256: staged.sha256,
     ocr_enabled: options.ocr,
     language: options.language,
-    metadata: mergeMetadata({}, options.metadata ?? {}),
+    metadata: options.metadata ?? {},
     ...(options.date === undefined ? {} : { document_date: options.date, date_source: ofUser.date_source }),
     duplicate_of: options.duplicateOf ?? null,
     split: splitColumn(options.split, mimeType),

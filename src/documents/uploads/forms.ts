@@ -5,6 +5,7 @@ import type { App } from '../../app.ts'
 import { booleanText, calendarDate, commaSeparated, jsonObject, listOf } from '../../http/input.ts'
 import { visibleLine } from '../../http/visible-text.ts'
 import * as settings from '../../settings/settings.ts'
+import { mergeMetadata } from '../documents.ts'
 import { splitModes } from '../store-document.ts'
 import { DocumentAnswer } from '../view.ts'
 
@@ -15,7 +16,7 @@ const options = {
   split: z.enum(splitModes).optional().describe('How to split a PDF or TIFF into documents. Default: `ocr.split` of the server.'),
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
-  metadata: jsonObject.prefault('{}'),
+  metadata: jsonObject.prefault('{}').transform((metadata) => mergeMetadata({}, metadata)),
   document_date: calendarDate.optional(),
 }
 export const OneForm = z.object({

@@ -165,6 +165,7 @@ const sizeOf = (metadata: Record<string, unknown>): number => Buffer.byteLength(
 
 function mergeValue(target: unknown, patch: unknown, depth: number): unknown {
   if (depth > maxMetadataDepth) throw invalid('metadata', `must have at most ${maxMetadataDepth} levels`)
+  if (Array.isArray(patch)) for (const element of patch) mergeValue(null, element, depth + 1)
   if (!isObject(patch)) return patch
   // Collects entries instead of assigning keys: `__proto__` stays a plain key.
   const result = new Map(isObject(target) ? Object.entries(target) : [])

@@ -389,7 +389,8 @@ test('metadata of an upload: stored unchanged; 400 if it is no object, too large
   })
   expect(documents).toMatchObject([{ created: true }, { created: false, id: one.id, sha256: one.document.sha256 }])
   expect((await asAda.documents.get((documents[0] as { id: string }).id)).metadata).toEqual({ n: 1 })
-  for (const metadata of [[1], { x: 'y'.repeat(70_000) }, { x: 'a\0' }])
+  const deep = JSON.parse(`{"a":${'['.repeat(40)}${']'.repeat(40)}}`)
+  for (const metadata of [[1], { x: 'y'.repeat(70_000) }, { x: 'a\0' }, deep])
     expect(await failure(asAda.documents.upload(file('c.txt', 'c'), { metadata: metadata as object as Record<string, unknown> }))).toBe(
       'VALIDATION_ERROR',
     )

@@ -35,12 +35,13 @@ const maxItemsPerPage = 100
 export async function update(app: App, actor: Actor, fields: Partial<Settings>): Promise<Settings> {
   if (actor.id === null) throw new AppError('USER_NOT_FOUND')
   const before = withDefaults(app, (await selectSettings(app.db, actor.id))[0])
-  // A client may send the settings as it read them: defaults stay those of the configuration, and a language whose model was removed stays.
-  const isChanged = (name: string) => fields[name as keyof Settings] !== before[name as keyof Settings]
-  const changes: Partial<Settings> = Object.fromEntries(Object.entries(fields).filter(([name]) => isChanged(name)))
-  const { ocr_default_language: language, items_per_page = 1 } = changes
-  if (language !== undefined) await checkLanguage(app, language, 'ocr_default_language')
-  if (items_per_page > maxItemsPerPage) throw invalid('items_per_page', `${maxItemsPerPage} or less`)
+  // A client may send the settings as it read them: with a language whose model was removed, or a configured page above the maximum.
+  const { items_per_page, ...others } = fields
+  const { ocr_default_language: language } = others
+  if (language !== undefined && language !== before.ocr_default_language) await checkLanguage(app, language, 'ocr_default_language')
+  const isTooMany = items_per_page !== undefined && items_per_page > maxItemsPerPage
+  if (isTooMany && items_per_page !== before.items_per_page) throw invalid('items_per_page', `${maxItemsPerPage} or less`)
+  const changes = isTooMany || items_per_page === undefined ? others : fields
   const row = await app.db
     .insertInto('user_settings')
     .values({ user_id: actor.id, ...changes })

@@ -77,13 +77,15 @@ describe('settings', () => {
     expect((await asAda.send('PUT', '/api/settings', { ocr_default_language: 'tlh+eng' })).status).toBe(400)
   })
 
-  test('200 for settings sent back as read, also with a configured page above 100; they stay those of the configuration', async () => {
+  test('200 for settings sent back as read with a configured page above 100, which stays that of the configuration; other choices stay', async () => {
     const { app, asAda } = await startApp({ 'limits.per_page_default': 200, 'limits.per_page_max': 300 })
     const asRead = await asAda.call<Settings>('GET', '/api/settings')
     expect(asRead.items_per_page).toBe(200)
     expect(await asAda.call('PUT', '/api/settings', { ...asRead, theme: 'dark' })).toEqual({ ...asRead, theme: 'dark' })
     expect((await asAda.send('PUT', '/api/settings', { items_per_page: 201 })).status).toBe(400)
+    await asAda.call('PUT', '/api/settings', { ocr_default_language: asRead.ocr_default_language })
     Object.assign(app.config.limits, { per_page_default: 50 })
+    Object.assign(app.config.ocr, { default_language: 'deu' })
     expect(await asAda.call('GET', '/api/settings')).toEqual({ ...asRead, theme: 'dark', items_per_page: 50 })
   })
 

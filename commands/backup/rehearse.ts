@@ -38,7 +38,7 @@ export const rehearse = (cli: Cli) =>
       ['backup rehearse --to-database postgres://dms@db/rehearsal', 'in an empty database, which stays empty'],
     ],
     exits:
-      '0 restored and equal · 3 damaged or different · 6 no such backup · 7 database not empty · 75 another rehearsal is running · 78 backup is newer than this dms',
+      '0 restored and equal · 3 damaged or different · 6 no such backup · 7 database not empty · 75 another rehearsal is running, or a backup has updated the folder · 78 backup is newer than this dms',
     notes: [
       'Starts a temporary PostgreSQL in the data folder and removes it at the end. Needs as much disk space as the backup.',
       'The rows are restored in one transaction, which is rolled back. Live data is not touched.',

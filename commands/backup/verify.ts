@@ -15,7 +15,8 @@ export const verify = (cli: Cli) =>
       ['age -d -i key dms.tar.age | dms backup verify -', 'from a pipe'],
       ['backup verify /mnt/nas/dms', 'a folder; without dms: sha256sum -c data/*/SHA256SUMS'],
     ],
-    exits: '0 intact · 3 something is missing or damaged, also if it was when the backup was made · 6 no such backup',
+    exits:
+      '0 intact · 3 something is missing or damaged, also if it was when the backup was made · 6 no such backup · 75 a backup has updated the folder',
   })
     .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')

@@ -3,10 +3,11 @@ import { close, constants, createReadStream, fstat, open } from 'node:fs'
 import { realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
+import { Busy } from '../db/lock.ts'
 import { AppError } from '../errors.ts'
 import { openCollector } from '../files/free-buffers.ts'
 import { type Bytes, readAll, readLines, tapSizes } from './byte-streams.ts'
-import { findManifestCopy, parseFolderManifest } from './folder-manifest.ts'
+import { findManifestCopy, parseFolderManifest, readFolderManifest } from './folder-manifest.ts'
 import {
   BackupDamaged,
   Head,
@@ -50,15 +51,22 @@ export async function openSource(path: string): Promise<BackupSource> {
   return { name: path, entries: () => readFolderEntries(path) }
 }
 
+/** Yields the entries of a directory. Throws Busy if a backup updates it meanwhile. */
 async function* readFolderEntries(folder: string): AsyncGenerator<SourceEntry> {
-  const openFile = await createFileOpener(folder)
-  const first = await openFile(manifestPath)
+  const openAny = await createFileOpener(folder)
+  const first = await openAny(manifestPath)
   if (!first) {
     const fix = (await findManifestCopy(folder)) ?? undefined
     throw new BackupDamaged(`${folder} has no ${manifestPath}: the backup was not finished`, fix)
   }
   const text = await readAll(first, maxManifestBytes, manifestPath)
   const { id, sums } = await parseFolderManifest(folder, text.toString())
+  const openFile = async (path: string): Promise<Bytes | null> => {
+    const bytes = await openAny(path)
+    const isUpdated = bytes === null && (await readFolderManifest(folder).catch(() => null))?.id !== id
+    if (isUpdated) throw new Busy('backup create', `it has updated ${folder}`, null)
+    return bytes
+  }
   yield { path: headPath(id), bytes: await openFile(headPath(id)) }
   const list = await openFile(sums.path)
   if (list) {

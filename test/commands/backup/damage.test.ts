@@ -3,6 +3,7 @@ import { copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import { openSource } from '../../../src/backup/backup-source.ts'
 import { padToSize } from '../../../src/backup/create/copy-stored-files.ts'
 import { filePath } from '../../../src/backup/manifest.ts'
 import { startApp, upload } from '../../support/app.ts'
@@ -120,6 +121,26 @@ describe('backup create --format dir', () => {
     await copyFile(join(to, 'data', id, 'manifest.json'), join(to, 'manifest.json'))
     expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
     expect((await here(place, create)).code).toBe(0)
+  })
+
+  test('Busy, not damage, for a reader of a folder that a backup updates meanwhile; 3 for tables that are gone', async () => {
+    const { place, dataDir } = await oneDocument()
+    const to = join(dataDir, 'mirror')
+    const create = () => here(place, ['backup', 'create', '--format', 'dir', '--to', to])
+    expect((await create()).code).toBe(0)
+    const source = await openSource(to)
+    const read: string[] = []
+    const reading = async () => {
+      for await (const { path, bytes } of source.entries()) {
+        read.push(path)
+        for await (const _ of bytes ?? []);
+        if (read.length === 1) expect((await create()).code).toBe(0)
+      }
+    }
+    await expect(reading()).rejects.toThrow(`backup create: already running (it has updated ${to})`)
+    const [id = ''] = await readdir(join(to, 'data'))
+    await rm(join(to, 'data', id, 'tables'), { recursive: true })
+    expect((await here(place, ['backup', 'verify', to])).code).toBe(3)
   })
 
   test.each(['files', 'data'])('refuses a folder in which %s is a symbolic link, and leaves its target untouched', async (name) => {

@@ -1,6 +1,7 @@
 import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
+  appendFileSync,
   chmodSync,
   chownSync,
   mkdirSync,
@@ -17,7 +18,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Client } from 'pg'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, onTestFinished, test, vi } from 'vitest'
 import { DatabaseOutdated } from '../../src/db/embedded/cluster.ts'
 import { type EmbeddedPostgres, joinEmbedded } from '../../src/db/embedded/embedded.ts'
 import { ConfigError } from '../../src/errors.ts'
@@ -318,4 +319,19 @@ test.runIf(canRun(nobody))('one that is not root runs it as itself, and root as 
   await byRoot.release()
   await (await owner(theirs, { uid: nobody })).leave()
   expect(servers()).toEqual([])
+})
+
+test('the log of a running server is emptied when it exceeds 10 MB, and the server goes on writing to it', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { superuserConnection } = await joinAt(used)
+  const file = join(used, 'postgres.log')
+  appendFileSync(file, Buffer.alloc(10_000_001, 'x'))
+  vi.advanceTimersByTime(600_000)
+  await expect.poll(() => statSync(file).size, { timeout: 10_000 }).toBe(0)
+  const client = new Client(superuserConnection)
+  await client.connect()
+  await client.query('select nothing').catch(() => {})
+  await client.end()
+  expect(readFileSync(file, 'utf8')).toContain('column "nothing" does not exist')
 })

@@ -4,7 +4,7 @@ import { Client, DatabaseError } from 'pg'
 import type { Log } from '../../log/log.ts'
 import { removeOtherBinaries } from './binaries.ts'
 import { type Cluster, type ClusterOptions, openCluster, port } from './cluster.ts'
-import { type Server, serverPid, startServer, stopServer } from './process.ts'
+import { limitLog, type Server, serverPid, startServer, stopServer } from './process.ts'
 import { applicationRole, database, ownerRole, prepareDatabase, superuser } from './roles.ts'
 
 export interface EmbeddedPostgres {
@@ -34,6 +34,7 @@ const ownership = 6_581_619
 const preparation = 6_581_620
 
 const stopTimeoutMs = 60_000
+const logCheckIntervalMs = 600_000
 
 /**
  * Joins the PostgreSQL of `<dataDir>/postgres`: creates the cluster and starts the server if needed, and starts it again after a crash.
@@ -48,6 +49,7 @@ export async function joinEmbedded(
   const cluster = await openCluster(dataDir, options)
   let owner = await acquire(cluster, startTimeoutMs, log, leaving.signal)
   let rejoining: Promise<void> | undefined
+  const logTimer = setInterval(() => void limitLog(cluster).catch(() => undefined), logCheckIntervalMs).unref()
   watch()
 
   /** Watches the connection. An owner without its connection counts as gone, and the next owner to leave would stop the server. */
@@ -75,6 +77,7 @@ export async function joinEmbedded(
 
   async function leave(): Promise<void> {
     leaving.abort()
+    clearInterval(logTimer)
     try {
       await rejoining
       const last = rejoining ? await connectAsOwner(cluster, startTimeoutMs) : owner

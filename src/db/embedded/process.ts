@@ -1,7 +1,7 @@
 /** The server process: starts it, stops it, and tells it from other programs. */
 import { execFile, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
-import { open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
+import { type FileHandle, open, readdir, readFile, rm, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -152,10 +152,20 @@ async function commandOf(pid: number): Promise<string[]> {
 async function openLogFile({ logFile, account }: Cluster) {
   // O_NOFOLLOW: the owner of the data folder must not make root write elsewhere.
   const log = await open(logFile, constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW, 0o600)
-  const { size } = await log.stat()
-  if (size > maxLogBytes) await log.truncate()
+  await limitSize(log)
   if (account) await log.chown(account.uid, account.gid)
   return log
+}
+
+/** Empties the log of a running server when it is too large. The server appends to it. */
+export async function limitLog({ logFile }: Pick<Cluster, 'logFile'>): Promise<void> {
+  const log = await open(logFile, constants.O_WRONLY | constants.O_NOFOLLOW)
+  await limitSize(log).finally(() => log.close())
+}
+
+async function limitSize(log: FileHandle): Promise<void> {
+  const { size } = await log.stat()
+  if (size > maxLogBytes) await log.truncate()
 }
 
 /**

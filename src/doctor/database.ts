@@ -125,9 +125,11 @@ async function checkSearch(installation: LazyInstallation): Promise<CheckResult>
 async function checkWorkers(db: Db): Promise<CheckResult> {
   const { rows } = await sql<{ name: string; silent: number }>`
     select name, extract(epoch from now() - seen_at)::int as silent from workers order by seen_at desc`.execute(db)
-  const alive = rows.filter(({ silent }) => silent < 120)
+  // A heartbeat in the future was sent before the clock was set back.
+  const alive = rows.filter(({ silent }) => Math.abs(silent) < 120)
   if (alive.length > 0) return ok(alive.map(({ name }) => name).join(', '))
-  const last = rows[0] ? ` (the last heartbeat was from ${rows[0].name}, ${rows[0].silent} s ago)` : ''
+  const past = rows.find(({ silent }) => silent >= 0)
+  const last = past ? ` (the last heartbeat was from ${past.name}, ${past.silent} s ago)` : ''
   return warn(`no worker is running${last}`, 'dms serve, or dms worker')
 }
 

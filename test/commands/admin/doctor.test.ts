@@ -50,6 +50,16 @@ test('doctor warns of a backup and a rehearsal whose times are in the future', a
     expect(of(id)).toMatchObject({ status: 'warn', message: expect.stringContaining('in the future: the clock was ahead') })
 })
 
+test('doctor warns that no worker is running if the last heartbeat has a time in the future', async () => {
+  const { app, databaseUrl, dataDir } = await startApp()
+  await app.db
+    .insertInto('workers')
+    .values({ name: 'gone/1', queues: ['ocr'], seen_at: new Date(Date.now() + 86_400_000) })
+    .execute()
+  const { of } = await ask({ databaseUrl, dataDir }, ['--only', 'worker'])
+  expect(of('worker')).toMatchObject({ status: 'warn', message: expect.stringContaining('no worker is running') })
+})
+
 test('doctor reports problems of index, marker, secrets, jobs and configuration with fixes; --fix applies the safe ones', async () => {
   const { app, databaseUrl, dataDir, asAda, runJobs } = await startApp()
   const place = { databaseUrl, dataDir }

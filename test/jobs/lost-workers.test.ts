@@ -1,7 +1,7 @@
 /** Jobs of a dead worker: a job may be the cause of its death. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import type { App } from '../../src/app.ts'
 import * as leases from '../../src/jobs/leases.ts'
 import { cancelByDocument } from '../../src/jobs/queue.ts'
@@ -176,3 +176,23 @@ test('a job that its worker leases again after an expired lease is still renewed
   expect((await asAda.documents.get(id)).status).toBe('completed')
   expect(await jobsOf(app)).toMatchObject([{ status: 'completed', attempts: 2, losses: 0 }])
 })
+
+test('a worker whose process cannot be seen here, as of another container with the same host name, keeps its job', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'long.pdf', '%PDF-1.4 long')
+  const { promise: released, resolve: release } = Promise.withResolvers<undefined>()
+  const reader = fakeReader(1, () => released)
+  const start = async (name: string) => {
+    const worker = await startWorker({ ...app, reader }, { queues: ['ocr'], concurrency: 1, name })
+    onTestFinished(() => worker.stop(10_000))
+  }
+  // Larger than any process id.
+  await start('here/99999999')
+  await expect.poll(() => reader.calls.length, { timeout: 20_000 }).toBe(1)
+  await start('here/1')
+  // The second worker looks for dead ones at its start, and every five seconds.
+  await sleep(6000)
+  release(undefined)
+  await expect.poll(async () => (await asAda.documents.get(id)).status, { timeout: 20_000 }).toBe('completed')
+  expect(await jobsOf(app)).toMatchObject([{ status: 'completed', attempts: 1, losses: 0 }])
+}, 60_000)

@@ -55,7 +55,7 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
   if (isActionRunning || cli.stop?.signal.reason?.name === 'TimeoutError') onTimeout()
   const closing = catchFailure(() => cli.close(isActionRunning))
   const closeFailure = isActionRunning ? await orNullAfter(closeTimeoutMs, closing) : await closing
-  const failure = runFailure ?? closeFailure
+  const failure = runFailure ?? closeFailure ?? timeoutOf(cli)
   if (!failure) return exits[exitOfRun(cli)][0]
   const isAborted = failure.error instanceof Error && failure.error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
@@ -71,6 +71,13 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
       isJournal(cli.env) ? '<3>' : '',
     )
   return exits[exitOf(error)][0]
+}
+
+/** Returns the error of a command that stopped its work after --timeout and has set its exit itself; null for another command. */
+function timeoutOf({ exit, stop }: CliRuntime): { error: unknown } | null {
+  const reason = stop?.signal.reason as Error | undefined
+  if (exit !== 'PENDING' || reason?.name !== 'TimeoutError') return null
+  return { error: new Failure('PENDING', `${reason.message}: the work is not complete`) }
 }
 
 /** Adds the folders that may hold the data to NoData, and the database to connection errors. */

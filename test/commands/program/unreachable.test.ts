@@ -77,6 +77,21 @@ test('69 after --timeout, and no rows follow when the server answers later', asy
   )
 })
 
+test('8 with an error after --timeout stopped work on many items', async () => {
+  const server = createServer((request, response) => {
+    if (request.method === 'DELETE') setTimeout(() => response.writeHead(204).end(), 1500)
+    else response.setHeader('content-type', 'application/json').end(JSON.stringify({ data: [], trash_days: 30 }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const ids = [crypto.randomUUID(), crypto.randomUUID()]
+  expect(await runHere(['documents', 'delete', ...ids, '-q', '--url', url, '--timeout', '1s'], { env: { DMS_TOKEN: 'x' } })).toMatchObject({
+    code: 8,
+    stderr: 'error: --timeout of 1 s has passed: the work is not complete\n',
+  })
+})
+
 test('69 soon after --timeout if nobody reads standard output', async () => {
   const { databaseUrl, dataDir } = await startServer()
   const env = bareEnvironment({ DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir })

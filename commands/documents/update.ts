@@ -1,4 +1,4 @@
-import { collectValues, parseKeyValues, refuseEmptyList } from '../../src/cli/arguments/flag-values.ts'
+import { collectValues, parseKeyValues, refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { createMissingLabels, findLabelIds } from '../../src/cli/arguments/labels.ts'
 import { parseDayFlag } from '../../src/cli/arguments/time-span.ts'
@@ -54,8 +54,8 @@ export const update = (cli: Cli) =>
     .option('--unset <key>', 'metadata entry to remove; repeatable', collectValues, [])
     .option('--date <date>', 'document date, or none')
     .action(async (idArguments: string[], flags: Flags) => {
-      for (const list of flags.addLabel) refuseEmptyList('--add-label', 'label', list)
-      for (const list of flags.removeLabel) refuseEmptyList('--remove-label', 'label', list)
+      for (const list of flags.addLabel) refuseEmpty('--add-label', 'label', list)
+      for (const list of flags.removeLabel) refuseEmpty('--remove-label', 'label', list)
       const ids = await readIds(idArguments)
       const { title, set, unset, date } = flags
       if (title !== undefined && ids.length !== 1) throw usage(`--title needs a single document, not ${ids.length}`)

@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 import { documentStatuses } from '../../src/cli/arguments/document-filters.ts'
-import { formatAge, parseDurationFlag, refuseEmptyList, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
+import { formatAge, parseDurationFlag, refuseEmpty, SuggestingOption } from '../../src/cli/arguments/flag-values.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
@@ -42,7 +42,7 @@ export const list = (cli: Cli) =>
   ).action(async (flags: ListFlags & { status?: string; priority?: string; olderThan?: string }) => {
     const limit = parseLimit(flags)
     const { status, priority, olderThan } = flags
-    refuseEmptyList('--status', 'status', status)
+    refuseEmpty('--status', 'status', status)
     const before = olderThan === undefined ? null : new Date(Date.now() - parseDurationFlag('--older-than', olderThan)).toISOString()
     const client = await cli.client()
     const jobs = client.ocrQueue.list({ status, priority, per_page: before === null ? Math.min(limit, 100) : 100 })

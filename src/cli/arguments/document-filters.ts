@@ -1,7 +1,7 @@
 /** Flags that select documents. */
 import type { Command } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
-import { refuseEmptyList, SuggestingOption } from './flag-values.ts'
+import { refuseEmpty, SuggestingOption } from './flag-values.ts'
 import { findLabelIds } from './labels.ts'
 import { findSourceId } from './sources.ts'
 import { addTimeSpanFlags, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
@@ -40,9 +40,9 @@ export async function buildDocumentQuery(
   client: Client,
   { status, source, label, date, owner, text, warning, ...span }: FilterFlags,
 ): Promise<Query> {
-  refuseEmptyList('--label', 'label', label)
-  refuseEmptyList('--status', 'status', status)
-  refuseEmptyList('--warning', 'warning', warning)
+  refuseEmpty('--label', 'label', label)
+  refuseEmpty('--status', 'status', status)
+  refuseEmpty('--warning', 'warning', warning)
   const { from, to } = timeSpanOf(span)
   const period = date === undefined ? null : parsePeriodFlag('--date', date)
   return {

@@ -55,9 +55,12 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
   return count
 }
 
-/** Throws Failure USAGE for a list without values, such as an unset variable of a script: a filter would select everything, an upload would get no label. */
-export function refuseEmptyList(flag: string, noun: string, list: string | undefined): void {
-  if (list !== undefined && /^[\s,]*$/.test(list)) throw usage(`${flag}: no ${noun} given`)
+/**
+ * Throws Failure USAGE for a value without content, such as an unset variable of a script: a filter would select everything, a backup would go to the
+ * current folder.
+ */
+export function refuseEmpty(flag: string, noun: string, value: string | undefined): void {
+  if (value !== undefined && /^[\s,]*$/.test(value)) throw usage(`${flag}: no ${noun} given`)
 }
 
 /** Collects the values of a repeatable option, for commander. */

@@ -91,6 +91,9 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   const { env, stdout, stderr } = terminal
   const opts = program.opts<Record<string, unknown>>()
   const readFlag = (name: string): string | undefined => (typeof opts[name] === 'string' ? opts[name] : undefined)
+  // An unset variable of a script: --data-dir would mean the default folder.
+  const empty = program.options.find((option) => opts[option.attributeName()] === '')
+  if (empty) throw usage(`${empty.long}: the value is empty`)
   const isTerminal = stdout.isTTY === true
   const output = opts.json
     ? 'json'

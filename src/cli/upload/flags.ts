@@ -2,7 +2,7 @@
 
 import { type Command, Option } from 'commander'
 import type { SplitMode } from '../../db/schema-documents.ts'
-import { collectValues, parseCount, parseDurationFlag, parseKeyValues, refuseEmptyList, splitOption } from '../arguments/flag-values.ts'
+import { collectValues, parseCount, parseDurationFlag, parseKeyValues, refuseEmpty, splitOption } from '../arguments/flag-values.ts'
 import { createThrottle } from '../arguments/throttle.ts'
 import { parseDayFlag } from '../arguments/time-span.ts'
 import { parseAfterUpload } from './after-upload.ts'
@@ -52,7 +52,7 @@ export const addUploadFlags = (command: Command): Command =>
 /** Converts the flags to options of an upload. Throws Failure USAGE. */
 export function parseUploadFlags(command: string, flags: UploadFlags): Omit<UploadRun, 'cache'> {
   const { label, language, split, ocr, owner, metadata, date, onDuplicate, concurrency } = flags
-  for (const list of label) refuseEmptyList('--label', 'label', list)
+  for (const list of label) refuseEmpty('--label', 'label', list)
   return {
     command,
     options: {

@@ -89,6 +89,7 @@ test.each([
   ['a log level that is none', ['migrate', 'status', '--log-level', 'loud'], /^error: option '--log-level <level>' argument 'loud' is /],
   ['a port that is none', ['serve', '--port', '99999'], /^error: server\.port \(command line\): 99999 is /],
   ['a queue that is none', ['worker', '--queues', 'oct'], /^error: worker\.queues \(command line\): \["oct"\] is /],
+  ['an empty data folder', ['config', 'show', '--data-dir', ''], /^error: --data-dir: the value is empty/],
   ['a timeout that is none', ['version', '--timeout', 'soon'], /^error: --timeout: "soon" is not a duration/],
   ['an unknown topic', ['help', 'nonsense'], 'error: unknown command or topic "nonsense"\n         fix: dms help\n'],
 ])('2 for %s', async (_, args, stderr) => {

@@ -359,6 +359,14 @@ test('200 with Japanese and Thai in any form of their characters: half-width kan
   }
 })
 
+test('200 with words that a soft hyphen divides at the end of a line', async () => {
+  const { put, search } = await start()
+  await put({ content: 'die Liefe\u00ad\nrung und die Zah\u00ad \r\n  lung\u00ad' })
+  for (const word of ['Lieferung', 'Zahlung', '"Lieferung"', 'die Liefer'])
+    expect([word, (await search({ q: word })).total]).toEqual([word, 1])
+  expect((await search({ q: 'Lieferung' })).results[0]?.highlights[0]?.snippet).toContain('<mark>Liefe\u00ad\nrung</mark> und')
+})
+
 test('200 with words that have an apostrophe of any kind', async () => {
   const { put, search } = await start()
   const forms = ["зв'язок", 'зв’язок', 'звʼязок']

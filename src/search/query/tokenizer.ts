@@ -24,17 +24,18 @@ const maxLength = 255
 export const maxParts = 9
 
 const lettersAndDigits = `\\p{L}\\p{N}${radicals}`
-/** A run of letters and digits, with combining marks and characters without width. Bounded, because a longer match would overflow the regex stack. */
-const runPattern = new RegExp(`[[${lettersAndDigits}]--\u02bc][[${lettersAndDigits}\\p{M}${invisible}]--\u02bc]{0,999}`, 'vy')
+const runInitial = `[[${lettersAndDigits}]--\u02bc]`
+/** A run of letters and digits, with marks and invisible characters, but no soft hyphen at its end. Bounded: a longer match overflows the regex stack. */
+const runPattern = new RegExp(`${runInitial}[[${lettersAndDigits}\\p{M}${invisible}]--\u02bc]{0,999}(?<!\\u00ad(?=\\s))`, 'vy')
 const maxRunLength = 1_000
-const runStart = new RegExp(`(?=[[${lettersAndDigits}]--\u02bc])`, 'vg')
+const runStart = new RegExp(`(?=${runInitial})`, 'vg')
 
-const hyphen = /^[-\u2010\u2011]$/
+const hyphen = /^[-\u2010\u2011\u00ad]$/
 /** U+02BC is the apostrophe of Ukrainian, which Unicode counts as a letter. The last three are the hyphen and the marks of abbreviations of Hebrew. */
 const joint = /^[-\u2010\u2011'’\u02bc./\u05be\u05f3\u05f4]$/
 /** Keyboards have quotation marks in place of the mark of Hebrew abbreviations. */
 const quotedHebrew = /^\p{sc=Hebrew}["”]\p{sc=Hebrew}$/u
-const hyphenation = /^[-\u2010\u2011][ \t]*\r?\n\s*$/
+const hyphenation = /^[-\u2010\u2011\u00ad][ \t]*\r?\n\s*$/
 const digit = /\p{N}/u
 
 const accents = /[\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]/g

@@ -226,7 +226,7 @@ describe('annotations', () => {
   })
 })
 
-test('text beside the crop box is not read, also in forms and on pages with an inherited media box', async () => {
+test('text beside the displayed page is not read, also in forms and on pages with an inherited media box', async () => {
   const line = (words: string, y: number) => `BT /F1 12 Tf 50 ${y} Td (${words}) Tj ET`
   const objects = {
     900: stream('/Type /XObject /Subtype /Form /BBox [0 700 600 842] /Resources << /Font << /F1 3 0 R >> >>', line('slug', 800)),
@@ -240,6 +240,7 @@ test('text beside the crop box is not read, also in forms and on pages with an i
     expect.soft(page!.text.split('\n')).toEqual(['shown', 'across the edge'])
   }
   expect((await pagesOf(Buffer.from(file, 'latin1')))[0]!.text).toContain('slug')
+  expect(await textOf({ pages: [{ draw: `${line('the next page', 900)} ${line('shown', 400)}\n` }] })).toBe('shown')
 })
 
 test('labels and values of XFA forms are read', async () => {

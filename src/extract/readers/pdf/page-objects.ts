@@ -63,14 +63,10 @@ export function surveyPage(pdfium: PdfiumModule, page: number): Survey {
   return { texts, imageShare: pageArea > 0 ? Math.min(1, imageArea / pageArea) : 0, segments }
 }
 
-/** Removes the text objects beside the displayed part of a cropped page from its text. Those of a form are removed with the whole form. */
-export function hideCroppedTexts(pdfium: PdfiumModule, page: number): void {
+/** Removes the text objects beside the displayed page from its text. Those of a form are removed with the whole form. */
+export function hideTextsBeside(pdfium: PdfiumModule, page: number): void {
   const box = pageBounds(pdfium, page)
-  const isCropped = readFloats(pdfium, 4, (p) => pdfium._FPDFPage_GetCropBox(page, p, p + 4, p + 8, p + 12)) !== null
-  // An inherited box is unknown here.
-  const [left = 0, bottom = 0, right = Number.POSITIVE_INFINITY, top = Number.POSITIVE_INFINITY] =
-    readFloats(pdfium, 4, (p) => pdfium._FPDFPage_GetMediaBox(page, p, p + 4, p + 8, p + 12)) ?? []
-  if (!box || !isCropped || areaOf(box) > 0.99 * areaOf({ left, bottom, right, top })) return
+  if (!box) return
   const count = pdfium._FPDFPage_CountObjects(page)
   for (let i = 0; i < count; i++) {
     const object = pdfium._FPDFPage_GetObject(page, i)

@@ -53,8 +53,6 @@ export interface PdfiumModule {
     ]
   ): number
   _FPDFPage_GetRotation(page: number): number
-  _FPDFPage_GetCropBox(page: number, left: number, bottom: number, right: number, top: number): number
-  _FPDFPage_GetMediaBox(page: number, left: number, bottom: number, right: number, top: number): number
   _FPDFPage_GetAnnot(page: number, index: number): number
   _FPDFPage_CloseAnnot(annotation: number): void
   _FPDFPage_Flatten(page: number, usage: number): number

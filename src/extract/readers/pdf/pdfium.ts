@@ -3,7 +3,7 @@ import { PDFiumModule } from '@hyzyla/pdfium'
 import { ReadFailure, type WordRow } from '../../../ports/document-reader.ts'
 import { addNotes, readNotes } from './annotations.ts'
 import { type AttachedFile, findAttachments, readAttachments, readMetadata, readXfaForm } from './document-parts.ts'
-import { hideCroppedTexts, hideTexts, readPageJpeg, readScanDpi, type Survey, surveyPage } from './page-objects.ts'
+import { hideTexts, hideTextsBeside, readPageJpeg, readScanDpi, type Survey, surveyPage } from './page-objects.ts'
 import { type PageText, readPageText } from './page-text.ts'
 import { readPageWords } from './page-words.ts'
 import type { PdfMetadata } from './pdf-metadata.ts'
@@ -90,7 +90,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
   function loadPage(from: number, index: number): number {
     const page = pdfium._FPDF_LoadPage(from, index)
     if (!page) throw new ReadFailure('FILE_CORRUPT', `Page ${index + 1} is damaged.`)
-    hideCroppedTexts(pdfium, page)
+    hideTextsBeside(pdfium, page)
     return page
   }
 

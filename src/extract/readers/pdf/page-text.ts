@@ -1,5 +1,7 @@
 /** Text of a PDF page, by PDFium. */
 import { maxTextLength } from '../decode.ts'
+import { type CharBox, charBox } from './char-box.ts'
+import { removeOverprints } from './overprints.ts'
 import { type PdfiumModule, readBytes } from './pdfium-module.ts'
 import { type Edits, ideograph, separateScripts } from './scripts.ts'
 
@@ -65,6 +67,7 @@ export function readPageText(pdfium: PdfiumModule, page: number): PageText {
     const gaps = findGaps(pdfium, textPage, count, text.includes(softLineEnd))
     const isMapped = gaps.count <= maxGapShare * text.replace(/\s/g, '').length
     const edits: Edits = new Map([
+      ...removeOverprints(pdfium, textPage, text),
       ...separateScripts(pdfium, textPage, text, gaps.edits),
       ...[...gaps.edits].filter(([, replacement]) => isMapped || replacement === ' '),
       ...(accentPattern.test(text) ? composeAccents(pdfium, textPage, count) : []),
@@ -92,27 +95,6 @@ function getText(pdfium: PdfiumModule, textPage: number, count: number): string 
     return length > 0 ? new TextDecoder('utf-16le').decode(pdfium.HEAPU8.subarray(buffer, buffer + length * 2)) : ''
   } finally {
     pdfium._free(buffer)
-  }
-}
-
-/** in points */
-interface CharBox {
-  readonly left: number
-  readonly right: number
-  readonly bottom: number
-  readonly top: number
-}
-
-/** Returns null if the character has no box. */
-function charBox(pdfium: PdfiumModule, textPage: number, index: number): CharBox | null {
-  const pointer = pdfium._malloc(32)
-  try {
-    if (!pdfium._FPDFText_GetCharBox(textPage, index, pointer, pointer + 8, pointer + 16, pointer + 24)) return null
-    const view = new DataView(pdfium.HEAPU8.buffer, pointer, 32)
-    const [left, right, bottom, top] = [0, 8, 16, 24].map((at) => view.getFloat64(at, true)) as [number, number, number, number]
-    return { left, right, bottom, top }
-  } finally {
-    pdfium._free(pointer)
   }
 }
 

@@ -36,6 +36,7 @@ export interface PdfiumModule {
   _FPDFText_GetFontInfo(textPage: number, index: number, buffer: number, size: number, flags: number): number
   _FPDFText_IsGenerated(textPage: number, index: number): number
   _FPDFText_GetUnicode(textPage: number, index: number): number
+  _FPDFText_GetTextObject(textPage: number, index: number): number
   _FPDFText_GetCharBox(textPage: number, index: number, left: number, right: number, bottom: number, top: number): number
   _FPDFText_GetLooseCharBox(textPage: number, index: number, rectangle: number): number
   _FPDF_PageToDevice(

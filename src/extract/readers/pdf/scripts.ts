@@ -1,16 +1,9 @@
 /** Superscripts, subscripts and vertical text of a PDF page. PDFium returns their characters as separate lines. */
-import { type PdfiumModule, readFloats } from './pdfium-module.ts'
+import { type CharBox, looseBox } from './char-box.ts'
+import type { PdfiumModule } from './pdfium-module.ts'
 
 /** Edits by index of the character. */
 export type Edits = Map<number, string>
-
-/** A character with the height of its font, in points. */
-interface Cell {
-  readonly left: number
-  readonly right: number
-  readonly top: number
-  readonly bottom: number
-}
 
 /** Horizontal distance in heights of the font up to which characters belong to one word, and to one line. */
 const [maxWordGap, maxLineGap] = [0.035, 1]
@@ -24,13 +17,9 @@ export function separateScripts(pdfium: PdfiumModule, textPage: number, text: st
   const edits: Edits = new Map()
   // Indexes of the text are code points.
   const points = /[\ud800-\udfff]/.test(text) ? [...text] : text
-  const cellAt = (at: number): Cell | null => {
+  const cellAt = (at: number): CharBox | null => {
     const index = pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
-    const box =
-      index < 0 || gaps.has(index) ? null : readFloats(pdfium, 4, (pointer) => pdfium._FPDFText_GetLooseCharBox(textPage, index, pointer))
-    if (!box) return null
-    const [left, top, right, bottom] = box as [number, number, number, number]
-    return top > bottom ? { left, top, right, bottom } : null
+    return index < 0 || gaps.has(index) ? null : looseBox(pdfium, textPage, index)
   }
   const edit = (at: number, replacement: string): void => {
     const index = pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
@@ -80,10 +69,10 @@ const isBesideMark = (points: ArrayLike<string>, at: number): boolean =>
 const isNumber = (points: ArrayLike<string>, at: number): boolean =>
   isDigit(points[at + 2] ?? '') && (isDigit(points[at - 1]!) || areLetters(points, at - minWordLength, minWordLength))
 
-const heightOf = ({ top, bottom }: Cell): number => top - bottom
+const heightOf = ({ top, bottom }: CharBox): number => top - bottom
 
 /** Returns the distance between characters side by side, in heights of the larger one; null for characters on different lines. */
-function gapOnLine(before: Cell, after: Cell): number | null {
+function gapOnLine(before: CharBox, after: CharBox): number | null {
   const overlap = Math.min(before.top, after.top) - Math.max(before.bottom, after.bottom)
   if (overlap < 0.25 * Math.min(heightOf(before), heightOf(after))) return null
   const gap = (after.left - before.right) / Math.max(heightOf(before), heightOf(after))
@@ -91,12 +80,12 @@ function gapOnLine(before: Cell, after: Cell): number | null {
 }
 
 /** Returns whether a character stands directly under another one, close to it. */
-function isStacked(above: Cell, below: Cell): boolean {
+function isStacked(above: CharBox, below: CharBox): boolean {
   const overlap = Math.min(above.right, below.right) - Math.max(above.left, below.left)
   const gap = (above.bottom - below.top) / Math.max(heightOf(above), heightOf(below))
   return overlap > 0.5 * Math.min(above.right - above.left, below.right - below.left) && gap > -0.5 && gap < maxStackGap
 }
 
 /** Returns whether a character is a superscript beside a letter of a word. */
-const isRaised = (mark: Cell, word: Cell): boolean =>
+const isRaised = (mark: CharBox, word: CharBox): boolean =>
   heightOf(mark) < 0.9 * heightOf(word) && mark.bottom - word.bottom > 0.1 * heightOf(word)

@@ -1,0 +1,33 @@
+/** Letters of a PDF page that are drawn twice, for a bold look or a shadow. */
+import { type CharBox, charBox, looseBox } from './char-box.ts'
+import type { PdfiumModule } from './pdfium-module.ts'
+import type { Edits } from './scripts.ts'
+
+const letterOrDigit = /[\p{L}\p{N}]/u
+
+/** Returns edits that remove a letter behind an equal one of another text object at almost the same place. */
+export function removeOverprints(pdfium: PdfiumModule, textPage: number, text: string): Edits {
+  const edits: Edits = new Map()
+  // Indexes of the text are code points.
+  const points = /[\ud800-\udfff]/.test(text) ? [...text] : text
+  const indexOf = (at: number): number => pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
+  for (let at = 1; at < points.length; at++) {
+    if (points[at] !== points[at - 1] || !letterOrDigit.test(points[at]!)) continue
+    const [before, after] = [indexOf(at - 1), indexOf(at)]
+    if (before < 0 || after < 0) continue
+    // The letters of a ligature have one box. The ink of some italic letters overlaps, and the distances in some files are wrong.
+    const isOverprint =
+      pdfium._FPDFText_GetTextObject(textPage, before) !== pdfium._FPDFText_GetTextObject(textPage, after) &&
+      [charBox, looseBox].every((box) => areOverlapping(box(pdfium, textPage, before), box(pdfium, textPage, after)))
+    if (isOverprint) edits.set(after, '')
+  }
+  return edits
+}
+
+/** Returns whether two boxes have more than half of the smaller width and height in common. */
+function areOverlapping(a: CharBox | null, b: CharBox | null): boolean {
+  if (!a || !b) return false
+  const width = Math.min(a.right, b.right) - Math.max(a.left, b.left)
+  const height = Math.min(a.top, b.top) - Math.max(a.bottom, b.bottom)
+  return width > 0.5 * Math.min(a.right - a.left, b.right - b.left) && height > 0.5 * Math.min(a.top - a.bottom, b.top - b.bottom)
+}

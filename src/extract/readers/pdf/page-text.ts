@@ -55,6 +55,8 @@ const maxSpaces = 2
 export const maxSymbols = 2
 /** Spaced text of Chinese and Japanese: at least three characters that stand alone. */
 const spacedIdeographs = new RegExp('(?<!I)I(?: I){2,}(?!I)'.replaceAll('I', ideograph.source), 'gu')
+/** Vowels and tone marks of Thai and Lao that never begin a word. Word maps the circle of Thai AM to a space. */
+const spaceBeforeMark = /(?<=[\p{L}\p{M}]) +(?=[\u0e31\u0e33-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb3-\u0ebc\u0ec8-\u0ecd])/gu
 const ligatures = /[\ufb00-\ufdff\ufe70-\ufefc]/g
 
 /** Returns the text of a page in the order of its content, right-to-left text in logical order. */
@@ -79,6 +81,7 @@ export function readPageText(pdfium: PdfiumModule, page: number): PageText {
       .replaceAll('\u0002', softLineEnd)
       .replace(ligatures, (letter) => letter.normalize('NFKC'))
       .replace(spacedIdeographs, (characters) => characters.replaceAll(' ', ''))
+      .replace(spaceBeforeMark, '')
     // Few glyphs that always stand alone are bullets and symbols, not letters or digits.
     const isMissingSymbols = isMapped && gaps.codes.size <= maxSymbols && !/\S\ufffd|\ufffd\S/.test(plain)
     return { text: isMissingSymbols ? plain.replaceAll(gap, symbol) : plain, isMapped, unmapped: isMissingSymbols ? new Map() : gaps.codes }
@@ -152,7 +155,7 @@ function composeAccents(pdfium: PdfiumModule, textPage: number, count: number): 
       edits.set(at, composed)
       edits.set(i, '')
       // Accents of formulas, such as x with tilde, end no word.
-      const sides = composed.length === 1 ? [i - 1, i + 1] : [Math.min(at, i) + 1]
+      const sides = composed.length > 1 || Math.abs(at - i) > maxDistanceInWord ? [at < i ? i - 1 : i + 1] : [i - 1, i + 1]
       for (const beside of sides) if (pdfium._FPDFText_IsGenerated(textPage, beside) === 1) edits.set(beside, '')
       break
     }
@@ -160,8 +163,10 @@ function composeAccents(pdfium: PdfiumModule, textPage: number, count: number): 
   return edits
 }
 
-/** Possible positions of a letter relative to its accent. */
-const accentedPositions = [1, -1, 2, -2, 3, -3]
+/** Possible positions of a letter relative to its accent, the nearest first. */
+const accentedPositions = [1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8, -8]
+/** Distance above which the accent stands before or behind the whole word. */
+const maxDistanceInWord = 3
 
 /** Returns whether the middle of an accent is between the sides of a letter, on the same line. */
 function isOver(accent: CharBox, letter: CharBox): boolean {

@@ -5,6 +5,7 @@ import { listOf, moment } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
 import { visibleName } from '../http/visible-text.ts'
+import { openListingLimit } from './listing-limit.ts'
 import { rollback } from './rollback.ts'
 import * as sources from './sources.ts'
 import * as syncs from './sync/start-sync.ts'
@@ -75,7 +76,7 @@ const ids = { id: 'SOURCE_NOT_FOUND' } as const
 /** The server lists the source itself: a folder of 500,000 files takes seconds of processor time. */
 const listingCost = 10
 
-export const routes = (app: App): Route[] => [
+export const routes = (app: App, limitListings = openListingLimit()): Route[] => [
   user(
     'GET /api/sources',
     { summary: 'List sources by name', query: z.object(wholeQuery(app.config)), answer: ListAnswer, isLarge: true },
@@ -104,7 +105,7 @@ export const routes = (app: App): Route[] => [
       answer: TestAnswer,
       errors: ['FORBIDDEN'],
     },
-    ({ actor, body }) => testing.testAddress(app, actor, body),
+    ({ actor, body }) => limitListings(actor, () => testing.testAddress(app, actor, body)),
   ),
   user('GET /api/sources/:id', { summary: 'Get a source', ids, answer: SourceAnswer }, async ({ actor, param }) =>
     view(await sources.get(app, actor, param('id'))),
@@ -133,7 +134,7 @@ export const routes = (app: App): Route[] => [
       ids,
       answer: TestAnswer,
     },
-    ({ actor, param }) => testing.testSource(app, actor, param('id')),
+    ({ actor, param }) => limitListings(actor, () => testing.testSource(app, actor, param('id'))),
   ),
   user(
     'POST /api/sources/:id/sync',
@@ -160,7 +161,7 @@ export const routes = (app: App): Route[] => [
       answer: PlanAnswer,
       isLarge: true,
     },
-    ({ actor, param, body }) => listPlan(app, actor, param('id'), body),
+    ({ actor, param, body }) => limitListings(actor, () => listPlan(app, actor, param('id'), body)),
   ),
   user(
     'GET /api/sources/:id/sync-status',

@@ -1,6 +1,9 @@
 /** Endlessly slow sources: they are aborted with an error that says so, and delay no others. */
 import type { ServerResponse } from 'node:http'
 import { expect, test, vi } from 'vitest'
+import { type Client, createClient } from '../../src/client/client.ts'
+import { localTransport } from '../../src/client/local.ts'
+import { buildServer } from '../../src/server/http/assemble.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp } from '../support/app.ts'
 import { startLying } from '../support/servers/lying-server.ts'
@@ -132,4 +135,31 @@ test('a sync whose listing takes longer than its turn completes, though another 
   }
   await vi.waitFor(wait, { timeout: minute, interval: 100 })
   await worker.stop(minute)
+})
+
+test('429 RATE_LIMITED for the third test or plan of a user at once, 503 for the ninth of all, and neither after one has ended', async () => {
+  const { app, asAdmin } = await startApp()
+  const waiting: ServerResponse[] = []
+  const share = await startLying('/', (_, response) => void waiting.push(response))
+  const server = buildServer(app)
+  const clients = await Promise.all(
+    Array.from({ length: 5 }, async (_, nth) => {
+      const { id, username } = await asAdmin.users.create({ username: `user${nth}`, email: `${nth}@example.org`, password: null })
+      return createClient(localTransport(app, { id, username, role: 'user' }, server))
+    }),
+  )
+  const [first, , , , last] = clients as [Client, Client, Client, Client, Client]
+  const { id } = await first.sources.create({ name: 'Slow', type: 'webdav', url: share.url, sync_interval: 0 })
+  const test = (client: Client) => client.sources.testAddress({ type: 'webdav', url: share.url })
+  const running = clients.slice(0, 4).flatMap((client) => [test(client), test(client)])
+  await vi.waitFor(() => expect(waiting).toHaveLength(8), { timeout: minute })
+  for (const third of [() => test(first), () => first.sources.test(id), () => first.sources.planSync(id)])
+    await expect(third()).rejects.toMatchObject({ status: 429, code: 'RATE_LIMITED', details: { retry_after_secs: expect.any(Number) } })
+  await expect(test(last)).rejects.toMatchObject({ status: 503, code: 'SERVICE_UNAVAILABLE' })
+  for (const response of waiting.splice(0)) response.writeHead(404).end()
+  await Promise.all(running)
+  const others = [test(first), test(last)]
+  await vi.waitFor(() => expect(waiting).toHaveLength(2), { timeout: minute })
+  for (const response of waiting) response.writeHead(404).end()
+  expect(await Promise.all(others)).toMatchObject([{ ok: false }, { ok: false }])
 })

@@ -8,6 +8,9 @@ import type { Db } from './pool.ts'
 /** The current database time. A subquery is evaluated once per statement, so that comparisons can use an index. */
 export const clock = sql<Date>`(select clock_timestamp())`
 
+/** The current database time in milliseconds, the precision of the API. */
+export const clockMs = sql<Date>`(select date_trunc('milliseconds', clock_timestamp()))`
+
 /** Returns an expression for `seconds` before the current database time. */
 export const secondsAgo = (seconds: number): RawBuilder<Date> => sql<Date>`(select clock_timestamp() - make_interval(secs => ${seconds}))`
 

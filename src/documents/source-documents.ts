@@ -1,7 +1,8 @@
 /** Documents of sources: stored in batches, replaced, renamed and marked like their files. */
 
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
+import { clockMs } from '../db/clock.ts'
 import type { Trx } from '../db/pool.ts'
 import type { SplitMode } from '../db/schema-documents.ts'
 import { publish, publishMany } from '../events.ts'
@@ -48,7 +49,6 @@ export async function storeBatch(
     ) as oldest`.execute(trx)
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, ${files.length}::int)`.execute(trx)
   const ids = rows.map(({ id }) => id)
-  const at = app.now()
   const first = new Map(duplicates.map(({ sha256, id }) => [sha256, id]))
   const owned = new Set(first.keys())
   const documents = await Promise.all(
@@ -73,7 +73,6 @@ export async function storeBatch(
         split: splitColumn(split, mimeType),
         source_id: sourceId,
         source_path: path,
-        created_at: at,
         created_by: null,
       }
     }),
@@ -112,7 +111,10 @@ export async function replaceFile(app: App, trx: Trx, id: string, replacement: R
 
 /** Records in the metadata when the files disappeared from their source. The documents stay. */
 export const markSourceRemoved = (app: App, trx: Trx, ids: readonly string[]): Promise<void> =>
-  updateMetadata(app, trx, ids, sql`metadata || jsonb_build_object('source_removed_at', ${app.now().toISOString()}::text)`)
+  updateMetadata(app, trx, ids, sql`metadata || jsonb_build_object('source_removed_at', ${utcText(clockMs)})`)
+
+/** Returns a time as the API writes it. */
+const utcText = (time: RawBuilder<Date>) => sql<string>`to_char(${time} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
 
 /** Clears the record of markSourceRemoved(). */
 export const markSourceRestored = (app: App, trx: Trx, ids: readonly string[]): Promise<void> =>

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
+import { clockMs } from '../db/clock.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
 import type { SplitMode } from '../db/schema-documents.ts'
@@ -68,7 +69,7 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
 
 /** Inserts documents with distinct and committed bytes, and their labels, jobs and events. Returns them in no particular order. */
 export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewUpload[]): Promise<Document[]> {
-  const values = await Promise.all(uploads.map((upload) => documentRow(app, upload)))
+  const values = await Promise.all(uploads.map(documentRow))
   const created = await insertRows(trx, values, 'upload')
   const bySum = new Map(uploads.map((upload) => [upload.staged.sha256, upload]))
   const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
@@ -92,7 +93,6 @@ export interface NewRow
     Partial<
       Pick<Row<'documents'>, 'id' | 'document_date' | 'date_source' | 'duplicate_of' | 'source_id' | 'source_path' | 'split' | 'split_from'>
     > {
-  created_at: Date
   /** id of a user; null: the operator, or a sync */
   created_by: string | null
 }
@@ -103,10 +103,10 @@ export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: '
   const { rows } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
     with new as materialized (
       select coalesce(id, dms_uuidv7()) as id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date,
-        date_source, duplicate_of, source_id, source_path, split, split_from, created_at, created_by
+        date_source, duplicate_of, source_id, source_path, split, split_from, ${clockMs} as created_at, created_by
       from jsonb_to_recordset(${JSON.stringify(newRows)}::jsonb) as (id uuid, owner_id uuid, title text, filename text, mime_type text,
         size bigint, sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
-        source_id uuid, source_path text, split text, split_from uuid, created_at timestamptz, created_by uuid)
+        source_id uuid, source_path text, split text, split_from uuid, created_by uuid)
     ), documents as (
       insert into documents (id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
         duplicate_of, source_id, source_path, split, split_from, created_at, updated_at)
@@ -121,7 +121,7 @@ export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: '
   return rows
 }
 
-async function documentRow(app: App, { staged, ...options }: NewUpload): Promise<NewRow> {
+async function documentRow({ staged, ...options }: NewUpload): Promise<NewRow> {
   const filename = sanitizeFilename(options.filename)
   const mimeType = await detectType(staged.head, filename, staged.size)
   return {
@@ -138,7 +138,6 @@ async function documentRow(app: App, { staged, ...options }: NewUpload): Promise
     duplicate_of: options.duplicateOf ?? null,
     split: splitColumn(options.split, mimeType),
     split_from: options.splitFrom ?? null,
-    created_at: app.now(),
     created_by: options.createdBy,
   }
 }

@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { appendWith } from '../../audit/audit.ts'
+import { clockMs } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { AppError } from '../../errors.ts'
@@ -98,7 +99,7 @@ export async function addVersion(
   const file = { sha256, size, filename, mime_type: await detectType(staged.head, filename, size) }
   await trx
     .insertInto('document_versions')
-    .values({ document_id: id, number, ...file, origin, created_at: app.now(), created_by: createdBy, ocr_enabled: ocr, language })
+    .values({ document_id: id, number, ...file, origin, created_at: clockMs, created_by: createdBy, ocr_enabled: ocr, language })
     .execute()
   await makeCurrent(app, trx, [{ id, number, textOf: number }])
   await clearArchived(trx, id, number)
@@ -138,7 +139,7 @@ export async function restoreVersions(
       join document_versions version on version.document_id = restoration.id and version.number = restoration.number
     ), created as (
       insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
-      select id, restored.number, sha256, size, mime_type, filename, 'restore', ${app.now()}::timestamptz, ${actor.id}::uuid
+      select id, restored.number, sha256, size, mime_type, filename, 'restore', ${clockMs}, ${actor.id}::uuid
       from restored join document_versions version on document_id = id and version.number = "textOf"
     )
     select * from restored order by id`.execute(trx)

@@ -2,38 +2,53 @@
 import type { OcrText, OcrWord, WordBox } from '../ports/ocr-engine.ts'
 import { joinWords } from './words.ts'
 
-/** Words above it are never replaced. */
-const certain = 0.9
 /** Minimum confidence of a word in a place without words of the other pass. */
 const minAdded = 0.6
 /** Overlap of two boxes, as a share of the smaller one, above which their words are in the same place. */
 const minOverlap = 0.4
-/** Advantage in confidence that a replacement needs. */
-const margin = 0.03
+/** Width of a reading, as a share of that of the words that it may replace. */
+const minWidth = 0.6
 
-/** Words of both passes in the same place. */
+/** Words of passes in the same place. */
 interface Cluster {
   readonly ours: OcrWord[]
   readonly theirs: OcrWord[]
 }
 
 /**
- * Returns `base` with words of `other` in places without words in `base`, and with words of `other` that have a higher confidence. Both have boxes in
- * pixels of the same image.
+ * Returns `base` with words of the `others` in places without words. Where the passes read different words, those with the largest sum of confidences win
+ * (ROVER, Fiscus 1997). All passes have boxes in pixels of the same image.
  */
-export function mergeWords(base: OcrText, other: OcrText): OcrText {
+export function mergePasses(base: OcrText, others: readonly OcrText[]): OcrText {
+  const { words } = others.reduce(addMissingWords, base)
+  const passes = [base, ...others].map((pass) => pass.words)
+  const passOf = new Map(passes.flatMap((pass) => pass.map((word) => [word, pass])))
   const replacements = new Map<OcrWord, readonly OcrWord[]>()
-  const added: OcrWord[] = []
-  for (const { ours, theirs } of findClusters(base.words, other.words)) {
-    if (ours.length === 0) added.push(...theirs.filter(isPlausible))
-    else if (isBetter(theirs, ours)) {
-      for (const [index, word] of ours.entries()) {
-        replacements.set(word, index > 0 ? [] : theirs.map((their) => ({ ...their, line: word.line, paragraph: word.paragraph })))
-      }
+  for (const { ours, theirs } of findClusters(words, passes.flat())) {
+    if (ours.length === 0) continue
+    const readings = [...Map.groupBy(theirs, (word) => passOf.get(word)).values()]
+    const winner = voteReading(readings.filter((reading) => widthOf(reading) >= widthOf(ours) * minWidth)) ?? ours
+    for (const [index, word] of ours.entries()) {
+      const { line, paragraph } = word
+      const ownWords = winner.slice(index, index === ours.length - 1 ? undefined : index + 1)
+      replacements.set(
+        word,
+        ownWords.map((their) => ({ ...their, line, paragraph })),
+      )
     }
   }
-  const replaced = base.words.flatMap((word) => replacements.get(word) ?? [word])
-  return joinWords(addWords(replaced, added))
+  return joinWords(words.flatMap((word) => replacements.get(word) ?? [word]))
+}
+
+/** Returns the reading whose text has the largest sum of confidences, of equal texts the most certain one; undefined without readings. */
+function voteReading(readings: readonly (readonly OcrWord[])[]): readonly OcrWord[] | undefined {
+  const confidenceOf = (words: readonly OcrWord[]): number => joinWords(words).confidence ?? 0
+  const byText = Map.groupBy(
+    readings.toSorted((a, b) => confidenceOf(b) - confidenceOf(a)),
+    (words) => words.map(({ text }) => text).join(' '),
+  )
+  const sumOf = (equal: readonly (readonly OcrWord[])[]): number => equal.reduce((sum, words) => sum + confidenceOf(words), 0)
+  return [...byText.values()].toSorted((a, b) => sumOf(b) - sumOf(a))[0]?.[0]
 }
 
 /** Returns `base` with the words of `other` in places without words. */
@@ -46,15 +61,7 @@ export function addMissingWords(base: OcrText, other: OcrText): OcrText {
 const isPlausible = ({ text, confidence }: OcrWord): boolean =>
   confidence >= minAdded && (/[\p{L}\p{N}].*[\p{L}\p{N}]/u.test(text) || /^\W*\p{N}\W*$/u.test(text))
 
-function isBetter(theirs: readonly OcrWord[], ours: readonly OcrWord[]): boolean {
-  const [their, our] = [joinWords(theirs), joinWords(ours)]
-  if (our.confidence === null || their.confidence === null) return false
-  if (ours.every(({ confidence }) => confidence >= certain)) return false
-  return their.confidence > our.confidence + margin && lettersOf(theirs) >= lettersOf(ours) * 0.6
-}
-
-const lettersOf = (words: readonly OcrWord[]): number =>
-  words.reduce((sum, { text }) => sum + (text.match(/[\p{L}\p{N}]/gu)?.length ?? 0), 0)
+const widthOf = (words: readonly OcrWord[]): number => words.reduce((sum, { box }) => sum + box.width, 0)
 
 /** Groups words that overlap. Words of `theirs` without counterpart are clusters of their own; so are lone words of `ours` left out. */
 function findClusters(ours: readonly OcrWord[], theirs: readonly OcrWord[]): Cluster[] {
@@ -80,8 +87,9 @@ function findClusters(ours: readonly OcrWord[], theirs: readonly OcrWord[]): Clu
     for (const word of joined.ours) clusters.set(word, joined)
     all.add(joined)
   }
-  const order = new Map(ours.map((word, index) => [word, index]))
-  return [...all].map((cluster) => ({ ...cluster, ours: [...cluster.ours].sort((a, b) => order.get(a)! - order.get(b)!) }))
+  const order = new Map([...ours, ...theirs].map((word, index) => [word, index]))
+  const inOrder = (words: Iterable<OcrWord>): OcrWord[] => [...words].sort((a, b) => order.get(a)! - order.get(b)!)
+  return [...all].map((cluster) => ({ ours: inOrder(cluster.ours), theirs: inOrder(cluster.theirs) }))
 }
 
 /** Returns the index of the first word that begins at `top` or below. */

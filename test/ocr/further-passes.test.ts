@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { addMissingWords, mergeWords } from '../../src/ocr/merge-words.ts'
+import { addMissingWords, mergePasses } from '../../src/ocr/merge-words.ts'
 import { openPassBudget } from '../../src/ocr/pass-budget.ts'
 import { recognizePage } from '../../src/ocr/recognize.ts'
 import { joinWords } from '../../src/ocr/words.ts'
@@ -39,8 +39,8 @@ const covering = (confidence: number): OcrWord[] => [
 test.each([
   ['fast', 0.7, ['auto']],
   ['balanced', 0.95, ['auto']],
-  ['balanced', 0.7, ['auto', 'block']],
-  ['best', 0.95, ['auto', 'block', 'sparse']],
+  ['balanced', 0.7, ['auto', 'block', 'auto']],
+  ['best', 0.95, ['auto', 'block', 'auto', 'sparse']],
 ] as [OcrQuality, number, OcrLayout[]][])('%s reads a page of confidence %d with layouts %j', async (quality, confidence, expected) => {
   const { engine, layouts } = fakeEngine({ auto: covering(confidence), block: covering(0.5), sparse: [] })
   const budget = openPassBudget()
@@ -61,7 +61,8 @@ test('ink outside of all words is read in another pass', async () => {
 test.each([
   [119, ['auto'], true],
   [159, ['auto', 'auto'], true],
-  [201, ['auto', 'auto', 'block', 'sparse'], false],
+  [201, ['auto', 'auto', 'block', 'auto'], true],
+  [241, ['auto', 'auto', 'block', 'auto', 'sparse'], false],
 ] as [number, OcrLayout[], boolean][])(
   'of passes of 40 ms within %d ms only those with layouts %j; incomplete: %s',
   async (limitMs, expected, isIncomplete) => {
@@ -75,10 +76,39 @@ test.each([
   },
 )
 
-test('an uncertain word is replaced by a more certain one at its place, a certain one never', () => {
+test('the more certain of two readings of a word wins', () => {
   const first = joinWords([word('T0ta1', 0.4, 0), word('amount', 0.93, 100), word('due', 0.7, 200)])
-  const second = joinWords([word('Total', 0.8, 2), word('arnount', 0.99, 101), word('dve', 0.5, 200)])
-  expect(mergeWords(first, second).text).toBe('Total amount due')
+  const second = joinWords([word('Total', 0.8, 2), word('arnount', 0.9, 101), word('dve', 0.5, 200)])
+  expect(mergePasses(first, [second]).text).toBe('Total amount due')
+})
+
+test('two passes that read the same word outvote a more certain third one', () => {
+  const read = (text: string, confidence: number) => joinWords([word(text, confidence, 0), word('receipt', 0.9, 200)])
+  const { text, confidence } = mergePasses(read('tnirty', 0.8), [read('thirty', 0.5), read('thirty', 0.6)])
+  expect(text).toBe('thirty receipt')
+  expect(confidence).toBeCloseTo((6 * 0.6 + 7 * 0.9) / 13)
+})
+
+test('a reading of half a word does not replace it', () => {
+  expect(mergePasses(joinWords([word('receipt', 0.5, 0)]), [joinWords([word('rec', 0.9, 0)])]).text).toBe('receipt')
+})
+
+test('words of the enlarged page are voted on at their place of the page', async () => {
+  const lineAt = (text: string, confidence: number, left: number, scale: number): OcrWord => ({
+    ...word(text, confidence, 0),
+    box: { left: left * scale, top: 120 * scale, width: 60 * scale, height: 20 * scale },
+  })
+  const engine: OcrEngine = {
+    ...fakeEngine({}).engine,
+    async recognize({ width }, _, { layout }) {
+      if (layout !== 'auto') return joinWords([])
+      if (width === page.width) return joinWords([lineAt('arnount', 0.6, 200, 1), lineAt('payable', 0.9, 300, 1)])
+      return joinWords([lineAt('amount', 0.8, 200, 1.5), lineAt('payable', 0.9, 300, 1.5)])
+    },
+  }
+  const { text, words } = await recognizePage(engine, page, 'eng', { quality: 'balanced', budget: openPassBudget() })
+  expect(text).toBe('amount payable')
+  expect(words[0]?.box.left).toBeCloseTo(200 / page.width)
 })
 
 test('parts of Chinese and Japanese lines are joined, other words are separated', () => {
@@ -91,7 +121,20 @@ test('parts of Chinese and Japanese lines are joined, other words are separated'
 test('two words that one pass joined are separated', () => {
   const first = joinWords([word('grandtotal', 0.4, 0), word('12.00', 0.9, 200)])
   const second = joinWords([word('grand', 0.8, 0), word('total', 0.9, 52), word('12.00', 0.7, 200)])
-  expect(mergeWords(first, second).text).toBe('grand total 12.00')
+  expect(mergePasses(first, [second]).text).toBe('grand total 12.00')
+})
+
+test('words that one of three passes joined keep their order', () => {
+  const apart = () => joinWords([word('grand', 0.8, 0), word('total', 0.8, 52), word('12.00', 0.9, 200)])
+  const joined = joinWords([word('grandtotal', 0.9, 0), word('12.00', 0.9, 200)])
+  expect(mergePasses(joined, [apart(), apart()]).text).toBe('grand total 12.00')
+  expect(mergePasses(apart(), [apart(), joined]).text).toBe('grand total 12.00')
+})
+
+test('a rule beside two lines does not join them', () => {
+  const rule: OcrWord = { ...word('|', 0.9, 0), box: { left: 0, top: 10, width: 5, height: 50 } }
+  const lines = joinWords([word('Total', 0.8, 0), word('due', 0.8, 0, 1)])
+  expect(mergePasses(lines, [joinWords([rule])]).text).toBe('Total\ndue')
 })
 
 test('missing words join the line at their height, or form a line below the one above them', () => {

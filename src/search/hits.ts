@@ -32,7 +32,8 @@ export interface Matches extends Omit<SearchAnswer, 'hits'> {
   readonly page: readonly Scored[]
 }
 
-export type MarkedField = 'title' | 'content' | 'filename' | 'labels'
+const markedFields = ['title', 'content', 'filename', 'labels'] as const
+export type MarkedField = (typeof markedFields)[number]
 
 /** Options for highlighting a page. */
 export interface Highlighting {
@@ -43,6 +44,16 @@ export interface Highlighting {
   /** Returns the words of these texts that also match a word of the query, by the word of the query. Default: only words of the markers. */
   readonly expand?: (texts: readonly string[]) => Promise<Expansions>
 }
+
+export const noHighlighting: Highlighting = { markers: {}, passage: null }
+
+/** Returns the markers of the fields that have something to highlight. */
+export const markersOf = (markerOf: (field: MarkedField) => Marker): Highlighting['markers'] =>
+  Object.fromEntries(
+    markedFields
+      .map((field) => [field, markerOf(field)] as const)
+      .filter(([, { terms, substrings = [] }]) => terms.length + substrings.length > 0),
+  )
 
 interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
   labels: string[]

@@ -1,13 +1,10 @@
 /** Highlighting of the matches of a page. */
 import type { Db } from '../../../db/pool.ts'
-import type { Highlighting, MarkedField } from '../../hits.ts'
+import { type Highlighting, type MarkedField, markersOf } from '../../hits.ts'
 import type { Term } from '../../query/parser.ts'
 import { expandable } from '../../vocabulary/expansions.ts'
 import { expansionsIn } from '../../vocabulary/expansions-in-texts.ts'
 import { isMistypable } from '../../vocabulary/vocabulary.ts'
-import { textFields } from './mapping.ts'
-
-export const noHighlighting: Highlighting = { markers: {}, passage: null }
 
 /** What to highlight in a field. */
 export interface Marked {
@@ -17,14 +14,10 @@ export interface Marked {
 
 /** Returns the markers of each field. The words of the page decide which of them match by stem, or with typos. */
 export function highlightingOf(db: Db, fuzzy: boolean, markedIn: (field: MarkedField) => Marked): Highlighting {
-  const marked = textFields.map((field) => [field, markedIn(field)] as const)
-  const words = expandable([...new Set(marked.flatMap(([, { terms }]) => terms))]).filter(isMistypable)
+  const markers = markersOf((field) => ({ ...markedIn(field), expansions: new Map() }))
+  const words = expandable([...new Set(Object.values(markers).flatMap(({ terms }) => terms))]).filter(isMistypable)
   return {
-    markers: Object.fromEntries(
-      marked.flatMap(([field, { terms, substrings = [] }]) =>
-        terms.length + substrings.length === 0 ? [] : [[field, { terms, substrings, expansions: new Map() }]],
-      ),
-    ),
+    markers,
     passage: null,
     ...(words.length === 0 ? {} : { expand: (texts: readonly string[]) => expansionsIn(db, texts, words, fuzzy) }),
   }

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { AdvancedQuery, SearchAnswer } from '../../../ports/search-engine.ts'
-import { type Highlighting, hits, type MarkedField } from '../../hits.ts'
+import { type Highlighting, hits, markersOf, noHighlighting } from '../../hits.ts'
 import { mergeExpansions } from '../../vocabulary/expansions.ts'
 import { type CompiledClause, compileClauses, wordsIn } from './compile/clauses.ts'
 import { type Idf, idfOf, loadIdf } from './compile/idf.ts'
@@ -32,7 +32,7 @@ export async function advanced(db: Db, unprepared: Db, query: AdvancedQuery): Pr
     mustNot: all.slice(positive.length),
   }
   const { page, ...matches } = await match(db, planOf(conditions, query, idf), query.sort, query)
-  return { ...matches, hits: await hits(db, page, query.highlight ? highlighting(conditions) : { markers: {}, passage: null }) }
+  return { ...matches, hits: await hits(db, page, query.highlight ? highlighting(conditions) : noHighlighting) }
 }
 
 function planOf({ must, should, mustNot }: Conditions, { filter }: AdvancedQuery, idf: Idf): Plan {
@@ -132,18 +132,16 @@ function topQueries(clauses: readonly CompiledClause[], keys: readonly string[])
 /** Highlights in each field the words and substrings of its clauses. */
 function highlighting({ must, should }: Conditions): Highlighting {
   const positive = [...must, ...should]
-  const marker = (field: MarkedField) => {
+  const markers = markersOf((field) => {
     const onField = positive.filter(({ clause }) => clause.field === field || clause.field === 'any')
-    const terms = onField.flatMap((compiled) => compiled.terms)
-    const substrings = onField.flatMap((compiled) => compiled.substrings)
-    const expansions = onField.reduce((all, compiled) => mergeExpansions(all, compiled.expansions), new Map<string, string[]>())
-    return terms.length + substrings.length === 0 ? {} : { [field]: { terms, substrings, expansions } }
-  }
+    return {
+      terms: onField.flatMap(({ terms }) => terms),
+      substrings: onField.flatMap(({ substrings }) => substrings),
+      expansions: onField.reduce((all, { expansions }) => mergeExpansions(all, expansions), new Map<string, string[]>()),
+    }
+  })
   const inText = positive.filter(({ clause, ranked }) => ranked.length > 0 && (clause.field === 'content' || clause.field === 'any'))
   const any = or(inText.flatMap(({ ranked }) => ranked.map(({ query }) => query)))
   const exact = inText.flatMap(({ passages }) => passages)
-  return {
-    markers: { ...marker('title'), ...marker('content'), ...marker('filename'), ...marker('labels') },
-    passage: any === '' ? null : { all: and(exact.length === 0 ? [any] : exact), any },
-  }
+  return { markers, passage: any === '' ? null : { all: and(exact.length === 0 ? [any] : exact), any } }
 }

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import { noHits, type SearchAnswer, type SearchEngine, type SearchQuery } from '../../../ports/search-engine.ts'
-import { type Highlighting, hits } from '../../hits.ts'
+import { hits, markersOf, noHighlighting } from '../../hits.ts'
 import { parse, wordsOf } from '../../query/parser.ts'
 import { mergeExpansions, stemExpansions, typoExpansions } from '../../vocabulary/expansions.ts'
 import { StoredWords } from '../../vocabulary/vocabulary.ts'
@@ -69,16 +69,7 @@ async function search(db: Db, query: SearchQuery): Promise<SearchAnswer> {
   if (!compiled) return noHits
   const { plan, all, any } = compiled
   const { page, ...matches } = await match(db, plan, [{ field: 'score', order: 'desc' }], query)
-  const marker = (field: 'title' | 'content' | 'filename' | 'labels') => ({
-    terms: terms.filter((term) => term.field === null || term.field === field),
-    expansions,
-  })
-  const highlighting: Highlighting =
-    query.highlight && all !== null
-      ? {
-          markers: { title: marker('title'), content: marker('content'), filename: marker('filename'), labels: marker('labels') },
-          passage: { all, any },
-        }
-      : { markers: {}, passage: null }
+  const markers = markersOf((field) => ({ terms: terms.filter((term) => term.field === null || term.field === field), expansions }))
+  const highlighting = query.highlight && all !== null ? { markers, passage: { all, any } } : noHighlighting
   return { ...matches, hits: await hits(db, page, highlighting) }
 }

@@ -2,10 +2,11 @@
 import { sql } from 'kysely'
 import type { Db } from '../../../db/pool.ts'
 import type { SearchHit, SimilarQuery } from '../../../ports/search-engine.ts'
-import { hits, type Scored } from '../../hits.ts'
+import { hits, noHighlighting, type Scored } from '../../hits.ts'
 import { indexed, rangeConditions, rank } from './compile/plan.ts'
 import { filterQueries, or, quote, scanKeys } from './compile/tsquery.ts'
-import { entriesOf, type Segment, segmentFor, tableOf, withSegments } from './index/segments.ts'
+import { type Segment, segmentFor, tableOf, withSegments } from './index/segments.ts'
+import { newest } from './match/candidates.ts'
 
 /** Number of most frequent words of the document whose document frequency is counted. */
 const maxCounted = 40
@@ -21,7 +22,7 @@ const spacelessPair = '^[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3
 /** Returns the most similar documents, best first. Empty if the document is not indexed. */
 export async function moreLikeThis(db: Db, query: SimilarQuery): Promise<readonly SearchHit[]> {
   const scored = await withSegments(db, (segments) => find(db, segments, query))
-  return hits(db, scored, { markers: {}, passage: null })
+  return hits(db, scored, noHighlighting)
 }
 
 async function find(db: Db, segments: readonly Segment[], { documentId, filter, limit }: SimilarQuery): Promise<Scored[]> {
@@ -29,18 +30,15 @@ async function find(db: Db, segments: readonly Segment[], { documentId, filter, 
   if (words.length === 0) return []
   const { required, excluded } = filterQueries(filter)
   const keys = scanKeys([...required, or(words.slice(0, maxFinding).map(quote))], excluded)
-  const conditions = sql.join([...keys.map(indexed), ...rangeConditions(filter), sql`entry.document_id <> ${documentId}`], sql` and `)
-  const scored: Scored[] = []
-  for (const segment of segments) {
-    if (scored.length >= maxDocuments) break
-    const { rows } = await sql<Scored>`
-      select document_id, least(1, ${rank(or(words.map(quote)))}) as score from (
-        select * from (select * from ${entriesOf(segment)} where ${conditions} offset 0) entry
-        order by document_id desc limit ${maxDocuments - scored.length}
-      ) entry`.execute(db)
-    scored.push(...rows)
+  const conditions = {
+    indexed: keys.map(indexed),
+    filters: [...rangeConditions(filter), sql`entry.document_id <> ${documentId}`],
+    checks: [],
   }
-  return scored.sort((one, other) => other.score - one.score || (one.document_id < other.document_id ? 1 : -1)).slice(0, limit)
+  const { rows } = await sql<Scored>`
+    select document_id, least(1, ${rank(or(words.map(quote)))}) as score from (${newest(segments, conditions, maxDocuments)}) entry
+    order by score desc, document_id desc limit ${limit}`.execute(db)
+  return rows
 }
 
 /** Returns the words with the highest tf-idf. Document frequencies are those of the segment of the document. */

@@ -1,6 +1,7 @@
 /** Inverse document frequency: rare words count more than frequent ones. */
 import { sql } from 'kysely'
 import type { Db } from '../../../../db/pool.ts'
+import { nilId } from '../../../../id.ts'
 import { entriesOf, withSegments } from '../index/segments.ts'
 import { blockTerm } from '../index/terms.ts'
 import { or, quote } from './tsquery.ts'
@@ -21,16 +22,16 @@ const lastId = 'g'
 export async function loadIdf(db: Db, words: readonly string[]): Promise<Idf> {
   const unique = [...new Set(words)]
   if (unique.length < 2) return new Map()
-  const { rows: oldest } = await sql<{
-    id: string
-  }>`select id from live_documents order by created_at desc, id desc limit 1 offset ${sampleSize - 1}`.execute(db)
-  const from = oldest[0]?.id ?? ''
+  const { rows: oldest } = await sql<{ id: string }>`
+    select id from live_documents order by created_at desc, id desc limit 1 offset ${sampleSize - 1}`.execute(db)
+  const from = oldest[0]?.id ?? nilId
   return withSegments(db, async (segments) => {
     const newest = segments.filter((_, nth) => (segments[nth - 1]?.fromId ?? lastId) > from)
     const counts = newest.map((segment) => {
       const blocks = segment.blocks.flatMap((_, block) => ((segment.blocks[block + 1] ?? lastId) > from ? [quote(blockTerm(block))] : []))
-      const isNew = from === '' ? sql`` : sql` and entry.words @@ ${or(blocks)}::tsquery and document_id >= ${from}::uuid`
-      return sql`(select count(*)::integer from ${entriesOf(segment)} where entry.words @@ counted.query${isNew})`
+      return sql`(
+        select count(*)::integer from ${entriesOf(segment)}
+        where entry.words @@ counted.query and entry.words @@ ${or(blocks)}::tsquery and document_id >= ${from}::uuid)`
     })
     const { rows } = await sql<{ word: string; documents: number }>`
       select word, ${sql.join(counts, sql` + `)} as documents

@@ -52,15 +52,11 @@ export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }:
   ...(minConfidence === null ? [] : [sql`entry.confidence >= ${minConfidence}::real`]),
 ]
 
-export interface PassageCheck {
-  readonly query: string
-  /** Whether passages decide although all words of the document are in its entry. */
-  readonly needsPassage: boolean
-  readonly isNegated: boolean
-}
-
-/** Checks the passages of a long document: phrases, words of the content, and words that did not fit into its entry. */
-export const inPassages = (checks: readonly PassageCheck[]): RawBuilder<boolean> =>
+/**
+ * Checks the passages of a long document: phrases, words of the content, and words that did not fit into its entry. `needsPassage`: passages decide
+ * although all words of the document are in its entry.
+ */
+export const inPassages = (checks: readonly { query: string; needsPassage: boolean; isNegated: boolean }[]): RawBuilder<boolean> =>
   sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.segment, entry.parts, (select ${checks.map(({ query }) => query)}::text[]::tsquery[]),
     ${checks.map(({ needsPassage }) => needsPassage)}::boolean[], ${checks.map(({ isNegated }) => isNegated)}::boolean[]))`
 

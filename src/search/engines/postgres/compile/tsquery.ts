@@ -28,15 +28,8 @@ const maxChain = 8
 const join = (queries: readonly string[], operator: string): string =>
   queries.length === 1 ? queries[0]! : queries.length === 0 ? '' : `(${queries.join(operator)})`
 
-/** A filter as tsqueries. */
-export interface FilterQueries {
-  /** Tsqueries that every match meets. */
-  readonly required: readonly string[]
-  /** Negated tsqueries that every match meets. */
-  readonly excluded: readonly string[]
-}
-
-export function filterQueries(filter: SearchFilter): FilterQueries {
+/** Returns the tsqueries of a filter that every match meets; those of `excluded` are negations. */
+export function filterQueries(filter: SearchFilter): { readonly required: readonly string[]; readonly excluded: readonly string[] } {
   const { ownerId, mimeTypes, notMimeTypes, labelIds, notLabelIds, status, sourceId } = filter
   const anyOf = (queries: readonly string[]) => (queries.length === 0 ? [] : [or(queries)])
   return {

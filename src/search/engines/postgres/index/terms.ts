@@ -3,6 +3,7 @@
  * Each begins with `~` and a letter, which no word does.
  */
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
+import type { IndexedDocument } from '../../../indexed-documents.ts'
 
 /** Field weights of a tsvector: A title, B label, C filename, D content. */
 export const weights = { any: '', title: 'A', labels: 'B', filename: 'C', content: 'D' } as const
@@ -43,15 +44,8 @@ const decileOf = (confidence: number): number => Math.floor(confidence * 10)
 const monthOfDate = (date: string): number => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7)) - 1
 const dateTerm = (month: number): string => `~d${month}`
 
-/** Values of a document that filters give as ranges. */
-interface RangeValues {
-  readonly created_at: Date
-  readonly document_date: string | null
-  readonly ocr_confidence: number | null
-}
-
 /** Returns the terms for filters by dates and by confidence. */
-export const rangeTerms = ({ created_at, document_date, ocr_confidence }: RangeValues): string[] => [
+export const rangeTerms = ({ created_at, document_date, ocr_confidence }: IndexedDocument): string[] => [
   monthTerm(monthOf(created_at)),
   ...(document_date === null ? [] : [dateTerm(monthOfDate(document_date))]),
   ...(ocr_confidence === null ? [] : [confidenceTerm(decileOf(ocr_confidence))]),

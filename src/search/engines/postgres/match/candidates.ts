@@ -13,6 +13,9 @@ export interface Candidates {
   readonly isCapped: RawBuilder<boolean>
 }
 
+/** Conditions on entries. */
+type Conditions = Pick<Plan, 'indexed' | 'filters' | 'checks'>
+
 /** A segment, or some of its blocks. */
 interface Slice extends Segment {
   readonly onlyBlocks?: readonly number[]
@@ -22,7 +25,7 @@ interface Slice extends Segment {
 const firstBlocks = [1, 3]
 
 /** Divides the segments into slices, newest first: a few blocks of the newest segment, its other blocks, the older segments. */
-function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
+function slices(segments: readonly Segment[], { indexed }: Conditions): Slice[] {
   let nth = 0
   return segments.flatMap((segment): Slice[] => {
     if (nth === firstBlocks.length || segment.blocks.length < 2 || indexed.length === 0) return [segment]
@@ -34,13 +37,13 @@ function slices(segments: readonly Segment[], { indexed }: Plan): Slice[] {
 }
 
 /** Selects the entries of a slice that meet the conditions, except `checks` and `tests`. */
-function entriesIn(slice: Slice, { indexed: conditions, filters }: Plan): RawBuilder<unknown> {
+function entriesIn(slice: Slice, { indexed: conditions, filters }: Conditions): RawBuilder<unknown> {
   const inBlocks = slice.onlyBlocks ? [indexed(or(slice.onlyBlocks.map((block) => quote(blockTerm(block)))))] : []
   return sql`select * from ${entriesOf(slice)} ${where([...conditions, ...inBlocks, ...filters])}`
 }
 
 /** Selects the newest `limit` matches (null: all), except for `tests`. PostgreSQL reads a slice only if newer slices hold too few. */
-function newest(slices: readonly Slice[], plan: Plan, limit: number | null): RawBuilder<unknown> {
+export function newest(slices: readonly Slice[], plan: Conditions, limit: number | null): RawBuilder<unknown> {
   const each = slices.map((slice) => {
     // Sorted after the scan of the GIN index: an index scan in the order of ids would evaluate every tsvector.
     const isUnordered = plan.indexed.length > 0 || slice.onlyBlocks
@@ -75,7 +78,6 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
   const { tests } = plan
   const maxRanked = rankedOf(maxResults)
   const best = bestOf(segments, plan, maxRanked)
-  const isFull = sql<boolean>`((select count(*) from newest) > ${maxResults})`
   const matches =
     tests.length === 0
       ? sql`newest as materialized (${newest(slices(segments, plan), plan, maxResults + 1)})`
@@ -91,7 +93,7 @@ export function newestAndBest(segments: readonly Segment[], plan: Plan, maxResul
           )
         ) entry
       )`,
-    isCapped: tests.length === 0 ? isFull : sql`(case when ${isFull} then true else ${isTestingCut(plan)} end)`,
+    isCapped: sql`((select count(*) from newest) > ${maxResults} or ${isTestingCut(plan)})`,
   }
 }
 

@@ -28,7 +28,13 @@ export interface BackupSink {
 const bufferBytes = 1 << 20
 
 /** Writes an archive to a stream, such as standard output. */
-export const streamSink = (stream: Writable): BackupSink => tarSink((chunk) => writeChunk(stream, chunk))
+export const streamSink = (stream: Writable): BackupSink =>
+  tarSink((chunk) =>
+    writeChunk(stream, chunk).catch(({ message }: Error) => {
+      // Without the code: EPIPE is also the error of a lost connection, after which a retry helps.
+      throw new Error(`cannot write the archive: ${message}`)
+    }),
+  )
 
 /** Writes an archive to a temporary file. Renames it when it is complete and on disk. begin() throws AppError CONFLICT if the file exists. */
 export function fileSink(path: string): BackupSink {

@@ -103,6 +103,17 @@ test('6 for a missing backup, 2 for a password in a URL', async () => {
   expect([code, stderr]).toEqual([2, expect.not.stringContaining('hunter2')])
 })
 
+test('1 if the reader of standard output has gone', async () => {
+  const { place } = await someDocuments()
+  const child = begin(place, ['backup', 'create', '--to', '-'])
+  child.stdout.destroy()
+  let stderr = ''
+  child.stderr.on('data', (text) => {
+    stderr += text
+  })
+  expect([await child.ended, stderr]).toEqual([1, 'error: cannot write the archive: write EPIPE\n'])
+})
+
 test('75 for a second backup, with the holder of the lock; a purge waits for the backup', async () => {
   const { place, dataDir, app, asAda, asBob, first, runJobs } = await someDocuments()
   const release = await lockTable(place, 'comments')

@@ -734,6 +734,25 @@ test('200 without documents whose phrase begins in the title or filename and end
   expect(await titles('pages -"2026 17"')).toEqual(['On 17.03.2026'])
 })
 
+test('200 with a phrase that ends with a word in parts; without the document if it is excluded', async () => {
+  const { put, search, asAda } = await start()
+  await put({ title: 'To my e-mail', content: 'auf der Waschma-\nschine' })
+  await put({ title: 'Long', content: `${'filler '.repeat(2000)}auf der Waschma-\nschine` })
+  const cases = [
+    ['"my email"', 'To <mark>my e-mail</mark>', 1],
+    ['"der Waschmaschine"', 'auf <mark>der Waschma-\nschine</mark>', 2],
+    ['content:"auf der Waschmaschine"', '<mark>auf der Waschma-\nschine</mark>', 2],
+  ] as const
+  for (const [q, snippet, count] of cases) {
+    const { total, results } = await search({ q })
+    expect([q, total, results.at(-1)?.highlights.map(({ snippet }) => snippet)]).toEqual([q, count, [expect.stringContaining(snippet)]])
+    expect([q, (await search({ q: `auf -${q}` })).total]).toEqual([q, 2 - count])
+  }
+  const must = [{ field: 'content', type: 'exact', value: 'der Waschmaschine' }] as const
+  expect((await asAda.search.advanced({ query: { must: [...must] } })).total).toBe(2)
+  expect((await search({ q: '"auf Waschmaschine"' })).total).toBe(0)
+})
+
 test('200 for content:word with long documents that have it in the text, not in the title; -content:word leaves them out', async () => {
   const { put, search } = await start()
   const filler = 'filler '.repeat(2000)

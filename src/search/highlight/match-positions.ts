@@ -158,15 +158,15 @@ function matchEnd(text: string, { start, end, form }: Token, term: Term): number
 function matchPhrase(window: TokenWindow, parts: readonly Part[]): Token | null {
   let last: Token | null = null
   for (const part of parts) {
-    const token = window(part.offset)
-    if (!token || !(part.prefix ? token.text.startsWith(part.text) : token.text === part.text)) return null
+    const token = window(part.offset)?.find(({ text }) => (part.prefix ? text.startsWith(part.text) : text === part.text))
+    if (!token) return null
     last = token
   }
   return last
 }
 
-/** Returns the token `offset` positions after the first one; undefined after the end of the text. */
-type TokenWindow = (offset: number) => Token | undefined
+/** Returns the token `offset` positions after the first one, and the joined tokens that begin with it; undefined after the end of the text. */
+type TokenWindow = (offset: number) => readonly Token[] | undefined
 
 /** Maximum number of tokens before the window. More are discarded. */
 const maxPassed = 1_000
@@ -175,7 +175,7 @@ const maxPassed = 1_000
 class TokenWindows {
   readonly #text: string
   #tokens = tokenize('')
-  #read: Token[] = []
+  #read: Token[][] = []
   /** index in #read of the first token of the window */
   #first = 0
 
@@ -185,12 +185,12 @@ class TokenWindows {
 
   /** Opens a window at the token that begins at `start`, in the chain that begins at `chainStart`. */
   from(chainStart: number, start: number): TokenWindow {
-    if ((this.#read.at(-1)?.end ?? -1) < chainStart) {
+    if ((this.#read.at(-1)?.[0]?.end ?? -1) < chainStart) {
       this.#tokens = tokenize(this.#text, chainStart)
       this.#read = []
       this.#first = 0
     }
-    while ((this.#at(this.#first)?.start ?? start) < start) this.#first++
+    while ((this.#at(this.#first)?.[0]?.start ?? start) < start) this.#first++
     if (this.#first > maxPassed) {
       this.#read.splice(0, this.#first)
       this.#first = 0
@@ -198,11 +198,13 @@ class TokenWindows {
     return (offset) => this.#at(this.#first + offset)
   }
 
-  #at(index: number): Token | undefined {
-    while (this.#read.length <= index) {
+  #at(index: number): readonly Token[] | undefined {
+    // A joined token comes after its parts.
+    while (this.#read.length <= index + maxParts) {
       const { value: token, done } = this.#tokens.next()
-      if (done) return undefined
-      if (token.form !== 'joined') this.#read.push(token)
+      if (done) break
+      if (token.form !== 'joined') this.#read.push([token])
+      else this.#read.findLast(([first]) => first!.start === token.start)?.push(token)
     }
     return this.#read[index]
   }

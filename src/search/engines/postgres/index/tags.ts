@@ -4,7 +4,7 @@
  * digits, without collisions: a prefix query would read thousands of words.
  */
 import type { Part } from '../../../query/parser.ts'
-import type { Token } from '../../../query/tokenizer.ts'
+import { maxParts, type Token } from '../../../query/tokenizer.ts'
 
 const shingleCount = 62_000
 const characters = '0123456789abcdefghijklmnopqrstuvwxyz'
@@ -42,18 +42,19 @@ export class Tags {
   /** A bit for each of the 65,536 tags, in ascending order; a Set would have to be sorted. */
   readonly #bits = new Uint8Array(0x2000)
   #count = 0
-  #previous: number | null = null
+  /** Hashes of the last words of the field, by position. */
+  #hashes: number[] = []
 
-  /** Adds a word of a field, in order. */
-  add(word: Token): void {
-    if (word.form === 'joined') return
-    const hash = hashOf(word.text)
-    if (this.#previous !== null) this.#set(shingle(this.#previous, hash))
-    this.#previous = hash
+  /** Adds a word of a field, in order. A joined word follows its parts and has the position of the first. */
+  add({ text, form, position }: Token): void {
+    const hash = hashOf(text)
+    const previous = this.#hashes[(position - 1) % (maxParts + 1)]
+    if (previous !== undefined) this.#set(shingle(previous, hash))
+    if (form !== 'joined') this.#hashes[position % (maxParts + 1)] = hash
   }
 
   endField(): void {
-    this.#previous = null
+    this.#hashes = []
   }
 
   /** Adds the edge n-grams of a word. */

@@ -825,20 +825,6 @@ test('words of one stem match in the languages of the documents, with a lower sc
   expect((await asAda.search.advanced(conditions('exact', 'invoicing'))).total).toBe(0)
 })
 
-test('200 with other forms of words of three letters', async () => {
-  const { put, search, asAda } = await start()
-  await put({ title: 'One', content: 'the tax is due in a day' })
-  await put({ title: 'Two', content: 'taxes are due in ten days' })
-  const titles = async (q: string) => (await search({ q })).results.map(({ title }) => title)
-  expect(await titles('taxes')).toEqual(['Two', 'One'])
-  expect(await titles('days tax due')).toHaveLength(2)
-  expect(await titles('"taxes"')).toEqual(['Two'])
-  expect(await titles('tax -day due')).toEqual(['Two'])
-  expect((await search({ q: 'taxes is' })).results[0]?.highlights[0]?.snippet).toContain('<mark>tax</mark>')
-  const must = [{ field: 'content', type: 'match', value: 'taxes' }] as const
-  expect((await asAda.search.advanced({ query: { must: [...must] } })).total).toBe(2)
-})
-
 test('200 with other forms of words in languages whose stemmers need accents, or came with a migration', async () => {
   const { app, ada, search } = await start()
   const forms = [

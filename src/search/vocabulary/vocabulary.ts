@@ -6,7 +6,7 @@ import type { Token } from '../query/tokenizer.ts'
 import { isLetters } from '../query/typos.ts'
 import { maxListedLength } from './substrings.ts'
 
-const minLetters = 3
+const minLetters = 4
 /** Maximum length of a word. Longer runs of letters are text without spaces. */
 export const maxLetters = 40
 /** Number of words per statement. */

@@ -689,6 +689,7 @@ describe('addresses', () => {
     '::ffff:a9fe:a9fe',
     '::169.254.169.254',
     '64:ff9b::a9fe:a9fe',
+    '64:ff9b:1::a9fe:a9fe',
     '2002:a9fe:a9fe::',
     '::ffff:0.0.0.0',
     'localhost',

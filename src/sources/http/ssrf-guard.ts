@@ -20,7 +20,7 @@ const privateNetworks = blockList([
   ...['::/96', 'fc00::/7', 'fec0::/10', '64:ff9b:1::/48', '100::/64', '2001::/23', '2001:db8::/32', '3fff::/20', '5f00::/16'],
 ])
 
-/** Returns a list of networks. An IPv4 network includes its IPv6 forms: mapped (as in BlockList), compatible, translated, NAT64 and 6to4. */
+/** Returns a list of networks. An IPv4 network includes its IPv6 forms: mapped (as in BlockList), compatible, translated, NAT64 (also local) and 6to4. */
 function blockList(networks: readonly string[]): BlockList {
   const list = new BlockList()
   for (const network of networks) {
@@ -31,7 +31,7 @@ function blockList(networks: readonly string[]): BlockList {
     const [a = 0, b = 0, c = 0, d = 0] = address.split('.').map(Number)
     list.addSubnet(`2002:${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}::`, 16 + bits, 'ipv6')
     // ::/104 includes the loopback address ::1.
-    const prefixes = a === 0 ? ['::ffff:0:', '64:ff9b::'] : ['::', '::ffff:0:', '64:ff9b::']
+    const prefixes = a === 0 ? ['::ffff:0:', '64:ff9b::'] : ['::', '::ffff:0:', '64:ff9b::', '64:ff9b:1::']
     for (const prefix of prefixes) list.addSubnet(`${prefix}${address}`, 96 + bits, 'ipv6')
   }
   return list

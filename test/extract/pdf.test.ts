@@ -171,8 +171,13 @@ describe('damage', () => {
     expect(pages[0]!.text).toBe(sentence)
   })
 
+  const locked = pdf({ pages: [{ text: ['x'] }], locked: true })
+  const lockedByCertificate = locked
+    .toString('latin1')
+    .replace('/Filter /Standard /V 1 ', '/Filter /Adobe.PubSec /SubFilter /adbe.pkcs7.s4 /V 1 ')
   test.each([
-    ['FILE_ENCRYPTED', pdf({ pages: [{ text: ['x'] }], locked: true })],
+    ['FILE_ENCRYPTED', locked],
+    ['FILE_ENCRYPTED', Buffer.from(lockedByCertificate, 'latin1')],
     ['FILE_CORRUPT', Buffer.from('%PDF-1.4\nnothing')],
     ['FILE_CORRUPT', pdf({ pages: [] })],
     ['FILE_CORRUPT', pdf({ pages: [], brokenPage: true })],

@@ -53,6 +53,8 @@ export async function openPdfText(bytes: Uint8Array): Promise<PdfTextDocument> {
   })
   const document = await loading.promise.catch((problem: unknown) => {
     if (problem instanceof PasswordException) throw new ReadFailure('FILE_ENCRYPTED')
+    if (/unknown encryption method|unsupported encryption algorithm/.test(String(problem)))
+      throw new ReadFailure('FILE_ENCRYPTED', 'The file is encrypted for certificates, or with an unknown method.')
     throw new ReadFailure('FILE_CORRUPT', problem instanceof InvalidPDFException ? undefined : `The PDF cannot be opened: ${problem}`)
   })
   if (document.numPages < 1) throw new ReadFailure('FILE_CORRUPT', 'The PDF has no pages.')

@@ -1,6 +1,6 @@
 /** Parses queries into terms. */
 import { digitGroups, joinAmounts } from './amounts.ts'
-import { partsOf, tokenize } from './tokenizer.ts'
+import { type Token, tokenize } from './tokenizer.ts'
 
 export interface Part {
   readonly text: string
@@ -127,3 +127,7 @@ function termOf(text: string, { prefix, ...options }: TermOptions): Term | null 
     ...options,
   }
 }
+
+/** Returns the tokens that follow each other in a text: none that are joined, and none that a pair contains. */
+export const partsOf = (tokens: readonly Token[]): Token[] =>
+  tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))

@@ -1,5 +1,6 @@
 /** Words of a value that texts contain as a substring. */
-import { normalizeText, partsOf, type Token, tokenize } from './tokenizer.ts'
+import { partsOf } from './parser.ts'
+import { normalizeText, type Token, tokenize } from './tokenizer.ts'
 
 export interface SubstringWords {
   readonly parts: readonly Token[]

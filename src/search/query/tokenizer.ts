@@ -111,10 +111,6 @@ export function* tokenize(text: string, from = 0, to = text.length): Generator<T
   yield* joinChain(chain)
 }
 
-/** Returns the tokens that follow each other in a text: none that are joined, and none that a pair contains. */
-export const partsOf = (tokens: readonly Token[]): Token[] =>
-  tokens.filter(({ form }, index) => form !== 'joined' && !(form === 'last' && tokens[index - 1]?.form === 'pair'))
-
 /** Returns the offset of the next run at or after `from`; the length of the text if there is none. */
 export function nextRun(text: string, from: number): number {
   for (let start = from; start < text.length; start++) {

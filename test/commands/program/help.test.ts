@@ -56,7 +56,7 @@ test('help topics are wrapped to the terminal, except lines to copy, and unwrapp
 
 test('the command lines of help cron parse', async () => {
   const { stdout } = await run(['help', 'cron'])
-  const lines = [...stdout.matchAll(/(?<=^ .*)dms (?=[a-z-]+ )([^&\n]*)/gm)].map(([, words = '']) => words.trim().split(/\s+/))
+  const lines = [...stdout.matchAll(/(?<=^ .*)dms (?=[a-z-]+ )([^&;\n]*)/gm)].map(([, words = '']) => words.trim().split(/\s+/))
   expect(lines.length).toBeGreaterThan(7)
   for (const words of lines) expect([words, (await parseWords(words)).problem]).toEqual([words, null])
 })

@@ -65,7 +65,9 @@ function linePartsOf({ options }: Command, words: readonly string[], isWhole: bo
   const typed = isWhole ? words.slice(0, -1) : words.slice(0, -1).map(unquote)
   for (const [index, word] of typed.entries()) {
     const { option, value = typed[index + 1] ?? '' } = parseFlag(options, word)
-    if (option?.long && targetFlags.includes(option.long)) kept.push(option.long, ...(option.required ? [value] : []))
+    // A flag without its value is the one to complete.
+    if (!option?.long || !targetFlags.includes(option.long) || (option.required && value === '')) continue
+    kept.push(option.long, ...(option.required ? [value] : []))
   }
   return [...kept, '--', ...(isWhole ? words.slice(words.indexOf('--') + 1) : [words.at(-1) ?? ''])]
 }

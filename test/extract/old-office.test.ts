@@ -107,8 +107,9 @@ describe('Word 97', () => {
 
 describe('Word 6 and 95', () => {
   const english = 0x409
-  const word95 = (bytes: Uint8Array): Buffer => {
+  const word95 = (bytes: Uint8Array, charset = 0): Buffer => {
     const header = Buffer.alloc(0x300)
+    header.writeUInt16LE(charset, 0x14)
     header.writeUInt16LE(0x68, 2)
     header.writeUInt16LE(english, 6)
     header.writeUInt32LE(header.length, 0x18)
@@ -123,6 +124,11 @@ describe('Word 6 and 95', () => {
     ['windows-1252', 'Die Straße nach Köln führt über Brücken, größer als früher'],
   ])('of an English program in %s', async (encoding, text) => {
     expect((await readBytes(word95(iconv.encode(text, encoding)), 'a.doc')).text).toBe(text)
+  })
+
+  test('of a Macintosh', async () => {
+    const text = 'L’équipe a présenté la stratégie à Zürich'
+    expect((await readBytes(word95(iconv.encode(text, 'macroman'), 256), 'a.doc')).text).toBe(text)
   })
 })
 

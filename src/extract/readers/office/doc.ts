@@ -67,7 +67,8 @@ function readWord97(ole: Ole, document: Uint8Array, view: DataView): DocText {
 /** Text of 8 bits per character, whole or in pieces. */
 function readWord6(document: Uint8Array, view: DataView): DocText {
   const [start, end] = [view.getUint32(0x18, true), view.getUint32(0x1c, true)]
-  const stated = codePageOfLanguage(view.getUint16(6, true))
+  const isMac = view.getUint16(0x14, true) === macCharset
+  const stated = isMac ? macCodePage : codePageOfLanguage(view.getUint16(6, true))
   // The language is that of the program. English ones wrote Russian too, and left its code page to the fonts.
   const codePage = stated === 1252 ? guessCodePage(document.subarray(start, end)) : stated
   const isComplex = (view.getUint16(10, true) & flags.isComplex) !== 0 && document.length >= 0x168
@@ -80,6 +81,10 @@ function readWord6(document: Uint8Array, view: DataView): DocText {
     labelOf: () => '',
   }
 }
+
+/** Character set of documents by Word for Macintosh. */
+const macCharset = 256
+const macCodePage = 10_000
 
 const languages: Readonly<Record<number, readonly number[]>> = {
   1250: [0x405, 0x40e, 0x415, 0x418, 0x41a, 0x41b, 0x424],

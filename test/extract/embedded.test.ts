@@ -154,6 +154,16 @@ describe('msg', () => {
       expect.soft(text).toContain(words)
   })
 
+  test('text that is not UTF-8 as stated is read in the code page of Windows', async () => {
+    const fixed = Buffer.alloc(64)
+    fixed.writeUInt32LE(0x3ffd0003, 32)
+    fixed.writeUInt32LE(65_001, 40)
+    const read = async (subject: Buffer) =>
+      (await readBytes(ole({ '__properties_version1.0': fixed, '__substg1.0_0037001E': subject }), 'a.msg')).text
+    expect(await read(Buffer.from('Gr\xfc\xdfe aus K\xf6ln', 'latin1'))).toBe('Grüße aus Köln')
+    expect(await read(Buffer.from('Grüße aus Köln'))).toBe('Grüße aus Köln')
+  })
+
   test('compressed RTF is used if there is no other body', async () => {
     const rtf = '{\\rtf1 words of RTF}'
     const stored = Buffer.concat([u32(0), u32(rtf.length), Buffer.from('MELA'), u32(0), Buffer.from(rtf)])

@@ -83,9 +83,11 @@ function readText(ole: Ole, path: string, codePage: number): string {
   return normalizeWhitespace((wide && decodeAs(wide, 'utf-16le')) ?? (narrow && decodeText(narrow, codePage)) ?? '')
 }
 
-/** Decodes text of a code page. Does not rely on 1252, because many programs state it and write the code page of their system. */
+/** Code pages that many programs state although they write that of their system: 1252 and UTF-8. */
+const unreliableCodePages: ReadonlySet<number> = new Set([1252, 65_001])
+
 const decodeText = (bytes: Uint8Array, codePage: number): string =>
-  codePage === 1252 ? decode(bytes, 'windows-1252') : (decodeAs(bytes, codePageEncoding(codePage)) ?? '')
+  unreliableCodePages.has(codePage) ? decode(bytes, codePageEncoding(codePage)) : (decodeAs(bytes, codePageEncoding(codePage)) ?? '')
 
 /** Returns the plain body, else that in HTML or RTF. */
 function readBody(ole: Ole, codePage: number, internetCodePage: number | undefined): string {

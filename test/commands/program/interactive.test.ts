@@ -147,7 +147,7 @@ onTerminal('a password is not seen while it is typed, and nothing offers to show
 
 onTerminal('on a terminal progress is a spinner, which is gone at the end; without a size of the terminal it is left out', async () => {
   const code = `const terminal = { env: {}, stdin: process.stdin, stdout: process.stdout, stderr: process.stderr }
-const cli = parts.createCli({ opts: () => ({}) }, terminal)
+const cli = parts.createCli({ opts: () => ({}), options: [] }, terminal)
 const progress = cli.progress('upload')
 progress.update({ done: 1, total: 4 })
 await new Promise((resolve) => setTimeout(resolve, 500))

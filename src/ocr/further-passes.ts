@@ -36,11 +36,14 @@ export async function addFurtherPasses(
   let result = first
   if (isUncertain(result) && hasTime()) {
     const enhanced = await blur(enhanceContrast(page, page.dpi))
-    const second = await engine.recognize(enhanced, language, { layout: 'block' })
-    const [base, other] = evidence(second) > evidence(first) ? [second, first] : [first, second]
-    result = mergePasses(base, [other])
-    const canEnlarge = page.width * page.height * enlargement ** 2 <= maxEnlargedPixels
-    if (isUncertain(result) && canEnlarge && hasTime()) result = mergePasses(base, [other, await recognizeEnlarged(engine, page, language)])
+    const block = await engine.recognize(enhanced, language, { layout: 'block' })
+    const [base, ...others] = evidence(block) > evidence(first) ? [block, first] : [first, block]
+    result = mergePasses(base, others)
+    for (const recognize of furtherReadings(engine, page, language)) {
+      if (!isUncertain(result) || !hasTime()) break
+      others.push(await recognize())
+      result = mergePasses(base, others)
+    }
   }
   const uncovered = shareOfUncoveredInk(page, result.words)
   if ((uncovered > minUncovered || quality === 'best') && hasTime()) {
@@ -51,6 +54,15 @@ export async function addFurtherPasses(
     result = addMissingWords(result, await engine.recognize(rest, language, { layout: 'sparse' }))
   }
   return result
+}
+
+/** Returns the passes that take part in the vote after the block pass, in their order. */
+function furtherReadings(engine: OcrEngine, page: PageImage, language: string): readonly (() => Promise<OcrText>)[] {
+  const canEnlarge = page.width * page.height * enlargement ** 2 <= maxEnlargedPixels
+  return [
+    ...(canEnlarge ? [() => recognizeEnlarged(engine, page, language)] : []),
+    ...(engine.hasSecondModel(language) ? [() => engine.recognize(page, language, { layout: 'auto', model: 'second' })] : []),
+  ]
 }
 
 /** Rates a pass by the text that it found. Words of low confidence are noise and count against it. */

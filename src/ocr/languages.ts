@@ -34,35 +34,45 @@ export async function findOcr({ engine, dataPath, quality = 'balanced' }: OcrOpt
   const isNative = engine !== 'tesseract-js' && program !== null
   const find = () => findModels([dataPath, ...(program?.folders ?? []), ...systemFolders])
   let models = await find()
-  let languages = withoutNonLanguages(models)
   let foundMs = performance.now()
   return {
     engine: isNative ? 'tesseract-native' : 'tesseract-js',
     command: isNative ? program.command : null,
     quality,
     get languages() {
-      return languages
+      return models.languages
+    },
+    get secondModels() {
+      return models.secondModels
     },
     get osd() {
-      return models.get(osdCode) ?? null
+      return models.osd
     },
     async refresh() {
       if (performance.now() - foundMs < refreshIntervalMs) return
       const found = await find()
       foundMs = performance.now()
-      if (isDeepStrictEqual(found, models)) return
-      models = found
-      languages = withoutNonLanguages(found)
+      if (!isDeepStrictEqual(found, models)) models = found
     },
   }
 }
 
-const withoutNonLanguages = (models: ReadonlyMap<string, ModelFile>) => new Map([...models].filter(([code]) => !nonLanguages.has(code)))
+/** Returns the models in the folders, and in npm packages. These are second models of languages with a model in the folders. */
+async function findModels(folders: readonly string[]): Promise<Pick<OcrSetup, 'languages' | 'secondModels' | 'osd'>> {
+  const installed = await listModels(folders)
+  const packaged = await listModels(await npmFolders())
+  const all = new Map([...packaged, ...installed])
+  return {
+    languages: new Map([...all].filter(([code]) => !nonLanguages.has(code))),
+    secondModels: new Map([...packaged].filter(([code]) => installed.has(code) && !nonLanguages.has(code))),
+    osd: all.get(osdCode) ?? null,
+  }
+}
 
-/** Returns the models in the folders, and in npm packages. */
-async function findModels(folders: readonly string[]): Promise<Map<string, ModelFile>> {
+/** Returns the models in the folders by their codes. The first folder with a code wins. */
+async function listModels(folders: readonly string[]): Promise<Map<string, ModelFile>> {
   const models = new Map<string, ModelFile>()
-  for (const folder of [...folders, ...(await npmFolders())]) {
+  for (const folder of folders) {
     for (const name of await listNames(folder)) {
       const [, code, gz] = /^(\w+)\.traineddata(\.gz)?$/.exec(name) ?? []
       if (code && !models.has(code)) models.set(code, { path: resolve(folder), gzip: gz !== undefined })

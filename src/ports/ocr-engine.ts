@@ -47,11 +47,16 @@ export type OcrLayout = 'auto' | 'block' | 'sparse'
 /** `fast` reads a page once, `balanced` reads uncertain pages again, `best` reads every page again. */
 export type OcrQuality = 'fast' | 'balanced' | 'best'
 
+/** Model of a language. A second one, where installed, takes other letters for each other. */
+export type OcrModel = 'first' | 'second'
+
 /** Recognizes text in images of pages. Runs in a reader process, one page at a time, in one thread. */
 export interface OcrEngine {
   readonly name: string
-  /** `language` is one or more installed codes joined by `+`. Throws ReadFailure. */
-  recognize(page: PageImage, language: string, options: { readonly layout: OcrLayout }): Promise<OcrText>
+  /** `language` is one or more installed codes joined by `+`. The model is the first one by default. Throws ReadFailure. */
+  recognize(page: PageImage, language: string, options: { readonly layout: OcrLayout; readonly model?: OcrModel }): Promise<OcrText>
+  /** Returns whether every code of `language` has a second model. */
+  hasSecondModel(language: string): boolean
   /** Returns the ISO 15924 code of the script of a page, such as Cyrl; null if it is not certain, or without the model `osd`. */
   detectScript(page: PageImage): Promise<string | null>
   close(): Promise<void>
@@ -70,6 +75,8 @@ export interface OcrSetup {
   readonly command: string | null
   /** by language code */
   readonly languages: ReadonlyMap<string, ModelFile>
+  /** further models of these languages, by language code */
+  readonly secondModels: ReadonlyMap<string, ModelFile>
   /** model that detects scripts; null: not installed */
   readonly osd: ModelFile | null
   readonly quality: OcrQuality

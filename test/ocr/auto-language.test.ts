@@ -105,6 +105,7 @@ test('the script of letters without a model, and the model of an equal script', 
   const engine: OcrEngine = {
     name: 'none',
     recognize: async (_, language) => ({ words: [], ...(await recognize(language)) }),
+    hasSecondModel: () => false,
     detectScript: async () => 'Cyrl',
     close: async () => {},
   }

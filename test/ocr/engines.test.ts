@@ -1,4 +1,4 @@
-import { chmod, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
@@ -8,7 +8,7 @@ import { engines } from '../../src/ocr/engines/registry.ts'
 import { findOcr, languageName } from '../../src/ocr/languages.ts'
 import { prepareImage, recognizePage } from '../../src/ocr/recognize.ts'
 import { findTesseract } from '../../src/ocr/tesseract-program.ts'
-import type { OcrEngine, OcrSetup, PageImage } from '../../src/ports/ocr-engine.ts'
+import type { OcrEngine, OcrModel, OcrSetup, PageImage } from '../../src/ports/ocr-engine.ts'
 import { pageImage } from '../support/data/page-image.ts'
 import { turned } from '../support/data/turned.ts'
 
@@ -63,6 +63,22 @@ describe.each(Object.keys(engines) as OcrSetup['engine'][])('%s', (name) => {
 
     test('no text and no confidence on a blank page', async () => {
       expect(await engine.recognize(await pageImage([]), 'eng', auto)).toEqual({ text: '', confidence: null, words: [] })
+    })
+
+    test('the words of a page by the second model, between pages by the first', async () => {
+      // German as the second model of English: it alone reads ß.
+      const { path, gzip } = setup.languages.get('deu')!
+      const own = await mkdtemp(join(folder, 'second-'))
+      const nameOf = (code: string) => `${code}.traineddata${gzip ? '.gz' : ''}`
+      await copyFile(join(path, nameOf('deu')), join(own, nameOf('eng')))
+      const other = await engines[name]({ ...setup, secondModels: new Map([['eng', { path: own, gzip }]]) }, folder)
+      const page = await pageImage(['Die Größe der Fläche überschreitet das zulässige Maß.'], { size: 14 })
+      const read = async (model: OcrModel) => (await other.recognize(page, 'eng', { ...auto, model })).text
+      expect(await read('first')).not.toContain('Größe')
+      expect(await read('second')).toContain('Größe der Fläche')
+      expect(await read('first')).not.toContain('Größe')
+      expect(['eng', 'fra', 'eng+fra'].map(other.hasSecondModel)).toEqual([true, false, false])
+      await other.close()
     })
 
     test('OCR_LANGUAGE_MISSING with the language that is not installed', async () => {
@@ -141,7 +157,7 @@ describe('tesseract-native with a program that misbehaves', () => {
     const command = join(folder, 'tesseract')
     await writeFile(command, script)
     await chmod(command, 0o755)
-    return { engine: 'tesseract-native', command, languages, osd: null, quality: 'balanced' }
+    return { engine: 'tesseract-native', command, languages, secondModels: new Map(), osd: null, quality: 'balanced' }
   }
 })
 
@@ -159,6 +175,16 @@ describe('finding engine and languages', () => {
     expect(languages.get('eng')).toEqual({ path: dataPath, gzip: false })
     expect(languages.get('tlh')).toEqual({ path: dataPath, gzip: true })
     expect(languages.get('deu')?.path).not.toBe(dataPath)
+  })
+
+  test('models of npm packages are the second ones of languages with a model in a folder', async () => {
+    const dataPath = await mkdtemp(join(folder, 'data-'))
+    for (const name of ['ita.traineddata', 'tlh.traineddata']) await writeFile(join(dataPath, name), '')
+    const { languages, secondModels } = await findOcr({ engine: 'tesseract-js', dataPath })
+    expect(languages.get('ita')?.path).toBe(dataPath)
+    expect(secondModels.get('ita')).toEqual({ path: expect.stringContaining('@tesseract.js-data'), gzip: true })
+    expect(secondModels.has('tlh')).toBe(false)
+    for (const [code, { path }] of secondModels) expect(languages.get(code)?.path).not.toBe(path)
   })
 
   test('without the program, auto is tesseract-js and tesseract-native is a configuration error', async () => {

@@ -26,6 +26,7 @@ function fakeEngine(answers: Partial<Record<OcrLayout, readonly OcrWord[]>>, onP
       onPass()
       return joinWords(answers[layout] ?? [])
     },
+    hasSecondModel: () => false,
     detectScript: async () => null,
     close: async () => {},
   }
@@ -92,6 +93,35 @@ test('two passes that read the same word outvote a more certain third one', () =
 test('a reading of half a word does not replace it', () => {
   expect(mergePasses(joinWords([word('receipt', 0.5, 0)]), [joinWords([word('rec', 0.9, 0)])]).text).toBe('receipt')
 })
+
+test.each([
+  ['balanced', 0.7, 0.7, 'the second model joins the vote', 'thirty', ['auto', 'block', 'enlarged', 'second']],
+  ['balanced', 0.7, 0.99, 'a page that is certain after the enlarged pass is left', 'tnirty', ['auto', 'block', 'enlarged']],
+  ['balanced', 0.95, 0.95, 'a certain page is left', 'tnirty', ['auto']],
+  ['best', 0.95, 0.7, 'every page is read', 'thirty', ['auto', 'block', 'enlarged', 'second', 'sparse']],
+] as [OcrQuality, number, number, string, string, string[]][])(
+  'with a second model, quality %s, confidence %d and %d enlarged, %s',
+  async (quality, confidence, enlargedConfidence, _, expectedText, expectedPasses) => {
+    const passes: string[] = []
+    const read = (text: string, certainty: number) => joinWords(covering(certainty).map((one) => ({ ...one, text })))
+    const engine: OcrEngine = {
+      ...fakeEngine({}).engine,
+      hasSecondModel: (language) => language === 'eng',
+      async recognize({ width, height }, __, { layout, model = 'first' }) {
+        const isEnlarged = width > page.width
+        passes.push(isEnlarged ? 'enlarged' : model === 'second' ? 'second' : layout)
+        if (model === 'second') return read('thirty', 0.9)
+        if (layout === 'sparse') return joinWords([])
+        if (layout === 'block') return read('thirty', confidence - 0.05)
+        if (!isEnlarged) return read('tnirty', confidence)
+        return joinWords([{ ...word('tnirty', enlargedConfidence, 0), box: { left: 0, top: 0, width, height } }])
+      },
+    }
+    const { text } = await recognizePage(engine, page, 'eng', { quality, budget: openPassBudget() })
+    expect(text).toBe(expectedText)
+    expect(passes).toEqual(expectedPasses)
+  },
+)
 
 test('words of the enlarged page are voted on at their place of the page', async () => {
   const lineAt = (text: string, confidence: number, left: number, scale: number): OcrWord => ({

@@ -67,6 +67,7 @@ export function startProcess({
     engine: installed.engine,
     command: installed.command,
     languages: installed.languages,
+    secondModels: installed.secondModels,
     osd: installed.osd,
     quality: installed.quality,
   }
@@ -210,10 +211,10 @@ function exitOf(child: ChildProcess): Promise<void> {
 function rightsFor({ ocr, converters }: Setup, folder: string, programFolder: string): Rights {
   const writable = join(folder, 'own')
   mkdirSync(writable)
-  const models = [...(ocr?.languages.values() ?? []), ...(ocr?.osd ? [ocr.osd] : [])].map((model) => model.path)
+  const models = ocr ? [...ocr.languages.values(), ...ocr.secondModels.values(), ...(ocr.osd ? [ocr.osd] : [])] : []
   return {
     writable,
-    readable: [folder, programFolder, ...new Set(models)],
+    readable: [folder, programFolder, ...new Set(models.map(({ path }) => path))],
     startsPrograms: ocr?.engine === 'tesseract-native' || Object.keys(converters).length > 0,
   }
 }

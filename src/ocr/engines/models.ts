@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrSetup } from '../../ports/ocr-engine.ts'
+import type { OcrModel, OcrSetup } from '../../ports/ocr-engine.ts'
 
 /** Maximum size of an unpacked model. The largest existing ones have about 70 MB. */
 const maxModelBytes = 256 * 1024 * 1024
@@ -13,32 +13,41 @@ const maxModelBytes = 256 * 1024 * 1024
 export const osdCode = 'osd'
 
 export interface Models {
-  /** Folder with the unpacked `<code>.traineddata` of every provided language. */
+  /** Folder with the unpacked `<name>.traineddata` of every provided language. */
   readonly folder: string
-  /** Adds the models of `language` (codes joined by `+`). Throws ReadFailure OCR_LANGUAGE_MISSING, OCR_FAILED for a damaged model. */
-  provide(language: string): Promise<void>
+  /**
+   * Adds the models of `language` (codes joined by `+`) and returns their names, joined by `+`.
+   * Throws ReadFailure OCR_LANGUAGE_MISSING, OCR_FAILED for a damaged model.
+   */
+  provide(language: string, model?: OcrModel): Promise<string>
+  /** Returns whether every code of `language` has a second model. */
+  hasSecond(language: string): boolean
   close(): Promise<void>
 }
 
 /** Opens a private folder of models below `parent`, because Tesseract takes all languages of a page from one folder. */
-export async function openModels({ languages, osd }: OcrSetup, parent: string): Promise<Models> {
+export async function openModels({ languages, secondModels, osd }: OcrSetup, parent: string): Promise<Models> {
   const folder = await mkdtemp(join(parent, 'tessdata-'))
   const provided = new Set<string>()
   return {
     folder,
-    async provide(language) {
-      for (const code of language.split('+')) {
-        if (provided.has(code)) continue
-        const location = code === osdCode ? osd : languages.get(code)
+    async provide(language, model = 'first') {
+      const codes = language.split('+')
+      const nameOf = (code: string): string => (model === 'first' ? code : `${code}-second`)
+      for (const code of codes) {
+        if (provided.has(nameOf(code))) continue
+        const location = code === osdCode ? osd : (model === 'first' ? languages : secondModels).get(code)
         if (!location) throw new ReadFailure('OCR_LANGUAGE_MISSING', `The OCR language ${code} is not installed.`)
         const source = join(location.path, `${code}.traineddata${location.gzip ? '.gz' : ''}`)
-        const model = await readModel(source, location.gzip, code === osdCode).catch((error: Error) => {
+        const content = await readModel(source, location.gzip, code === osdCode).catch((error: Error) => {
           throw new ReadFailure('OCR_FAILED', `The model ${source} cannot be read: ${error.message}`)
         })
-        await writeFile(join(folder, `${code}.traineddata`), model)
-        provided.add(code)
+        await writeFile(join(folder, `${nameOf(code)}.traineddata`), content)
+        provided.add(nameOf(code))
       }
+      return codes.map(nameOf).join('+')
     },
+    hasSecond: (language) => language.split('+').every((code) => secondModels.has(code)),
     close: () => rm(folder, { recursive: true, force: true }),
   }
 }

@@ -2,7 +2,7 @@
 import type { Worker as Thread } from 'node:worker_threads'
 import { createWorker, OEM, type PSM } from 'tesseract.js'
 import { ReadFailure } from '../../ports/document-reader.ts'
-import type { OcrEngine, OcrLayout, OcrSetup, OcrText } from '../../ports/ocr-engine.ts'
+import type { OcrEngine, OcrLayout, OcrModel, OcrSetup, OcrText } from '../../ports/ocr-engine.ts'
 import { openModels, osdCode } from './models.ts'
 import { scriptCode, segmentationModes, tesseractVariables, toTiff } from './tesseract-input.ts'
 import { parseTsv } from './tsv.ts'
@@ -11,13 +11,13 @@ import { parseTsv } from './tsv.ts'
 export async function openTesseractJs(setup: OcrSetup, folder = process.cwd()): Promise<OcrEngine> {
   const models = await openModels(setup, folder)
   let worker: TesseractWorker | null = null
-  let loadedLanguage = ''
+  let loadedNames = ''
 
-  async function workerFor(language: string): Promise<TesseractWorker> {
-    await models.provide(language)
-    if (!worker) worker = await startWorker(language, models.folder)
-    else if (loadedLanguage !== language) await worker.loadLanguage(language)
-    loadedLanguage = language
+  async function workerFor(language: string, model?: OcrModel): Promise<TesseractWorker> {
+    const names = await models.provide(language, model)
+    if (!worker) worker = await startWorker(names, models.folder)
+    else if (loadedNames !== names) await worker.loadModels(names)
+    loadedNames = names
     return worker
   }
 
@@ -29,10 +29,11 @@ export async function openTesseractJs(setup: OcrSetup, folder = process.cwd()): 
 
   return {
     name: 'tesseract-js',
-    async recognize(page, language, { layout }) {
-      const ready = await workerFor(language).catch(dropWorker)
+    async recognize(page, language, { layout, model }) {
+      const ready = await workerFor(language, model).catch(dropWorker)
       return ready.recognize(toTiff(page), page.dpi, layout).catch(dropWorker)
     },
+    hasSecondModel: models.hasSecond,
     async detectScript(page) {
       if (setup.osd === null) return null
       await models.provide(osdCode)
@@ -48,8 +49,8 @@ export async function openTesseractJs(setup: OcrSetup, folder = process.cwd()): 
 }
 
 interface TesseractWorker {
-  /** Loads another language. Its model must be in the folder. */
-  loadLanguage(language: string): Promise<void>
+  /** Replaces the loaded models by others in the folder, whose names are joined by `+`. */
+  loadModels(names: string): Promise<void>
   recognize(image: Buffer, dpi: number, layout: OcrLayout): Promise<OcrText>
   detectScript(image: Buffer): Promise<string | null>
   stop(): Promise<void>
@@ -59,7 +60,7 @@ interface TesseractWorker {
  * Starts a thread of tesseract.js on the models in `folder`. Calls throw ReadFailure OCR_FAILED if the thread fails or ends. The library alone would
  * leave promises pending if a model is damaged or the thread dies, and throw in its message handler.
  */
-async function startWorker(language: string, folder: string, mode = OEM.LSTM_ONLY): Promise<TesseractWorker> {
+async function startWorker(names: string, folder: string, mode = OEM.LSTM_ONLY): Promise<TesseractWorker> {
   const failure = Promise.withResolvers<never>()
   failure.promise.catch(() => {})
   const orFailure = <T>(work: Promise<T>): Promise<T> => Promise.race([work, failure.promise])
@@ -79,11 +80,11 @@ async function startWorker(language: string, folder: string, mode = OEM.LSTM_ONL
   }
 
   const options = { langPath: folder, gzip: false, cacheMethod: 'none', errorHandler: fail }
-  const worker = await orFailure(createWorker(language, mode, options))
+  const worker = await orFailure(createWorker(names, mode, options))
   await orFailure(worker.setParameters(tesseractVariables))
 
   return {
-    async loadLanguage(next) {
+    async loadModels(next) {
       await orFailure(worker.reinitialize(next, OEM.LSTM_ONLY))
       await orFailure(worker.setParameters(tesseractVariables))
     },

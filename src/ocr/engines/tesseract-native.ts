@@ -32,9 +32,9 @@ export async function openTesseractNative(setup: OcrSetup, folder = process.cwd(
   ])
   let running: Child | null = null
 
-  async function run(page: PageImage, language: string, options: readonly string[]): Promise<string> {
+  async function run(page: PageImage, names: string, options: readonly string[]): Promise<string> {
     await writeFile(image, toTiff(page))
-    const model = ['--tessdata-dir', models.folder, '-l', language]
+    const model = ['--tessdata-dir', models.folder, '-l', names]
     const child = spawn(program, [image, '-', ...model, '--dpi', String(page.dpi), ...options], { env, stdio: ['ignore', 'pipe', 'pipe'] })
     running = child
     return readOutput(child).finally(() => {
@@ -44,12 +44,13 @@ export async function openTesseractNative(setup: OcrSetup, folder = process.cwd(
 
   return {
     name: 'tesseract-native',
-    async recognize(page, language, { layout }) {
-      await models.provide(language)
-      const tsv = await run(page, language, ['--oem', '1', '--psm', segmentationModes[layout], ...variables])
+    async recognize(page, language, { layout, model }) {
+      const names = await models.provide(language, model)
+      const tsv = await run(page, names, ['--oem', '1', '--psm', segmentationModes[layout], ...variables])
       if (!tsv.startsWith(tsvHeader)) throw new ReadFailure('OCR_FAILED', `OCR failed: ${program} gave no result.`)
       return parseTsv(tsv.slice(tsvHeader.length))
     },
+    hasSecondModel: models.hasSecond,
     async detectScript(page) {
       if (setup.osd === null) return null
       await models.provide(osdCode)

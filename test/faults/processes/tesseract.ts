@@ -5,9 +5,9 @@ import sharp from 'sharp'
 import { bareEnvironment } from '../../support/processes/run.ts'
 
 export const behaviours = {
-  good: 'printf "%s\\n5\\t1\\t1\\t1\\t1\\t1\\t10\\t10\\t80\\t20\\t90\\tharbour\\n" "$header"',
-  slow: 'sleep 4; printf "%s\\n5\\t1\\t1\\t1\\t1\\t1\\t10\\t10\\t80\\t20\\t90\\tharbour\\n" "$header"',
-  'takes a moment': 'sleep 0.1; printf "%s\\n5\\t1\\t1\\t1\\t1\\t1\\t10\\t10\\t80\\t20\\t90\\tharbour\\n" "$header"',
+  good: 'printf "%s\\n5\\t1\\t1\\t1\\t1\\t1\\t10\\t10\\t80\\t20\\t96\\tharbour\\n" "$header"',
+  slow: 'sleep 4; printf "%s\\n5\\t1\\t1\\t1\\t1\\t1\\t10\\t10\\t80\\t20\\t96\\tharbour\\n" "$header"',
+  'takes a moment': 'sleep 0.1; printf "%s\\n5\\t1\\t1\\t1\\t1\\t1\\t10\\t10\\t80\\t20\\t96\\tharbour\\n" "$header"',
   crashes: 'kill -SEGV $$',
   hangs: 'sleep 12345',
   'prints garbage': 'head -c 100000 /dev/urandom',

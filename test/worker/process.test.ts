@@ -89,7 +89,10 @@ test('a worker process that hangs is killed, logged and restarted; the server an
   expect((await fetch(`${url}/healthz`)).status).toBe(200)
   const { id } = await upload(asAda, 'a.txt', 'words')
   await until(() => !isStillThere(first), 60_000)
-  expect(logged('the worker process hangs: killing it')).toMatchObject([{ level: 'error', pid: first.pid, jobs: [] }])
+  // The log may arrive after the process has ended.
+  await expect
+    .poll(() => logged('the worker process hangs: killing it'), { timeout: 10_000 })
+    .toMatchObject([{ level: 'error', pid: first.pid, jobs: [] }])
   await working(2)
   await isDone(id)
 })

@@ -71,7 +71,7 @@ const evidence = ({ words }: OcrText): number => words.reduce((sum, { text, conf
 /** Closes gaps in strokes of thermal and dot matrix printers. */
 const blur = async (page: PageImage): Promise<PageImage> => ({ ...page, ...(await transformGray(page, (pixels) => pixels.blur(0.8))) })
 
-/** Recognizes an enlarged page: Tesseract reads other letters wrong. Boxes are in pixels of `page`. */
+/** Recognizes an enlarged page, where Tesseract confuses other letters. Boxes are in pixels of `page`. */
 async function recognizeEnlarged(engine: OcrEngine, page: PageImage, language: string): Promise<OcrText> {
   const size = { width: Math.round(page.width * enlargement), height: Math.round(page.height * enlargement) }
   const enlarged = await transformGray(page, (pixels) => pixels.resize({ ...size, fit: 'fill', kernel: 'cubic' }))

@@ -47,7 +47,7 @@ export type OcrLayout = 'auto' | 'block' | 'sparse'
 /** `fast` reads a page once, `balanced` reads uncertain pages again, `best` reads every page again. */
 export type OcrQuality = 'fast' | 'balanced' | 'best'
 
-/** Model of a language. A second one, where installed, takes other letters for each other. */
+/** Model of a language. A second one, where installed, confuses other letters. */
 export type OcrModel = 'first' | 'second'
 
 /** Recognizes text in images of pages. Runs in a reader process, one page at a time, in one thread. */

@@ -20,8 +20,8 @@ export interface StoreClaim {
 const busy = ({ location }: Markers): Busy => new Busy('restore', `from another database into ${location}`, null)
 
 /**
- * Waits whether a restore from another database is running. Returns the claim of an interrupted restore; null for none. Throws Busy if one is running. A restore
- * from this database is over: its lock is held by the caller.
+ * Returns the claim of an interrupted restore; null for none. Throws Busy if a restore from another database is running, which takes fifteen seconds to find
+ * out. A restore from this database is over: its lock is held by the caller.
  */
 export async function findInterrupted(markers: Markers, database: string, signal: AbortSignal): Promise<restoreMarker.Claim | null> {
   const claim = await restoreMarker.readClaim(markers)

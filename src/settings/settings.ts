@@ -41,7 +41,7 @@ export async function update(app: App, actor: Actor, fields: Partial<Settings>):
   if (language !== undefined && language !== before.ocr_default_language) await checkLanguage(app, language, 'ocr_default_language')
   const isTooMany = items_per_page !== undefined && items_per_page > maxItemsPerPage
   if (isTooMany && items_per_page !== before.items_per_page) throw invalid('items_per_page', `${maxItemsPerPage} or less`)
-  const changes = isTooMany || items_per_page === undefined ? others : fields
+  const changes = isTooMany ? others : fields
   const row = await app.db
     .insertInto('user_settings')
     .values({ user_id: actor.id, ...changes })

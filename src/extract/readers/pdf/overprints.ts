@@ -1,15 +1,14 @@
 /** Letters of a PDF page that are drawn twice, for a bold look or a shadow. */
 import { type CharBox, charBox, looseBox } from './char-box.ts'
 import type { PdfiumModule } from './pdfium-module.ts'
-import type { Edits } from './scripts.ts'
+import { codePointsOf, type Edits } from './scripts.ts'
 
 const letterOrDigit = /[\p{L}\p{N}]/u
 
 /** Returns edits that remove a letter behind an equal one of another text object at almost the same place. */
 export function removeOverprints(pdfium: PdfiumModule, textPage: number, text: string): Edits {
   const edits: Edits = new Map()
-  // Indexes of the text are code points.
-  const points = /[\ud800-\udfff]/.test(text) ? [...text] : text
+  const points = codePointsOf(text)
   const indexOf = (at: number): number => pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
   for (let at = 1; at < points.length; at++) {
     if (points[at] !== points[at - 1] || !letterOrDigit.test(points[at]!)) continue

@@ -5,6 +5,9 @@ import type { PdfiumModule } from './pdfium-module.ts'
 /** Edits by index of the character. */
 export type Edits = Map<number, string>
 
+/** Returns the characters of a text as PDFium counts them. */
+export const codePointsOf = (text: string): ArrayLike<string> => (/[\ud800-\udfff]/.test(text) ? [...text] : text)
+
 /** Horizontal distance in heights of the font up to which characters belong to one word, and to one line. */
 const [maxWordGap, maxLineGap] = [0.035, 1]
 /** Vertical distance, in the same unit, up to which characters belong to one vertical line. */
@@ -15,8 +18,7 @@ const minWordLength = 4
 /** Returns edits that join scripts with their words, as in CO2, and vertical text, and separate footnote marks from words. `gaps` has the glyphs without a character. */
 export function separateScripts(pdfium: PdfiumModule, textPage: number, text: string, gaps: Edits): Edits {
   const edits: Edits = new Map()
-  // Indexes of the text are code points.
-  const points = /[\ud800-\udfff]/.test(text) ? [...text] : text
+  const points = codePointsOf(text)
   const cellAt = (at: number): CharBox | null => {
     const index = pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
     return index < 0 || gaps.has(index) ? null : looseBox(pdfium, textPage, index)

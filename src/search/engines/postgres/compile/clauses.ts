@@ -14,22 +14,12 @@ import { findWordsWith, type Holders, maxListedLength } from '../../../vocabular
 import { answers, inContent, test } from '../../document-conditions.ts'
 import { shinglesOf } from '../index/tags.ts'
 import { absentTerm, labelTerm, mimeTypeTerm, overflowTerm, sourceTerm, statusTerm, type TextField } from '../index/terms.ts'
+import type { Condition } from './conditions.ts'
 import { isTextField, queryOf, type Step, sequencesOf, stepInField, stepQueries, stepQuery, type TermQuery } from './term-queries.ts'
 import { or, quote } from './tsquery.ts'
 
-export interface CompiledClause {
+export interface CompiledClause extends Condition {
   readonly clause: SearchClause
-  /** A tsquery that the index evaluates and every match meets. Null: any document may match. */
-  readonly superset: string | null
-  /** Replaces `superset` if it would be too large: every match meets one of these tsqueries. */
-  readonly anyOf?: readonly string[]
-  /** See TermQuery. */
-  readonly check: string | null
-  readonly passages: readonly string[]
-  /** An additional test of the row of `documents`. */
-  readonly test: RawBuilder<boolean> | null
-  readonly readsContent: boolean
-  readonly shingles: readonly number[]
   /** Tsqueries for the score with their words. Empty if the clause has no words. */
   readonly ranked: readonly { readonly query: string; readonly words: readonly string[] }[]
   /** Terms to highlight. */
@@ -52,9 +42,7 @@ const base = {
   superset: null,
   check: null,
   passages: [],
-  test: null,
-  readsContent: false,
-  shingles: [],
+  tags: [],
   ranked: [],
   terms: [],
   expansions: new Map(),
@@ -105,9 +93,7 @@ function exact(clause: SearchClause, field: TextField): CompiledClause {
   const term = phraseOf(clause.value)
   if (!term) return isPhrase ? { ...base, clause, superset: quote(absentTerm) } : { ...base, clause, test: test(clause) }
   const phrase = { ...base, clause, ...ofTerms([term], field, new Map()), terms: [term] }
-  return isPhrase
-    ? { ...phrase, shingles: term.joined === null ? shinglesOf(term.parts) : [] }
-    : { ...phrase, check: null, test: test(clause) }
+  return isPhrase ? { ...phrase, tags: term.joined === null ? shinglesOf(term.parts) : [] } : { ...phrase, check: null, test: test(clause) }
 }
 
 function ofTerms(terms: readonly Term[], field: TextField, expansions: Expansions): TermQuery & Pick<CompiledClause, 'ranked'> {

@@ -3,19 +3,20 @@ import { type RawBuilder, sql } from 'kysely'
 import { afterMillisecond } from '../../../../db/clock.ts'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import { fieldScores } from '../index/document-vector.ts'
+import type { TermQuery } from './term-queries.ts'
 import { or } from './tsquery.ts'
 
-type Condition = RawBuilder<unknown>
+type Sql = RawBuilder<unknown>
 
 export interface Plan {
   /** Conditions for the GIN index. */
-  readonly indexed: readonly Condition[]
+  readonly indexed: readonly Sql[]
   /** Conditions on columns of the row, and on passages of long documents. */
-  readonly filters: readonly Condition[]
+  readonly filters: readonly Sql[]
   /** Conditions on positions. They are evaluated newest first until there are enough matches, because each reads a whole tsvector. */
-  readonly checks: readonly Condition[]
+  readonly checks: readonly Sql[]
   /** Conditions on the row of `documents`, evaluated newest first. */
-  readonly tests: readonly Condition[]
+  readonly tests: readonly Sql[]
   /** Maximum number of documents for `tests`. Null: no limit. */
   readonly maxTested: number | null
   /** 0 to 1 */
@@ -23,7 +24,7 @@ export interface Plan {
   /** Queries for the best of very many matches, highest impact first. Empty if the query has no impact terms. */
   readonly top: readonly TopQuery[]
   /** Additional index conditions of the top queries. */
-  readonly topIndexed: readonly Condition[]
+  readonly topIndexed: readonly Sql[]
 }
 
 export interface TopQuery {
@@ -34,17 +35,16 @@ export interface TopQuery {
 }
 
 /** A tsquery for the index. The subquery hides the value from the planner, whose estimate would lead to a sequential scan. */
-export const indexed = (query: string): Condition => sql`entry.words @@ (select ${query}::text::tsquery)`
+export const indexed = (query: string): Sql => sql`entry.words @@ (select ${query}::text::tsquery)`
 
 /** Any of many tsqueries, each a separate scan. One large tsquery would be evaluated for every candidate. */
-export const indexedAny = (queries: readonly string[]): Condition =>
-  sql`entry.words @@ any ((select ${queries}::text[]::tsquery[])::tsquery[])`
+export const indexedAny = (queries: readonly string[]): Sql => sql`entry.words @@ any ((select ${queries}::text[]::tsquery[])::tsquery[])`
 
 /** Requires all of these tags. */
-export const withTags = (tags: readonly number[]): Condition[] => (tags.length === 0 ? [] : [sql`entry.tags @> ${tags}::smallint[]`])
+export const withTags = (tags: readonly number[]): Sql[] => (tags.length === 0 ? [] : [sql`entry.tags @> ${tags}::smallint[]`])
 
 /** Exact conditions on dates and confidence. The index has months and deciles only. */
-export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): Condition[] => [
+export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): Sql[] => [
   ...(from ? [sql`entry.created_at >= ${from}`] : []),
   ...(to ? [sql`entry.created_at < ${afterMillisecond(to)}`] : []),
   ...(datedFrom ? [sql`entry.document_date >= ${datedFrom}::date`] : []),
@@ -53,12 +53,15 @@ export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }:
 ]
 
 /**
- * Checks the passages of a long document: phrases, words of the content, and words that did not fit into its entry. `needsPassage`: passages decide
- * although all words of the document are in its entry.
+ * Checks the passages of a long document for the queries of terms. If a query needs no check of positions, passages decide only about words that
+ * did not fit into the entry.
  */
-export const inPassages = (checks: readonly { query: string; needsPassage: boolean; isNegated: boolean }[]): RawBuilder<boolean> =>
-  sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.segment, entry.parts, (select ${checks.map(({ query }) => query)}::text[]::tsquery[]),
-    ${checks.map(({ needsPassage }) => needsPassage)}::boolean[], ${checks.map(({ isNegated }) => isNegated)}::boolean[]))`
+export function inPassages(terms: readonly Pick<TermQuery, 'passages' | 'check'>[]): RawBuilder<boolean> {
+  const all = terms.flatMap(({ passages, check }) => passages.map((query) => ({ query, needsPassage: check !== null })))
+  if (all.length === 0) return sql`true`
+  return sql`(entry.parts = 0 or dms_search_in_passages(entry.document_id, entry.segment, entry.parts, (select ${all.map(({ query }) => query)}::text[]::tsquery[]),
+    ${all.map(({ needsPassage }) => needsPassage)}::boolean[], ${all.map(() => false)}::boolean[]))`
+}
 
 /** Ranks an entry by one tsquery, 0 to 1. */
 export const rank = (query: string): RawBuilder<number> =>
@@ -84,5 +87,5 @@ export function rankOf(parts: readonly Weighted[]): RawBuilder<number> {
   )})`
 }
 
-export const where = (conditions: readonly Condition[]): RawBuilder<unknown> =>
+export const where = (conditions: readonly Sql[]): RawBuilder<unknown> =>
   conditions.length === 0 ? sql`` : sql`where ${sql.join([...conditions], sql` and `)}`

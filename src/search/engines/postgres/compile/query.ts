@@ -5,11 +5,12 @@ import { type Group, groupsOf, type Term, wordsOf } from '../../../query/parser.
 import type { Expansions } from '../../../vocabulary/expansions.ts'
 import { edgeTag, shinglesOf } from '../index/tags.ts'
 import type { TextField } from '../index/terms.ts'
+import { type Condition, compileConditions } from './conditions.ts'
 import { type Idf, idfOf } from './idf.ts'
-import { indexed, inPassages, type Plan, rangeConditions, rank, rankOf, type Weighted, withTags } from './plan.ts'
-import { type EntryQuery, isHeading, queryOf, sequencesOf, sequencesQuery, stepQueries } from './term-queries.ts'
+import { type Plan, rank, rankOf, type Weighted } from './plan.ts'
+import { isHeading, queryOf, sequencesOf, sequencesQuery, stepQueries, type TermQuery } from './term-queries.ts'
 import { topQueries } from './top-queries.ts'
-import { and, filterQueries, not, or, quote, scanKeys } from './tsquery.ts'
+import { and, or, quote } from './tsquery.ts'
 
 export interface CompiledQuery {
   readonly plan: Plan
@@ -24,52 +25,26 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
   if (terms.length === 0) return null
   const groups = groupsOf(terms)
   const positive = groups.filter(([first]) => !first!.negated)
-  const tags = positive.flatMap(tagsOf)
-  const withWords = positive.filter((group) => !isTag(group))
-  const compiled = withWords.map((group) => groupQuery(group, expansions))
-  const negated = terms.filter(({ negated }) => negated).map((term) => negatedQuery(term, expansions))
-  const supersets = compiled.map(({ superset }) => superset)
-  const checks = [...compiled.flatMap(({ check }) => check ?? []), ...negated.flatMap(({ check }) => (check === null ? [] : [not(check)]))]
-  const { required, excluded: excludedByFilter } = filterQueries(filter)
-  const excluded = [...excludedByFilter, ...negated.flatMap(({ superset, check }) => (check === null ? [not(superset)] : []))]
-  const wholeWords = withWords.map(
-    (group) =>
-      groupQuery(
-        group.map((term) => (isShortPrefix(term) ? term : whole(term))),
-        expansions,
-      ).superset,
-  )
+  const must = positive.map((group) => conditionOf(group, expansions))
+  const mustNot = groups.filter(([first]) => first!.negated).map((group) => conditionOf(group, expansions))
+  const { filterKeys, ...conditions } = compileConditions({ must, should: [], mustNot }, filter)
+  const wholeWords = positive
+    .filter((group) => !isTag(group))
+    .map((group) => group.map((term) => (isShortPrefix(term) ? term : whole(term))))
+    .map((group) => or(queriesOf(group, expansions).map(({ superset }) => superset)))
   const positiveTerms = positive.flat()
   const any = or(positiveTerms.flatMap((term) => wordQueries(isShortPrefix(term) ? whole(term) : term, expansions)))
   const typed = positiveTerms.map((term) => ({ query: or(wordQueries(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
   return {
     plan: {
-      indexed: [...scanKeys([...required, ...supersets], excluded).map(indexed), ...withTags(tags)],
-      filters: [
-        ...rangeConditions(filter),
-        inPassages(
-          groups.map((group) => ({
-            query: passageQuery(group, expansions),
-            needsPassage: group.some(needsPassage),
-            isNegated: group[0]!.negated,
-          })),
-        ),
-      ],
-      checks: checks.length === 0 ? [] : [sql`entry.words @@ ${and(checks)}::tsquery`],
-      tests: [],
-      maxTested: null,
+      ...conditions,
       score: score(typed, any, proximityPairs(positive)),
-      top: topQueries(positive, expansions, [...required, ...excluded], wholeWords),
-      topIndexed: withTags(tags),
+      top: topQueries(positive, expansions, filterKeys, wholeWords),
     },
     all: positive.length === 0 ? null : and(positive.map((group) => passageQuery(group, expansions))),
     any,
   }
 }
-
-/** Whether the entry of a long document cannot decide: it lacks positions, and a prefix in the content also matches words of headings. */
-const needsPassage = ({ parts, field, negated }: Term): boolean =>
-  parts.length > 1 || (field === 'content' && (negated || parts[0]!.prefix))
 
 const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => ({ ...part, prefix: false })) })
 
@@ -87,24 +62,20 @@ function tagsOf([term, ...others]: Group): number[] {
 /** Whether the tag of a group is equivalent to it. */
 const isTag = (group: Group): boolean => group[0]!.parts.length === 1 && tagsOf(group).length > 0
 
-function groupQuery(group: Group, expansions: Expansions): EntryQuery {
-  const compiled = group.map((term) => queryOf([sequencesOf(term, expansions)], fieldOf(term)))
+/** Compiles terms of which a match has one. */
+function conditionOf(group: Group, expansions: Expansions): Condition {
+  const compiled = queriesOf(group, expansions)
   const isExact = compiled.every(({ check }) => check === null)
   return {
-    superset: or(compiled.map(({ superset }) => superset)),
+    superset: isTag(group) ? null : or(compiled.map(({ superset }) => superset)),
     check: isExact ? null : or(compiled.map(({ check, superset }) => check ?? superset)),
+    passages: group.every((term) => isHeading(fieldOf(term))) ? [] : [passageQuery(group, expansions)],
+    tags: tagsOf(group),
   }
 }
 
-/** Compiles a negated term for the entry. Passages are checked separately. */
-function negatedQuery(term: Term, expansions: Expansions): EntryQuery {
-  const field = fieldOf(term)
-  const sequences = sequencesOf(term, expansions)
-  if (isHeading(field)) return queryOf([sequences], field)
-  const query = sequencesQuery(sequences, field)
-  const isExact = field === 'any' && sequences.every((sequence) => sequence.length === 1)
-  return { superset: query, check: isExact ? null : query }
-}
+const queriesOf = (group: Group, expansions: Expansions): TermQuery[] =>
+  group.map((term) => queryOf([sequencesOf(term, expansions)], fieldOf(term)))
 
 const fieldOf = ({ field }: Term): TextField => field ?? 'any'
 

@@ -45,15 +45,11 @@ export const stepQueries = (sequences: readonly Sequence[], field: TextField): s
 export const sequencesQuery = (sequences: readonly Sequence[], field: TextField): string =>
   or(sequences.map((sequence) => inSequence(sequence.map((step) => ({ query: stepQuery(step, field), offset: step.offset })))))
 
-/** Tsqueries for an entry. */
-export interface EntryQuery {
+export interface TermQuery {
   /** A tsquery that the index evaluates without positions and every match meets. */
   readonly superset: string
   /** A tsquery that separates matches from other documents of `superset`, except by passages. Null: all are matches. */
   readonly check: string | null
-}
-
-export interface TermQuery extends EntryQuery {
   /** Tsqueries that passages of a long document must meet, each by some passage. */
   readonly passages: readonly string[]
 }

@@ -1,6 +1,6 @@
 /** Letters of a PDF page that are drawn twice, for a bold look or a shadow. */
-import { type CharBox, charBox, looseBox } from './char-box.ts'
-import type { PdfiumModule } from './pdfium-module.ts'
+import { charBox, looseBox } from './char-box.ts'
+import type { PdfiumModule, Rectangle } from './pdfium-module.ts'
 import { codePointsOf, type Edits } from './scripts.ts'
 
 const letterOrDigit = /[\p{L}\p{N}]/u
@@ -24,7 +24,7 @@ export function removeOverprints(pdfium: PdfiumModule, textPage: number, text: s
 }
 
 /** Returns whether two boxes have more than half of the smaller width and height in common. */
-function areOverlapping(a: CharBox | null, b: CharBox | null): boolean {
+function areOverlapping(a: Rectangle | null, b: Rectangle | null): boolean {
   if (!a || !b) return false
   const width = Math.min(a.right, b.right) - Math.max(a.left, b.left)
   const height = Math.min(a.top, b.top) - Math.max(a.bottom, b.bottom)

@@ -1,5 +1,5 @@
 /** Objects of a PDF page: a survey of them, and scans that consist of one JPEG. */
-import { type PdfiumModule, readBytes, readFloats } from './pdfium-module.ts'
+import { type PdfiumModule, type Rectangle, readBytes, readFloats, readStruct } from './pdfium-module.ts'
 
 const objectTypes = { text: 1, path: 2, image: 3, shading: 4, form: 5 } as const
 const maxObjects = 20_000
@@ -12,13 +12,6 @@ export interface Survey {
   readonly imageShare: number
   /** number of line and curve segments of all paths. A frame has 5; a word drawn as outlines has hundreds. */
   readonly segments: number
-}
-
-interface Rectangle {
-  left: number
-  bottom: number
-  right: number
-  top: number
 }
 
 const areaOf = ({ left, bottom, right, top }: Rectangle): number => Math.max(0, right - left) * Math.max(0, top - bottom)
@@ -135,15 +128,10 @@ const imageMetadata = { bytes: 28, horizontalDpi: 8, verticalDpi: 12, colourSpac
 
 /** Returns the resolution of an image as placed on the page, and the number of its colour space; null if it cannot be read. */
 function readImageMetadata(pdfium: PdfiumModule, page: number, object: number): { dpi: number; colourSpace: number } | null {
-  const pointer = pdfium._malloc(imageMetadata.bytes)
-  try {
-    if (pdfium._FPDFImageObj_GetImageMetadata(object, page, pointer) !== 1) return null
-    const view = new DataView(pdfium.HEAPU8.buffer, pointer, imageMetadata.bytes)
-    const dpi = Math.max(view.getFloat32(imageMetadata.horizontalDpi, true), view.getFloat32(imageMetadata.verticalDpi, true))
-    return { dpi, colourSpace: view.getInt32(imageMetadata.colourSpace, true) }
-  } finally {
-    pdfium._free(pointer)
-  }
+  const view = readStruct(pdfium, imageMetadata.bytes, (at) => pdfium._FPDFImageObj_GetImageMetadata(object, page, at))
+  if (!view) return null
+  const dpi = Math.max(view.getFloat32(imageMetadata.horizontalDpi, true), view.getFloat32(imageMetadata.verticalDpi, true))
+  return { dpi, colourSpace: view.getInt32(imageMetadata.colourSpace, true) }
 }
 
 /** Colour spaces whose values are brightness: DeviceGray, DeviceRGB, CalGray, CalRGB and ICCBased. Values of inks are inverted. */

@@ -1,8 +1,8 @@
 /** Text of a PDF page, by PDFium. */
 import { maxTextLength } from '../decode.ts'
-import { type CharBox, charBox } from './char-box.ts'
+import { charBox } from './char-box.ts'
 import { removeOverprints } from './overprints.ts'
-import { type PdfiumModule, readBytes } from './pdfium-module.ts'
+import { type PdfiumModule, type Rectangle, readBytes } from './pdfium-module.ts'
 import { type Edits, ideograph, separateScripts } from './scripts.ts'
 
 /** Replaces a hyphen at the end of a line in the middle of a word. joinHyphenatedWords() removes it. */
@@ -169,7 +169,7 @@ const accentedPositions = [1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8, -
 const maxDistanceInWord = 3
 
 /** Returns whether the middle of an accent is between the sides of a letter, on the same line. */
-function isOver(accent: CharBox, letter: CharBox): boolean {
+function isOver(accent: Rectangle, letter: Rectangle): boolean {
   const middle = (accent.left + accent.right) / 2
   const height = letter.top - letter.bottom
   return middle >= letter.left && middle <= letter.right && accent.bottom >= letter.bottom - height && accent.top <= letter.top + height

@@ -1,6 +1,6 @@
 /** Words in the text layer of a PDF page, with their boxes. */
 import type { WordRow } from '../../../ports/document-reader.ts'
-import { type PdfiumModule, readFloats } from './pdfium-module.ts'
+import { type PdfiumModule, type Rectangle, readFloats, readStruct } from './pdfium-module.ts'
 
 /** Maximum number of characters that are read. */
 const maxCharacters = 100_000
@@ -14,14 +14,6 @@ const lineEndHyphen = 2
  */
 const spaceless =
   /(?!\u00b7|\u02bc|[\u0300-\u036f])[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
-
-/** A rectangle in units of the page. */
-interface Rectangle {
-  readonly left: number
-  readonly top: number
-  readonly right: number
-  readonly bottom: number
-}
 
 /** Returns the words of a page in the order of its text. Words outside of the displayed page are omitted. */
 export function readPageWords(pdfium: PdfiumModule, page: number): WordRow[] {
@@ -79,12 +71,6 @@ function toBox(pdfium: PdfiumModule, page: number, { left, top, right, bottom }:
 const clamp = (part: number): number => Math.min(boxUnits, Math.max(0, part))
 
 function toDisplayed(pdfium: PdfiumModule, page: number, x: number, y: number): [number, number] {
-  const pointer = pdfium._malloc(8)
-  try {
-    if (!pdfium._FPDF_PageToDevice(page, 0, 0, boxUnits, boxUnits, 0, x, y, pointer, pointer + 4)) return [0, 0]
-    const view = new DataView(pdfium.HEAPU8.buffer, pointer, 8)
-    return [view.getInt32(0, true), view.getInt32(4, true)]
-  } finally {
-    pdfium._free(pointer)
-  }
+  const view = readStruct(pdfium, 8, (at) => pdfium._FPDF_PageToDevice(page, 0, 0, boxUnits, boxUnits, 0, x, y, at, at + 4))
+  return view ? [view.getInt32(0, true), view.getInt32(4, true)] : [0, 0]
 }

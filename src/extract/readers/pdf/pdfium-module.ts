@@ -89,16 +89,28 @@ export interface PdfiumModule {
   ): void
 }
 
-/** Calls `write` with room for `count` 32-bit floats and returns them; null if it returns 0. */
-export function readFloats(pdfium: PdfiumModule, count: number, write: (pointer: number) => number): number[] | null {
-  const pointer = pdfium._malloc(count * 4)
+/** A rectangle in points. The y axis points up. */
+export interface Rectangle {
+  readonly left: number
+  readonly bottom: number
+  readonly right: number
+  readonly top: number
+}
+
+/** Calls `write` with room for `size` bytes and returns a copy of them; null if it returns 0. */
+export function readStruct(pdfium: PdfiumModule, size: number, write: (pointer: number) => number): DataView | null {
+  const pointer = pdfium._malloc(size)
   try {
-    if (!write(pointer)) return null
-    const view = new DataView(pdfium.HEAPU8.buffer, pointer, count * 4)
-    return Array.from({ length: count }, (_, i) => view.getFloat32(i * 4, true))
+    return write(pointer) ? new DataView(pdfium.HEAPU8.slice(pointer, pointer + size).buffer) : null
   } finally {
     pdfium._free(pointer)
   }
+}
+
+/** Calls `write` with room for `count` 32-bit floats and returns them; null if it returns 0. */
+export function readFloats(pdfium: PdfiumModule, count: number, write: (pointer: number) => number): number[] | null {
+  const view = readStruct(pdfium, count * 4, write)
+  return view && Array.from({ length: count }, (_, i) => view.getFloat32(i * 4, true))
 }
 
 /** Returns bytes of variable size; null if there are none. PDFium is called twice: the first call returns the size, the second the bytes. */

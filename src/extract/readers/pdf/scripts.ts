@@ -1,6 +1,6 @@
 /** Superscripts, subscripts and vertical text of a PDF page. PDFium returns their characters as separate lines. */
-import { type CharBox, looseBox } from './char-box.ts'
-import type { PdfiumModule } from './pdfium-module.ts'
+import { looseBox } from './char-box.ts'
+import type { PdfiumModule, Rectangle } from './pdfium-module.ts'
 
 /** Edits by index of the character. */
 export type Edits = Map<number, string>
@@ -19,7 +19,7 @@ const minWordLength = 4
 export function separateScripts(pdfium: PdfiumModule, textPage: number, text: string, gaps: Edits): Edits {
   const edits: Edits = new Map()
   const points = codePointsOf(text)
-  const cellAt = (at: number): CharBox | null => {
+  const cellAt = (at: number): Rectangle | null => {
     const index = pdfium._FPDFText_GetCharIndexFromTextIndex(textPage, at)
     return index < 0 || gaps.has(index) ? null : looseBox(pdfium, textPage, index)
   }
@@ -71,10 +71,10 @@ const isBesideMark = (points: ArrayLike<string>, at: number): boolean =>
 const isNumber = (points: ArrayLike<string>, at: number): boolean =>
   isDigit(points[at + 2] ?? '') && (isDigit(points[at - 1]!) || areLetters(points, at - minWordLength, minWordLength))
 
-const heightOf = ({ top, bottom }: CharBox): number => top - bottom
+const heightOf = ({ top, bottom }: Rectangle): number => top - bottom
 
 /** Returns the distance between characters side by side, in heights of the larger one; null for characters on different lines. */
-function gapOnLine(before: CharBox, after: CharBox): number | null {
+function gapOnLine(before: Rectangle, after: Rectangle): number | null {
   const overlap = Math.min(before.top, after.top) - Math.max(before.bottom, after.bottom)
   if (overlap < 0.25 * Math.min(heightOf(before), heightOf(after))) return null
   const gap = (after.left - before.right) / Math.max(heightOf(before), heightOf(after))
@@ -82,12 +82,12 @@ function gapOnLine(before: CharBox, after: CharBox): number | null {
 }
 
 /** Returns whether a character stands directly under another one, close to it. */
-function isStacked(above: CharBox, below: CharBox): boolean {
+function isStacked(above: Rectangle, below: Rectangle): boolean {
   const overlap = Math.min(above.right, below.right) - Math.max(above.left, below.left)
   const gap = (above.bottom - below.top) / Math.max(heightOf(above), heightOf(below))
   return overlap > 0.5 * Math.min(above.right - above.left, below.right - below.left) && gap > -0.5 && gap < maxStackGap
 }
 
 /** Returns whether a character is a superscript beside a letter of a word. */
-const isRaised = (mark: CharBox, word: CharBox): boolean =>
+const isRaised = (mark: Rectangle, word: Rectangle): boolean =>
   heightOf(mark) < 0.9 * heightOf(word) && mark.bottom - word.bottom > 0.1 * heightOf(word)

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import type pg from 'pg'
+import { shareRuns } from '../concurrency.ts'
 import type { Database, Trx } from './pool.ts'
 
 /** Another process holds the lock. The command line exits with 75. */
@@ -71,9 +72,8 @@ export async function withLock<T>(
 }
 
 /** Returns a function that asks the database over the connection of the lock. Concurrent callers share a question. */
-function openAssertion(client: pg.Client, name: string): () => Promise<void> {
-  let running: Promise<void> | null = null
-  const ask = async (): Promise<void> => {
+const openAssertion = (client: pg.Client, name: string): (() => Promise<void>) =>
+  shareRuns(async () => {
     const query = client.query('select').catch((error) => {
       throw new LockLost(name, error)
     })
@@ -81,14 +81,7 @@ function openAssertion(client: pg.Client, name: string): () => Promise<void> {
       throw new LockLost(name)
     })
     await Promise.race([query, timeout])
-  }
-  return () => {
-    running ??= ask().finally(() => {
-      running = null
-    })
-    return running
-  }
-}
+  })
 
 /** The lock that a backup holds while it reads stored files. Removals of files share it. */
 export const fileRemovalLock = 'files.delete'

@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import { request } from 'undici'
 import { z } from 'zod'
+import { shareRuns } from '../concurrency.ts'
 import { tryParseJson } from '../json.ts'
 import { readXml } from '../xml.ts'
 import type { Credentials } from './signed-requests.ts'
@@ -41,19 +42,12 @@ const plainHosts = /^(169\.254\.170\.2|169\.254\.170\.23|\[fd00:ec2::23\]|localh
 export function openInstanceCredentials({ variables, region, now = Date.now }: Options): () => Promise<Credentials> {
   const load = chooseProvider(variables, region)
   let current: (Temporary & { refreshAt: number }) | null = null
-  let loading: Promise<Credentials> | null = null
 
-  const refresh = (): Promise<Credentials> => {
-    loading ??= load(now)
-      .then(({ credentials, expiresAt }) => {
-        current = { credentials, expiresAt, refreshAt: expiresAt - Math.min(refreshMs, (expiresAt - now()) / 2) }
-        return credentials
-      })
-      .finally(() => {
-        loading = null
-      })
-    return loading
-  }
+  const refresh = shareRuns(async (): Promise<Credentials> => {
+    const { credentials, expiresAt } = await load(now)
+    current = { credentials, expiresAt, refreshAt: expiresAt - Math.min(refreshMs, (expiresAt - now()) / 2) }
+    return credentials
+  })
   return async () => {
     if (current === null || now() >= current.expiresAt) return refresh()
     if (now() >= current.refreshAt) {

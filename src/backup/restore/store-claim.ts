@@ -1,6 +1,7 @@
 /** The claim of a running restore on its store. Restores into one store from two databases have no common lock. */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { shareRuns } from '../../concurrency.ts'
 import { Busy } from '../../db/lock.ts'
 import { AppError } from '../../errors.ts'
 import * as restoreMarker from '../../files/restore-marker.ts'
@@ -61,16 +62,12 @@ export async function openStoreClaim(markers: Markers, { storeId, database, inte
     throw error
   }
   const isOurs = async () => (await restoreMarker.readStoreId(markers)) === storeId
-  const renew = async () => {
+  const renew = shareRuns(async () => {
     if (await isOurs()) await restoreMarker.writeClaim(markers, create())
-  }
+  })
   let renewing: Promise<void> | null = null
   const timer = setInterval(() => {
-    renewing ??= renew()
-      .catch(() => {})
-      .finally(() => {
-        renewing = null
-      })
+    renewing = renew().catch(() => {})
   }, heartbeatIntervalMs).unref()
   const end = async () => {
     clearInterval(timer)

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { readFile, rename, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
+import { shareRuns } from '../../concurrency.ts'
 import { AppError, ConfigError } from '../../errors.ts'
 import { toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
@@ -48,15 +49,8 @@ export async function openDiskChecks(root: string, minFree: number, storeId: str
       throw toStoreError(error)
     }
   }
-  let running: Promise<void> | null = null
   return {
-    // Requests that arrive during a check share it.
-    check() {
-      running ??= check().finally(() => {
-        running = null
-      })
-      return running
-    },
+    check: shareRuns(check),
     requireMounted,
     async undefinedIfMissing(error) {
       if (error.code !== 'ENOENT') throw error

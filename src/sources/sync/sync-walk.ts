@@ -1,4 +1,5 @@
 /** Runs a sync: walks the source, compares it with the ledger, fetches files and finishes the run. */
+import { shareRuns } from '../../concurrency.ts'
 import * as leases from '../../jobs/leases.ts'
 import { type SourceEntry, SourceFailure } from '../../ports/source-type.ts'
 import { assertOwnerRights, findWithOwner } from '../open-source.ts'
@@ -45,19 +46,19 @@ export async function syncSource(contextWithoutStop: SyncContext): Promise<void>
   const started = performance.now()
   const processedBefore = runs.countProcessed(run)
   let firstProcessedMs: number | null = null
+  const check = shareRuns(async () => {
+    try {
+      await checkOwnerRights(context)
+      if (!state.isComparing) await yieldToWaitingSyncs(context, performance.now() - started, firstProcessedMs)
+    } catch (error) {
+      if (error instanceof SourceFailure || error instanceof leases.Yielded) abort.abort(error)
+    }
+  })
   let checking: Promise<void> | null = null
   const onTick = () => {
     if (++round % flushRounds === 0) queue.flush()
     if (runs.countProcessed(run) > processedBefore) firstProcessedMs ??= performance.now() - started
-    if (round % rightsCheckRounds === 0)
-      checking ??= checkOwnerRights(context)
-        .then(() => (state.isComparing ? undefined : yieldToWaitingSyncs(context, performance.now() - started, firstProcessedMs)))
-        .catch((error) => {
-          if (error instanceof SourceFailure || error instanceof leases.Yielded) abort.abort(error)
-        })
-        .finally(() => {
-          checking = null
-        })
+    if (round % rightsCheckRounds === 0) checking = check()
     if (publishing) return
     const progress = `${runs.countProcessed(run)} ${state.fileCount} ${current}`
     if (progress === lastProgress && ++quiet < maxQuietRounds) return

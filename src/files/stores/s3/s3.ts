@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
+import { shareRuns } from '../../../concurrency.ts'
 import type { Config } from '../../../config/schema.ts'
 import { AppError } from '../../../errors.ts'
 import { FileMissing, type FileStore, type Markers, type StagedFile } from '../../../ports/file-store.ts'
@@ -192,18 +193,10 @@ async function hasSum(objects: StoredObjects, address: string, { sha256, size }:
  */
 function openCheck(bucket: Bucket, prefix: string, storeId: string | null): () => Promise<string | null> {
   let marker = storeId
-  let running: Promise<string | null> | null = null
-  const check = async () => {
+  return shareRuns(async () => {
     const current = (await bucket.readText(prefix + markerName))?.trim() ?? null
     if (marker !== null && current !== marker) throw toOutage(new Error(`${bucket.locate(prefix + markerName)} has changed`))
     marker = current
     return current
-  }
-  // Requests that arrive during a check share it.
-  return () => {
-    running ??= check().finally(() => {
-      running = null
-    })
-    return running
-  }
+  })
 }

@@ -15,7 +15,7 @@ const floors: readonly (readonly string[])[] = [
     'src/actor.ts',
     'src/config/',
     'src/log/',
-    'src/is-alive.ts',
+    'src/processes.ts',
     'src/version.ts',
     'src/concurrency.ts',
     'src/slices.ts',

@@ -4,8 +4,8 @@ import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, unli
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { AppError } from '../errors.ts'
-import { isAlive } from '../is-alive.ts'
 import { addressPattern } from '../ports/file-store.ts'
+import { isAlive } from '../processes.ts'
 import { openCollector } from './free-buffers.ts'
 
 export interface StagedBytes {

@@ -1,7 +1,7 @@
 /** Expires the leases of dead workers early. If such a worker is alive after all, its old fencing token keeps it from writing. */
 import type { Db } from '../db/pool.ts'
-import { isAlive } from '../is-alive.ts'
 import * as leases from '../jobs/leases.ts'
+import { isAlive } from '../processes.ts'
 
 /** Returns the name of a worker: HOST/PID. */
 export const workerName = (host: string, pid: number): string => `${host}/${pid}`

@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Config } from '../config/schema.ts'
 import type { Log } from '../log/log.ts'
+import { killGroup } from '../processes.ts'
 
 /** Messages from the server to its worker process. */
 export type ToWorker =
@@ -143,16 +144,5 @@ export function startWorkerProcess(config: Config, log: Log, env: Readonly<Recor
     reopen: (level) => send({ kind: 'reopen', level }),
     stop: (timeoutMs) => end({ kind: 'stop', timeoutMs }, timeoutMs + closeTimeoutMs),
     releaseNow: () => end({ kind: 'release' }, releaseTimeoutMs),
-  }
-}
-
-/** Kills the process group of the worker. Its readers have groups of their own, and end when the worker is gone. */
-function killGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch (error) {
-    // ESRCH: the whole group has ended.
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }

@@ -2,7 +2,7 @@
 import { readdirSync } from 'node:fs'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isAlive } from '../../src/is-alive.ts'
+import { isAlive } from '../../src/processes.ts'
 import { commandOf, until } from './processes/processes.ts'
 
 const stopTimeoutMs = 20_000

@@ -4,7 +4,7 @@ import { link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promi
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isAlive } from '../../is-alive.ts'
+import { isAlive } from '../../processes.ts'
 
 /** Age at which a lock belongs to a stopped process. */
 export const staleLockMs = 120_000

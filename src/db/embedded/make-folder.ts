@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { flushFolder } from '../../flush-folder.ts'
-import { isAlive } from '../../is-alive.ts'
+import { isAlive } from '../../processes.ts'
 
 /**
  * Creates a folder atomically: `fill` writes into a temporary folder (mode 0700), which is then renamed. If several processes do so, one wins and

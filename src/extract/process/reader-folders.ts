@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { isAlive } from '../../is-alive.ts'
+import { isAlive } from '../../processes.ts'
 
 const host = hostname().replace(/[^\w.]/g, '_')
 /** Contains the start time, because process ids recur, in containers immediately. */

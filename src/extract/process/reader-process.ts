@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { Log } from '../../log/log.ts'
 import { type FileToRead, ReadFailure } from '../../ports/document-reader.ts'
 import type { InstalledOcr } from '../../ports/ocr-engine.ts'
+import { killGroup } from '../../processes.ts'
 import { type Answer, outputName, type Setup, timeoutNotice, type Work, type WorkMessage } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder } from './reader-folders.ts'
 import { residentMemory } from './resident-memory.ts'
@@ -216,17 +217,6 @@ function rightsFor({ ocr, converters }: Setup, folder: string, programFolder: st
     writable,
     readable: [folder, programFolder, ...new Set(models.map(({ path }) => path))],
     startsPrograms: ocr?.engine === 'tesseract-native' || Object.keys(converters).length > 0,
-  }
-}
-
-/** Kills the group that the process leads, with the programs that it started. */
-function killGroup({ pid }: ChildProcess): void {
-  if (pid === undefined) return
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch (problem) {
-    // ESRCH: all of the group has ended.
-    if ((problem as NodeJS.ErrnoException).code !== 'ESRCH') throw problem
   }
 }
 

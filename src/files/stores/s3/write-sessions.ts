@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { isAlive } from '../../../is-alive.ts'
+import { isAlive } from '../../../processes.ts'
 import { type Bucket, textBody } from './bucket.ts'
 import { endsSoon } from './outage.ts'
 

@@ -16,6 +16,7 @@ const floors: readonly (readonly string[])[] = [
     'src/config/',
     'src/log/',
     'src/processes.ts',
+    'src/missing-file.ts',
     'src/version.ts',
     'src/concurrency.ts',
     'src/slices.ts',

@@ -16,6 +16,7 @@ import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 import type { Log } from '../../src/log/log.ts'
+import { nullIfMissing } from '../../src/missing-file.ts'
 import type { Installation } from '../../src/open-app.ts'
 
 interface Flags extends SigningKeyFlags {
@@ -154,10 +155,7 @@ const markerName = '.dms-rehearsal'
 
 /** Stops the PostgreSQL of a killed rehearsal and removes its folder. Throws Failure CONFLICT for another folder. */
 async function removeScratch(folder: string, log: Log): Promise<void> {
-  const names = await readdir(folder).catch((error: NodeJS.ErrnoException): string[] => {
-    if (error.code !== 'ENOENT') throw error
-    return []
-  })
+  const names = (await readdir(folder).catch(nullIfMissing)) ?? []
   if (names.length > 0 && !names.includes(markerName))
     throw new Failure('CONFLICT', `${folder} is not the folder of a rehearsal: it has ${names[0]}`, { fix: 'pass another --work-dir' })
   const hasDatabase = await stat(join(folder, 'postgres', 'PG_VERSION')).then(

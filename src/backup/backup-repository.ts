@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import { open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { blockSize } from '../http/tar-writer.ts'
+import { nullIfMissing } from '../missing-file.ts'
 import { readAll } from './byte-streams.ts'
 import { readFolderManifest } from './folder-manifest.ts'
 import { Head, Manifest, manifestPath, maxHeadBytes, maxManifestBytes, parseEntryPath, parseJson } from './manifest.ts'
@@ -33,10 +34,7 @@ const archivePattern = /^dms-\d{8}T\d{6}Z\.tar(\.partial)?$/
 
 /** Returns all backups, newest first. Skips unreadable ones, and passes their errors to `onUnreadable`. */
 export async function listBackups(folder: string, onUnreadable: (name: string, error: Error) => void = () => {}): Promise<BackupInfo[]> {
-  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return []
-    throw error
-  })
+  const names = (await readdir(folder).catch(nullIfMissing)) ?? []
   const readOrReport = (name: string) =>
     readInfo(join(folder, name)).catch((error: Error) => {
       onUnreadable(name, error)

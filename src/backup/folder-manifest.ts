@@ -1,6 +1,7 @@
 /** Manifest of a backup in a directory. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { nullIfMissing } from '../missing-file.ts'
 import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseJson } from './manifest.ts'
 
 /** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one, and errors of the file system. */
@@ -27,9 +28,4 @@ export async function findManifestCopy(folder: string): Promise<string | null> {
   const copies = await Promise.all(ids.map(async (id) => parseJson(Manifest, id, await read(id))).map((copy) => copy.catch(() => null)))
   const [newest] = copies.filter((copy) => copy !== null).sort((one, two) => (one.finished_at < two.finished_at ? 1 : -1))
   return newest ? `cp ${join(folder, manifestCopyPath(newest.id))} ${join(folder, manifestPath)}` : null
-}
-
-function nullIfMissing(error: NodeJS.ErrnoException): null {
-  if (error.code !== 'ENOENT') throw error
-  return null
 }

@@ -6,7 +6,7 @@ import type { App } from '../app.ts'
 import { idText, listOf } from '../http/input.ts'
 import { StreamedAnswer } from '../http/streamed-json.ts'
 import { tarEnd, tarHeader, tarPadding } from '../http/tar-writer.ts'
-import { FileMissing } from '../ports/file-store.ts'
+import { nullIfNotStored } from '../ports/file-store.ts'
 import { slicesOf } from '../slices.ts'
 import { truncateFilename } from './file-names.ts'
 import { openStoredFile } from './stored-files.ts'
@@ -89,11 +89,7 @@ async function* entriesOf(app: App, row: BatchRow): AsyncGenerator<Uint8Array> {
 }
 
 /** Returns null for a missing file. */
-async function openBytes(app: App, row: BatchRow) {
-  try {
-    return await (await openStoredFile(app, row)).open()
-  } catch (error) {
-    if (!(error instanceof FileMissing)) throw error
-    return null
-  }
-}
+const openBytes = (app: App, row: BatchRow) =>
+  openStoredFile(app, row)
+    .then(({ open }) => open())
+    .catch(nullIfNotStored)

@@ -1,7 +1,7 @@
 /** Paths of stored files. Only valid addresses become paths. */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
-import { addressPattern, InvalidAddress } from '../ports/file-store.ts'
+import { addressPattern, type FileStore, InvalidAddress } from '../ports/file-store.ts'
 
 /** Returns 64 random bits in hex, which make each address unique even for equal bytes. */
 export const newGeneration = (): string => randomBytes(8).toString('hex')
@@ -16,6 +16,23 @@ export const pathOf = (root: string, address: string): string => {
 export function checkAddress(address: string): string {
   if (!addressPattern.test(address)) throw new InvalidAddress(address)
   return address
+}
+
+type Files = ReturnType<FileStore['list']>
+
+/** Yields the files of two lists, which are in order of address, in this order. Of equal addresses, that of `left` comes first. */
+export async function* mergeByAddress(left: Files, right: Files): Files {
+  const [ours, theirs] = [left[Symbol.asyncIterator](), right[Symbol.asyncIterator]()]
+  let [one, two] = [await ours.next(), await theirs.next()]
+  while (!one.done || !two.done) {
+    if (!one.done && (two.done || one.value.address <= two.value.address)) {
+      yield one.value
+      one = await ours.next()
+    } else if (!two.done) {
+      yield two.value
+      two = await theirs.next()
+    }
+  }
 }
 
 /** Returns the folder of the files that were derived from a stored file. Throws InvalidAddress. */

@@ -5,7 +5,7 @@ import { isSmallFile, lockDocuments, recordTexts, type SmallFile, startTexts } f
 import { completeGroup, leaseGroup } from '../jobs/groups.ts'
 import type { GroupHandler } from '../jobs/queue.ts'
 import { type FileToRead, type Outline, ReadFailure } from '../ports/document-reader.ts'
-import { FileMissing } from '../ports/file-store.ts'
+import { nullIfNotStored } from '../ports/file-store.ts'
 import { slicesOf } from '../slices.ts'
 import { notifyCompleted } from './notify-owner.ts'
 
@@ -47,7 +47,7 @@ async function readOutlines(app: App, files: readonly SmallFile[], signal: Abort
     const opened: { id: string; file: FileToRead; release(): Promise<void> }[] = []
     try {
       for (const { id, filename, mime_type, address } of batch) {
-        const local = await app.files.openLocal(address).catch(nullIfMissing)
+        const local = await app.files.openLocal(address).catch(nullIfNotStored)
         if (local) opened.push({ id, file: { path: local.path, filename, mimeType: mime_type }, release: local.release })
       }
       const read = await app.reader.outlines(
@@ -63,9 +63,4 @@ async function readOutlines(app: App, files: readonly SmallFile[], signal: Abort
     }
   })
   return outlines
-}
-
-function nullIfMissing(error: unknown): null {
-  if (error instanceof FileMissing) return null
-  throw error
 }

@@ -19,7 +19,7 @@ export interface StagedFile {
   readonly size: number
   /** First bytes (at most 4,100), enough to detect the type. */
   readonly head: Uint8Array
-  /** Tells if the stored file at `address` has the same bytes. Reads both files up to the first difference, and caches the result. */
+  /** Tells if the stored file at `address` has the same bytes. Reads both files up to the first difference. The store of openStores() caches the result. */
   equals(address: string): Promise<boolean>
   /** Moves the file durably to its address. Repeatable. Until confirm(), the file counts as uncommitted. */
   commit(): Promise<void>
@@ -123,6 +123,12 @@ export class FileMissing extends Error {
     super(`no stored file ${address}`)
     this.name = 'FileMissing'
   }
+}
+
+/** Returns null for FileMissing. Throws other errors. */
+export function nullIfNotStored(error: unknown): null {
+  if (!(error instanceof FileMissing)) throw error
+  return null
 }
 
 /** Text is not the address of a stored file. */

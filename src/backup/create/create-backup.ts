@@ -11,6 +11,7 @@ import { openCollector } from '../../files/free-buffers.ts'
 import { checkStoreMarker } from '../../files/store-marker.ts'
 import { storeMarkers } from '../../files/stores/registry.ts'
 import { recordSuccess } from '../../jobs/last-success.ts'
+import { nullIfMissing } from '../../missing-file.ts'
 import type { Installation } from '../../open-app.ts'
 import { readVersion } from '../../version.ts'
 import { fillBuffer, readLines, tapSizes, teeHash } from '../byte-streams.ts'
@@ -157,10 +158,7 @@ async function writeTables(snapshot: Snapshot, head: at.Head, put: (path: string
 
 async function writeSecrets(dataDir: string, id: string, put: (path: string, bytes: Uint8Array) => Promise<void>): Promise<void> {
   for (const name of secretNames) {
-    const secret = await readFile(join(dataDir, name)).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT') return null
-      throw error
-    })
+    const secret = await readFile(join(dataDir, name)).catch(nullIfMissing)
     if (secret) await put(at.secretPath(id, name), secret)
   }
 }

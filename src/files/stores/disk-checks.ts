@@ -4,6 +4,7 @@ import { readFile, rename, stat, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shareRuns } from '../../concurrency.ts'
 import { AppError, ConfigError } from '../../errors.ts'
+import { nullIfMissing } from '../../missing-file.ts'
 import { toStoreError } from '../staging.ts'
 import { markerName } from '../store-marker.ts'
 
@@ -23,14 +24,7 @@ const retrySecs = 300
  * counts.
  */
 export async function openDiskChecks(root: string, minFree: number, storeId: string | null): Promise<DiskChecks> {
-  const readMarker = () =>
-    readFile(join(root, markerName), 'utf8').then(
-      (text) => text.trim(),
-      (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'ENOENT') throw error
-        return null
-      },
-    )
+  const readMarker = async () => (await readFile(join(root, markerName), 'utf8').catch(nullIfMissing))?.trim() ?? null
   let marker = storeId ?? (await readMarker())
   const requireMounted = async () => {
     const current = await readMarker()

@@ -4,6 +4,7 @@ import { link, mkdir, readdir, readFile, rename, rm, stat, unlink } from 'node:f
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { coalesceFlushes, flushFolder } from '../../flush-folder.ts'
+import { nullIfMissing } from '../../missing-file.ts'
 import { addressPattern, type DerivedFile, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, parseDerivedName, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
@@ -162,7 +163,6 @@ function emptyIfNoFolder(error: NodeJS.ErrnoException): string[] {
 
 function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext): Awaited<ReturnType<FileStore['stage']>> {
   const address = checkAddress(generation === '' ? staged.sha256 : `${staged.sha256}.${generation}`)
-  const comparisons = new Map<string, Promise<boolean>>()
   let marker: CommitMarker | null = null
   let isNamed = false
   return {
@@ -170,11 +170,7 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
     address,
     size: staged.size,
     head: staged.head,
-    equals(other) {
-      const isEqual = comparisons.get(other) ?? hasSameBytes(isNamed ? disk.pathOfAddress(address) : staged.path, disk.pathOfAddress(other))
-      comparisons.set(other, isEqual)
-      return isEqual
-    },
+    equals: (other) => hasSameBytes(isNamed ? disk.pathOfAddress(address) : staged.path, disk.pathOfAddress(other)),
     async commit() {
       if (isNamed) return
       try {
@@ -220,9 +216,4 @@ async function renameInto(path: string, to: string): Promise<boolean> {
   await mkdir(dirname(to), { recursive: true, mode: 0o700 })
   await rename(path, to)
   return true
-}
-
-function nullIfMissing(error: NodeJS.ErrnoException): null {
-  if (error.code !== 'ENOENT') throw error
-  return null
 }

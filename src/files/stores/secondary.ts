@@ -4,7 +4,8 @@
  */
 import { createHash } from 'node:crypto'
 import { AppError } from '../../errors.ts'
-import { FileMissing, type FileStore, type StagedFile } from '../../ports/file-store.ts'
+import { FileMissing, type FileStore, nullIfNotStored, type StagedFile } from '../../ports/file-store.ts'
+import { mergeByAddress } from '../address.ts'
 
 /** Opens the secondary store; null if there is none. Throws AppError STORAGE_UNAVAILABLE. */
 export type SecondaryOpener = () => Promise<FileStore | null>
@@ -58,17 +59,13 @@ export function withSecondary(primary: FileStore, openSecondary: SecondaryOpener
     // A file of the secondary may be moved before the URL is used.
     presign: (address, seconds, headers) => primary.presign(address, seconds, headers),
     describeLocation: (address) => primary.describeLocation(address),
-    size: (address) =>
-      find(async (store) => (await store.size(address)) ?? throwMissing(address)).catch((error) => {
-        if (error instanceof FileMissing) return null
-        throw error
-      }),
+    size: (address) => find(async (store) => (await store.size(address)) ?? throwMissing(address)).catch(nullIfNotStored),
     remove: (address) => changeBoth((store) => store.remove(address)),
     list: (onUnreadable) => listBoth(primary, secondary, onUnreadable),
     async quarantine(address) {
       const locations: string[] = []
       await changeBoth(async (store) => {
-        const location = await store.quarantine(address).catch(nullIfMissing)
+        const location = await store.quarantine(address).catch(nullIfNotStored)
         if (location !== null) locations.push(location)
       })
       return locations[0] ?? throwMissing(address)
@@ -116,7 +113,7 @@ async function compare(staged: StagedFile, address: string, primary: FileStore, 
   if ((await primary.size(address)) === null) {
     const isEqual = await openSecondary()
       .then(async (store) => store && (await readSum(store, address)) === staged.sha256)
-      .catch((error) => (isOutage(error) ? false : nullIfMissing(error)))
+      .catch((error) => (isOutage(error) ? false : nullIfNotStored(error)))
     if (isEqual !== null) return isEqual
   }
   return staged.equals(address)
@@ -133,7 +130,7 @@ export async function readSum(store: FileStore, address: string): Promise<string
 /** Returns the range of a whole file; undefined for an empty one. Without an end, a stream allocates a large buffer even for a small file. */
 export const wholeFile = (size: number): { start: number; end: number } | undefined => (size > 0 ? { start: 0, end: size - 1 } : undefined)
 
-/** Yields the files of both stores, each once, from two lists in order of address. */
+/** Yields the files of both stores, each once, in order of address. */
 async function* listBoth(
   primary: FileStore,
   openSecondary: SecondaryOpener,
@@ -145,30 +142,15 @@ async function* listBoth(
     return null
   })
   if (other === null) return yield* primary.list(onUnreadable)
-  const [ours, theirs] = [primary.list(onUnreadable), other.list(onUnreadable)].map((list) => list[Symbol.asyncIterator]()) as [
-    Files,
-    Files,
-  ]
-  let one = await ours.next()
-  let two = await theirs.next()
-  while (!one.done || !two.done) {
-    const isOurs = !one.done && (two.done || one.value.address <= two.value.address)
-    const isTheirs = !two.done && (one.done || two.value.address <= one.value.address)
-    yield isOurs ? one.value : two.value
-    if (isOurs) one = await ours.next()
-    if (isTheirs) two = await theirs.next()
+  let last = ''
+  for await (const file of mergeByAddress(primary.list(onUnreadable), other.list(onUnreadable))) {
+    if (file.address !== last) yield file
+    last = file.address
   }
 }
 
-type Files = ReturnType<FileStore['list']> extends AsyncIterable<infer T> ? AsyncIterator<T> : never
-
 function throwMissing(address: string): never {
   throw new FileMissing(address)
-}
-
-function nullIfMissing(error: unknown): null {
-  if (!(error instanceof FileMissing)) throw error
-  return null
 }
 
 /** Reports an outage of the secondary store as STORAGE_UNAVAILABLE, because the primary works. */

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
 import { addressPattern, FileMissing } from '../../../ports/file-store.ts'
 import { S3Error } from '../../../s3/signed-requests.ts'
-import { checkAddress } from '../../address.ts'
+import { checkAddress, mergeByAddress } from '../../address.ts'
 import { type Bucket, type S3Body, textBody } from './bucket.ts'
 import { toOutage } from './outage.ts'
 
@@ -72,7 +72,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
       if (addressPattern.test(address)) yield { address, size: size ?? 0, modifiedAt: new Date(modifiedAtMs) }
     }
   }
-  async function* listLarge(): Files {
+  async function* listLarge() {
     for await (const pointer of listFolder('large/')) {
       const id = await readPointer(pointer.address)
       if (id !== null) yield { ...pointer, size: (await bucket.head(dataKey(id)))?.size ?? 0 }
@@ -174,21 +174,4 @@ async function* readOn(
     response = await bucket.get(key, { start: (range?.start ?? 0) + done, end: range?.end }, first.etag)
   }
   throw toOutage(new Error(`the object ${key} was removed while it was read`))
-}
-
-type Files = AsyncGenerator<{ address: string; size: number; modifiedAt: Date }>
-
-/** Yields the entries of two lists in order of address. */
-async function* mergeByAddress(left: Files, right: Files): Files {
-  let one = await left.next()
-  let two = await right.next()
-  while (!one.done || !two.done) {
-    if (!one.done && (two.done || one.value.address <= two.value.address)) {
-      yield one.value
-      one = await left.next()
-    } else if (!two.done) {
-      yield two.value
-      two = await right.next()
-    }
-  }
 }

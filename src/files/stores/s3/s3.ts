@@ -145,7 +145,6 @@ export function s3Markers({ storage }: Pick<Config, 'storage'>): Markers {
 const prefixOf = ({ s3_prefix }: Config['storage']): string => s3_prefix.replace(/\/?$/, s3_prefix === '' ? '' : '/')
 
 function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'discard'>, objects: StoredObjects, session: WriteSession) {
-  const comparisons = new Map<string, Promise<boolean>>()
   let state: 'staged' | 'committed' | 'released' = 'staged'
   const release = async (isUncommitted: boolean) => {
     if (state === 'released') return
@@ -154,11 +153,7 @@ function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'di
   }
   return {
     ...file,
-    equals(other: string) {
-      const isEqual = comparisons.get(other) ?? hasSum(objects, other, file)
-      comparisons.set(other, isEqual)
-      return isEqual
-    },
+    equals: (other: string) => hasSum(objects, other, file),
     // The file has its address already: no request of a transaction waits for S3.
     async commit() {
       if (state === 'staged') state = 'committed'

@@ -3,6 +3,7 @@ import { crc32 } from 'node:zlib'
 import { PDFHexString, PDFName, PDFRawStream, type PDFRef } from '@cantoo/pdf-lib'
 import sharp, { type Metadata, type Sharp } from 'sharp'
 import { viewOf } from '../bytes.ts'
+import { findJpegFrame } from '../readers/jpeg.ts'
 import { encodeJbig2 } from './jbig2.ts'
 import { deflated, type PdfContext, type PdfDictionary } from './streams.ts'
 
@@ -89,24 +90,11 @@ interface JpegFrame {
 
 /** Returns the frame header of a JPEG that PDF allows: baseline, extended or progressive Huffman, 8 bits; null for any other. */
 function readJpegFrame(bytes: Uint8Array): JpegFrame | null {
+  const at = findJpegFrame(bytes)
+  if (at === null || bytes[at + 1]! > 0xc2 || bytes[at + 4] !== 8) return null
   const view = viewOf(bytes)
-  if (bytes.length < 4 || view.getUint16(0) !== 0xffd8) return null
-  for (let at = 2; at + 10 < bytes.length; ) {
-    if (bytes[at] !== 0xff) return null
-    const marker = bytes[at + 1]!
-    if (marker === 0xff) {
-      at++
-      continue
-    }
-    if (marker >= 0xc0 && marker <= 0xc2) {
-      const [height, width, components] = [view.getUint16(at + 5), view.getUint16(at + 7), bytes[at + 9]!]
-      return bytes[at + 4] === 8 && width > 0 && height > 0 ? { width, height, components } : null
-    }
-    // Other frames, or data without a frame.
-    if ((marker > 0xc2 && marker < 0xd0 && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc) || marker === 0xda) return null
-    at += 2 + view.getUint16(at + 2)
-  }
-  return null
+  const [height, width, components] = [view.getUint16(at + 5), view.getUint16(at + 7), bytes[at + 9]!]
+  return width > 0 && height > 0 ? { width, height, components } : null
 }
 
 /** Returns the colour space of pictures with `components`; null if PDF/A does not allow it. */

@@ -1,4 +1,5 @@
 /** Preview images in raw files of cameras that are TIFFs: CR2, NEF, DNG, ARW, PEF, SRW. */
+import { findJpegFrame } from './jpeg.ts'
 import { listDirectories, viewTiff } from './tiff.ts'
 
 const tags = { strips: 273, stripSizes: 279, subDirectories: 330, jpeg: 513, jpegSize: 514 } as const
@@ -21,7 +22,9 @@ export function findPreview(bytes: Uint8Array): Uint8Array | null {
       const [[start], [size]] = [values.get(offsets) ?? [], values.get(sizes) ?? []]
       if (start === undefined || size === undefined) continue
       const image = bytes.subarray(start, start + size)
-      if (image.length > (best?.length ?? 0) && isBaselineJpeg(image)) best = image
+      // Cameras store their raw pixels as lossless JPEG.
+      const frame = findJpegFrame(image)
+      if (frame !== null && image[frame + 1]! <= 0xc2 && image.length > (best?.length ?? 0)) best = image
     }
   }
   return best
@@ -50,15 +53,4 @@ function readValues(view: DataView, { start, end }: { start: number; end: number
     values.set(view.getUint16(at, isLittle), numbers)
   }
   return values
-}
-
-/** Returns whether the bytes are a JPEG that is not lossless: cameras store their raw pixels as lossless JPEG. */
-function isBaselineJpeg(bytes: Uint8Array): boolean {
-  if (bytes[0] !== 0xff || bytes[1] !== 0xd8) return false
-  for (let at = 2; at + 4 <= bytes.length && bytes[at] === 0xff; ) {
-    const marker = bytes[at + 1] ?? 0
-    if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc) return marker <= 0xc2
-    at += 2 + ((bytes[at + 2] ?? 0) << 8) + (bytes[at + 3] ?? 0)
-  }
-  return false
 }

@@ -1,4 +1,5 @@
 /** Objects of a PDF page: a survey of them, and scans that consist of one JPEG. */
+import { findJpegFrame } from '../jpeg.ts'
 import { type PdfiumModule, type Rectangle, readBytes, readFloats, readStruct } from './pdfium-module.ts'
 
 const objectTypes = { text: 1, path: 2, image: 3, shading: 4, form: 5 } as const
@@ -106,7 +107,10 @@ export function readPageJpeg(pdfium: PdfiumModule, page: number, file: Uint8Arra
   const colourSpace = readImageMetadata(pdfium, page, object)?.colourSpace
   if (colourSpace === undefined || !brightnessSpaces.has(colourSpace)) return null
   const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageDataRaw(object, buffer, size))
-  return bytes && isGrayOrColor(bytes) && !hasDecode(file, bytes) ? bytes : null
+  const frame = bytes && findJpegFrame(bytes)
+  if (!bytes || frame === null) return null
+  // Most JPEGs with four components are inverted, and only the renderer detects it.
+  return [1, 3].includes(bytes[frame + 9]!) && !hasDecode(file, bytes) ? bytes : null
 }
 
 /**
@@ -156,15 +160,4 @@ const isUpright = ([a, b, c, d]: number[]): boolean => a! > 0 && d! > 0 && Math.
 function readFilterName(pdfium: PdfiumModule, object: number): string {
   const bytes = readBytes(pdfium, (buffer, size) => pdfium._FPDFImageObj_GetImageFilter(object, 0, buffer, size))
   return bytes ? Buffer.from(bytes).toString('latin1').replaceAll('\0', '') : ''
-}
-
-/** Returns whether a JPEG has one or three components. Most JPEGs with four are inverted, and only the renderer detects it. */
-function isGrayOrColor(jpeg: Uint8Array): boolean {
-  for (let at = 2; at + 9 < jpeg.length && jpeg[at] === 0xff; ) {
-    const marker = jpeg[at + 1]!
-    if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc)
-      return jpeg[at + 9] === 1 || jpeg[at + 9] === 3
-    at += 2 + jpeg[at + 2]! * 256 + jpeg[at + 3]!
-  }
-  return false
 }

@@ -133,23 +133,19 @@ ${hiddenField('q', q)}${hiddenFilters(request)}
 </details>`
 }
 
+/** Returns the path of the same search with other filters, from its first page. */
+const pathWith = (request: Request, filters: Partial<Request>): string => pathOf({ ...request, ...filters, page: 1 })
+
 function chips(request: Request): Markup {
-  const removals: [text: string, without: Request][] = [
-    ...request.types.map((type): [string, Request] => [
-      typeName(type),
-      { ...request, types: request.types.filter((one) => one !== type), page: 1 },
-    ]),
-    ...request.labels.map((label): [string, Request] => [
-      label,
-      { ...request, labels: request.labels.filter((one) => one !== label), page: 1 },
-    ]),
-    ...(request.year ? [[request.year, { ...request, year: '', page: 1 }] as [string, Request]] : []),
-    ...(request.from || request.to
-      ? [[`${request.from || '…'} to ${request.to || '…'}`, { ...request, from: '', to: '', page: 1 }] as [string, Request]]
-      : []),
+  const { types, labels, year, from, to } = request
+  const removals = [
+    ...types.map((type) => ({ text: typeName(type), path: pathWith(request, { types: types.filter((one) => one !== type) }) })),
+    ...labels.map((label) => ({ text: label, path: pathWith(request, { labels: labels.filter((one) => one !== label) }) })),
+    ...(year ? [{ text: year, path: pathWith(request, { year: '' }) }] : []),
+    ...(from || to ? [{ text: `${from || '…'} to ${to || '…'}`, path: pathWith(request, { from: '', to: '' }) }] : []),
   ]
   if (removals.length === 0) return nothing
-  return html`<ul class="chips" aria-label="Filters in use">${removals.map(([text, without]) => html`<li><a href="${pathOf(without)}"><span class="hidden">Remove filter </span>${text}<span aria-hidden="true"> ×</span></a></li>`)}</ul>`
+  return html`<ul class="chips" aria-label="Filters in use">${removals.map(({ text, path }) => html`<li><a href="${path}"><span class="hidden">Remove filter </span>${text}<span aria-hidden="true"> ×</span></a></li>`)}</ul>`
 }
 
 function facets({ facets: { mime_types, labels, years } }: Answer, request: Request): Markup {
@@ -158,17 +154,13 @@ function facets({ facets: { mime_types, labels, years } }: Answer, request: Requ
       counts: mime_types,
       chosen: request.types,
       nameOf: typeNamesOf(Object.keys(mime_types)),
-      pathWith: (types) => pathOf({ ...request, types, page: 1 }),
+      pathWith: (types) => pathWith(request, { types }),
     }),
-    facet('Label', {
-      counts: labels,
-      chosen: request.labels,
-      pathWith: (names) => pathOf({ ...request, labels: names, page: 1 }),
-    }),
+    facet('Label', { counts: labels, chosen: request.labels, pathWith: (names) => pathWith(request, { labels: names }) }),
     facet('Year', {
       counts: years,
       chosen: request.year ? [request.year] : [],
-      pathWith: (chosen) => pathOf({ ...request, year: chosen.at(-1) ?? '', page: 1 }),
+      pathWith: (chosen) => pathWith(request, { year: chosen.at(-1) ?? '' }),
       compare: ([one], [other]) => Number(other) - Number(one),
     }),
   ].filter(({ markup }) => markup !== '')

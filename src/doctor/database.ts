@@ -11,7 +11,7 @@ import type { OpenedDatabase } from '../open-app.ts'
 import { type Check, CheckFailure, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
 import { findExistingParent } from './machine.ts'
-import { replicaChecks } from './replica.ts'
+import { checkReplica } from './replica.ts'
 
 /** Oldest supported major version of PostgreSQL. */
 const minVersion = 15
@@ -25,7 +25,7 @@ export function databaseChecks(installation: LazyInstallation): Check[] {
   const withDatabase = (check: (opened: OpenedDatabase) => Promise<CheckResult>) => async () => check(await reachDatabase(installation))
   return [
     { id: 'database', about: 'connection to PostgreSQL and its version', run: () => checkConnection(installation) },
-    ...replicaChecks(installation),
+    { id: 'replica', about: 'lag of the replica of database.read_url', run: () => checkReplica(installation) },
     { id: 'schema', about: 'migrations', run: withDatabase(checkSchema) },
     { id: 'clock', about: 'clocks of this machine and of the database', run: withDatabase(checkClock) },
     { id: 'locks', about: 'advisory locks (transaction poolers break them)', run: withDatabase(checkLocks) },

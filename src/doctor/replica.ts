@@ -2,16 +2,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '../db/pool.ts'
 import { loadPrimary, loadStandby } from '../db/replica.ts'
-import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
+import { type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import type { LazyInstallation } from './installation.ts'
 
 const pollIntervalMs = 20
 
-export const replicaChecks = (installation: LazyInstallation): Check[] => [
-  { id: 'replica', about: 'lag of the replica of database.read_url', run: () => checkReplica(installation) },
-]
-
-async function checkReplica(installation: LazyInstallation): Promise<CheckResult> {
+/** Returns the worst result of all replicas. */
+export async function checkReplica(installation: LazyInstallation): Promise<CheckResult> {
   const { read_url, max_lag } = installation.loaded.config.database
   if (read_url === '') throw new SkippedCheck('database.read_url is not set')
   const { reads, replicas } = await installation.app()

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import sharp from 'sharp'
-import type { App } from '../app.ts'
 import { findConverters } from '../extract/converters/find-converters.ts'
 import { markerName, storeFolder } from '../files/store-marker.ts'
 import { otherKind } from '../files/used-stores.ts'
@@ -17,20 +16,27 @@ import { type LazyInstallation, reachDatabase } from './installation.ts'
 
 export const storeChecks = (installation: LazyInstallation): Check[] => [
   { id: 'storage', about: 'document store: mounted, of this database, writable', run: () => checkStorage(installation) },
-  secondaryStoreCheck(installation),
+  { id: 'stores', about: 'second document store: reachable, files left to move', run: () => checkSecondary(installation) },
   { id: 'ocr', about: 'OCR engine, its languages, a test page', run: () => checkOcr(installation) },
-  converterCheck(installation),
+  { id: 'converters', about: 'optional programs that read further types', run: () => checkConverters(installation) },
 ]
 
 async function checkStorage(installation: LazyInstallation): Promise<CheckResult> {
   const { storage } = installation.loaded.config
-  if (storage.kind !== 'disk') {
-    const app = await installation.app()
-    await app.files.check()
-    await proveWritable(app)
-    return ok(app.stores.locate(storage.kind) ?? storage.kind)
-  }
   const path = storeFolder(installation.loaded.config)
+  const isDisk = storage.kind === 'disk'
+  const problem = isDisk ? await findMarkerProblem(installation, path) : null
+  if (problem !== null) return fail(problem, 'mount it, or set storage.path')
+  const app = await installation.app()
+  await app.files.check()
+  const staged = await app.files.stage(Readable.from([Buffer.from('dms doctor')]), 100)
+  await staged.discard()
+  if (!isDisk) return ok(app.stores.locate(storage.kind) ?? storage.kind)
+  return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
+}
+
+/** Returns why the folder is not the store of this database. Returns null if it is. */
+async function findMarkerProblem(installation: LazyInstallation, path: string): Promise<string | null> {
   const { db } = await reachDatabase(installation)
   const row = await db
     .selectFrom('instance')
@@ -39,21 +45,8 @@ async function checkStorage(installation: LazyInstallation): Promise<CheckResult
     .executeTakeFirst()
     .catch(() => undefined)
   const marker = (await readFile(join(path, markerName), 'utf8').catch(() => '')).trim()
-  if (row && marker !== row.value)
-    return fail(
-      marker === '' ? `${path} has no ${markerName}: is it not mounted?` : `${path} belongs to another database`,
-      'mount it, or set storage.path',
-    )
-  const app = await installation.app()
-  await app.files.check()
-  await proveWritable(app)
-  return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
-}
-
-/** Stages a file and discards it. */
-async function proveWritable({ files }: App): Promise<void> {
-  const staged = await files.stage(Readable.from([Buffer.from('dms doctor')]), 100)
-  await staged.discard()
+  if (!row || marker === row.value) return null
+  return marker === '' ? `${path} has no ${markerName}: is it not mounted?` : `${path} belongs to another database`
 }
 
 async function checkOcr(installation: LazyInstallation): Promise<CheckResult> {
@@ -89,28 +82,18 @@ function findUnreadable(all: readonly MissingLanguage[], engine: OcrSetup['engin
   return warn(`read before their OCR model was installed: ${describeMissing(all)}`, retry)
 }
 
-const converterCheck = (installation: LazyInstallation): Check => ({
-  id: 'converters',
-  about: 'optional programs that read further types',
-  async run() {
-    const { db } = await installation.app()
-    const { rows } = await sql<{ package: string; documents: number }>`
-      select warning ->> 'package' as package, count(distinct id)::int as documents
-      from live_documents, jsonb_array_elements(warnings) warning
-      where warnings <> '[]' and warning ->> 'code' = 'program_missing' group by 1 order by 2 desc, 1`.execute(db)
-    const found = Object.keys(findConverters(installation.loaded.config.ocr.converters)).join(' ')
-    if (rows[0] === undefined) return ok(found || 'none')
-    const counts = rows.map(({ package: name, documents }) => `${documents} for ${name}`).join(', ')
-    const retry = 'dms documents list --warning program_missing --all -o id | xargs -r dms documents retry-ocr'
-    return warn(`documents without text for lack of a program: ${counts}`, `apt install ${rows[0].package}, restart dms, then ${retry}`)
-  },
-})
-
-const secondaryStoreCheck = (installation: LazyInstallation): Check => ({
-  id: 'stores',
-  about: 'second document store: reachable, files left to move',
-  run: () => checkSecondary(installation),
-})
+async function checkConverters(installation: LazyInstallation): Promise<CheckResult> {
+  const { db } = await installation.app()
+  const { rows } = await sql<{ package: string; documents: number }>`
+    select warning ->> 'package' as package, count(distinct id)::int as documents
+    from live_documents, jsonb_array_elements(warnings) warning
+    where warnings <> '[]' and warning ->> 'code' = 'program_missing' group by 1 order by 2 desc, 1`.execute(db)
+  const found = Object.keys(findConverters(installation.loaded.config.ocr.converters)).join(' ')
+  if (rows[0] === undefined) return ok(found || 'none')
+  const counts = rows.map(({ package: name, documents }) => `${documents} for ${name}`).join(', ')
+  const retry = 'dms documents list --warning program_missing --all -o id | xargs -r dms documents retry-ocr'
+  return warn(`documents without text for lack of a program: ${counts}`, `apt install ${rows[0].package}, restart dms, then ${retry}`)
+}
 
 async function checkSecondary(installation: LazyInstallation): Promise<CheckResult> {
   const { stores } = await installation.app()

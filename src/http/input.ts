@@ -134,9 +134,9 @@ async function readBytes(event: H3Event, maxBytes: number, take: (chunk: Uint8Ar
   return bytes.subarray(0, size)
 }
 
-/** Returns the JSON Schema of an input, for `meta`. */
-function schemaOf(type: z.ZodType): object {
-  const { $schema: _, ...schema } = z.toJSONSchema(type, { io: 'input', unrepresentable: 'any' })
+/** Returns the JSON Schema of an input or output, without refinements, which JSON Schema cannot express. */
+export function schemaOf(type: z.ZodType, io: 'input' | 'output' = 'input'): object {
+  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, unrepresentable: 'any' })
   return schema
 }
 
@@ -152,40 +152,30 @@ export const booleanText = z
   .enum(['true', 'false', '1', '0'])
   .meta({ type: 'boolean', enum: undefined })
   .transform((value) => value === 'true' || value === '1')
+const textOfNumber = (text: z.ZodString, type: 'integer' | 'number', min: number, max: number) =>
+  text.meta({ type, minimum: min, maximum: max, pattern: undefined }).transform(Number).pipe(z.number().min(min).max(max))
 /** Integer in a query string. The API description has its type as integer. */
 export const integerText = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^-?\d{1,16}$/, 'a whole number')
-    .meta({ type: 'integer', minimum: min, maximum: max, pattern: undefined })
-    .transform(Number)
-    .pipe(z.number().min(min).max(max))
+  textOfNumber(z.string().regex(/^-?\d{1,16}$/, 'a whole number'), 'integer', min, max)
 /** Decimal number in a query string. The API description has its type as number. */
 export const numberText = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^\d{1,16}(\.\d{1,16})?$/, 'a number')
-    .meta({ type: 'number', minimum: min, maximum: max, pattern: undefined })
-    .transform(Number)
-    .pipe(z.number().min(min).max(max))
+  textOfNumber(z.string().regex(/^\d{1,16}(\.\d{1,16})?$/, 'a number'), 'number', min, max)
 /** An id in any case, which becomes lower case as PostgreSQL writes it: texts of ids are compared. */
 export const idText = z.guid('an id').toLowerCase()
 const timestampMessage = 'an RFC 3339 date or date and time'
+const dateText = z.iso.date(timestampMessage)
 /** Tells if RFC 3339 can represent the year. */
 const hasFourDigitYear = (date: Date): boolean => date.getUTCFullYear() >= 0 && date.getUTCFullYear() <= 9999
+/** RFC 3339 timestamp, or what `day` accepts. */
+const timestampOr = (day: z.ZodType<string, string>) =>
+  z
+    .union([z.iso.datetime({ offset: true, error: timestampMessage }), day], timestampMessage)
+    .transform((value) => new Date(value))
+    .refine(hasFourDigitYear, timestampMessage)
 /** RFC 3339 timestamp, or a date, which means its first moment in UTC. */
-export const moment = z
-  .union([z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage)], timestampMessage)
-  .transform((value) => new Date(value))
-  .refine(hasFourDigitYear, timestampMessage)
+export const moment = timestampOr(dateText)
 /** End of a time span: an RFC 3339 timestamp, or a date. A date stands for its last moment in UTC. */
-export const endTimestampText = z
-  .union(
-    [z.iso.datetime({ offset: true, error: timestampMessage }), z.iso.date(timestampMessage).transform((day) => `${day}T23:59:59.999Z`)],
-    timestampMessage,
-  )
-  .transform((value) => new Date(value))
-  .refine(hasFourDigitYear, timestampMessage)
+export const endTimestampText = timestampOr(dateText.transform((day) => `${day}T23:59:59.999Z`))
 /** Calendar date, without time and time zone. */
 export const calendarDate = z.iso
   .date({ error: 'a date such as 2026-03-17', abort: true })

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import { type Code, codes } from '../../errors.ts'
+import { schemaOf } from '../../http/input.ts'
 import { hidesAnswer, type Route } from '../../http/route.ts'
 import { ignoresToken } from '../http/authenticate.ts'
 import { exampleOf, type JsonSchema } from './examples.ts'
@@ -53,7 +54,7 @@ export function describe(routes: readonly Route[], publicUrl: string, version: s
     servers: [{ url: publicUrl }],
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
-      schemas: { Error: schemaOf(ErrorBody, 'output') },
+      schemas: { Error: jsonSchemaOf(ErrorBody, 'output') },
     },
     paths,
   }
@@ -100,7 +101,7 @@ const headerParameters = (headers: Readonly<Record<string, string>> = {}): objec
 
 function queryParameters(query: z.ZodType | undefined): object[] {
   if (!query) return []
-  const { properties = {}, required = [] } = schemaOf(query, 'input')
+  const { properties = {}, required = [] } = jsonSchemaOf(query, 'input')
   return Object.entries(properties).map(([name, schema]) => ({
     name,
     in: 'query',
@@ -112,13 +113,13 @@ function queryParameters(query: z.ZodType | undefined): object[] {
 
 function requestOf({ shape: { body, form, acceptsForm } }: Route): Operation['requestBody'] {
   if (body) {
-    const schema = schemaOf(body, 'input')
+    const schema = jsonSchemaOf(body, 'input')
     const media = { schema, example: exampleOf(schema) }
     const required = !body.safeParse({}).success
     return { required, content: { 'application/json': media, ...(acceptsForm ? { 'application/x-www-form-urlencoded': media } : {}) } }
   }
   if (!form) return undefined
-  const fields = schemaOf(form.fields, 'input')
+  const fields = jsonSchemaOf(form.fields, 'input')
   const file = { type: 'string', format: 'binary' }
   const properties = { ...fields.properties, [form.file]: form.many ? { type: 'array', items: file } : file }
   return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', properties, required: [form.file] } } } }
@@ -159,7 +160,7 @@ function successAnswer(
 }
 
 function jsonAnswer(answer: z.ZodType, description: string) {
-  const schema = schemaOf(answer, 'output')
+  const schema = jsonSchemaOf(answer, 'output')
   return { description, content: { 'application/json': { schema, example: exampleOf(schema) } } }
 }
 
@@ -203,10 +204,4 @@ function failureExample(code: Code): z.infer<typeof ErrorBody> {
   return { error, ...retryAfter }
 }
 
-/** Returns the JSON Schema of an input or output, without refinements, which JSON Schema cannot express. */
-function schemaOf(type: z.ZodType, io: 'input' | 'output'): JsonSchema {
-  const { $schema: _, ...schema } = z.toJSONSchema(type, { io, target: 'draft-2020-12', unrepresentable: 'any' }) as JsonSchema & {
-    $schema?: string
-  }
-  return schema
-}
+const jsonSchemaOf = (type: z.ZodType, io: 'input' | 'output'): JsonSchema => schemaOf(type, io)

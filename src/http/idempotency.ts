@@ -56,18 +56,10 @@ export async function runOnce<T extends object>(
     )
     .returning('key')
     .executeTakeFirst()
-  const ownKey = trx.updateTable('idempotency_keys').where('caller', '=', caller).where('key', '=', key)
-  if (!claimed) {
-    const first = await trx
-      .selectFrom('idempotency_keys')
-      .selectAll()
-      .where('caller', '=', caller)
-      .where('key', '=', key)
-      .executeTakeFirstOrThrow()
-    return repeat<T>(first, request)
-  }
+  if (!claimed) return repeat<T>(await selectKey(trx, actor, key).executeTakeFirstOrThrow(), request)
   const result = await work()
-  await ownKey.set({ status: result.status, answer: JSON.stringify(result.answer) }).execute()
+  const values = { status: result.status, answer: JSON.stringify(result.answer) }
+  await trx.updateTable('idempotency_keys').set(values).where('caller', '=', caller).where('key', '=', key).execute()
   return result
 }
 
@@ -81,15 +73,12 @@ export async function findAnswer<T extends object>(
   request: IdempotentRequest | null,
 ): Promise<StoredAnswer<T> | undefined> {
   if (request === null) return undefined
-  const first = await db
-    .selectFrom('idempotency_keys')
-    .selectAll()
-    .where('caller', '=', callerOf(actor))
-    .where('key', '=', request.key)
-    .where(sql<boolean>`${isKept}`)
-    .executeTakeFirst()
+  const first = await selectKey(db, actor, request.key).where(sql<boolean>`${isKept}`).executeTakeFirst()
   return first && repeat<T>(first, request)
 }
+
+const selectKey = (db: Db, actor: Actor, key: string) =>
+  db.selectFrom('idempotency_keys').selectAll().where('caller', '=', callerOf(actor)).where('key', '=', key)
 
 const callerOf = (actor: Actor): string => actor.id ?? 'operator'
 

@@ -52,16 +52,23 @@ export async function waitAtMost(timeoutMs: number, work: Promise<unknown>): Pro
   timeout.abort()
 }
 
-/** Returns a function whose calls share a run until it has ended, and for `keptMs` after its start. Many callers must not multiply its requests. */
+/**
+ * Returns a function whose calls share a run until it has ended, and its result for `keptMs` after its start. Many callers must not multiply its
+ * requests. A failure is not kept.
+ */
 export function shareRuns<T>(run: () => Promise<T>, keptMs = 0): () => Promise<T> {
   let current: { readonly result: Promise<T>; readonly startedAt: number; hasEnded: boolean } | null = null
   return () => {
     if (current === null || (current.hasEnded && performance.now() - current.startedAt >= keptMs)) {
       const started = { result: run(), startedAt: performance.now(), hasEnded: false }
-      const end = (): void => {
-        started.hasEnded = true
-      }
-      started.result.then(end, end)
+      started.result.then(
+        () => {
+          started.hasEnded = true
+        },
+        () => {
+          current = null
+        },
+      )
       current = started
     }
     return current.result

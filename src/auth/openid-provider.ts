@@ -1,7 +1,6 @@
 /** OpenID Connect provider: authorization code flow with PKCE, state and nonce. ID tokens are verified including their signature. */
 import { createPrivateKey } from 'node:crypto'
 import { importPKCS8 } from 'jose'
-import { LRUCache } from 'lru-cache'
 import * as oidc from 'openid-client'
 import { shareRuns } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
@@ -17,17 +16,7 @@ const clockToleranceSeconds = 60
 
 /** Opens the provider. Sends no request yet. */
 export function openIdentityProvider(settings: Config['oidc'], log: Log): IdentityProvider {
-  const cache = new LRUCache<'configuration', Promise<oidc.Configuration>>({ max: 1, ttl: discoveryCacheMs })
-  const configuration = (): Promise<oidc.Configuration> => {
-    const cached = cache.get('configuration')
-    if (cached) return cached
-    const loading = discover(settings)
-    cache.set('configuration', loading)
-    // A failed discovery is not cached.
-    loading.catch(() => cache.delete('configuration'))
-    return loading
-  }
-
+  const configuration = shareRuns(() => discover(settings), discoveryCacheMs)
   return {
     issuer: settings.issuer,
     async startLogin(redirectUri) {

@@ -1,6 +1,7 @@
 /** Prometheus metrics of the whole installation, read from the database. Every server process exports the same values. */
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
+import { shareRuns } from '../concurrency.ts'
 import { loadStoredBytes } from '../documents/versions/stored-bytes.ts'
 import { isLiveWorker } from '../jobs/leases.ts'
 import { isOcrPaused, kinds } from '../jobs/queue.ts'
@@ -18,8 +19,8 @@ const bytesCacheMs = 600_000
 /** Returns a function that reads the metrics. Without the database it returns `dms_database_up 0` only. */
 export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
   const finishedJobs = openFinishedJobs(app)
-  const totals = cache(app, cacheMs, () => tableTotals(app))
-  const bytes = cache(app, bytesCacheMs, () => versionTotals(app))
+  const totals = shareRuns(() => tableTotals(app), cacheMs)
+  const bytes = shareRuns(() => versionTotals(app), bytesCacheMs)
   return async () => {
     try {
       const families = await Promise.all([
@@ -36,15 +37,6 @@ export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
       app.log.warn({ err: (error as Error).message }, 'cannot read metrics from the database')
       return [gauge('dms_database_up', 'Whether the database answers.', 0)]
     }
-  }
-}
-
-function cache(app: App, maxAgeMs: number, load: () => Promise<Family[]>): () => Promise<Family[]> {
-  let cached: { at: number; families: Family[] } | null = null
-  return async () => {
-    const now = app.monotonicMs()
-    if (!cached || now - cached.at >= maxAgeMs) cached = { at: now, families: await load() }
-    return cached.families
   }
 }
 
@@ -127,13 +119,9 @@ async function sources({ db }: App): Promise<Family[]> {
         where source_id = sources.id and state = 'completed' order by started_at desc limit 1) as duration
     from sources order by id`.execute(db)
   const perSource = (name: string, help: string, select: (row: SourceState) => number | null): Family => {
-    const samples = rows.map((row) => ({ labels: { source: row.id }, value: select(row) ?? Number.NaN }))
-    return family(
-      name,
-      'gauge',
-      help,
-      samples.filter(({ value }) => !Number.isNaN(value)),
-    )
+    const values = rows.map((row) => ({ id: row.id, value: select(row) }))
+    const samples = values.flatMap(({ id, value }) => (value === null ? [] : [{ labels: { source: id }, value }]))
+    return family(name, 'gauge', help, samples)
   }
   const files = rows.flatMap(({ id, totals }) =>
     Object.entries(totals).map(([result, value]) => ({ labels: { source: id, result }, value })),

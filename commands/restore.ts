@@ -1,12 +1,6 @@
 import type { LostDocument } from '../src/backup/restore/find-lost-documents.ts'
 import type { RestoreResult } from '../src/backup/restore/load-backup.ts'
-import {
-  loadSignaturePolicy,
-  rejectUrlPassword,
-  resolveBackup,
-  type SigningKeyFlags,
-  signingKeySettings,
-} from '../src/cli/arguments/backup-source.ts'
+import { loadSignaturePolicy, rejectUrlPassword, resolveBackup, type SigningKeyFlags } from '../src/cli/arguments/backup-source.ts'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf } from '../src/cli/output/output.ts'
@@ -14,6 +8,7 @@ import { buildSummary } from '../src/cli/output/result-stream.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { openLocalInstallation, openLocalTarget } from '../src/cli/runtime/installation.ts'
+import type { FlagSettings } from '../src/config/load.ts'
 
 interface Flags extends SigningKeyFlags {
   toDatabase?: string
@@ -121,16 +116,16 @@ function warnOfGaps(cli: Cli, { manifest, ignored, skipped, lost, keptSecrets, d
 const formatLost = ({ document_id, title, filename, version, current, problem, origin }: LostDocument): string =>
   `${current ? '' : `version ${version} of `}document ${document_id} "${title}" (${filename}) has no file: it ${origin === 'store' ? 'was' : 'is'} ${problem} in the ${origin === 'store' ? 'document store when the backup was made' : 'backup'}`
 
-function overridesOf({ toDatabase, filesTo, ...keys }: Flags): Record<string, string> {
+function overridesOf({ toDatabase, filesTo, keyFile }: Flags): FlagSettings {
   rejectUrlPassword(toDatabase)
   return {
-    ...signingKeySettings(keys),
+    'backup.key_file': keyFile,
     ...(toDatabase === undefined ? {} : { 'database.url': toDatabase, 'database.migration_url': '' }),
     ...(filesTo === undefined ? {} : { 'storage.kind': 'disk', 'storage.path': filesTo }),
   }
 }
 
-async function reindex(cli: Cli, settings: Record<string, string>): Promise<void> {
+async function reindex(cli: Cli, settings: FlagSettings): Promise<void> {
   const loaded = await cli.config(settings)
   const [{ openApp }, { openCommandLog }, search] = await Promise.all([
     import('../src/open-app.ts'),

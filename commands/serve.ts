@@ -42,10 +42,10 @@ export const serve = (cli: Cli) =>
       cli.rejectRemote('serve')
       const { runServer } = await import('../src/server/run.ts')
       const settings = {
-        ...(options.host === undefined ? {} : { 'server.host': options.host }),
-        ...(options.port === undefined ? {} : { 'server.port': options.port }),
-        ...(options.socket === undefined ? {} : { 'server.socket': options.socket }),
-        ...(options.withWorker || !options.worker ? { 'worker.embedded': options.worker } : {}),
+        'server.host': options.host,
+        'server.port': options.port,
+        'server.socket': options.socket,
+        'worker.embedded': options.withWorker || !options.worker ? options.worker : undefined,
       }
       const { config, warnings } = await loadServiceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)

@@ -49,10 +49,7 @@ export const worker = (cli: Cli) =>
         throw usage(`--name "${name}" has other characters than letters, digits and . _ @ : -, or more than 64`)
       const maxTimeMs = options.maxTime === undefined ? null : parseDurationFlag('--max-time', options.maxTime, maxTimer)
       const [{ runWorker }, { openHealth }] = await Promise.all([import('../src/worker/run.ts'), import('../src/server/worker-health.ts')])
-      const settings = {
-        ...(options.queues === undefined ? {} : { 'worker.queues': options.queues }),
-        ...(options.concurrency === undefined ? {} : { 'worker.concurrency': options.concurrency }),
-      }
+      const settings = { 'worker.queues': options.queues, 'worker.concurrency': options.concurrency }
       const { config, warnings } = await loadServiceConfig(cli, settings)
       for (const warning of warnings) cli.warn(`warning: ${warning}`)
       const signal = maxTimeMs === null ? cli.serviceSignal : AbortSignal.any([cli.serviceSignal, AbortSignal.timeout(maxTimeMs)])

@@ -3,7 +3,6 @@ import { join, resolve } from 'node:path'
 import { Option } from 'commander'
 import type { BackupResult } from '../../src/backup/create/create-backup.ts'
 import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
-import { signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
 import { parseCount, parseDurationFlag, refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
@@ -58,7 +57,7 @@ export const create = (cli: Cli) =>
       if (flags.jobs !== undefined && flags.format !== 'dir') throw usage('--jobs needs --format dir: an archive is written sequentially')
       if (flags.to === '-' && flags.format === 'dir') throw usage('--format dir needs a folder, not standard output')
       const started = new Date()
-      const installation = await openLocalInstallation(cli, 'backup create', signingKeySettings(flags))
+      const installation = await openLocalInstallation(cli, 'backup create', { 'backup.key_file': flags.keyFile })
       const { place, sink } = await openSink(flags, jobs, installation.config.backup.path)
       const [{ createBackup }, { describeDocuments, documentCounts, filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),

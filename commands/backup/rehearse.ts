@@ -1,12 +1,6 @@
 import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import {
-  loadSignaturePolicy,
-  rejectUrlPassword,
-  resolveBackup,
-  type SigningKeyFlags,
-  signingKeySettings,
-} from '../../src/cli/arguments/backup-source.ts'
+import { loadSignaturePolicy, rejectUrlPassword, resolveBackup, type SigningKeyFlags } from '../../src/cli/arguments/backup-source.ts'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -53,7 +47,7 @@ export const rehearse = (cli: Cli) =>
     .action(async (reference: string | undefined, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       rejectUrlPassword(flags.toDatabase)
-      const installation = await openLocalInstallation(cli, 'backup rehearse', signingKeySettings(flags))
+      const installation = await openLocalInstallation(cli, 'backup rehearse', { 'backup.key_file': flags.keyFile })
       const { config, log, database } = installation
       const source = await resolveBackup(cli, reference === undefined || reference === 'latest' ? await latestBackup(config) : reference)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)

@@ -1,5 +1,5 @@
 import type { VerifyResult } from '../../src/backup/verify.ts'
-import { loadSignaturePolicy, resolveBackup, type SigningKeyFlags, signingKeySettings } from '../../src/cli/arguments/backup-source.ts'
+import { loadSignaturePolicy, resolveBackup, type SigningKeyFlags } from '../../src/cli/arguments/backup-source.ts'
 import { startFindings } from '../../src/cli/output/findings.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -22,7 +22,7 @@ export const verify = (cli: Cli) =>
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
     .action(async (reference: string, flags: SigningKeyFlags) => {
       cli.rejectRemote('backup verify')
-      const { config } = await cli.config(signingKeySettings(flags))
+      const { config } = await cli.config({ 'backup.key_file': flags.keyFile })
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const source = await resolveBackup(cli, reference)
       const [{ verifyBackup }, { describeDocuments, documentCounts }] = await Promise.all([

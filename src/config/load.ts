@@ -11,9 +11,11 @@ import { type Config, settings } from './schema.ts'
 import type { Setting } from './setting.ts'
 import { InvalidValue } from './values.ts'
 
+/** Settings given as flags, by dotted key; undefined: not given. */
+export type FlagSettings = Readonly<Record<string, string | number | boolean | undefined>>
+
 export interface ConfigSources {
-  /** Options of the command line by dotted key. */
-  readonly flags?: Readonly<Record<string, string | number | boolean>>
+  readonly flags?: FlagSettings
   readonly env?: Readonly<Record<string, string | undefined>>
   /** Configuration file that must exist. */
   readonly file?: string

@@ -31,10 +31,6 @@ export interface SigningKeyFlags {
   unsignedOk?: boolean
 }
 
-/** Returns --key-file as a setting. */
-export const signingKeySettings = ({ keyFile }: SigningKeyFlags): Record<string, string> =>
-  keyFile === undefined ? {} : { 'backup.key_file': keyFile }
-
 /** Loads the key that signatures are checked with. Throws ConfigError if the key cannot be read. */
 export async function loadSignaturePolicy(keyFile: string, { unsignedOk }: SigningKeyFlags): Promise<SignaturePolicy> {
   const { readKey } = await import('../../backup/signature.ts')

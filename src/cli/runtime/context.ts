@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
-import type { ConfigSources, LoadedConfig } from '../../config/load.ts'
+import type { ConfigSources, FlagSettings, LoadedConfig } from '../../config/load.ts'
 import type { Config } from '../../config/schema.ts'
 import { escapeControls } from '../../log/escape.ts'
 import type { Log } from '../../log/log.ts'
@@ -40,11 +40,11 @@ export interface Cli {
   /** starts the progress of `phase`; one at a time */
   progress(phase: string): Progress
   /** sources of the configuration */
-  configSources(settings?: Readonly<Record<string, string | number | boolean>>): ConfigSources
+  configSources(settings?: FlagSettings): ConfigSources
   /** loads the configuration; `settings` are flags of the command by dotted key. Throws ConfigError. */
-  config(settings?: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig>
+  config(settings?: FlagSettings): Promise<LoadedConfig>
   /** loads the configuration of a command that works on the data folder, and calls actAsOwner(). Throws ConfigError. */
-  localConfig(settings?: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig>
+  localConfig(settings?: FlagSettings): Promise<LoadedConfig>
   /** changes root to the owner of the data folder, for the rest of the process. Throws ConfigError. */
   actAsOwner(config: Pick<Config, 'data_dir'>): Promise<void>
   /** user that root acts as */

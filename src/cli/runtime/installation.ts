@@ -1,21 +1,24 @@
 /** Parts of this machine that a command opens: configuration of a service, database and document store. */
 
 import type { RestoreTarget } from '../../backup/restore/restore-target.ts'
-import type { LoadedConfig } from '../../config/load.ts'
+import type { FlagSettings, LoadedConfig } from '../../config/load.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Log } from '../../log/log.ts'
 import type { DatabaseAccess, Installation } from '../../open-app.ts'
 import type { Cli } from './context.ts'
 import { usage } from './exit.ts'
 
-type Settings = Readonly<Record<string, string>>
-
 /** Opens the database and the document store until the end of the command; `settings` are flags of the command by dotted key. Throws Failure USAGE for a remote server, ConfigError, NoData. */
-export const openLocalInstallation = (cli: Cli, command: string, settings: Settings = {}, access?: DatabaseAccess): Promise<Installation> =>
+export const openLocalInstallation = (
+  cli: Cli,
+  command: string,
+  settings: FlagSettings = {},
+  access?: DatabaseAccess,
+): Promise<Installation> =>
   openLocally(cli, command, settings, async (config, log) => (await import('../../open-app.ts')).openInstallation(config, log, access))
 
 /** Opens the destination of a restore until the end of the command, without creating anything. Throws like openLocalInstallation(). */
-export const openLocalTarget = (cli: Cli, command: string, settings: Settings): Promise<RestoreTarget> =>
+export const openLocalTarget = (cli: Cli, command: string, settings: FlagSettings): Promise<RestoreTarget> =>
   openLocally(cli, command, settings, async (config, log) =>
     (await import('../../backup/restore/restore-target.ts')).openRestoreTarget(config, log),
   )
@@ -23,7 +26,7 @@ export const openLocalTarget = (cli: Cli, command: string, settings: Settings): 
 async function openLocally<T extends { close(): Promise<void> }>(
   cli: Cli,
   command: string,
-  settings: Settings,
+  settings: FlagSettings,
   open: (config: Config, log: Log) => Promise<T>,
 ): Promise<T> {
   cli.rejectRemote(command)
@@ -48,7 +51,7 @@ export async function createArchive(cli: Cli): Promise<void> {
 }
 
 /** Loads the configuration. --quiet raises the log level on standard error to warn, unless --log-level is given. */
-export async function loadServiceConfig(cli: Cli, settings: Readonly<Record<string, string | number | boolean>>): Promise<LoadedConfig> {
+export async function loadServiceConfig(cli: Cli, settings: FlagSettings): Promise<LoadedConfig> {
   const loaded = await cli.localConfig(settings)
   const { log } = loaded.config
   const isBelowWarn =

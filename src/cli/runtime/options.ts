@@ -1,5 +1,6 @@
 /** Global flags and their variables as one typed object. */
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, Option } from 'commander'
+import type { FlagSettings } from '../../config/load.ts'
 import { parseBoolean } from '../../config/values.ts'
 import { maxTimer, parseDurationFlag } from '../arguments/flag-values.ts'
 import { type Format, formats, type RenderOptions } from '../output/output.ts'
@@ -12,7 +13,7 @@ export interface GlobalOptions extends RenderOptions {
   /** json or jsonl */
   readonly isJson: boolean
   /** settings given as flags, by dotted key */
-  readonly settings: Readonly<Record<string, string>>
+  readonly settings: FlagSettings
   /** configuration file (--config) */
   readonly config: string | undefined
   /** server as flags and variables name it; `cli.target` is the server itself */
@@ -41,8 +42,6 @@ export interface Terminal {
   readonly stdout: { readonly isTTY?: boolean; readonly columns?: number }
   readonly stderr: { readonly isTTY?: boolean }
 }
-
-const whenColored: readonly string[] = ['auto', 'always', 'never']
 
 /** Adds the flags to the program. Commander accepts them before and after the subcommand. */
 export function addGlobalOptions(program: Command): void {
@@ -77,10 +76,7 @@ export function addGlobalOptions(program: Command): void {
     new Option('--log-level <level>', 'log level (DMS_LOG_LEVEL)').choices(['trace', 'debug', 'info', 'warn', 'error']),
     new Option('--log-format <format>', 'log format (DMS_LOG_FORMAT)').choices(['auto', 'pretty', 'logfmt', 'json']),
     new Option('--progress <mode>', 'progress on standard error (DMS_PROGRESS)').choices(['auto', 'plain', 'json', 'none']),
-    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(whenColored).argParser((when: string) => {
-      if (whenColored.includes(when)) return when
-      throw new InvalidArgumentError(`Allowed choices are ${whenColored.join(', ')}.`)
-    }),
+    new Option('--color <when>', 'colours (DMS_COLOR, NO_COLOR, FORCE_COLOR)').choices(['auto', 'always', 'never']),
     new Option('--no-color', 'same as --color never'),
     new Option('--no-input', 'never ask (DMS_NO_INPUT)'),
   )
@@ -99,11 +95,10 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     ? 'json'
     : ((readFlag('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
   const timeout = readFlag('timeout') ?? (env.DMS_TIMEOUT || undefined)
-  const settings = { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') }
   const isQuiet = opts.quiet === true || flag(env, 'DMS_QUIET')
   const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
   return {
-    settings: Object.fromEntries(Object.entries(settings).filter((entry): entry is [string, string] => entry[1] !== undefined)),
+    settings: { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') },
     config: readFlag('config'),
     requestedTarget: readRequestedTarget(opts, readFlag, env),
     printCurl: opts.printCurl === true,

@@ -11,7 +11,7 @@ import {
 import { addFlagNames } from '../src/cli/output/field-flags.ts'
 import { minWidthToWrap, wrapHelp } from '../src/cli/output/manual.ts'
 import { topics } from '../src/cli/output/topics.ts'
-import { type CliRuntime, createCli, exitOfRun } from '../src/cli/runtime/context.ts'
+import { type CliRuntime, createCli } from '../src/cli/runtime/context.ts'
 import { exitOf, exits, Failure, isExpectedExit, usage } from '../src/cli/runtime/exit.ts'
 import { addGlobalOptions, type Terminal, terminalWidth } from '../src/cli/runtime/options.ts'
 import { environment } from '../src/config/environment.ts'
@@ -54,9 +54,11 @@ async function runToExitCode(program: Command, cli: CliRuntime, argv: readonly s
   const isActionRunning = runFailure?.error instanceof CommandTimeout
   if (isActionRunning || cli.stop?.signal.reason?.name === 'TimeoutError') onTimeout()
   const closing = catchFailure(() => cli.close(isActionRunning))
-  const closeFailure = isActionRunning ? await orNullAfter(closeTimeoutMs, closing) : await closing
+  if (isActionRunning) await (await import('../src/concurrency.ts')).waitAtMost(closeTimeoutMs, closing)
+  const closeFailure = isActionRunning ? null : await closing
   const failure = runFailure ?? closeFailure ?? timeoutOf(cli)
-  if (!failure) return exits[exitOfRun(cli)][0]
+  // A signal overrides the exit of the command.
+  if (!failure) return exits[cli.stop?.exit ?? cli.exit][0]
   const isAborted = failure.error instanceof Error && failure.error.name === 'AbortError'
   if (isAborted && cli.stop?.exit) return exits[cli.stop.exit][0]
   // An AbortError does not say why it was raised; the reason of the signal does (--timeout).
@@ -203,15 +205,6 @@ async function runWithTimeout(program: Command, cli: CliRuntime, argv: readonly 
   } finally {
     clearTimeout(timer)
   }
-}
-
-/** Returns the result of `work`, or null after `ms`. */
-async function orNullAfter<T>(ms: number, work: Promise<T>): Promise<T | null> {
-  let timer: NodeJS.Timeout | undefined
-  const timedOut = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), ms)
-  })
-  return Promise.race([work, timedOut]).finally(() => clearTimeout(timer))
 }
 
 async function catchFailure(work: () => Promise<void>): Promise<{ error: unknown } | null> {

@@ -9,6 +9,7 @@ import type { Log } from '../../log/log.ts'
 import type { OpenOptions } from '../../open-app.ts'
 import { connectErrorMessage } from '../output/error-lines.ts'
 import { render, type Shape } from '../output/output.ts'
+import { type Contexts, localContext } from '../remote/contexts.ts'
 import type { ConnectOptions, RemoteTarget } from '../remote/remote-client.ts'
 import { rejectLocalFlags, rejectRemoteTarget, resolveTarget, type Target } from '../remote/target.ts'
 import { type Exit, usage } from './exit.ts'
@@ -86,7 +87,8 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   let activeProgress: Progress | null = null
   let dataOwner: string | null = null
   let hasEnded = false
-  let findTarget = (): Target => resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
+  let contexts: Contexts = { current: localContext, byName: new Map() }
+  let contextsProblem: { error: unknown } | null = null
 
   const print = (stream: NodeJS.WriteStream, text: string): void => {
     if (hasEnded && stream === stdout) return
@@ -187,19 +189,16 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     async prepare() {
       const { loadContexts } = await import('../remote/contexts-file.ts')
       try {
-        const contexts = await loadContexts(env)
-        findTarget = () => resolveTarget(cli.options.requestedTarget, contexts)
+        contexts = await loadContexts(env)
       } catch (error) {
-        // Local commands do not need contexts.toml.
-        findTarget = () => {
-          if (cli.options.requestedTarget.isLocal)
-            return resolveTarget(cli.options.requestedTarget, { current: 'local', byName: new Map() })
-          throw error
-        }
+        contextsProblem = { error }
       }
     },
     get target() {
-      return findTarget()
+      const { requestedTarget } = cli.options
+      // Commands on this machine do not need contexts.toml.
+      if (contextsProblem && !requestedTarget.isLocal) throw contextsProblem.error
+      return resolveTarget(requestedTarget, contexts)
     },
     get connectOptions() {
       const { options, note, warn } = cli
@@ -241,9 +240,4 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
   }
   return cli
-}
-
-/** Returns the exit of a command that did not throw. A signal overrides the exit of the command. */
-export function exitOfRun({ exit, stop }: CliRuntime): Exit {
-  return stop?.exit ?? exit
 }

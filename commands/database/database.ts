@@ -1,4 +1,3 @@
-import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
@@ -6,7 +5,7 @@ import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import { openCommandLog } from '../../src/cli/remote/local-client.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
-import { acquireFileLock, staleLockMs } from '../../src/cli/runtime/file-lock.ts'
+import { acquireFileLock } from '../../src/cli/runtime/file-lock.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
 import { NoData } from '../../src/errors.ts'
 
@@ -157,17 +156,14 @@ async function loadEmbedded(cli: Cli, command: string): Promise<LoadedConfig> {
 /** Runs `work` on the data folder while no other process upgrades it. */
 async function withLock(cli: Cli, command: string, work: (loaded: LoadedConfig) => Promise<void>): Promise<void> {
   const loaded = await loadEmbedded(cli, command)
-  const file = join(loaded.config.data_dir, 'postgres-upgrade.lock')
-  const release = await acquireFileLock(file, {
+  const release = await acquireFileLock(join(loaded.config.data_dir, 'postgres-upgrade.lock'), {
     deadline: 0,
     words: command,
     heldError: (owner) => new Failure('BUSY', `another upgrade is running (host and process: ${owner.split(' ').slice(0, 2).join(', ')})`),
   })
-  const renewal = setInterval(() => void utimes(file, new Date(), new Date()).catch(() => undefined), staleLockMs / 4)
   try {
     await work(loaded)
   } finally {
-    clearInterval(renewal)
     await release()
   }
 }

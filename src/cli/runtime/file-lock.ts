@@ -1,6 +1,6 @@
 /** Lock files. Each holds its owner: host, process id, a random id, and words for messages. */
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { link, mkdir, open, readFile, rename, stat, unlink, utimes } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -19,7 +19,7 @@ export interface LockOptions {
   readonly signal?: AbortSignal
 }
 
-/** Creates the lock file, and its folder. Returns a function that removes it. */
+/** Creates the lock file and its folder, and renews the lock. Returns a function that removes it. */
 export async function acquireFileLock(
   lock: string,
   { deadline, heldError, words = '', signal }: LockOptions,
@@ -32,7 +32,9 @@ export async function acquireFileLock(
     if (performance.now() >= deadline) throw heldError((await readOwner(lock)) ?? '')
     await sleep(20 + Math.random() * 60, undefined, { signal })
   }
+  const heartbeat = setInterval(() => void utimes(lock, new Date(), new Date()).catch(() => {}), staleLockMs / 4)
   return async () => {
+    clearInterval(heartbeat)
     if ((await readOwner(lock)) === owner) await unlink(lock).catch(() => {})
   }
 }

@@ -1,10 +1,10 @@
 /** Lock of a folder and server against a second run. Commands without a database connection cannot use PostgreSQL locks. */
-import { createHash } from 'node:crypto'
-import { realpath, utimes } from 'node:fs/promises'
+import { hash } from 'node:crypto'
+import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
-import { acquireFileLock, staleLockMs } from './file-lock.ts'
+import { acquireFileLock } from './file-lock.ts'
 import { stateFolder } from './private-file.ts'
 import { throwIfTimedOut } from './wait.ts'
 
@@ -19,10 +19,7 @@ export async function lockFolders(cli: Cli, command: string, folders: readonly s
   try {
     // The same order in every run prevents deadlocks.
     for (const path of [...new Set(paths)].sort()) {
-      const name = createHash('sha256')
-        .update(JSON.stringify([server, path]))
-        .digest('hex')
-        .slice(0, 32)
+      const name = hash('sha256', JSON.stringify([server, path])).slice(0, 32)
       await lockFolder(cli, join(stateFolder(cli.env), 'locks', `${name}.lock`), path, command, deadline)
     }
   } catch (error) {
@@ -41,11 +38,7 @@ async function lockFolder(cli: Cli, lock: string, folder: string, command: strin
     throwIfTimedOut(cli, `${folder} is locked by another run`)
     throw error
   })
-  const heartbeat = setInterval(() => void utimes(lock, new Date(), new Date()).catch(() => {}), staleLockMs / 4)
-  cli.onEnd(async () => {
-    clearInterval(heartbeat)
-    await release()
-  })
+  cli.onEnd(release)
 }
 
 function lockedError(folder: string, owner: string): Failure {

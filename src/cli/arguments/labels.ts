@@ -2,6 +2,7 @@
 import type { Client } from '../../client/client.ts'
 import { isId } from '../../id.ts'
 import { quote } from '../output/completion/cases.ts'
+import { validationIssues } from '../output/error-lines.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
@@ -52,9 +53,7 @@ export async function createMissingLabels(cli: Cli, client: Client, namesOrIds: 
 
 /** Converts the error of a request that names an unknown label to a Failure NOT_FOUND. Returns other errors unchanged. */
 export function describeMissingLabel(error: unknown): unknown {
-  const { issues } = ((error as { details?: unknown }).details ?? {}) as { issues?: { path: string; message: string }[] }
-  const [issue] = Array.isArray(issues) ? issues : []
-  const [, name] = /^no label (".*")$/.exec(issue?.message ?? '') ?? []
+  const [, name] = /^no label (".*")$/.exec(validationIssues(error)[0]?.message ?? '') ?? []
   return name === undefined ? error : missingLabel(JSON.parse(name), { isAdded: true })
 }
 

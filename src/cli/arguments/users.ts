@@ -3,6 +3,7 @@ import type { Client } from '../../client/client.ts'
 import { pathOf, withQuery } from '../../client/connection.ts'
 import { isId } from '../../id.ts'
 import type { UserView } from '../../users/view.ts'
+import { validationIssues } from '../output/error-lines.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 
@@ -59,7 +60,6 @@ export function describeMissingAdmin(error: unknown, owner: string | undefined):
 }
 
 function missingOwnerMessage(error: unknown): string | null {
-  const { issues } = ((error as { details?: unknown }).details ?? {}) as { issues?: { path: string; message: string }[] }
-  const [issue] = Array.isArray(issues) ? issues : []
+  const [issue] = validationIssues(error)
   return issue?.path === 'owner' && issue.message.startsWith('no user ') ? issue.message : null
 }

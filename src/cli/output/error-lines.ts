@@ -114,6 +114,12 @@ export function parseLockHolder(error: Error): object {
   }
 }
 
+/** Returns the validation issues of an API error, else an empty list. */
+export function validationIssues(error: unknown): { path: string; message: string }[] {
+  const issues = (error as { details?: { issues?: unknown } }).details?.issues
+  return Array.isArray(issues) ? issues : []
+}
+
 function errorIssues(error: unknown): Issue[] {
   const { candidates, issues = candidates } = errorDetails(error) as { issues?: unknown; candidates?: unknown }
   if (!Array.isArray(issues)) return []

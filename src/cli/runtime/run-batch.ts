@@ -6,7 +6,7 @@ import { parseId } from '../arguments/ids.ts'
 import { describeMissingLabel } from '../arguments/labels.ts'
 import { describeMissingOwner } from '../arguments/users.ts'
 import { type Batch, type BatchItem, type BatchOptions, startBatch } from '../output/batch-output.ts'
-import { ownerHint } from '../output/error-lines.ts'
+import { ownerHint, validationIssues } from '../output/error-lines.ts'
 import type { Cli } from './context.ts'
 import { type Exit, exitOf, Failure, isExpectedExit } from './exit.ts'
 
@@ -181,12 +181,6 @@ export function toItemError(error: unknown): NonNullable<BatchItem['error']> {
     code: typeof code === 'string' ? code : exitOf(error),
     message: `${validationIssues(error)[0]?.message ?? formatFileError(message)}${limit}`,
   }
-}
-
-/** Returns the validation issues of an API error, else an empty list. */
-export function validationIssues(error: unknown): { path: string; message: string }[] {
-  const issues = (error as { details?: { issues?: unknown } }).details?.issues
-  return Array.isArray(issues) ? issues : []
 }
 
 /** Maps items one after the other. Continues after RequestPrinted (--print-curl), and throws it after the last item. */

@@ -24,8 +24,7 @@ const columns: Column<DocumentView>[] = [
   { name: 'mime_type', title: 'MIME', show: 'wide' },
   { name: 'owner', show: 'wide' },
   { name: 'source_id', title: 'SOURCE', show: 'wide' },
-  { name: 'updated_at', show: 'wide' },
-  { name: 'date_source', show: 'wide' },
+  ...columnsOf(['updated_at', 'date_source'], { show: 'wide' }),
 ]
 
 /** Every field except the text, which may be megabytes. */

@@ -55,8 +55,6 @@ const status = (cli: Cli) =>
     notes: ['refused: the file cannot be converted, for the reason in GET /api/documents/ID/renditions.'],
   }).action(async () => {
     const client = await cli.client()
-    const counts = ['pending', 'completed', 'failed', 'refused', 'missing'] as const
-    cli.print(await client.renditions.status(), {
-      columns: [{ name: 'kind' }, ...counts.map((name) => ({ name, align: 'right' as const }))],
-    })
+    const counts = columnsOf(['pending', 'completed', 'failed', 'refused', 'missing'], { align: 'right' })
+    cli.print(await client.renditions.status(), { columns: [{ name: 'kind' }, ...counts] })
   })

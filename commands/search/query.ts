@@ -41,7 +41,7 @@ const columns: Column<Hit>[] = [
   { name: 'highlights', title: 'MATCH', value: ({ highlights }) => snippetText(bestSnippet(highlights)) },
   { name: 'mime_type', title: 'TYPE', show: 'wide' },
   { name: 'document_date', title: 'DATE', show: 'wide' },
-  { name: 'created_at', title: 'CREATED', show: 'wide' },
+  { name: 'created_at', show: 'wide' },
 ]
 
 const perPage = 100

@@ -3,7 +3,7 @@ import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { createThrottle } from '../../src/cli/arguments/throttle.ts'
 import { type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { exitOfAbort, toItemError } from '../../src/cli/runtime/run-batch.ts'
 import type { StoreKind } from '../../src/ports/file-store.ts'
@@ -19,13 +19,7 @@ interface MigrateFlags {
   lockTimeout: string
 }
 
-const columns: Column<BatchItem>[] = [
-  { name: 'action' },
-  { name: 'key' },
-  { name: 'count', align: 'right' },
-  { name: 'bytes', align: 'right' },
-  errorColumn,
-]
+const columns: Column<BatchItem>[] = [...columnsOf(['action', 'key']), ...columnsOf(['count', 'bytes'], { align: 'right' }), errorColumn]
 
 const migrate = (cli: Cli) =>
   manual('migrate', {
@@ -107,10 +101,11 @@ const status = (cli: Cli) =>
     const { describeStores } = await import('../../src/files/store-status.ts')
     const stores = await describeStores(app, cli.signal)
     if (stores.some(({ state }) => state === 'unavailable')) cli.exit = 'UNAVAILABLE'
-    const counts = (['files', 'bytes'] as const).map((name) => ({ name, align: 'right' as const }))
-    const derived = (['derived_files', 'derived_bytes'] as const).map((name) => ({ name, align: 'right' as const, show: 'wide' as const }))
-    cli.print(stores, {
-      columns: [{ name: 'store' }, { name: 'role' }, { name: 'state' }, ...counts, ...derived, { name: 'location' }, { name: 'error' }],
-      id: 'store',
-    })
+    const columns = [
+      ...columnsOf(['store', 'role', 'state']),
+      ...columnsOf(['files', 'bytes'], { align: 'right' }),
+      ...columnsOf(['derived_files', 'derived_bytes'], { align: 'right', show: 'wide' }),
+      ...columnsOf(['location', 'error']),
+    ]
+    cli.print(stores, { columns, id: 'store' })
   })

@@ -9,9 +9,7 @@ import type { DocumentView } from '../../src/documents/view.ts'
 const columns: Column<DocumentView>[] = [
   ...columnsOf(['id', 'title', 'deleted_at', 'purge_at']),
   { name: 'size', align: 'right' },
-  { name: 'owner', show: 'wide' },
-  { name: 'filename', show: 'wide' },
-  { name: 'sha256', show: 'wide' },
+  ...columnsOf(['owner', 'filename', 'sha256'], { show: 'wide' }),
 ]
 
 export const trash = (cli: Cli) => group('trash', 'List deleted documents and empty the trash', [list(cli), empty(cli)])

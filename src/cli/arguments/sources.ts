@@ -5,7 +5,7 @@ import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
 import type { SplitMode } from '../../db/schema-documents.ts'
 import { isId } from '../../id.ts'
-import type { Column } from '../output/output.ts'
+import { type Column, columnsOf } from '../output/output.ts'
 import { printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, usage } from '../runtime/exit.ts'
@@ -13,22 +13,17 @@ import { collectValues, parseDurationFlag, splitOption } from './flag-values.ts'
 import { readSecret } from './secret.ts'
 
 export const sourceColumns: Column<Source>[] = [
-  { name: 'name' },
-  { name: 'type' },
-  { name: 'status' },
+  ...columnsOf(['name', 'type', 'status']),
   { name: 'document_count', title: 'DOCUMENTS', align: 'right' },
-  { name: 'last_sync', title: 'LAST_SYNC' },
-  { name: 'next_sync', title: 'NEXT_SYNC' },
-  { name: 'id', show: 'wide' },
-  { name: 'url', show: 'wide' },
+  ...columnsOf(['last_sync', 'next_sync']),
+  ...columnsOf(['id', 'url'], { show: 'wide' }),
   { name: 'sync_interval', title: 'INTERVAL', show: 'wide', align: 'right' },
-  { name: 'last_error', title: 'LAST_ERROR', show: 'wide' },
+  { name: 'last_error', show: 'wide' },
   { name: 'recursive', show: 'asked' },
   { name: 'file_patterns', title: 'PATTERNS', show: 'asked' },
   { name: 'has_credentials', title: 'CREDENTIALS', show: 'asked' },
   { name: 'owner_id', title: 'OWNER', show: 'asked' },
-  { name: 'created_at', title: 'CREATED', show: 'asked' },
-  { name: 'updated_at', title: 'UPDATED', show: 'asked' },
+  ...columnsOf(['created_at', 'updated_at'], { show: 'asked' }),
 ]
 
 /** Columns of a single source. */

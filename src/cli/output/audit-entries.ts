@@ -3,11 +3,11 @@ import type { Command } from 'commander'
 import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
 import type { Client } from '../../client/client.ts'
 import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from '../arguments/time-span.ts'
-import type { Column } from './output.ts'
+import { type Column, columnsOf } from './output.ts'
 
 export const auditColumns: Column<AuditEntry>[] = [
-  ...['seq', 'at', 'actor', 'action', 'target', 'outcome', 'code', 'ip'].map((name) => ({ name })),
-  ...['via', 'details', 'request_id', 'actor_id', 'hash'].map((name) => ({ name, show: 'wide' as const })),
+  ...columnsOf(['seq', 'at', 'actor', 'action', 'target', 'outcome', 'code', 'ip']),
+  ...columnsOf(['via', 'details', 'request_id', 'actor_id', 'hash'], { show: 'wide' }),
 ]
 
 export interface AuditFlags extends TimeSpanFlags {

@@ -1,6 +1,6 @@
 /** Output of a batch: one result per item, and a summary. */
 import type { Cli } from '../runtime/context.ts'
-import type { Column } from './output.ts'
+import { type Column, columnsOf } from './output.ts'
 import { openResultStream, type StreamOptions } from './result-stream.ts'
 
 /** Result for one item. Fields have their API names. */
@@ -25,7 +25,7 @@ export interface Batch {
 
 export const errorColumn: Column<BatchItem> = { name: 'error', value: ({ error }) => error?.message }
 
-const defaultColumns: readonly Column<BatchItem>[] = [{ name: 'action' }, { name: 'key' }, { name: 'id' }, errorColumn]
+const defaultColumns: readonly Column<BatchItem>[] = [...columnsOf(['action', 'key', 'id']), errorColumn]
 
 /** Optional fields of results, and fields shown by other columns. */
 const optionalFields = [

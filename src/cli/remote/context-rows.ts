@@ -1,5 +1,5 @@
 /** Contexts as rows, without secrets. */
-import type { Column } from '../output/output.ts'
+import { type Column, columnsOf } from '../output/output.ts'
 import type { Cli } from '../runtime/context.ts'
 import type { Env } from '../runtime/private-file.ts'
 import { type Context, type Contexts, localContext } from './contexts.ts'
@@ -26,16 +26,13 @@ export const contextColumns: Column<ContextRow>[] = [
   { name: 'url' },
   { name: 'username', title: 'USER' },
   { name: 'token_expires_at', title: 'TOKEN_EXPIRES' },
-  { name: 'password_file', show: 'wide' },
-  { name: 'password_command', show: 'wide' },
-  { name: 'ca_file', show: 'wide' },
-  { name: 'insecure_http', show: 'wide' },
+  ...columnsOf(['password_file', 'password_command', 'ca_file', 'insecure_http'], { show: 'wide' }),
 ]
 
 /** Prints a context, or `sentence` on a terminal. */
 export function printContext(cli: Cli, row: ContextRow | undefined, sentence?: string | readonly string[]): void {
   const columns = contextColumns.map(({ show: _wide, ...column }) => column)
-  if (row) cli.print(row, { columns, id: 'name', ...(sentence === undefined ? {} : { sentence }) })
+  if (row) cli.print(row, { columns, id: 'name', sentence })
 }
 
 /** Returns the stored context as a row. */

@@ -158,16 +158,13 @@ const requireReadable = (db: Db, actor: Actor, documentId: string, inTrash = fal
   requireDocumentName(db, actor, documentId, { inTrash, missing: 'COMMENT_DOCUMENT_NOT_FOUND' })
 
 /** Finds a comment of this document only. */
-async function getComment(db: Db, documentId: string, id: string): Promise<Pick<Row<'comments'>, 'user_id' | 'parent_id'>> {
-  const comment = await db
+const getComment = (db: Db, documentId: string, id: string): Promise<Pick<Row<'comments'>, 'user_id' | 'parent_id'>> =>
+  db
     .selectFrom('comments')
     .select(['user_id', 'parent_id'])
     .where('id', '=', id)
     .where('document_id', '=', documentId)
-    .executeTakeFirst()
-  if (!comment) throw new AppError('COMMENT_NOT_FOUND')
-  return comment
-}
+    .executeTakeFirstOrThrow(() => new AppError('COMMENT_NOT_FOUND'))
 
 async function requireThread(db: Db, documentId: string, id: string): Promise<void> {
   if (!isId(id)) throw new AppError('COMMENT_NOT_FOUND')
@@ -187,11 +184,10 @@ function excerptOf(content: string): string {
 }
 
 /** Returns the comment. Throws COMMENT_NOT_FOUND if it was deleted meanwhile. */
-async function readComment(trx: Trx, id: string): Promise<Comment> {
-  const comment = await selectComments(trx).where('comments.id', '=', id).executeTakeFirst()
-  if (!comment) throw new AppError('COMMENT_NOT_FOUND')
-  return comment
-}
+const readComment = (trx: Trx, id: string): Promise<Comment> =>
+  selectComments(trx)
+    .where('comments.id', '=', id)
+    .executeTakeFirstOrThrow(() => new AppError('COMMENT_NOT_FOUND'))
 
 const selectComments = (db: Db) =>
   db

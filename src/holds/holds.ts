@@ -36,11 +36,10 @@ export const list = (app: App, released: boolean | undefined, page: WholeInput):
 }
 
 /** Returns a hold. Throws HOLD_NOT_FOUND. */
-export async function get(db: Db, id: string): Promise<Hold> {
-  const hold = await selectHolds(db).where('holds.id', '=', id).executeTakeFirst()
-  if (!hold) throw new AppError('HOLD_NOT_FOUND')
-  return hold
-}
+export const get = (db: Db, id: string): Promise<Hold> =>
+  selectHolds(db)
+    .where('holds.id', '=', id)
+    .executeTakeFirstOrThrow(() => new AppError('HOLD_NOT_FOUND'))
 
 const duplicateMessage = 'A hold with this name is in force already.'
 

@@ -43,11 +43,10 @@ export const list = (app: App, actor: Actor, page: WholeInput = {}): Promise<Fet
   fetchWhole(page, byName, 'labels', (slice) => fetchSlice(selectLabels(app.db, actor), byName, slice))
 
 /** Returns a label. Throws LABEL_NOT_FOUND. */
-export async function get(app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> {
-  const label = await selectLabels(trx, actor).where('labels.id', '=', id).executeTakeFirst()
-  if (!label) throw new AppError('LABEL_NOT_FOUND')
-  return label
-}
+export const get = (app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> =>
+  selectLabels(trx, actor)
+    .where('labels.id', '=', id)
+    .executeTakeFirstOrThrow(() => new AppError('LABEL_NOT_FOUND'))
 
 /** Returns the labels of a document by name. Throws DOCUMENT_NOT_FOUND. */
 export async function listOfDocument(app: App, actor: Actor, documentId: string): Promise<Label[]> {

@@ -117,17 +117,14 @@ export async function list(
 }
 
 /** Marks a notification as read. Keeps the time of the first call. Throws NOTIFICATION_NOT_FOUND. */
-export async function markRead(app: App, actor: Actor, id: string): Promise<Notification> {
-  const notification = await app.db
+export const markRead = (app: App, actor: Actor, id: string): Promise<Notification> =>
+  app.db
     .updateTable('notifications')
     .set((eb) => ({ read_at: eb.fn.coalesce('read_at', eb.val(app.now())) }))
     .where('id', '=', id)
     .where('user_id', '=', actor.id)
     .returningAll()
-    .executeTakeFirst()
-  if (!notification) throw new AppError('NOTIFICATION_NOT_FOUND')
-  return notification
-}
+    .executeTakeFirstOrThrow(() => new AppError('NOTIFICATION_NOT_FOUND'))
 
 /** Marks all notifications of the user as read. Returns the number of unread ones. */
 export async function markAllRead(app: App, actor: Actor): Promise<number> {

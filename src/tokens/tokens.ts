@@ -39,11 +39,10 @@ export async function list(app: App, actor: Actor, user?: string, page: WholeInp
 }
 
 /** Returns a token. Throws API_TOKEN_NOT_FOUND. */
-export async function get(app: App, actor: Actor, id: string): Promise<ApiToken> {
-  const token = await selectVisible(app, actor).where('api_tokens.id', '=', id).executeTakeFirst()
-  if (!token) throw new AppError('API_TOKEN_NOT_FOUND')
-  return token
-}
+export const get = (app: App, actor: Actor, id: string): Promise<ApiToken> =>
+  selectVisible(app, actor)
+    .where('api_tokens.id', '=', id)
+    .executeTakeFirstOrThrow(() => new AppError('API_TOKEN_NOT_FOUND'))
 
 export interface NewToken {
   name: string

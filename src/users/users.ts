@@ -122,8 +122,7 @@ export async function applyChanges(app: App, trx: Trx, id: string, { email, emai
     .$if(endsSessions, (update) => update.set((eb) => ({ token_version: eb('token_version', '+', 1) })))
     .where('id', '=', id)
     .returningAll()
-  const user = await mapDuplicates(query.executeTakeFirst())
-  if (!user) throw new AppError('USER_NOT_FOUND')
+  const user = await mapDuplicates(query.executeTakeFirstOrThrow(() => new AppError('USER_NOT_FOUND')))
   if (email !== undefined) {
     // A link to the old address must not verify the new one.
     await verification.deleteTokens(trx, id)
@@ -206,17 +205,14 @@ async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<str
 }
 
 /** Records the time of a sign-in. Throws UNAUTHORIZED if the sessions of the user were ended since `user` was read, as by a new password. */
-export async function recordSignIn(app: App, user: User): Promise<User> {
-  const signedIn = await app.db
+export const recordSignIn = (app: App, user: User): Promise<User> =>
+  app.db
     .updateTable('users')
     .set({ last_login_at: app.now() })
     .where('id', '=', user.id)
     .where('token_version', '=', user.token_version)
     .returningAll()
-    .executeTakeFirst()
-  if (!signedIn) throw new AppError('UNAUTHORIZED', {}, 'Wrong username or password.')
-  return signedIn
-}
+    .executeTakeFirstOrThrow(() => new AppError('UNAUTHORIZED', {}, 'Wrong username or password.'))
 
 /** Throws CONFLICT if the user is the last active admin. */
 async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {

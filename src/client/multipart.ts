@@ -72,9 +72,13 @@ async function* joinSmall(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
   if (bytes > 0) yield Buffer.concat(small)
 }
 
-/** Percent-encodes the characters that would end the name, as browsers do (WHATWG), and the `%` of a name such as `a%22b.txt`, which browsers leave. */
+/**
+ * Percent-encodes the characters that would end the name, as browsers do (WHATWG), and the `%` of a name such as `a%22b.txt`, which browsers leave.
+ * Replaces the control characters that headers cannot have, as the server replaces all of them.
+ */
 const quoted = (name: string): string =>
   name
+    .replace(/(?![\t\r\n])\p{Cc}/gu, '_')
     .replace(/%(?=(?:25)*(?:22|0D|0A))/g, '%25')
     .replaceAll('"', '%22')
     .replaceAll('\r', '%0D')

@@ -94,6 +94,15 @@ describe.each(cliTransports)('%s:', (transport) => {
     expect(stored.sort()).toEqual([...names].sort())
   })
 
+  test('upload: control characters in a name become _', async () => {
+    const { dms, folder, asAda } = await startCli(transport)
+    const name = join(folder, 'a\tb\u001b[1m\u0001\u007f.txt')
+    await writeFile(name, 'escape')
+    const { code, stdout } = await dms(['documents', 'upload', name, '-o', 'id'])
+    expect(code).toBe(0)
+    expect((await asAda.documents.get(stdout.trim())).filename).toBe('a_b_[1m__.txt')
+  })
+
   test('upload: from a pipe, and from a list of paths', async () => {
     const { dms, folder, asAda } = await startCli(transport)
     const piped = await dms(['documents', 'upload', '-', '--stdin-name', 'a/b/pipe.txt', '-o', 'id'], { input: 'piped' })

@@ -1,11 +1,10 @@
 /** Staging: receives bytes into temporary files, hashed and flushed, before any row refers to them. */
 import { createHash, randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { AppError } from '../errors.ts'
 import { addressPattern } from '../ports/file-store.ts'
-import { isAlive } from '../processes.ts'
+import { isAlive, pidNamespace } from '../processes.ts'
 import { openCollector } from './free-buffers.ts'
 
 export interface StagedBytes {
@@ -57,7 +56,7 @@ const ownerlessPrefix = 'nobody_0_0'
 export async function openStaging({ folder, fsync }: StagingOptions): Promise<Staging> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   // The start time distinguishes processes with the same pid, such as after a restart of a container.
-  const owner = `${hostname().replaceAll('_', '-')}_${process.pid}_${Math.floor(performance.timeOrigin)}`
+  const owner = `${pidNamespace}_${process.pid}_${Math.floor(performance.timeOrigin)}`
   for (const name of await readdir(folder))
     if (/\.(part|link)$/.test(name) && (await isAbandoned(folder, name, owner))) await rm(join(folder, name), { force: true })
 
@@ -194,13 +193,12 @@ async function copy(
   return { sha256: hash.digest('hex'), size, written, head: Buffer.concat(head) }
 }
 
-/** Returns whether the process that created a file is dead. Files of other hosts count after a day. */
+/** Returns whether the process that created a file is dead. Files of other hosts and containers count after a day. */
 async function isAbandoned(folder: string, name: string, self: string): Promise<boolean> {
   if (name.startsWith(`${self}_`)) return false
-  const [host, pid, started] = name.split('_')
-  const [ownHost, ownPid] = self.split('_')
+  const [namespace, pid, started] = name.split('_')
   if (started === undefined || name.startsWith(ownerlessPrefix)) return true
-  if (host === ownHost && (pid === ownPid || !isAlive(Number(pid)))) return true
+  if (namespace === pidNamespace && (Number(pid) === process.pid || !isAlive(Number(pid)))) return true
   const stats = await stat(join(folder, name)).catch(() => null)
   if (stats === null) return false
   // A link has the mtime of its old file; its ctime is that of the link.

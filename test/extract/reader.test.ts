@@ -1,7 +1,7 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { hostname, tmpdir } from 'node:os'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -10,6 +10,7 @@ import { openLog } from '../../src/log/log.ts'
 import { findOcr } from '../../src/ocr/languages.ts'
 import type { DocumentReader } from '../../src/ports/document-reader.ts'
 import type { InstalledOcr } from '../../src/ports/ocr-engine.ts'
+import { pidNamespace } from '../../src/processes.ts'
 import { image, scan } from '../support/data/files.ts'
 import { endlessPdf, pdf } from '../support/data/pdf-file.ts'
 import { childrenOf, commandOf, isRunning, until } from '../support/processes/processes.ts'
@@ -367,11 +368,13 @@ test('the kernel limits CPU time and memory of a reader process and its children
   await reader().close()
 })
 
-test('folders of other hosts and of running servers are left alone', () => {
+test('folders of running servers, other hosts and containers are left alone, the latter for a week', () => {
   mkdirSync(tempDir, { recursive: true })
-  const host = hostname().replace(/[^\w.]/g, '_')
-  const kept = [`reader-elsewhere-1-1-abc`, `reader-${host}-${process.ppid}-1-abc`, 'something']
-  for (const name of [...kept, `reader-${host}-${process.pid}-1-abc`, `reader-${host}-999999999-1-abc`]) mkdirSync(join(tempDir, name))
+  const kept = [`reader-elsewhere-${process.pid}-1-abc`, `reader-${pidNamespace}-${process.ppid}-1-abc`, 'something']
+  const removed = [`reader-${pidNamespace}-${process.pid}-1-abc`, `reader-${pidNamespace}-999999999-1-abc`, 'reader-elsewhere-1-1-old']
+  for (const name of [...kept, ...removed]) mkdirSync(join(tempDir, name))
+  const eightDaysAgo = new Date(Date.now() - 8 * 24 * 3600 * 1000)
+  utimesSync(join(tempDir, 'reader-elsewhere-1-1-old'), eightDaysAgo, eightDaysAgo)
   reader()
   expect(readdirSync(tempDir).sort()).toEqual([...kept].sort())
   for (const name of kept) rmSync(join(tempDir, name), { recursive: true })

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
-import { hostname, tmpdir } from 'node:os'
+import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -11,11 +11,11 @@ import { openStores } from '../../src/files/open-stores.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
 import { type DerivedKey, FileMissing, type FileStore, InvalidAddress } from '../../src/ports/file-store.ts'
+import { pidNamespace } from '../../src/processes.ts'
 import { startApp, upload } from '../support/app.ts'
 import { openFiles } from '../support/servers/server.ts'
 
 const sha = (bytes: Uint8Array | string) => createHash('sha256').update(bytes).digest('hex')
-const host = hostname().replaceAll('_', '-')
 /** Longer than the maximum file name. */
 const deadPid = 2 ** 22 + 1
 
@@ -203,26 +203,27 @@ test('a derived file is refused below min_free', async () => {
   )
 })
 
-test('opening removes files of dead processes, and none that a running process uses', async () => {
+test('opening removes files of dead processes, and none of running processes and other containers', async () => {
   const { staging, open } = await openStore()
   const old = new Date(Date.now() - 25 * 3600 * 1000)
   const names = {
-    dead: `${host}_${deadPid}_1_a.part`,
-    predecessor: `${host}_${process.pid}_1_a.part`,
-    living: `${host}_1_1_a.part`,
+    dead: `${pidNamespace}_${deadPid}_1_a.part`,
+    predecessor: `${pidNamespace}_${process.pid}_1_a.part`,
+    living: `${pidNamespace}_1_1_a.part`,
     elsewhere: 'elsewhere_5_1_a.part',
+    otherContainer: `elsewhere_${process.pid}_1_a.part`,
     forgotten: 'elsewhere_5_1_b.part',
     unknown: 'x.part',
   }
   for (const name of Object.values(names)) await writeFile(join(staging, name), 'x')
   await utimes(join(staging, names.forgotten), old, old)
   await open()
-  expect((await readdir(staging)).sort()).toEqual([names.elsewhere, names.living].sort())
+  expect((await readdir(staging)).sort()).toEqual([names.elsewhere, names.living, names.otherContainer].sort())
 })
 
 test('opening keeps files of running processes when the clock has jumped by a day', async () => {
   const { staging, open } = await openStore()
-  const names = [`${host}_1_1_a.part`, 'elsewhere_5_1_a.part'].sort()
+  const names = [`${pidNamespace}_1_1_a.part`, 'elsewhere_5_1_a.part'].sort()
   for (const name of names) await writeFile(join(staging, name), 'x')
   vi.setSystemTime(Date.now() + 25 * 3600 * 1000)
   onTestFinished(() => void vi.useRealTimers())
@@ -236,8 +237,8 @@ test('a committed file that was not confirmed is uncommitted: after a failure an
   await staged.commit()
   expect(await store.listUncommitted()).toEqual([])
   await staged.discard()
-  await writeFile(join(staging, `${host}_${deadPid}_1_a_${sha('crashed')}.named`), '')
-  await writeFile(join(staging, `${host}_1_1_a_${sha('under way')}.named`), '')
+  await writeFile(join(staging, `${pidNamespace}_${deadPid}_1_a_${sha('crashed')}.named`), '')
+  await writeFile(join(staging, `${pidNamespace}_1_1_a_${sha('under way')}.named`), '')
   await keep(store, 'kept')
   const unsettled = await (await open()).listUncommitted()
   expect(unsettled.map(({ address }) => address).sort()).toEqual([sha('crashed'), staged.address].sort())

@@ -1,10 +1,10 @@
-/** Lock files. Each holds its owner: host, process id, a random id, and words for messages. */
+/** Lock files. Each holds its owner: host, process id, an id that begins with the pid namespace, and words for messages. */
 import { randomBytes } from 'node:crypto'
 import { link, mkdir, open, readFile, rename, stat, unlink, utimes } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isAlive } from '../../processes.ts'
+import { isAlive, pidNamespace } from '../../processes.ts'
 
 /** Age at which a lock belongs to a stopped process. */
 export const staleLockMs = 120_000
@@ -24,7 +24,7 @@ export async function acquireFileLock(
   lock: string,
   { deadline, heldError, words = '', signal }: LockOptions,
 ): Promise<() => Promise<void>> {
-  const owner = [hostname(), process.pid, randomBytes(6).toString('hex'), words].join(' ').trimEnd()
+  const owner = [hostname(), process.pid, `${pidNamespace}-${randomBytes(6).toString('hex')}`, words].join(' ').trimEnd()
   await mkdir(dirname(lock), { recursive: true, mode: 0o700 })
   while (!(await tryLock(lock, owner))) {
     signal?.throwIfAborted()
@@ -61,9 +61,9 @@ async function removeStaleLock(lock: string): Promise<boolean> {
   const before = await readOwner(lock)
   if (before === null) return true
   const ageMs = Date.now() - (await stat(lock).catch(() => ({ mtimeMs: Date.now() }))).mtimeMs
-  const [host, pid] = before.split(' ')
-  // Processes of other hosts cannot be checked, and a new lock is empty until it is written: only the age counts for them. An unreadable one counts as empty.
-  const isStale = ageMs > staleLockMs || (host === hostname() && !isAlive(Number(pid)))
+  const [, pid, id = ''] = before.split(' ')
+  // Processes of other hosts and containers cannot be checked, and a new lock is empty until it is written: only the age counts for them. An unreadable one counts as empty.
+  const isStale = ageMs > staleLockMs || (id.startsWith(`${pidNamespace}-`) && !isAlive(Number(pid)))
   if (!isStale) return false
   const aside = `${lock}.${randomBytes(6).toString('hex')}`
   try {

@@ -1,14 +1,20 @@
-import { mkdir, mkdtemp, rm, stat, utimes } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { acquireFileLock, staleLockMs } from '../../../src/cli/runtime/file-lock.ts'
+import { pidNamespace } from '../../../src/processes.ts'
+
+/** Returns the path of a lock that does not exist. */
+async function newLock(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-lock-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  return join(folder, 'run.lock')
+}
 
 /** Returns a lock that exists and cannot be read, by any user: it is a folder. */
 async function makeUnreadableLock(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'dms-lock-'))
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const lock = join(folder, 'run.lock')
+  const lock = await newLock()
   await mkdir(lock)
   return lock
 }
@@ -23,6 +29,16 @@ test('a lock that cannot be read is held until it is stale', async () => {
   const release = await acquireFileLock(lock, { deadline: performance.now() + 10_000, heldError })
   expect((await stat(lock)).isFile()).toBe(true)
   await release()
+  await expect(stat(lock)).rejects.toThrow('ENOENT')
+})
+
+test('the lock of a dead process is removed; that of a process in another container is held', async () => {
+  const lock = await newLock()
+  const deadline = () => performance.now() + 100
+  await writeFile(lock, `${hostname()} 99999999 0123456789ab-x`)
+  await expect(acquireFileLock(lock, { deadline: deadline(), heldError })).rejects.toThrow(`held by "${hostname()} 99999999 `)
+  await writeFile(lock, `${hostname()} 99999999 ${pidNamespace}-x`)
+  await (await acquireFileLock(lock, { deadline: deadline(), heldError }))()
   await expect(stat(lock)).rejects.toThrow('ENOENT')
 })
 

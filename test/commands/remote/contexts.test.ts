@@ -3,6 +3,7 @@ import { chmod, mkdir, readFile, rename, stat, symlink, writeFile } from 'node:f
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { pidNamespace } from '../../../src/processes.ts'
 import { bareEnvironment, executable, hasProgram } from '../../support/processes/run.ts'
 import { type Served, startServed } from '../../support/servers/served.ts'
 import { startServer } from '../../support/servers/server.ts'
@@ -135,7 +136,7 @@ test('concurrent commands with an expired session sign in one after the other an
   const before = await credentials()
   await editCredential('prod', { token: 'gone', expires_at: '2026-01-01T00:00:00Z' })
   // Lock of a killed process: no process has this pid.
-  await writeFile(`${credentialsPath}.lock`, `${hostname()} 99999999 x`)
+  await writeFile(`${credentialsPath}.lock`, `${hostname()} 99999999 ${pidNamespace}-x`)
   const all = await Promise.all([1, 2, 3, 4].map(() => dms(['users', 'list', '-o', 'id'])))
   expect(all.map(({ code, stderr }) => [code, stderr])).toEqual(all.map(() => [0, '']))
   const after = await credentials()

@@ -4,9 +4,7 @@
  * to save requests.
  */
 import { randomBytes } from 'node:crypto'
-import { readFileSync, readlinkSync } from 'node:fs'
-import { hostname } from 'node:os'
-import { isAlive } from '../../../processes.ts'
+import { isAlive, pidNamespace } from '../../../processes.ts'
 import { type Bucket, textBody } from './bucket.ts'
 import { endsSoon } from './outage.ts'
 
@@ -31,7 +29,7 @@ const maxAgeMs = 60_000
 /** Time after its last file at which a session ends. */
 const idleMs = 5000
 const heartbeatMs = 3600 * 1000
-/** Age of the marker after which a process of another host counts as dead. */
+/** Age of the marker after which a process of another pid namespace counts as dead. */
 const staleMs = 24 * 3600 * 1000
 
 interface Session {
@@ -126,25 +124,11 @@ export function openWriteSessions(bucket: Bucket, prefix: string, check: () => P
   }
 }
 
-/** Returns the text of a file or link of /proc, '' on other systems. */
-const readProc = (read: () => string): string => {
-  try {
-    return read().trim()
-  } catch {
-    return ''
-  }
-}
-/** Host, boot and pid namespace. Processes with the same ones can see each other's pids. */
-const host = [
-  hostname(),
-  readProc(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8')),
-  readProc(() => readlinkSync('/proc/self/ns/pid')),
-].join(' ')
-const processId = `${host}\n${process.pid}\n${Math.floor(performance.timeOrigin)}`
+const processId = `${pidNamespace}\n${process.pid}\n${Math.floor(performance.timeOrigin)}`
 
-/** Returns whether the owner was a process of this host that has ended. */
+/** Returns whether the owner was a process of this pid namespace that has ended. */
 function isDead(owner: string): boolean {
-  const [ownerHost, pid, startedAt] = owner.split('\n')
-  if (ownerHost !== host || owner === processId) return false
+  const [namespace, pid, startedAt] = owner.split('\n')
+  if (namespace !== pidNamespace || owner === processId) return false
   return Number(pid) === process.pid ? startedAt !== String(Math.floor(performance.timeOrigin)) : !isAlive(Number(pid))
 }

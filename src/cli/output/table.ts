@@ -18,12 +18,15 @@ function graphemes(text: string): Intl.Segments {
 }
 const wide =
   /\p{Emoji_Presentation}|\p{Emoji}\ufe0f|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
+/** Matches characters without a column of their own, as wcwidth() of glibc does. */
+const zeroWidth = /[\p{Mn}\p{Me}\p{Cf}]/gu
 
 /** Returns the number of terminal columns of a text. */
 export function displayWidth(text: string): number {
   if (/^[\x20-\x7e]*$/.test(text)) return text.length
   let width = 0
-  for (const { segment } of graphemes(stripVTControlCharacters(text))) width += wide.test(segment) ? 2 : 1
+  for (const { segment } of graphemes(stripVTControlCharacters(text)))
+    width += wide.test(segment) ? 2 : [...segment.replaceAll(zeroWidth, '')].length
   return width
 }
 
@@ -50,9 +53,17 @@ export function renderTable(
     colAligns: widths.map((_, index) => (right[index] ? 'right' : 'left')),
     colWidths: widths.map((each, index) => (index < last ? each + gap : each)),
   })
-  for (const row of all) lines.push(row.map((content, index) => ({ content, style: { 'padding-right': index < last ? gap : 0 } })))
+  const cells = all.map((row) => row.map((text, index) => truncate(text, widths[index] as number)))
+  // It counts a column for each mark of a Thai, Hebrew or Indic letter, and would cut such texts: it draws an x for each column of them.
+  for (const row of cells)
+    lines.push(row.map((text, index) => ({ content: 'x'.repeat(displayWidth(text)), style: { 'padding-right': index < last ? gap : 0 } })))
+  const texts = cells
+    .flat()
+    .filter((text) => displayWidth(text) > 0)
+    .values()
   const drawn = lines
     .toString()
+    .replace(/x+/g, () => texts.next().value as string)
     .split('\n')
     .map((line) => truncate(line.trimEnd(), width))
   if (head && color) drawn[0] = styleText('bold', drawn[0] ?? '', { validateStream: false })

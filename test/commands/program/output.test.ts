@@ -143,6 +143,18 @@ test.each(['❤️ heart', '1️⃣ one', '🎉 party', '発票 two'])('a cell t
   expect(row).toBe(`${title}  next`)
 })
 
+test.each([
+  ['กฎหมายที่ดินและน้ำ', 14, 'กฎ'],
+  ['हिन्दी में दस्तावेज़', 14, 'हि'],
+  ['שָׁלוֹם עוֹלָם', 9, 'שָׁל'],
+  ['re\u0301sume\u0301', 6, 're\u0301'],
+])('columns after %s are aligned, and it is cut after a letter', (title, width, start) => {
+  const rows = [title, 'x'.repeat(width)].map((each) => ({ ...items[0]!, title: each, note: 'next' }))
+  const at = (terminal: number) => list({ format: 'table', fields: ['title', 'note'], width: terminal }, rows).split('\n')
+  expect(at(Number.POSITIVE_INFINITY).slice(1, 3)).toEqual([`${title}  next`, `${'x'.repeat(width)}  next`])
+  expect(at(9)[1]).toBe(`${start}…  next`)
+})
+
 test('one object is printed as one line per field', () => {
   const one = (options: Partial<RenderOptions>) => render(items[1]!, { columns }, { ...piped, ...options })
   expect(one({})).toBe('title\tsay "hi", all\nsize\t12000\nlabels\t\nnote\tok\n')

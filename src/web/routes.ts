@@ -55,8 +55,8 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
   const user =
     (handle: (visit: Visit, event: H3Event) => Promise<Response>): Handle =>
     async (event) => {
-      const token = readSessionCookie(app, event.req.headers.get('cookie'))
-      if (token === null) throw new AppError('UNAUTHORIZED')
+      const token = readSessionCookie(app, event)
+      if (!token) throw new AppError('UNAUTHORIZED')
       const { actor, session } = await authenticate(token, event)
       Object.assign(event.context, { actor, session })
       const { id = '' } = event.context.params ?? {}

@@ -70,23 +70,21 @@ export function documentFile({ documents }: Client, document: DocumentView, isPi
 }
 
 /** Returns the rendition of a document in place of its file; the file if it has no completed one. */
-export async function renditionFile({ documents }: Client, document: DocumentView, kind: 'pdfa'): Promise<ExportFile | null> {
-  const { id, version: current, created_at, filename } = document
-  const made = (await documents.renditions(id)).find((rendition) => rendition.number === current && rendition.kind === kind)
+export async function renditionFile(client: Client, document: DocumentView, kind: 'pdfa'): Promise<ExportFile | null> {
+  const { documents } = client
+  const { id, version, filename } = document
+  const made = (await documents.renditions(id)).find((rendition) => rendition.number === version && rendition.kind === kind)
   if (!made || made.size === null || made.sha256 === null) return null
   const { size, sha256 } = made
   const file = exportFileName({ id, filename: renditionName(filename) })
   return {
-    id,
-    version: current,
+    ...documentFile(client, document, true),
+    version,
     size,
     sha256,
-    createdAt: created_at,
     file,
-    hasText: document.status === 'completed',
     entry: (hasText) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),
     download: () => documents.download(id, { rendition: kind }),
-    text: () => documents.text(id),
   }
 }
 

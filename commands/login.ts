@@ -65,21 +65,19 @@ export const login = (cli: Cli) =>
         const { token, expires_at } = credential
         return cli.options.isJson ? cli.print({ token, expires_at }, { columns: [] }) : cli.write(`${token}\n`)
       }
-      const { insecure_http, ca_file, ...before } = saved ?? {}
-      const isInsecure = cli.options.requestedTarget.isInsecureAllowed || insecure_http
-      const caFile = cli.options.requestedTarget.caFile === null ? ca_file : resolve(cli.options.requestedTarget.caFile)
+      const { caFile, isInsecureAllowed } = cli.options.requestedTarget
       const context: Context = {
-        ...before,
-        ...(flags.savePasswordSource ? { password_file: undefined, password_command: undefined, ...source } : {}),
+        ...saved,
+        ...(flags.savePasswordSource ? source : {}),
         url: server.url,
         username: flags.username ?? saved?.username ?? credential.username,
-        ...(caFile === undefined ? {} : { ca_file: caFile }),
-        ...(isInsecure ? { insecure_http: true } : {}),
+        ca_file: caFile === null ? saved?.ca_file : resolve(caFile),
+        insecure_http: isInsecureAllowed || saved?.insecure_http || undefined,
       }
       await withCredentialsLock(cli.env, () => saveCredential(cli.env, name, credential))
       await updateContexts(cli.env, (now) => ({
         current: flags.use ? name : now.current,
-        byName: new Map([...now.byName, [name, omitUndefined(context)]]),
+        byName: new Map([...now.byName, [name, context]]),
       }))
       printCredential(cli, name, credential)
     })
@@ -124,8 +122,7 @@ function parsePasswordSource({ passwordFile, passwordCommand, passwordStdin, wit
     throw usage('--password-file, --password-command, --password-stdin, --with-token and --web exclude each other')
   if (savePasswordSource && passwordFile === undefined && passwordCommand === undefined)
     throw usage('--save-password-source needs --password-file or --password-command')
-  if (passwordFile !== undefined) return { password_file: resolve(passwordFile) }
-  return passwordCommand === undefined ? {} : { password_command: passwordCommand }
+  return { password_file: passwordFile === undefined ? undefined : resolve(passwordFile), password_command: passwordCommand }
 }
 
 async function signIn(
@@ -164,6 +161,3 @@ function printCredential(cli: Cli, context: string, { url, username, role, expir
     },
   )
 }
-
-const omitUndefined = (context: Context): Context =>
-  Object.fromEntries(Object.entries(context).filter(([, value]) => value !== undefined)) as unknown as Context

@@ -95,11 +95,11 @@ function parseContext(cli: Cli, { username, passwordFile, passwordCommand }: Pas
     throw usage('--password-file and --password-command need --username', 'pass --username NAME')
   return {
     url: parseServerUrl(url, isInsecureAllowed),
-    ...(username === undefined ? {} : { username }),
-    ...(passwordFile === undefined ? {} : { password_file: resolve(passwordFile) }),
-    ...(passwordCommand === undefined ? {} : { password_command: passwordCommand }),
-    ...(caFile === null ? {} : { ca_file: resolve(caFile) }),
-    ...(isInsecureAllowed ? { insecure_http: true } : {}),
+    username,
+    password_file: passwordFile === undefined ? undefined : resolve(passwordFile),
+    password_command: passwordCommand,
+    ca_file: caFile === null ? undefined : resolve(caFile),
+    insecure_http: isInsecureAllowed || undefined,
   }
 }
 

@@ -81,13 +81,7 @@ async function runUpgrade(cli: Cli, loaded: LoadedConfig, { oldBinaries, dryRun 
         progress = cli.progress(next)
         phase = next
       }
-      progress.update({
-        done,
-        total,
-        bytes_done: bytes,
-        ...(totalBytes === undefined ? {} : { bytes_total: totalBytes }),
-        ...(current ? { current } : {}),
-      })
+      progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes, current })
     },
   })
   progress.done()

@@ -110,8 +110,8 @@ async function parseOptions(flags: Flags) {
     keepOld,
     dryRun,
     lockTimeout: parseDurationFlag('--lock-timeout', lockTimeout),
-    ...(ids.length > 0 || idsFrom !== undefined ? { ids: all } : {}),
-    ...(since === undefined ? {} : { since: new Date(parseWhen('--since', since)) }),
-    ...(batchSize === undefined ? {} : { batchSize: parseCount('--batch-size', batchSize, { max: 10_000 }) }),
+    ids: ids.length > 0 || idsFrom !== undefined ? all : undefined,
+    since: since === undefined ? undefined : new Date(parseWhen('--since', since)),
+    batchSize: batchSize === undefined ? undefined : parseCount('--batch-size', batchSize, { max: 10_000 }),
   }
 }

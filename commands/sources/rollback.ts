@@ -55,7 +55,7 @@ export const rollback = (cli: Cli) =>
       const { items, has_more, ...counts } = await request(client, source, before, dryRun)
       const batch = startBatch(cli, 'sources rollback', { columns, isDryRun: dryRun })
       for (const { action, path, document_id, title, filename, error } of items)
-        batch.add({ action, key: path ?? title, id: document_id, title, filename, ...(error ? { error } : {}) })
+        batch.add({ action, key: path ?? title, id: document_id, title, filename, error: error ?? undefined })
       if (has_more) cli.note(`the first ${items.length} of ${counts.restored + counts.trashed + counts.failed} documents`)
       batch.finish({ ...counts, total: counts.restored + counts.trashed + counts.unchanged + counts.failed, has_more })
     })

@@ -230,7 +230,7 @@ async function listPlan(cli: Cli, sources: readonly Source[], plan: (source: Sou
     } catch (error) {
       if (cli.signal.aborted) throw error
       const { item, exit } = describeSyncError(source, error, 0)
-      batch.add({ action: 'failed', key: item.key, source: source.name, ...(item.error ? { error: item.error } : {}) })
+      batch.add({ action: 'failed', key: item.key, source: source.name, error: item.error ?? undefined })
       all.push({ exit })
     }
   }

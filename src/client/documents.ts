@@ -166,5 +166,5 @@ export const trash = ({ call, list }: OpenConnection) => ({
 
 const formFields = ({ metadata, ...fields }: Omit<UploadOptions, 'idempotencyKey' | 'signal'>): Query => ({
   ...fields,
-  ...(metadata === undefined ? {} : { metadata: JSON.stringify(metadata) }),
+  metadata: metadata && JSON.stringify(metadata),
 })

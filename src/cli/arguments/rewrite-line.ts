@@ -48,13 +48,12 @@ export function takesNextWord(options: readonly Option[], word: string): boolean
 function parseFlag(options: readonly Option[], word: string): { option: Option | undefined; value?: string } {
   if (!/^-[^-]/.test(word)) {
     const [, name, value] = /^(--[^=]+)(?:=(.*))?$/s.exec(word) ?? []
-    const option = options.find(({ long }) => long === name)
-    return { option, ...(value === undefined ? {} : { value }) }
+    return { option: options.find(({ long }) => long === name), value }
   }
   const letters = [...word.slice(1)].map((letter) => options.find(({ short }) => short === `-${letter}`))
   const at = letters.findIndex((option) => option?.required)
   const rest = [...word].slice(at + 2).join('')
-  return at < 0 ? { option: letters.at(-1) } : { option: letters[at], ...(rest === '' ? {} : { value: rest }) }
+  return at < 0 ? { option: letters.at(-1) } : { option: letters[at], value: rest || undefined }
 }
 
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']

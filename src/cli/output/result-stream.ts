@@ -37,7 +37,6 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
   const format = isEndless && cli.options.format === 'json' ? 'jsonl' : cli.options.format
   rejectUnknownFields(fields, new Set([...columns.map(({ name }) => name), 'type', ...optionalFields]))
   const isStreamed = ['tsv', 'csv', 'id'].includes(format)
-  const shape = { columns, ...(id === undefined ? {} : { id }) }
   const started = now()
   const rows: T[] = []
   let count = 0
@@ -48,7 +47,7 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
       if (isHuman && sentence !== undefined) cli.write(`${sentence}\n`)
       if (isHuman) return
       if (format === 'jsonl') cli.write(`${JSON.stringify(pickFields({ type, ...row }, fields))}\n`)
-      else if (isStreamed) cli.print([fillMissingFields(row, fields)], { ...shape, isContinuation: count > 0 })
+      else if (isStreamed) cli.print([fillMissingFields(row, fields)], { columns, id, isContinuation: count > 0 })
       else rows.push(row)
       count++
     },
@@ -68,7 +67,7 @@ export function openResultStream<T extends object>(cli: Cli, command: string, op
       else if (count === 0 || !isStreamed)
         cli.print(
           rows.map((row) => fillMissingFields(row, fields)),
-          shape,
+          { columns, id },
         )
     },
   }

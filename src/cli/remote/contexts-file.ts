@@ -34,7 +34,7 @@ export async function updateContexts(env: Env, change: (contexts: Contexts) => C
   await withFileLock(path, async () => {
     const { current, byName } = await change(await loadContexts(env))
     const { stringify } = await import('smol-toml')
-    const text = stringify({ ...(current === localContext ? {} : { current }), contexts: Object.fromEntries(byName) })
+    const text = stringify({ current: current === localContext ? undefined : current, contexts: Object.fromEntries(byName) })
     await writePrivateFile(path, `# Written by dms context and dms login; comments are lost.\n${text}\n`)
   })
 }

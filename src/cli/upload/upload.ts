@@ -240,5 +240,5 @@ function waitOutcome(document: DocumentView | null): Partial<BatchItem> {
       error: toItemError(Object.assign(new Error('the document was deleted during OCR'), { code: 'DOCUMENT_NOT_FOUND' })),
     }
   const { status, error } = document
-  return status === 'failed' ? { action: 'failed', status, ...(error ? { error } : {}) } : { status }
+  return status === 'failed' ? { action: 'failed', status, error: error ?? undefined } : { status }
 }

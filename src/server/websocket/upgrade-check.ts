@@ -43,7 +43,7 @@ export function rejectUpgrade(connection: Duplex, { status, code, message, detai
   const id = randomUUID()
   const wait = details.retry_after_secs
   const error = { code, message, details, timestamp: now.toISOString(), request_id: id }
-  const body = JSON.stringify({ error, ...(wait === undefined ? {} : { retry_after_secs: wait }) })
+  const body = JSON.stringify({ error, retry_after_secs: wait })
   const lines = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'content-type: application/json',

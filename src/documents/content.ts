@@ -43,7 +43,9 @@ export const documentResponse = (app: App, document: Document): object =>
 
 /** Returns the text of a document as a response. */
 export const textResponse = (app: App, document: Document, headers: Readonly<Record<string, string>>): Response | StreamedAnswer =>
-  document.content_truncated ? new StreamedAnswer(streamText(app, document), headers) : new Response(document.content, { headers })
+  document.content_truncated
+    ? new StreamedAnswer(withHead(document.content, streamRest(app, document)), headers)
+    : new Response(document.content, { headers })
 
 /** Returns a response with the text of an old version. */
 export async function versionTextResponse(
@@ -59,16 +61,12 @@ export async function versionTextResponse(
   )
   const head = rows[0]?.head ?? ''
   if (!rows[0]?.is_longer) return new Response(head, { headers })
-  async function* stream() {
-    yield head
-    yield* streamColumn(app, head, 'content', row)
-  }
-  return new StreamedAnswer(stream(), headers)
+  return new StreamedAnswer(withHead(head, streamColumn(app, head, 'content', row)), headers)
 }
 
-async function* streamText(app: App, document: Document): AsyncGenerator<string | Uint8Array> {
-  yield document.content
-  yield* streamRest(app, document)
+async function* withHead(head: string, rest: AsyncGenerator<Uint8Array>): AsyncGenerator<string | Uint8Array> {
+  yield head
+  yield* rest
 }
 
 export const PagesQuery = z.object({

@@ -30,10 +30,9 @@ export const purgeHandler: jobs.Handler<'purge'> = {
 /** Queues jobs that remove unreferenced stored bytes. Sorts them by checksum, which prevents deadlocks between transactions. */
 export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<void> {
   const distinct = [...new Set(sums)].sort()
-  await jobs.enqueueMany(
+  await jobs.enqueueAll(
     trx,
-    'purge',
-    distinct.map((sha256) => ({ payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
+    distinct.map((sha256) => ({ kind: 'purge', payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
   )
 }
 

@@ -93,8 +93,8 @@ interface DrawnPicture {
   readonly picture: Uint8Array
   /** false: a later attempt may give another picture */
   readonly isFinal: boolean
-  /** false: the server draws it again for each request; default: true */
-  readonly isCached?: boolean
+  /** false: the server draws it again for each request */
+  readonly isCached: boolean
 }
 
 /** Responds with a picture from the cache, else with the result of `draw`. */
@@ -114,7 +114,7 @@ async function cachedPicture(
     return null
   })
   if (cached) return new Response(cached as BodyInit, { headers })
-  const { picture, isFinal, isCached = true } = await draw()
+  const { picture, isFinal, isCached } = await draw()
   // A later attempt may give another picture under the same ETag.
   if (!isFinal)
     return new Response(picture as BodyInit, { headers: { 'content-type': type, 'cache-control': 'no-store', ...untrustedContentHeaders } })

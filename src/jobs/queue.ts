@@ -112,21 +112,14 @@ interface EnqueueOptions {
 
 /** Adds a job. Returns its id, or the id of the pending job with equal `dedupeKey`. */
 export async function enqueue<K extends Kind>(trx: Trx, kind: K, payload: Payloads[K], options: EnqueueOptions = {}): Promise<string> {
-  const [id = ''] = await enqueueMany(trx, kind, [{ payload, ...options }])
+  const [id = ''] = await enqueueAll(trx, [{ kind, payload, ...options } as NewJob])
   return id
 }
 
-type NewJob<K extends Kind> = EnqueueOptions & { kind: K; payload: Payloads[K] }
+type NewJob = { [K in Kind]: EnqueueOptions & { kind: K; payload: Payloads[K] } }[Kind]
 
-/** Adds many jobs of one kind with distinct `dedupeKey`s. Returns their ids in no particular order. */
-export const enqueueMany = <K extends Kind>(trx: Trx, kind: K, newJobs: readonly Omit<NewJob<K>, 'kind'>[]): Promise<string[]> =>
-  enqueueAll(
-    trx,
-    newJobs.map((job) => ({ ...job, kind }) as { [K in Kind]: NewJob<K> }[Kind]),
-  )
-
-/** Adds jobs of any kinds with distinct `dedupeKey`s. Returns their ids in no particular order. */
-export async function enqueueAll(trx: Trx, newJobs: readonly { [K in Kind]: NewJob<K> }[Kind][]): Promise<string[]> {
+/** Adds jobs with distinct `dedupeKey`s. Returns their ids in no particular order. */
+export async function enqueueAll(trx: Trx, newJobs: readonly NewJob[]): Promise<string[]> {
   if (newJobs.length === 0) return []
   const jobs = newJobs.map(({ kind, payload, priority = 'normal', ...options }) => ({
     kind,

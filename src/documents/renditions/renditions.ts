@@ -78,34 +78,20 @@ async function requestMany(trx: Trx, kind: Kind, condition: RawBuilder<unknown>,
       where renditions.state <> 'completed' returning document_id
     )
     select chosen.* from chosen join requested on document_id = id order by id`.execute(trx)
-  await enqueue(
-    trx,
-    // OCR that has not finished queues the job at its end.
-    rows.filter(({ status }) => status === 'completed' || status === 'failed'),
-    kind,
+  // OCR that has not finished queues the job at its end.
+  const readable = rows.filter(({ status }) => status === 'completed' || status === 'failed')
+  const newJobs = readable.map(({ id, owner_id, number }) => ({
+    kind: 'rendition' as const,
+    payload: { number, kind },
+    documentId: id,
+    ownerId: owner_id,
     priority,
-  )
+    dedupeKey: `rendition:${id}:${number}:${kind}`,
+  }))
+  await jobs.enqueueAll(trx, newJobs)
   await publishStates(trx, rows, kind, 'pending')
   return rows.length
 }
-
-const enqueue = (
-  trx: Trx,
-  documents: readonly { id: string; owner_id: string; number: number }[],
-  kind: Kind,
-  priority: jobs.Priority = 'normal',
-): Promise<string[]> =>
-  jobs.enqueueMany(
-    trx,
-    'rendition',
-    documents.map(({ id, owner_id, number }) => ({
-      payload: { number, kind },
-      documentId: id,
-      ownerId: owner_id,
-      priority,
-      dedupeKey: `rendition:${id}:${number}:${kind}`,
-    })),
-  )
 
 export const publishStates = (
   trx: Trx,

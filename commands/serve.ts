@@ -2,7 +2,7 @@ import { Option } from 'commander'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
+import { loadServiceConfig, reloadLogLevel } from '../src/cli/runtime/installation.ts'
 import { ignoreStop } from '../src/cli/runtime/stop.ts'
 
 interface Options {
@@ -57,6 +57,6 @@ export const serve = (cli: Cli) =>
         onForcedExit: cli.onForcedExit,
         env: cli.env,
         printLine: (line) => cli.warn(line),
-        readLevel: async () => (await loadServiceConfig(cli, settings)).config.log.level,
+        readLevel: () => reloadLogLevel(cli, settings),
       }).catch((error) => ignoreStop(error, cli.serviceSignal))
     })

@@ -3,7 +3,7 @@ import { maxTimer, parseCount, parseDurationFlag } from '../src/cli/arguments/fl
 import { manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
-import { loadServiceConfig } from '../src/cli/runtime/installation.ts'
+import { loadServiceConfig, reloadLogLevel } from '../src/cli/runtime/installation.ts'
 import { ignoreStop } from '../src/cli/runtime/stop.ts'
 
 interface Options {
@@ -61,6 +61,6 @@ export const worker = (cli: Cli) =>
         signal,
         openHealth,
         onForcedExit: cli.onForcedExit,
-        readLevel: async () => (await loadServiceConfig(cli, settings)).config.log.level,
+        readLevel: () => reloadLogLevel(cli, settings),
       }).catch((error) => ignoreStop(error, cli.serviceSignal))
     })

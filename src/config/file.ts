@@ -1,9 +1,9 @@
 /** Reads config.toml as values with positions. */
-import { readFileSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { parse, TomlError } from 'smol-toml'
 import { editDistance } from '../edit-distance.ts'
 import { formatFileError } from '../errors.ts'
+import type { ReadFile } from './environment.ts'
 import { settings } from './schema.ts'
 
 const sections = new Set([...settings.keys()].filter((key) => key.includes('.')).map((key) => key.split('.', 1)[0] ?? ''))
@@ -15,10 +15,14 @@ export interface FileValues {
 }
 
 /** Reads the first existing file and adds its problems to `problems`. Returns null if no file exists or it is unreadable. */
-export function readConfigFile(candidates: readonly { path: string; required: boolean }[], problems: string[]): FileValues | null {
+export function readConfigFile(
+  candidates: readonly { path: string; required: boolean }[],
+  problems: string[],
+  readFile: ReadFile,
+): FileValues | null {
   for (const { path, required } of candidates) {
     try {
-      return parseConfigFile(resolve(path), readFileSync(path, 'utf8'), problems)
+      return parseConfigFile(resolve(path), readFile(resolve(path)), problems)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code
       if (error instanceof TomlError) problems.push(`${resolve(path)}:${error.line}:${error.column}  ${firstLine(error)}`)
@@ -31,7 +35,7 @@ export function readConfigFile(candidates: readonly { path: string; required: bo
   return null
 }
 
-function parseConfigFile(path: string, toml: string, problems: string[]): FileValues {
+function parseConfigFile(path: string, { text: toml, mode }: ReturnType<ReadFile>, problems: string[]): FileValues {
   const positions = findPositions(toml)
   const values = new Map<string, unknown>()
   const addUnknown = (kind: string, name: string, candidates: Iterable<string>): void => {
@@ -49,7 +53,7 @@ function parseConfigFile(path: string, toml: string, problems: string[]): FileVa
       }
   }
   const secrets = [...values].filter(([key, value]) => settings.get(key)?.secret && value !== '').map(([key]) => key)
-  const isPublic = (statSync(path).mode & 0o004) !== 0
+  const isPublic = (mode & 0o004) !== 0
   return {
     path,
     warnings:

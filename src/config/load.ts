@@ -1,9 +1,10 @@
 /** Loads the configuration from flags, variables, secret files, config.toml and defaults, in this order of precedence. */
-import { readFileSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 import { ConfigError, formatFileError } from '../errors.ts'
 import { applyAwsVariables } from './aws-variables.ts'
+import { type ReadFile, readFile } from './environment.ts'
 import { defaultPublicUrl } from './exposure.ts'
 import { type FileValues, readConfigFile, suggest } from './file.ts'
 import { findFileProblems, findProblems, findWarnings } from './rules.ts'
@@ -29,6 +30,8 @@ export interface ConfigSources {
   readonly machineData?: string
   /** Folder of the service's backups. */
   readonly machineBackups?: string
+  /** Reads config.toml and secret files. */
+  readonly readFile?: ReadFile
 }
 
 export interface Origin {
@@ -82,11 +85,11 @@ interface Inspected extends LoadedConfig {
 }
 
 function readAll(sources: ConfigSources, withFiles: boolean): Inspected {
-  const { env = {} } = sources
+  const { env = {}, readFile: read = readFile } = sources
   const problems: string[] = []
   const flagProblems: string[] = []
   const warnings = unknownVariables(env)
-  const file = readConfigFile(configFiles(sources), problems)
+  const file = readConfigFile(configFiles(sources), problems, read)
   if (file) warnings.push(...file.warnings)
 
   const values = new Map<string, unknown>()
@@ -132,14 +135,20 @@ function findValue(
     return { origin: 'env', source: setting.env, place: setting.env, value: setting.kind.fromText(text), base: process.cwd() }
   if (fileName !== undefined) {
     const source = `${setting.env}_FILE=${fileName}`
-    return { origin: 'env_file', source, place: source, value: readSecret(fileName, source, problems), base: process.cwd() }
+    return {
+      origin: 'env_file',
+      source,
+      place: source,
+      value: readSecret(fileName, source, problems, sources.readFile),
+      base: process.cwd(),
+    }
   }
   return file?.find(key) ?? null
 }
 
-function readSecret(path: string, source: string, problems: string[]): string {
+function readSecret(path: string, source: string, problems: string[], read = readFile): string {
   try {
-    const secret = readFileSync(path, 'utf8').replace(/\r?\n$/, '')
+    const secret = read(path).text.replace(/\r?\n$/, '')
     if (secret === '') problems.push(`${source}: the file is empty`)
     return secret
   } catch (error) {

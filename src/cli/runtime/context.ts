@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { App } from '../../app.ts'
 import type { Client } from '../../client/client.ts'
+import { captureUser } from '../../config/environment.ts'
 import type { ConfigSources, FlagSettings, LoadedConfig } from '../../config/load.ts'
 import type { Config } from '../../config/schema.ts'
 import { escapeControls } from '../../log/escape.ts'
@@ -40,7 +41,7 @@ export interface Cli {
   warn(text: string): void
   /** starts the progress of `phase`; one at a time */
   progress(phase: string): Progress
-  /** sources of the configuration */
+  /** sources of the configuration; each file is read once */
   configSources(settings?: FlagSettings): ConfigSources
   /** loads the configuration; `settings` are flags of the command by dotted key. Throws ConfigError. */
   config(settings?: FlagSettings): Promise<LoadedConfig>
@@ -78,6 +79,7 @@ export interface CliRuntime extends Cli {
 /** Creates the context of one run. */
 export function createCli(program: Command, terminal: Terminal & { stdout: NodeJS.WriteStream; stderr: NodeJS.WriteStream }): CliRuntime {
   const { env, stdout, stderr } = terminal
+  const user = captureUser(env)
   const endings: (() => void | Promise<void>)[] = []
   // Seconds. `performance` would load a dozen modules of Node that `dms --help` does not need.
   const started = process.uptime()
@@ -169,11 +171,8 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       })
       return activeProgress
     },
-    configSources: (settings = {}) => ({ env, file: cli.options.config, flags: { ...cli.options.settings, ...settings } }),
-    async config(settings) {
-      const { loadConfig } = await import('../../config/load.ts')
-      return loadConfig(cli.configSources(settings))
-    },
+    configSources: (settings = {}) => ({ ...user, file: cli.options.config, flags: { ...cli.options.settings, ...settings } }),
+    config: async (settings) => (await import('../../config/load.ts')).loadConfig(cli.configSources(settings)),
     async localConfig(settings) {
       const loaded = await cli.config(settings)
       await cli.actAsOwner(loaded.config)

@@ -1,6 +1,7 @@
 /** Parts of this machine that a command opens: configuration of a service, database and document store. */
 
 import type { RestoreTarget } from '../../backup/restore/restore-target.ts'
+import { readFile } from '../../config/environment.ts'
 import type { FlagSettings, LoadedConfig } from '../../config/load.ts'
 import type { Config } from '../../config/schema.ts'
 import type { Log } from '../../log/log.ts'
@@ -51,10 +52,18 @@ export async function createArchive(cli: Cli): Promise<void> {
 }
 
 /** Loads the configuration. --quiet raises the log level on standard error to warn, unless --log-level is given. */
-export async function loadServiceConfig(cli: Cli, settings: FlagSettings): Promise<LoadedConfig> {
-  const loaded = await cli.localConfig(settings)
+export const loadServiceConfig = async (cli: Cli, settings: FlagSettings): Promise<LoadedConfig> =>
+  quieten(await cli.localConfig(settings), cli)
+
+/** Reads the log level from the files as they are now. */
+export async function reloadLogLevel(cli: Cli, settings: FlagSettings): Promise<string> {
+  const { loadConfig } = await import('../../config/load.ts')
+  return quieten(loadConfig({ ...cli.configSources(settings), readFile }), cli).config.log.level
+}
+
+function quieten(loaded: LoadedConfig, { options }: Cli): LoadedConfig {
   const { log } = loaded.config
   const isBelowWarn =
     log.file === '' && ['trace', 'debug', 'info'].includes(log.level) && loaded.origins.get('log.level')?.origin !== 'flag'
-  return cli.options.isQuiet && isBelowWarn ? { ...loaded, config: { ...loaded.config, log: { ...log, level: 'warn' } } } : loaded
+  return options.isQuiet && isBelowWarn ? { ...loaded, config: { ...loaded.config, log: { ...log, level: 'warn' } } } : loaded
 }

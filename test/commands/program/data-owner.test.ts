@@ -95,6 +95,22 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     expect([code, JSON.parse(created)]).toMatchObject([0, { place: expect.stringContaining(join(dataDir, 'backups/dms-')) }])
   })
 
+  test('settings that only root can read: backup, restore, reindex and the 78 of an empty folder use them', async () => {
+    const home = join(top, 'root-home')
+    const [restored, empty, archive] = [join(top, 'restored'), join(top, 'empty'), join(top, 'settings.tar')]
+    mkdirSync(join(home, '.config/dms'), { recursive: true, mode: 0o700 })
+    for (const path of [restored, empty]) mkdirSync(path, { mode: 0o700 })
+    for (const path of [restored, empty]) chownSync(path, uid, gid)
+    const dmsAt = (folder: string, words: string) => {
+      writeFileSync(join(home, '.config/dms/config.toml'), `data_dir = "${folder}"\n[log]\nlevel = "error"\n`, { mode: 0o600 })
+      return run(words.split(' '), { env: { HOME: home }, timeout: 60_000 })
+    }
+    expect(await dmsAt(dataDir, `backup create --include-config --to ${archive}`)).toMatchObject({ code: 0, stderr: '' })
+    expect(await dmsAt(restored, `restore ${archive}`)).toMatchObject({ code: 0, stderr: expect.stringContaining('restoring') })
+    expect(readdirSync(restored)).toContain('jwt_secret')
+    expect(await dmsAt(empty, 'check')).toMatchObject({ code: 78, stderr: expect.stringContaining(`no dms data in ${empty}`) })
+  })
+
   test('a place that only root can write: exit 1 with the reason and the fix', async () => {
     const folder = join(top, 'root')
     mkdirSync(folder, { mode: 0o700 })

@@ -41,14 +41,16 @@ export function checkSignature(text: string, { key, acceptsUnsigned }: Signature
 export async function readKey(path: string): Promise<Buffer | null> {
   if (path === '') return null
   const text = await readFile(path, 'latin1').catch((error: NodeJS.ErrnoException) => {
-    throw new ConfigError([`backup.key_file ${path} cannot be read (${error.code}): create one with openssl rand -base64 48 > ${path}`])
+    // Only a missing file: the command would replace the key of all earlier backups.
+    const fixes: Record<string, string> = { ENOENT: `: ${createCommand(path)}`, EACCES: `; fix: chown ${process.getuid?.()} '${path}'` }
+    throw new ConfigError([`backup.key_file ${path} cannot be read (${error.code})${fixes[error.code ?? ''] ?? ''}`])
   })
   const key = Buffer.from(text.trim(), 'latin1')
   if (key.length >= minKeyBytes) return key
-  throw new ConfigError([
-    `backup.key_file ${path} has ${key.length} bytes, but needs at least ${minKeyBytes}: create one with openssl rand -base64 48 > ${path}`,
-  ])
+  throw new ConfigError([`backup.key_file ${path} has ${key.length} bytes, but needs at least ${minKeyBytes}: ${createCommand(path)}`])
 }
+
+const createCommand = (path: string): string => `create one with openssl rand -base64 48 > ${path}`
 
 const computeHmac = (manifest: object, key: Buffer): string =>
   createHmac('sha256', key).update(domainPrefix).update(JSON.stringify(manifest)).digest('hex')

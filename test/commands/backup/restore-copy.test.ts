@@ -117,7 +117,9 @@ test('78 for a key that is missing, too short, or in the backup folder, before a
   const short = join(await folder(), 'short')
   await writeFile(short, 'short')
   for (const [path, reason] of [
-    [`${short}.none`, 'cannot be read'],
+    [`${short}.none`, 'cannot be read (ENOENT): create one with openssl'],
+    // The command that creates a key would overwrite that of earlier backups.
+    [dataDir, 'cannot be read (EISDIR)\n'],
     [short, 'at least 32'],
     [join(dataDir, 'backups', 'key'), 'must not be in backup.path'],
   ] as const) {

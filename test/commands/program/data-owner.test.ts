@@ -108,6 +108,13 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     expect(await dmsAt(dataDir, `backup create --include-config --to ${archive}`)).toMatchObject({ code: 0, stderr: '' })
     expect(await dmsAt(restored, `restore ${archive}`)).toMatchObject({ code: 0, stderr: expect.stringContaining('restoring') })
     expect(readdirSync(restored)).toContain('jwt_secret')
+    const key = join(home, 'backup.key')
+    writeFileSync(key, 'k'.repeat(64), { mode: 0o600 })
+    const signed = await dmsAt(dataDir, `backup create --key-file ${key}`)
+    expect(signed).toMatchObject({
+      code: 78,
+      stderr: `error: backup.key_file ${key} cannot be read (EACCES); fix: chown ${uid} '${key}'\n`,
+    })
     expect(await dmsAt(empty, 'check')).toMatchObject({ code: 78, stderr: expect.stringContaining(`no dms data in ${empty}`) })
   })
 

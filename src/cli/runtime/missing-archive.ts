@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { usualDataFolders } from '../../config/load.ts'
+import { findForeignOwner } from '../../db/embedded/account.ts'
 import type { NoData } from '../../errors.ts'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
@@ -19,7 +20,7 @@ export async function describeMissingArchive({ message, folder }: NoData, cli: C
   const { config } = await cli.config()
   const candidates: Candidate[] = [
     ...(await findContexts(cli)),
-    ...findDataFolders(cli, config.data_dir),
+    ...(await findDataFolders(cli, config.data_dir)),
     ...(await findServer(config.server).catch(() => [])),
   ]
   const dataDir = cli.options.settings.data_dir === undefined ? '' : ` --data-dir ${folder}`
@@ -34,13 +35,18 @@ async function findContexts({ env }: Cli): Promise<Candidate[]> {
 }
 
 /** Under sudo the data may be the user's. */
-function findDataFolders({ env }: Cli, dataDir: string): Candidate[] {
+async function findDataFolders({ env }: Cli, dataDir: string): Promise<Candidate[]> {
   const folders = [...usualDataFolders({ env }), ...(env.SUDO_USER ? [join('/home', env.SUDO_USER, '.local/share/dms')] : [])]
-  return [...new Set([env.DMS_DATA_DIR ?? '', ...folders])]
-    .filter(
-      (folder) => folder !== '' && folder !== dataDir && ['postgres', 'files/.dms-store'].some((name) => existsSync(join(folder, name))),
-    )
-    .map((folder) => ({ path: 'data folder', message: `${folder} (--data-dir ${folder})` }))
+  const others = [...new Set([env.DMS_DATA_DIR ?? '', ...folders])].filter((folder) => folder !== '' && folder !== dataDir)
+  const candidates: Candidate[] = []
+  for (const folder of others) {
+    const owner = await findForeignOwner(folder)
+    const hasArchive = ['postgres', 'files/.dms-store'].some((name) => existsSync(join(folder, name)))
+    if (owner !== null)
+      candidates.push({ path: 'data folder', message: `${folder} of user "${owner}" (sudo dms --data-dir ${folder} COMMAND)` })
+    else if (hasArchive) candidates.push({ path: 'data folder', message: `${folder} (--data-dir ${folder})` })
+  }
+  return candidates
 }
 
 async function findServer(server: Parameters<typeof import('../remote/loopback-server.ts').openLocalEndpoint>[0]): Promise<Candidate[]> {

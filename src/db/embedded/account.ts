@@ -1,7 +1,7 @@
 /** The data folder, and the account that PostgreSQL runs as. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, readFile, realpath, stat } from 'node:fs/promises'
+import { access, chmod, constants, mkdir, readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ConfigError } from '../../errors.ts'
@@ -18,9 +18,11 @@ const isRoot = (): boolean => process.getuid?.() === 0
 
 /**
  * Creates the data folder if it is missing. Returns its real path. Its mode is 0700; as root 0711, which lets the account of the database enter but
- * not list it. Throws ConfigError if it cannot be created.
+ * not list it. Throws ConfigError if it cannot be created or entered.
  */
 export async function openDataDir(dataDir: string): Promise<string> {
+  const owner = await findForeignOwner(dataDir)
+  if (owner !== null) throw new ConfigError([describeForeign(dataDir, owner)])
   const mode = isRoot() ? 0o711 : 0o700
   const topCreated = await createFolder(dataDir, mode).catch((error: Error) => {
     throw new ConfigError([`the data folder ${dataDir} cannot be created: ${error.message}`])
@@ -74,12 +76,24 @@ export async function databaseAccount(dataDir: string): Promise<Account | undefi
 async function checkOwner(dataDir: string, database: { uid: number } | undefined): Promise<void> {
   const uid = process.getuid?.() ?? 0
   if (database && database.uid !== uid)
-    throw new ConfigError([`${join(dataDir, 'postgres')} belongs to user ${database.uid}: run dms as that user or as root`])
+    throw new ConfigError([describeForeign(join(dataDir, 'postgres'), (await nameOf(database.uid)) ?? String(database.uid))])
   if (!database && !(await nameOf(uid)))
     throw new ConfigError([
       `user ${uid} has no name on this system, and PostgreSQL needs one: add a line to /etc/passwd, or set DATABASE_URL`,
     ])
 }
+
+/** Returns the owner of a folder that this user cannot enter; null if it can, or if there is no such folder. */
+export async function findForeignOwner(folder: string): Promise<string | null> {
+  const { uid } = await stat(folder).catch(() => ({ uid: undefined }))
+  if (uid === undefined) return null
+  return access(folder, constants.X_OK).then(
+    () => null,
+    async () => (await nameOf(uid)) ?? String(uid),
+  )
+}
+
+const describeForeign = (path: string, owner: string): string => `${path} belongs to user "${owner}"; fix: sudo dms COMMAND`
 
 /** Returns the name of a user; undefined if the system has none. Reads /etc/passwd first: starting a program takes longer than the rest of a join. */
 export async function nameOf(uid: number): Promise<string | undefined> {

@@ -1,10 +1,10 @@
 /** Files of the data folder belong to one user: root acts as the owner, and a file that this user cannot read stops nothing. */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { executable, type RunOptions, run } from '../../support/processes/run.ts'
+import { bareEnvironment, executable, type RunOptions, run } from '../../support/processes/run.ts'
 
 const isRoot = process.getuid?.() === 0
 const ids = (name: string) => ['-u', '-g'].map((flag) => Number(execFileSync('id', [flag, name]))) as [number, number]
@@ -132,6 +132,25 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     const { code, stderr } = await run(['migrate', '--data-dir', mixed])
     expect([code, stderr]).toEqual([78, expect.stringContaining(`fix: chown -R nobody: ${mixed}`)])
     expect(readdirSync(mixed)).toEqual(['files'])
+  })
+
+  test('a user without root: 78 with sudo in a folder of another user, which is a candidate of a missing one', () => {
+    const foreign = join(top, 'foreign')
+    mkdirSync(foreign, { mode: 0o700 })
+    const listDocuments = (folder: string) => {
+      const env = bareEnvironment({ HOME: top, DMS_DATA_DIR: foreign, DMS_SERVER_PORT: '1' })
+      return spawnSync(process.execPath, [executable, 'documents', 'list', '--data-dir', folder], {
+        uid,
+        gid,
+        cwd: '/',
+        env,
+        encoding: 'utf8',
+      })
+    }
+    const error = `error: ${foreign} belongs to user "root"; fix: sudo dms COMMAND\n`
+    expect(listDocuments(foreign)).toMatchObject({ status: 78, stderr: error })
+    const candidate = `data folder: ${foreign} of user "root" (sudo dms --data-dir ${foreign} COMMAND)`
+    expect(listDocuments(join(top, 'mistyped'))).toMatchObject({ status: 78, stderr: expect.stringContaining(candidate) })
   })
 
   test('a folder of root: root stays root', async () => {

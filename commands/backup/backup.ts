@@ -27,8 +27,8 @@ async function loadConfig(cli: Cli, command: string): Promise<Config> {
   const { config } = await cli.config()
   if (existsSync(config.backup.path)) return config
   const { hasData } = await import('../../src/open-app.ts')
-  if (!(await hasData(config))) throw new NoData(config.data_dir)
-  return config
+  if (existsSync(config.data_dir) && (await hasData(config))) return config
+  throw new NoData(config.data_dir)
 }
 
 const list = (cli: Cli) =>

@@ -2,7 +2,7 @@
 import { PDFContext, type PDFRef, PDFStreamWriter } from '@cantoo/pdf-lib'
 import type { Metadata, Sharp } from 'sharp'
 import type { PageText, RenditionInfo } from '../../ports/document-reader.ts'
-import { knownDensity } from '../opened-document.ts'
+import { type Box, knownDensity } from '../opened-document.ts'
 import { createGlyphlessFont, fontName, type GlyphlessFont } from './glyphless-font.ts'
 import { invisibleText } from './invisible-text.ts'
 import { addMetadata } from './metadata.ts'
@@ -53,16 +53,11 @@ export async function picturesToPdf(pictures: Pictures, texts: ReadonlyMap<numbe
   return PDFStreamWriter.forContext(context, Number.POSITIVE_INFINITY).serializeToBuffer()
 }
 
-interface Size {
-  readonly width: number
-  readonly height: number
-}
-
-const textOf = (text: PageText | undefined, font: GlyphlessFont, { width, height }: Size): string =>
+const textOf = (text: PageText | undefined, font: GlyphlessFont, { width, height }: Box): string =>
   text ? invisibleText(font, text.words, width, height, text.angle) : ''
 
 /** Returns the size of the page in points, after the orientation. */
-function pageSize({ width, height, orientation }: EmbeddedPicture, density: number | null): Size {
+function pageSize({ width, height, orientation }: EmbeddedPicture, density: number | null): Box {
   const dpi = density ?? Math.max(pointsPerInch, (Math.max(width, height) / defaultLongSide) * pointsPerInch)
   const side = (pixels: number): number => Number(Math.min(maxSide, Math.max(minSide, (pixels / dpi) * pointsPerInch)).toFixed(2))
   return orientation >= 5 ? { width: side(height), height: side(width) } : { width: side(width), height: side(height) }

@@ -33,9 +33,7 @@ export function openZip(source: ByteSource, tools: PartTools): OpenedDocument {
 }
 
 /** Opens a tar archive that is not compressed. */
-export const openTar = (source: ByteSource, tools: PartTools): OpenedDocument => openUnpackedTar(source.read(), tools)
-
-export function openUnpackedTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
+export function openTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
   const found: Uint8Array[] = []
   return openMembers(tools, () => ({
     *list() {

@@ -4,7 +4,7 @@ import type { ArchiveReader } from 'libarchive-wasm'
 import { ReadFailure } from '../../ports/document-reader.ts'
 import { type ByteSource, bytesSource, type OpenedDocument } from '../opened-document.ts'
 import type { PartTools } from '../parts.ts'
-import { maxMemberBytes, openOtherArchive, openUnpackedTar } from './archive.ts'
+import { maxMemberBytes, openOtherArchive, openTar } from './archive.ts'
 import { unpackLz4 } from './unpack/lz4.ts'
 import { unpackLzw } from './unpack/lzw.ts'
 
@@ -39,7 +39,7 @@ export async function openBzip2OrXz(source: ByteSource, tools: PartTools, mimeTy
 }
 
 async function openUnpacked({ filename }: ByteSource, bytes: Uint8Array, tools: PartTools): Promise<OpenedDocument | null> {
-  if (isTar(bytes)) return openUnpackedTar(bytes, tools)
+  if (isTar(bytes)) return openTar(bytes, tools)
   const name = extensions.reduce((rest, [pattern, replacement]) => rest.replace(pattern, replacement), filename)
   return tools.openPart(bytesSource(bytes, name))
 }

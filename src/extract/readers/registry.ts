@@ -65,7 +65,7 @@ const readers = new Map<string, Reader>([
   ['application/zstd', openZstd],
   ...withReader(['application/x-bzip2', 'application/x-xz'], openBzip2OrXz),
   ...withReader(['application/x-lz4', 'application/x-compress'], openLz4OrCompress),
-  ['application/x-tar', openTar],
+  ['application/x-tar', (source, tools) => openTar(source.read(), tools)],
   ...withReader(
     [
       ...['application/x-7z-compressed', 'application/x-rar-compressed', 'application/vnd.ms-cab-compressed'],

@@ -23,19 +23,11 @@ export const openOleObject = (source: ByteSource, tools: PartTools): OpenedDocum
 /** Adds a part that may be wrapped as an object. */
 export async function addEmbeddedFile(collector: PartCollector, part: ByteSource): Promise<void> {
   if (isOle(part.head(8))) {
-    const ole = tryOpen(part)
+    const ole = readOr(() => openOle(part.read()), null)
     const isObject = ole?.names.every((name) => !documentStreams.has(name.toLowerCase()))
     if (ole && isObject) return addOleObjects(collector, ole)
   }
   await collector.addPart(part)
-}
-
-function tryOpen(part: ByteSource): Ole | null {
-  try {
-    return openOle(part.read())
-  } catch {
-    return null
-  }
 }
 
 const documentStreams = new Map<string, (ole: Ole) => string>([

@@ -135,19 +135,10 @@ const hasOtherVersion = ({ outcome, is_same, etag, size, modified_at }: ledger.C
   outcome === 'stored' && !is_same && (etag !== null || size !== null || modified_at !== null)
 
 /** Drops the other columns to save memory in the queue. */
-export const pickKnown = ({
-  outcome,
-  sha256,
-  document_id,
-  removed_at,
-  current_sha256,
-}: ledger.ComparedFile): NonNullable<FetchRequest['previous']> => ({
-  outcome,
-  sha256,
-  document_id,
-  removed_at,
-  current_sha256,
-})
+export function pickKnown(row: ledger.ComparedFile): NonNullable<FetchRequest['previous']> {
+  const { outcome, sha256, document_id, removed_at, current_sha256 } = row
+  return { outcome, sha256, document_id, removed_at, current_sha256 }
+}
 
 function collectChanges(entries: readonly SourceEntry[]): PendingChanges {
   const changes: PendingChanges = { restored: [], outdated: [], counts: runs.emptyCounts(), errors: [], walked: new Map(), pruned: [] }
@@ -169,7 +160,7 @@ async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkStat
   const marks = state.marks
   if (marks.paths.size === 0 && !hasChanges(changes)) return
   const { restored, outdated, counts, errors, walked, pruned } = changes
-  let [filesBelow, unchangedBelow] = [0, 0]
+  let filesBelow = 0
   await app.db.transaction().execute(async (trx) => {
     await runs.assertHeld(trx, run)
     const documents = restored.flatMap(({ document_id }) => (document_id === null ? [] : [document_id]))
@@ -180,12 +171,12 @@ async function flushChanges({ app, sourceId, run }: SyncContext, state: WalkStat
     for (const path of pruned) {
       const { files, counted } = await ledger.markSeenBelow(trx, sourceId, run, path)
       filesBelow += files
-      unchangedBelow += counted
+      counts.unchanged += counted
     }
-    await runs.addCounts(trx, run, runs.sumCounts(counts, { ...marks.counts, unchanged: marks.counts.unchanged + unchangedBelow }), errors)
+    await runs.addCounts(trx, run, runs.sumCounts(counts, marks.counts), errors)
   })
   state.marks = createMarks()
-  runs.tallyCounts(run, { ...counts, unchanged: counts.unchanged + unchangedBelow }, errors)
+  runs.tallyCounts(run, counts, errors)
   state.fileCount += filesBelow
   state.seenCount += filesBelow
   if (pruned.length > 0) state.hasFiles = true

@@ -136,7 +136,7 @@ async function loadEmbedded(cli: Cli, command: string): Promise<LoadedConfig> {
     throw new Failure('CONFIG', 'database.url is set: dms upgrades its embedded PostgreSQL only', {
       fix: 'upgrade the external PostgreSQL with its own tools, such as pg_upgrade',
     })
-  const [{ clusterFolder, hasCluster, readMajor }, { completeExchange, isExchanging }] = await Promise.all([
+  const [{ hasCluster, readMajor }, { clusterFolder, completeExchange, isExchanging }] = await Promise.all([
     import('../../src/db/embedded/cluster.ts'),
     import('../../src/db/embedded/exchange.ts'),
   ])

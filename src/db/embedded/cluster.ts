@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
 import { type Account, databaseAccount, openDataDir } from './account.ts'
 import { type Binaries, libraryPath, loadPackage, type PostgresPackage, prepareBinaries } from './binaries.ts'
-import { completeExchange, isExchanging } from './exchange.ts'
+import { clusterFolder, completeExchange, isExchanging } from './exchange.ts'
 import { createFolder } from './make-folder.ts'
 import { superuser } from './roles.ts'
 
@@ -47,9 +47,6 @@ export const environmentOf = (binaries: Binaries): Record<string, string> => ({
   TZ: 'UTC',
   ...libraryPath(binaries),
 })
-
-/** Returns the folder of the cluster. */
-export const clusterFolder = (dataDir: string): string => join(dataDir, 'postgres')
 
 /**
  * Opens the cluster below the data folder, and creates it first if there is none. Throws ConfigError if it cannot be used, and DatabaseOutdated

@@ -4,7 +4,8 @@ import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { flushFolder } from '../../flush-folder.ts'
 
-const liveFolder = (dataDir: string): string => join(dataDir, 'postgres')
+/** Returns the folder of the cluster. */
+export const clusterFolder = (dataDir: string): string => join(dataDir, 'postgres')
 
 /** Folder of a running or interrupted upgrade. `old` and `new` below it are data folders. */
 export const upgradeFolder = (dataDir: string): string => join(dataDir, 'postgres-upgrade')
@@ -21,7 +22,7 @@ const markerFile = (dataDir: string): string => join(upgradeFolder(dataDir), 'co
 export async function exchange(dataDir: string, major: number): Promise<void> {
   await writeFile(markerFile(dataDir), `${major}\n`, { flush: true })
   for (const folder of [join(upgradeFolder(dataDir), 'new'), upgradeFolder(dataDir)]) await flushFolder(folder)
-  await rename(liveFolder(dataDir), keptFolder(dataDir, major))
+  await rename(clusterFolder(dataDir), keptFolder(dataDir, major))
   await flushFolder(dataDir)
   await completeExchange(dataDir)
 }
@@ -31,7 +32,7 @@ export async function completeExchange(dataDir: string): Promise<void> {
   const major = await exchangedMajor(dataDir)
   if (major === null) return
   const upgraded = join(upgradeFolder(dataDir), 'new', 'postgres')
-  await rename(upgraded, liveFolder(dataDir)).catch((error: NodeJS.ErrnoException) => {
+  await rename(upgraded, clusterFolder(dataDir)).catch((error: NodeJS.ErrnoException) => {
     // Another process has completed it.
     if (error.code !== 'ENOENT' && error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
   })
@@ -52,7 +53,7 @@ export async function removeUnfinished(dataDir: string): Promise<void> {
 }
 
 async function exchangedMajor(dataDir: string): Promise<number | null> {
-  if (existsSync(liveFolder(dataDir))) return null
+  if (existsSync(clusterFolder(dataDir))) return null
   const major = Number.parseInt(await readFile(markerFile(dataDir), 'utf8').catch(() => ''), 10)
   return !Number.isNaN(major) && existsSync(keptFolder(dataDir, major)) ? major : null
 }

@@ -51,10 +51,10 @@ async function isReadByServer(path: string, size: number): Promise<boolean> {
   }
 }
 
-/** Returns the bytes of all files below a folder, links followed. */
+/** Returns the bytes of all files below a folder, links followed; 0 for a folder that does not exist. */
 export async function measureFolder(folder: string): Promise<number> {
   let bytes = 0
-  for (const name of await readdir(folder)) {
+  for (const name of await readdir(folder).catch(() => [])) {
     const path = join(folder, name)
     const stats = await stat(path).catch(() => null)
     if (stats?.isDirectory()) bytes += await measureFolder(path)

@@ -1,4 +1,5 @@
 /** Event stream over a WebSocket. After a lost connection it reconnects and requests the missed events. */
+import { on } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, WebSocket } from 'undici'
 import { ClientError } from './connection.ts'
@@ -80,50 +81,39 @@ async function* connection(
   progress: Progress,
 ): AsyncGenerator<EventMessage, CloseInfo> {
   const socket = new WebSocket(url, dispatcher ? { dispatcher } : {})
-  const inbox: EventMessage[] = []
-  let closed: { code: number; reason: string } | null = null
+  let closed = { code: 1006, reason: '' }
   let error: CloseInfo['error'] = null
-  let wake = () => {}
   const sendMessage = (message: object) => socket.send(JSON.stringify(message))
   const since = progress.seq ?? (isReplay ? 0 : null)
   const stop = () => socket.close(1000)
   socket.addEventListener('open', () => sendMessage({ type: 'auth', token }))
-  socket.addEventListener('message', ({ data }) => {
-    const message = JSON.parse(String(data)) as EventMessage
-    if (message.type === 'auth_success') sendMessage({ type: 'subscribe', events, ...(since === null ? {} : { since }) })
-    else if (message.type === 'subscribed') {
-      progress.failures = 0
-      // Replayed events follow this message and count only when they are received.
-      if (since === null) progress.seq = message.seq
-    } else if (message.type === 'error') {
-      error = message as unknown as NonNullable<CloseInfo['error']>
-      if (error.code === 'VALIDATION_ERROR') stop()
-    } else {
-      inbox.push(message)
-      wake()
-    }
-  })
   // A close event follows.
   socket.addEventListener('error', ({ message }) => {
     error ??= message ? { code: 'SERVICE_UNAVAILABLE', message } : null
   })
   socket.addEventListener('close', ({ code, reason }) => {
     closed = { code, reason }
-    wake()
   })
+  const messages = on(socket, 'message', { close: ['close'] })
   if (signal.aborted) stop()
   signal.addEventListener('abort', stop, { once: true })
   try {
-    for (;;) {
-      for (let message = inbox.shift(); message; message = inbox.shift()) {
+    for await (const [{ data }] of messages) {
+      const message = JSON.parse(String(data)) as EventMessage
+      if (message.type === 'auth_success') sendMessage({ type: 'subscribe', events, since: since ?? undefined })
+      else if (message.type === 'subscribed') {
+        progress.failures = 0
+        // Replayed events follow this message and count only when they are received.
+        if (since === null) progress.seq = message.seq
+      } else if (message.type === 'error') {
+        error = message as unknown as NonNullable<CloseInfo['error']>
+        if (error.code === 'VALIDATION_ERROR') stop()
+      } else {
         progress.seq = message.seq
         yield message
       }
-      if (closed) return { ...(closed as { code: number; reason: string }), error }
-      await new Promise<void>((resolve) => {
-        wake = resolve
-      })
     }
+    return { ...closed, error }
   } finally {
     signal.removeEventListener('abort', stop)
     socket.close(1000)

@@ -75,6 +75,22 @@ export function shareRuns<T>(run: () => Promise<T>, keptMs = 0): () => Promise<T
   }
 }
 
+/** Returns a function that runs once at a time. Its calls during a run share the next run, which sees what the first may have missed. */
+export function shareNextRun(run: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> = Promise.resolve()
+  let next: Promise<void> | null = null
+  return () => {
+    next ??= running
+      .catch(() => {})
+      .then(() => {
+        next = null
+        running = run()
+        return running
+      })
+    return next
+  }
+}
+
 /** Calls `work` for each item, at most `concurrency` at once, and yields the results in order of the items. Throws the first error in that order. */
 export async function* mapInOrder<T, R>(items: AsyncIterable<T>, concurrency: number, work: (item: T) => Promise<R>): AsyncGenerator<R> {
   const running: Promise<R>[] = []

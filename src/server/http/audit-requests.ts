@@ -2,6 +2,7 @@
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { append, type NewEntry } from '../../audit/audit.ts'
+import { shareNextRun } from '../../concurrency.ts'
 import { AppError, type Code, codes } from '../../errors.ts'
 import { type Route, scopeOf } from '../../http/route.ts'
 import { isId } from '../../id.ts'
@@ -142,18 +143,13 @@ const shorten = (value: unknown): unknown => {
 /** Batches items that arrive during a write into the next one. The log is a hash chain, which is appended to by one writer at a time. */
 function batchWrites<T>(write: (items: T[]) => Promise<void>): (item: T) => Promise<void> {
   let waiting: T[] = []
-  let next: Promise<void> | null = null
-  let running: Promise<void> = Promise.resolve()
+  const writeWaiting = shareNextRun(() => {
+    const items = waiting
+    waiting = []
+    return write(items)
+  })
   return (item) => {
     waiting.push(item)
-    next ??= running.then(() => {
-      const items = waiting
-      waiting = []
-      next = null
-      const written = write(items)
-      running = written.catch(() => {})
-      return written
-    })
-    return next
+    return writeWaiting()
   }
 }

@@ -2,6 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
+import { shareNextRun, shareRuns } from '../../concurrency.ts'
 import { type EventType, retentionMs } from '../../events.ts'
 
 export interface LiveEvent {
@@ -45,10 +46,9 @@ export function openFeed(
   let last = 0
   let isWanted = false
   let isRunning = false
-  let polling: Promise<void> | null = null
-  let next: Promise<void> | null = null
 
-  const pollOnce = async () => {
+  const poll = shareNextRun(async () => {
+    if (!isRunning) return
     await sql`select dms_order_events()`.execute(db)
     while (isRunning) {
       const { rows } = await sql<LiveEvent>`
@@ -65,34 +65,15 @@ export function openFeed(
       rows.length = 0
       if (isLast) return
     }
-  }
+  })
 
-  /** Runs one query at a time. A call during a query waits for the next query, which sees events that the first may have missed. */
-  const poll = (): Promise<void> => {
-    if (!isRunning) return Promise.resolve()
-    if (!polling) {
-      polling = pollOnce().finally(() => {
-        polling = null
-      })
-      return polling
-    }
-    next ??= polling
-      .catch(() => {})
-      .then(() => {
-        next = null
-        return poll()
-      })
-    return next
-  }
-
-  let starting: Promise<void> | null = null
-  const startAtEnd = async () => {
+  const startAtEnd = shareRuns(async () => {
     await sql`select dms_order_events()`.execute(db)
     const { rows } = await sql<{ last: number | null }>`select max(position) as last from events`.execute(db)
     last = Math.max(last, rows[0]?.last ?? 0)
     // It may have been stopped meanwhile.
     isRunning = isWanted
-  }
+  })
 
   return {
     get last() {
@@ -100,11 +81,7 @@ export function openFeed(
     },
     async start() {
       isWanted = true
-      if (isRunning) return
-      starting ??= startAtEnd().finally(() => {
-        starting = null
-      })
-      await starting
+      if (!isRunning) await startAtEnd()
     },
     stop() {
       isWanted = false

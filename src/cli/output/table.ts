@@ -153,15 +153,10 @@ const sumOf = (widths: readonly number[]): number => widths.reduce((sum, each) =
 /** Shrinks the widest of the columns until the table fits or all have the width `floor`. */
 function shrinkWidest(widths: number[], room: number, floor: number, columns: Iterable<number>): void {
   const indices = [...columns]
-  for (let excess = sumOf(widths) - room; excess > 0; ) {
-    const of = indices.map((index) => widths[index] as number)
-    const widest = Math.max(...of)
-    if (widest <= floor) break
-    const second = Math.max(floor, ...of.filter((each) => each < widest))
-    const others = of.filter((each) => each === widest).length
-    const take = others > 1 ? 1 : Math.min(excess, Math.max(1, widest - second))
-    widths[indices[of.indexOf(widest)] as number] = widest - take
-    excess -= take
+  for (let excess = sumOf(widths) - room; excess > 0; excess--) {
+    const widest = Math.max(...indices.map((index) => widths[index] as number))
+    if (widest <= floor) return
+    widths[indices.find((index) => widths[index] === widest) as number] = widest - 1
   }
 }
 

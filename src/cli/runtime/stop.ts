@@ -1,4 +1,5 @@
 /** Stop signals: after the first a command starts nothing new, the second ends it. */
+import { waitAtMost } from '../../concurrency.ts'
 import type { Exit } from './exit.ts'
 
 export interface StopWatcher {
@@ -36,8 +37,8 @@ export function watchStopSignals(timeoutMs: number | null, print: (text: string)
     if (isStopping) {
       // Without listeners a third signal ends the process.
       end()
-      const work = forcedExitWork?.().catch(() => {})
-      void Promise.race([work, new Promise((resolve) => setTimeout(resolve, forcedExitMs))]).then(() => process.kill(process.pid, name))
+      const work = forcedExitWork?.().catch(() => {}) ?? Promise.resolve()
+      void waitAtMost(forcedExitMs, work).then(() => process.kill(process.pid, name))
       return
     }
     firstSignalMs = performance.now()

@@ -76,32 +76,19 @@ const deleteForm = (id: string, hasTrash: boolean): Markup =>
     : html`<p><a class="button plain danger" href="/documents/${id}/delete">Delete</a></p>`
 
 function facts(document: Document, now: Date): Markup {
-  const {
-    retain_until,
-    filename,
-    mime_type,
-    size,
-    page_count,
-    ocr_confidence,
-    detected_languages,
-    owner,
-    document_date,
-    created_at,
-    source_path,
-    sha256,
-  } = document
+  const { page_count, document_date, created_at, ocr_confidence, retain_until } = document
   const rows: [string, string | Markup | null][] = [
-    ['File', filename],
-    ['Type', `${typeName(mime_type)}, ${formatBytes(size)}`],
+    ['File', document.filename],
+    ['Type', `${typeName(document.mime_type)}, ${formatBytes(document.size)}`],
     ['Pages', page_count === null || page_count < 2 ? null : page_count.toLocaleString('en')],
     ['Date', document_date === null ? null : dayElement(document_date)],
     ['Added', html`<time datetime="${created_at}">${formatDate(new Date(created_at))}</time>`],
-    ['Owner', owner],
+    ['Owner', document.owner],
     ['Kept until', retain_until !== null && Date.parse(retain_until) > now.getTime() ? dayElement(retain_until) : null],
-    ['Source', source_path],
-    ['Language', languageNames(detected_languages)],
+    ['Source', document.source_path],
+    ['Language', languageNames(document.detected_languages)],
     ['OCR', ocr_confidence === null ? null : `${Math.round(ocr_confidence * 100)} % sure`],
-    ['SHA-256', html`<code>${sha256}</code>`],
+    ['SHA-256', html`<code>${document.sha256}</code>`],
   ]
   return html`<dl>${rows.flatMap(([name, value]) => (value === null ? [] : [html`<div><dt>${name}</dt><dd>${value}</dd></div>`]))}</dl>`
 }

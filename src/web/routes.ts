@@ -215,7 +215,7 @@ function failurePage(app: App, { context, req, url }: H3Event, failure: AppError
     const address = req.method === 'GET' ? url.href : (req.headers.get('referer') ?? '')
     const { pathname, search } = new URL(URL.canParse(address) ? address : '/', url)
     const next = localPath(pathname + search)
-    return redirect(`/sign-in${next === '/' ? '' : `?${new URLSearchParams({ next })}`}`, expiredCookie(app))
+    return redirect(withParameters('/sign-in', { next: next === '/' ? null : next }), expiredCookie(app))
   }
   return pageAnswer(failure.status, errorPage(failure, context.requestId ?? '', context.actor?.username))
 }

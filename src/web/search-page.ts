@@ -179,22 +179,13 @@ ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
 </div></article></li>`
 }
 
-const recentItem = ({
-  id,
-  title,
-  filename,
-  mime_type,
-  size,
-  status,
-  labels,
-  page_count,
-  document_date,
-  created_at,
-}: Awaited<ReturnType<Client['documents']['get']>>): Markup =>
-  html`<li><article>${fileIcon(filename)}<div>
+const recentItem = (document: Awaited<ReturnType<Client['documents']['get']>>): Markup => {
+  const { id, title, filename, mime_type, size, status, labels, page_count, document_date, created_at } = document
+  return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${id}">${title}</a></h2>
 <p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dayElement(document_date ?? created_at)}${labels.map(labelLink)}</p>
 </div></article></li>`
+}
 
 /** Returns a label as a link to its documents. */
 export const labelLink = (label: string): Markup => html`<a class="label" href="${withParameters('/', { label })}">${label}</a>`

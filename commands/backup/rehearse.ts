@@ -1,4 +1,5 @@
-import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loadSignaturePolicy, rejectUrlPassword, resolveBackup, type SigningKeyFlags } from '../../src/cli/arguments/backup-source.ts'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
@@ -152,11 +153,7 @@ async function removeScratch(folder: string, log: Log): Promise<void> {
   const names = (await readdir(folder).catch(nullIfMissing)) ?? []
   if (names.length > 0 && !names.includes(markerName))
     throw new Failure('CONFLICT', `${folder} is not the folder of a rehearsal: it has ${names[0]}`, { fix: 'pass another --work-dir' })
-  const hasDatabase = await stat(join(folder, 'postgres', 'PG_VERSION')).then(
-    () => true,
-    () => false,
-  )
-  if (hasDatabase) {
+  if (existsSync(join(folder, 'postgres', 'PG_VERSION'))) {
     const { joinEmbedded } = await import('../../src/db/embedded/embedded.ts')
     // The last process that leaves the server stops it.
     await joinEmbedded({ dataDir: folder, log })

@@ -8,7 +8,7 @@ const sessionName = 'dms_session'
 export const isSecure = ({ config }: App): boolean => config.server.public_url.startsWith('https:') || config.server.tls_cert !== ''
 
 /**
- * Returns the Set-Cookie line of a new session. The cookie lasts for the configured lifetime: its end by the clock of this server could be wrong.
+ * Returns the Set-Cookie line of a new session. It sets a maximum age, because the clock of this server could be wrong.
  * SameSite=Lax lets links in mails and the redirect from an OIDC provider open the page signed in. No GET changes anything.
  */
 export const sessionCookie = (app: App, token: string): string =>

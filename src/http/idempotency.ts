@@ -64,8 +64,8 @@ export async function runOnce<T extends object>(
 }
 
 /**
- * Returns the answer stored under the caller's key; undefined for none. A request whose labels or owner are gone meanwhile could not be done again, but
- * is answered. Throws IDEMPOTENCY_KEY_REUSED.
+ * Returns the answer stored under the caller's key; undefined for none. Also answers a request that could not be repeated, because its labels or
+ * its owner are gone. Throws IDEMPOTENCY_KEY_REUSED.
  */
 export async function findAnswer<T extends object>(
   db: Db,

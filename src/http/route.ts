@@ -218,8 +218,8 @@ export function scopeOf(access: Access, method: Method, { scope }: Pick<Shape<z.
 }
 
 /**
- * Tells if a route answers API tokens without `read` with 204 and no body, because its answer has stored data. The answer of 201 has only data
- * of the request, unless the route says otherwise.
+ * Tells if a route answers 204 without a body to API tokens without `read`, because its answer would show stored data. An answer of 201 shows only
+ * data of the request, unless the route says otherwise.
  */
 export const hidesAnswer = (access: Access, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
   shape.answer !== undefined &&

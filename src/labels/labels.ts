@@ -131,8 +131,8 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
 }
 
 /**
- * Locks the labels that a user has created until the transaction ends. Call it before the documents of the user are locked, whose deletion or transfer
- * precedes that of the user: a change of a label locks the label first, then its documents.
+ * Locks the labels that a user has created until the transaction ends. Call it before the documents of the user are locked: a change of a label
+ * locks in the same order.
  */
 export async function lockCreated(trx: Trx, userId: string): Promise<void> {
   await trx.selectFrom('labels').select('id').where('created_by', '=', userId).orderBy('id').forNoKeyUpdate().execute()

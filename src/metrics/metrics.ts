@@ -50,8 +50,8 @@ const days = 30
 const dayMs = 86_400_000
 
 /**
- * Returns OCR statistics of the jobs that finished within `maintenance.jobs_keep`, of documents that the actor can see, and of each of the last 30 days, oldest
- * first. Durations are in seconds.
+ * Returns OCR statistics of the documents that the actor can see: of all jobs that finished within `maintenance.jobs_keep`, and of each of the last
+ * 30 days, oldest first. Durations are in seconds.
  */
 export async function ocr(app: App, actor: Actor) {
   const [groups, recent] = await Promise.all([countByLanguage(app, actor), countByDay(app, actor)])

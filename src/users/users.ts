@@ -88,8 +88,8 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
 }
 
 /**
- * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names. A transaction that
- * creates one of them therefore waits for a lock of any other.
+ * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names, so a lock makes
+ * transactions that create one wait for each other.
  */
 async function refuseConfusable(trx: Trx, key: string): Promise<void> {
   const keys = confusableKeys(key)

@@ -8,7 +8,7 @@ const addressVerbs = ['add', 'test', 'update']
  * Renames flags that a command shares with the program, and returns the new line.
  * - `labels`: --color with a value that begins with "#" becomes --colour.
  * - `sources add`, `sources test` without a source, `sources update` without another change: --url becomes --address.
- * - `complete KIND -- LINE`: only the flags that select a server, and the last word, remain of the line; all words of `complete line`.
+ * - `complete KIND -- LINE`: of the line only the flags that select a server and the last word remain. `complete line -- LINE` keeps all words.
  */
 export function rewriteLine(program: Command, argv: readonly string[]): readonly string[] {
   const [group, verb] = indexWords(program.options, argv)
@@ -58,7 +58,7 @@ function parseFlag(options: readonly Option[], word: string): { option: Option |
 
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']
 
-/** Returns the flags that select a server, with their values, and the last word, or all words of the line, which are unquoted then. */
+/** Returns the flags that select a server, with their values, `--` and the last word. `isWhole`: `words` are unquoted, and all after `--` are returned. */
 function linePartsOf({ options }: Command, words: readonly string[], isWhole: boolean): string[] {
   const kept: string[] = []
   const typed = isWhole ? words.slice(0, -1) : words.slice(0, -1).map(unquote)

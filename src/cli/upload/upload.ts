@@ -197,8 +197,8 @@ const lookUp = (run: RunContext, files: readonly FoundFile[]): Promise<KnownDocu
 
 /**
  * Finds the files whose content the owner already has. Hashes them in a dry run, and for a remote server unless they are few and small. Otherwise
- * uses cached checksums only. Finds none of the files that are deleted or moved afterwards: the server compares their bytes with the stored ones,
- * which may be lost.
+ * uses cached checksums only. Files that are deleted or moved after their upload are always sent: the server compares their bytes with the stored
+ * ones, which may be lost.
  */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()

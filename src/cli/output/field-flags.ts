@@ -1,10 +1,6 @@
 /** Maps fields in validation errors of the API to the flags of a command, or to its arguments of the form NAME=VALUE. */
 import type { Command } from 'commander'
-
-interface Issue {
-  readonly path: string
-  readonly message: string
-}
+import { validationIssues } from './error-lines.ts'
 
 /** Names of flags by field, if the two differ. */
 const flagsOf: Readonly<Record<string, readonly string[]>> = {
@@ -33,10 +29,10 @@ const maxValueLength = 60
 
 /** Adds the flag or argument to each validation issue of the error. If all issues have one, they become the message. */
 export function addFlagNames(error: unknown, command: Command): unknown {
-  const { details } = error as { details?: { issues?: unknown } }
-  if (!(error instanceof Error) || !Array.isArray(details?.issues)) return error
-  const issues = (details.issues as Issue[]).map(({ path, message }) => ({ path, message, ...flagFor(command, path) }))
-  const isAll = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
+  const issues = validationIssues(error).map(({ path, message }) => ({ path, message, ...flagFor(command, path) }))
+  if (!(error instanceof Error) || issues.length === 0) return error
+  const { details } = error as { details?: object }
+  const isAll = issues.every(({ flag }) => flag !== undefined)
   const message = issues.map(({ flag, message }) => `${flag}: ${message}`).join('; ')
   return Object.assign(error, { details: { ...details, issues } }, isAll ? { message } : {})
 }

@@ -12,15 +12,17 @@ export interface DateMatch {
   /** Day and month could be exchanged. */
   readonly isAmbiguous: boolean
   readonly hasShortYear: boolean
+  /** 3.4.24: versions and sections of a text look the same. */
+  readonly isVersionLike: boolean
 }
 
 /**
  * Names of the months without accents, in lower case, by language. `/` separates spellings.
- * A name may be abbreviated to three letters or more; `mrt` is listed because it does not begin a name.
+ * A name may be abbreviated to three letters or more; `mrt` and `mrz` are listed because they do not begin a name.
  */
 const monthNames = {
   eng: 'january february march april may june july august september october november december',
-  deu: 'januar/janner februar/feber marz/maerz april mai juni juli august september oktober november dezember',
+  deu: 'januar/janner februar/feber marz/maerz/mrz april mai juni juli august september oktober november dezember',
   fra: 'janvier fevrier mars avril mai juin juillet aout septembre octobre novembre decembre',
   ita: 'gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre',
   nld: 'januari februari maart/mrt april mei juni juli augustus september oktober november december',
@@ -49,6 +51,7 @@ export const foldText = (text: string): string =>
     .replace(/\p{M}/gu, '')
     .toLowerCase()
     .replace(/[\u2010-\u2012]/g, '-')
+    .replace(/[\u2018\u2019]/g, "'")
 
 const year4 = '1[6-9]\\d\\d|20\\d\\d'
 /** Boundaries of a date: it is not part of a word, of a number, or of a longer number with separators. */
@@ -66,8 +69,11 @@ const forms = {
     `${from}(\\d{1,2})\\s?${ordinal}[\\s-]{0,3}${of}${month},?[\\s-]{0,3}${of}(${year4}|'?\\d\\d(?!,?\\s?\\d))${to}`,
     'gu',
   ),
-  /** March 3, 2024 */
-  monthDay: new RegExp(`${from}${month}\\s{1,2}(\\d{1,2})(?:st|nd|rd|th)?\\s?,?\\s{0,2}(${year4})${to}`, 'gu'),
+  /** March 3, 2024, and Mar  3 10:11:12 UTC 2024, as `date` prints it */
+  monthDay: new RegExp(
+    `${from}${month}\\s{1,2}(\\d{1,2})(?:st|nd|rd|th)?\\s?,?\\s{0,2}(?:\\d\\d:\\d\\d:\\d\\d (?:[a-z]{3,5} )?)?(${year4})${to}`,
+    'gu',
+  ),
   /** 03.03.2024, 3/3/24, 03-03-2024 */
   numeric: new RegExp(`${from}(\\d{1,2})\\s?([./-])\\s?(\\d{1,2})\\s?\\2\\s?(${year4}|\\d\\d)${to}`, 'gu'),
   /** March 2024 */
@@ -90,24 +96,23 @@ export function findDates(text: string, { today, isMonthFirst }: Options): DateM
     match: RegExpExecArray,
     form: DateMatch['form'],
     parts: readonly [string, number | string | null, number | string],
-    isAmbiguous = false,
+    { isAmbiguous = false, isVersionLike = false } = {},
   ) => {
     const date = toDate(parts, today)
     const start = match.index
     const end = start + match[0].length
     if (date && !matches.some((other) => start < other.end && other.start < end))
-      matches.push({ start, end, date, form, isAmbiguous, hasShortYear: parts[0].length < 4 })
+      matches.push({ start, end, date, form, isAmbiguous, hasShortYear: parts[0].length < 4, isVersionLike })
   }
   for (const match of text.matchAll(forms.iso)) add(match, 'iso', [match[1]!, match[3]!, match[4]!])
   for (const match of text.matchAll(forms.dayMonth)) add(match, 'named', [match[3]!, monthOf(match[2]!), match[1]!])
   for (const match of text.matchAll(forms.monthDay)) add(match, 'named', [match[3]!, monthOf(match[1]!), match[2]!])
   for (const match of text.matchAll(forms.numeric)) {
     const [, first = '', separator, second = '', year = ''] = match
-    // Versions and sections of a text also have three numbers.
-    if (year.length < 4 && (first.length < 2 || second.length < 2) && separator !== '/') continue
+    const isVersionLike = year.length < 4 && (first.length < 2 || second.length < 2) && separator !== '/'
     const isDayFirst = separator === '.' || Number(first) > 12 || (Number(second) <= 12 && order === 'day')
     const isAmbiguous = separator !== '.' && Number(first) <= 12 && Number(second) <= 12 && first !== second && shownOrder === null
-    add(match, 'numeric', isDayFirst ? [year, second, first] : [year, first, second], isAmbiguous)
+    add(match, 'numeric', isDayFirst ? [year, second, first] : [year, first, second], { isAmbiguous, isVersionLike })
   }
   for (const match of text.matchAll(forms.month)) add(match, 'month', [match[2]!, monthOf(match[1]!), 1])
   return matches.sort((one, other) => one.start - other.start)

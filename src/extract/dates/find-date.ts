@@ -18,10 +18,12 @@ const baseScores = { named: 0.62, iso: 0.6, numeric: 0.58, month: 0.32 } as cons
 
 /** Words before the date of a document. */
 const dateWords =
-  /\b(?:date|dated|date[ds]? of issue|datum|\w*datum|data|fecha|fait|emissao|emision|emissione|expedida|ausgestellt|stand|den|le|li|published|veroffentlicht|publie|issued|sent|gesendet|envoye|inviato|verzonden|enviado|erstellt am|(?:dated|published|issued|sent|signed|created|written) on)\b[\s:.,)'|(-]{0,8}$/
+  /\b(?:date|dated|date[ds]? of issue|(?:date|data|fecha)(?: d[aeiou]l?| della)? (?:la |l')?(?:factur\w*|fatt?ura|document\w*|redaction|delivrance|signature|creation)|datum|\w*datum|data|fecha|fait|emissao|emision|emissione|expedida|ausgestellt|stand|den|le|li|published|veroffentlicht|publie|issued|sent|gesendet|envoye|inviato|verzonden|enviado|erstellt am|(?:dated|published|issued|sent|signed|created|written) on)\b[\s:.,)'|(-]{0,8}$/
 /** Words before dates that are never the date of the document. */
 const otherWords =
-  /\b(?:geb|geboren\w*|geburts\w*|born|birth\w*|dob|nee?|naissance|nat[oa]|nascita|geboorte\w*|nascid[oa]|nascimento|nacid[oa]|nacimiento|died|gestorben|mort|deceased|fallig\w*|zahlbar|zahlungsziel|due|payable|pay by|echeance|a payer|scadenza|scad|verval\w*|uiterlijk|vencimento|vencimiento|pagar|deadline|frist|gultig bis|valid until|valid to|valid thru|valable jusqu\w*|valido fino\w*|geldig tot|valido ate|valido hasta|validade|validez|expir\w*|ablauf\w*|verfall\w*|before|bis zum|bis spatestens|no later than|avant le|entro il)\b[^\n]{0,24}$/
+  /\b(?:geb|geboren\w*|geburts\w*|born|birth\w*|dob|nee?|naissance|nat[oa]|nascita|geboorte\w*|nascid[oa]|nascimento|nacid[oa]|nacimiento|died|gestorben|mort|deceased|sterbe(?:datum|tag)|fae?llig\w*|zahlbar|zahlungsziel|due|payable|pay by|echeance|a payer|scadenza|scad|verval\w*|uiterlijk|vencimento|vencimiento|pagar|betaal(?:datum|termijn)|betalen|limite|deadline|frist|gultig bis|valid until|valid to|valid thru|valable jusqu\w*|valido fino\w*|geldig tot|valido ate|valido hasta|validade|validez|expir\w*|ablauf\w*|verfall\w*|\w*haltbar\w*|before|bis zum|bis spatestens|no later than|avant le|entro il)\b[^\n]{0,24}$/
+/** Words that end a period or set a deadline directly before a date. */
+const untilWords = /\b(?:bis|until|till|jusqu'?au?|entro|fino al?|hasta|ate|tot)\s{1,3}(?:(?:zum|le|il|el|o|en met)\s)?$/
 /** Names of dates of an order or a delivery. They count as weak, although they end like the name of the date of the document. */
 const weakNames =
   /\b(?:(?:order|delivery|shipping|shipment|service|start|end|print(?:ed)?)[ -]?date|(?:liefer|bestell?|leistungs|druck|lever(?:ings)?)-?datum)\b[\s:.,)'|(-]{0,8}$/
@@ -51,7 +53,7 @@ export function findDate(content: string, language: string, today: string): Foun
 }
 
 function score(text: string, matches: readonly DateMatch[], index: number, match: DateMatch): number {
-  const { start, end, date, form, isAmbiguous, hasShortYear } = match
+  const { start, end, date, form, isAmbiguous, hasShortYear, isVersionLike } = match
   const previous = matches[index - 1]
   const next = matches[index + 1]
   const context = text.slice(Math.max(0, start - contextLength, previous?.end ?? 0), start)
@@ -63,7 +65,7 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
   const label =
     columnName(text, matches, index) ??
     (before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length)))
-  if (otherWords.test(label)) return 0
+  if (otherWords.test(label) || untilWords.test(label)) return 0
   const isSpan = (previous && spanWords.test(text.slice(previous.end, start))) || (next && spanWords.test(text.slice(end, next.start)))
   const isLabelled = dateWords.test(label) && !weakNames.test(label)
   const isLetter = placeBefore.test(before) && after.length <= 2
@@ -79,6 +81,7 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
     (!isLabelled && weakWords.test(label) ? 0.2 : 0) -
     (isAmbiguous ? 0.2 : 0) -
     (hasShortYear ? 0.15 : 0) -
+    (isVersionLike ? 0.3 : 0) -
     (date < '1900' ? 0.2 : 0)
   )
 }

@@ -128,7 +128,7 @@ test('the date of a mail is the day in the time zone of its sender', () => {
   for (const text of ['', 'yesterday', '3 Foo 2024', '3 bma 2024']) expect([text, mailDate(text)]).toEqual([text, undefined])
 })
 
-test('the time of a photograph is that of the exposure, else of the file; truncated or empty blocks have none', async () => {
+test('the time of a picture is that of the exposure, else of the scan, else of the file; truncated or empty blocks have none', async () => {
   const exifOf = async (exif: Exif) => {
     const jpeg = await sharp({ create: { width: 1, height: 1, channels: 3, background: 'red' } })
       .jpeg()
@@ -140,6 +140,8 @@ test('the time of a photograph is that of the exposure, else of the file; trunca
   const taken = await exifOf({ ...changed, IFD2: { DateTimeOriginal: '2018:01:02 03:04:05' } })
   expect(readExifTime(taken)).toBe('2018-01-02T03:04:05')
   expect(readExifTime(await exifOf(changed))).toBe('2019-05-06T07:08:09')
+  const digitized = { DateTimeOriginal: '0000:00:00 00:00:00', DateTimeDigitized: '2018:01:02 03:04:05' }
+  expect(readExifTime(await exifOf({ ...changed, IFD2: digitized }))).toBe('2018-01-02T03:04:05')
   expect(readExifTime(await exifOf({ IFD0: { DateTime: '0000:00:00 00:00' } }))).toBe(undefined)
   const times = Array.from({ length: taken.length }, (_, length) => readExifTime(taken.subarray(0, length)))
   expect(times.filter((time) => time !== undefined && !/^201[89]-/.test(time))).toEqual([])

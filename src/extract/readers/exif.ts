@@ -1,8 +1,9 @@
 /** Reads the time at which a picture was taken. */
+import { isCalendarDate } from '../../calendar.ts'
 import { viewOf } from '../bytes.ts'
 
-/** Tags of the directories: the time of a change, the directory of the camera, the time of the exposure. */
-const tags = { changed: 0x0132, camera: 0x8769, taken: 0x9003 } as const
+/** Tags of the directories: the time of a change, the directory of the camera, the times of the exposure and of the scan. */
+const tags = { changed: 0x0132, camera: 0x8769, taken: 0x9003, digitized: 0x9004 } as const
 const entryBytes = 12
 const maxEntries = 1000
 
@@ -16,8 +17,8 @@ export function readExifTime(block: Uint8Array): string | undefined {
   if (view.getUint16(2, isLittle) !== 42) return undefined
   const main = readDirectory(view, view.getUint32(4, isLittle), isLittle)
   const camera = main.get(tags.camera)
-  const taken = camera === undefined ? undefined : readDirectory(view, camera, isLittle).get(tags.taken)
-  return readTime(bytes, taken) ?? readTime(bytes, main.get(tags.changed))
+  const times = camera === undefined ? undefined : readDirectory(view, camera, isLittle)
+  return readTime(bytes, times?.get(tags.taken)) ?? readTime(bytes, times?.get(tags.digitized)) ?? readTime(bytes, main.get(tags.changed))
 }
 
 /** Returns the 32-bit value of each tag of a directory. For longer values it is their offset. */
@@ -34,5 +35,6 @@ function readTime(bytes: Uint8Array, at: number | undefined): string | undefined
   if (at === undefined) return undefined
   const text = Buffer.from(bytes.subarray(at, at + 19)).toString('latin1')
   const [, year, month, day, time] = /^(\d{4})[:-](\d\d)[:-](\d\d)[ T](\d\d:\d\d:\d\d)$/.exec(text) ?? []
-  return year && `${year}-${month}-${day}T${time}`
+  const date = `${year}-${month}-${day}`
+  return isCalendarDate(date) ? `${date}T${time}` : undefined
 }

@@ -108,7 +108,8 @@ function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busb
         fileSize: fileBytes + 1,
         files,
         fields: maxFields,
-        fieldSize: maxFieldBytes,
+        // busboy reports a field of exactly this size as truncated.
+        fieldSize: maxFieldBytes + 1,
         parts: files + maxFields + 1,
         headerPairs: 100,
       },

@@ -396,6 +396,15 @@ test('metadata of an upload: stored unchanged; 400 if it is no object, too large
     )
 })
 
+test('metadata of an upload may have 65,536 bytes; 400 for one more', async () => {
+  const { fetch } = await startServer()
+  const statusOf = async (bytes: number) => {
+    const metadata = JSON.stringify({ a: 'x'.repeat(bytes - 8) })
+    return (await post(fetch, multipartBody([filePart('a'), fieldPart('metadata', metadata)]))).status
+  }
+  expect([await statusOf(65_536), await statusOf(65_537)]).toEqual([201, 400])
+})
+
 test('400 with the field metadata, and the path within it, for JSON that is malformed or cannot be stored', async () => {
   const { fetch } = await startServer()
   const issues = async (metadata: string) =>

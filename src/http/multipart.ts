@@ -43,14 +43,21 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   const received: Promise<void>[] = []
   const abort = (error: unknown) => stop.abort(error)
 
-  parser.on('field', (name, value, { valueTruncated, nameTruncated }) => {
+  parser.on('field', (name, value, { valueTruncated, nameTruncated, encoding }) => {
     if (valueTruncated || nameTruncated) abort(invalid(name, 'is too long'))
+    // Such as a list of files in one part (`curl -F files=@a,b`), which RFC 7578 forbids. They would be lost.
+    else if (name === limits.field) abort(invalid(name, 'each file must be a part with a filename'))
+    else if (isEncoded(encoding)) abort(encoded(name, encoding))
     else if (value.includes('\0')) abort(invalid(name, 'holds the character U+0000'))
     else fields.push([name ?? '', value])
   })
-  parser.on('file', (field, source, { filename }) => {
+  parser.on('file', (field, source, { filename, encoding }) => {
     // Without a listener, an error of the part (a broken connection) would be uncaught.
     source.on('error', () => {})
+    if (isEncoded(encoding)) {
+      abort(encoded(field, encoding))
+      return void source.resume()
+    }
     const receiving = receive({ field: field ?? '', filename: unescapeName(filename ?? ''), source })
     received.push(receiving)
     receiving.catch((error) => {
@@ -127,5 +134,11 @@ const escapes: Readonly<Record<string, string>> = { '%22': '"', '%0D': '\r', '%0
  */
 const unescapeName = (name: string): string =>
   name.replace(/%(?:22|0D|0A)|%25(?=(?:25)*(?:22|0D|0A))/g, (sequence) => escapes[sequence] as string)
+
+/** Tells if the bytes of a part are encoded (RFC 7578, 4.7). busboy does not decode them. */
+const isEncoded = (encoding: string): boolean => encoding === 'base64' || encoding === 'quoted-printable'
+
+const encoded = (name: string, encoding: string): AppError =>
+  invalid(name, `must not be encoded: its Content-Transfer-Encoding is ${encoding}`)
 
 const malformed = (): AppError => invalid('', 'the multipart body is incomplete or malformed: send it again')

@@ -120,6 +120,18 @@ test('400 VALIDATION_ERROR for anything but an upload, and nothing is stored', a
     'no file': multipartBody([fieldPart('title', 'x')]),
     'empty file': multipartBody([filePart('')]),
     'another field': multipartBody([filePart('a', 'a.txt', 'files')]),
+    'a file, and a list of files in one part': multipartBody([
+      filePart('a'),
+      {
+        disposition: '; name="file"\r\ncontent-type: multipart/mixed; boundary=inner',
+        body: '--inner\r\ncontent-disposition: attachment; filename="b.txt"\r\n\r\nb\r\n--inner--',
+      },
+    ]),
+    'encoded file': multipartBody([{ disposition: '; name="file"; filename="a.txt"\r\ncontent-transfer-encoding: base64', body: 'YWJj' }]),
+    'encoded field': multipartBody([
+      filePart('a'),
+      { disposition: '; name="title"\r\ncontent-transfer-encoding: Quoted-Printable', body: '=C3=A4' },
+    ]),
     'two files': multipartBody([filePart('a'), filePart('b')]),
     'no final boundary': multipartBody([filePart('a')], ''),
     'cut in the middle': multipartBody([filePart('a'.repeat(10_000))]).subarray(0, 5000),

@@ -78,6 +78,9 @@ export class IdentityFailure extends Error {
 /** Hashes passwords. It is slow on purpose; only a few hashes run at a time. */
 export interface PasswordHasher {
   hash(password: string): Promise<string>
-  /** Tells if the password matches the hash. Without a hash, returns false after the same time. */
-  verify(hash: string | null, password: string): Promise<boolean>
+  /**
+   * Tells if the password matches the hash. Without a hash, returns false after the same time. Throws SERVICE_UNAVAILABLE if too many others wait, unless
+   * `isTrusted`: anybody may send passwords.
+   */
+  verify(hash: string | null, password: string, isTrusted?: boolean): Promise<boolean>
 }

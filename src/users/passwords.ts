@@ -9,6 +9,7 @@ import type { App } from '../app.ts'
 import { openSemaphore } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
 import { replaceSecretFile } from '../config/secret-file.ts'
+import { AppError } from '../errors.ts'
 import type { PasswordHasher } from '../ports/identity-provider.ts'
 
 /** Loads native code, which most commands on this machine do not need. */
@@ -63,12 +64,26 @@ const argon2Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 }
 /** Hash of an unknown random password. Verifying it takes as long as a real one. */
 const dummyHash = '$argon2id$v=19$m=19456,t=2,p=1$EY6fc0udciMVyqZIvJez8A$L5YEMsG5h2wbXWQvW7dXnQjOh2VPqlc2AL+6RQGG1Tk'
 
+/** Maximum number of passwords per core that run and wait. At 30 ms each, the last one waits for two seconds. */
+const maxPendingPerCore = 64
+const retryAfterSecs = 5
+
 /** Hashes one password per core at a time. Each hash occupies 19 MiB and a thread of the pool that file operations need too. */
 export function openPasswords(): PasswordHasher {
-  const runLimited = openSemaphore(availableParallelism())
+  const cores = availableParallelism()
+  const runNext = openSemaphore(cores)
+  let pendingCount = 0
+  const run = async <T>(work: () => Promise<T>): Promise<T> => {
+    pendingCount++
+    return runNext(work).finally(() => pendingCount--)
+  }
   return {
-    hash: (password) => runLimited(() => argon2().hash(password, argon2Options)),
-    verify: async (phc, password) => (await runLimited(() => argon2().verify(phc ?? dummyHash, password))) && phc !== null,
+    hash: (password) => run(() => argon2().hash(password, argon2Options)),
+    async verify(phc, password, isTrusted = false) {
+      if (!isTrusted && pendingCount >= maxPendingPerCore * cores)
+        throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: retryAfterSecs }, 'Too many passwords are being verified.')
+      return (await run(() => argon2().verify(phc ?? dummyHash, password))) && phc !== null
+    },
   }
 }
 
@@ -85,5 +100,6 @@ export async function writeInitialPassword(app: App, password: string): Promise<
 /** Removes the file if it holds the replaced password. `replacedHash` is the hash of that password. */
 export async function removeInitialPassword(app: App, replacedHash: string | null): Promise<void> {
   const password = await readFile(passwordFile(app), 'utf8').catch(() => null)
-  if (password !== null && (await app.passwords.verify(replacedHash, password.trimEnd()))) await rm(passwordFile(app), { force: true })
+  if (password !== null && (await app.passwords.verify(replacedHash, password.trimEnd(), true)))
+    await rm(passwordFile(app), { force: true })
 }

@@ -1,8 +1,9 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { createServer, request } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { availableParallelism } from 'node:os'
 import { toNodeHandler } from 'h3'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import * as auth from '../../src/auth/auth.ts'
 import { openTokens } from '../../src/auth/jwt.ts'
 import { localClient } from '../../src/client/local.ts'
@@ -51,6 +52,24 @@ test('a token has sub, jti, iat, exp and ver only, signed with HS256', async () 
     .map((part) => JSON.parse(Buffer.from(part, 'base64url').toString()))
   expect(header).toEqual({ alg: 'HS256', typ: 'JWT' })
   expect(payload).toEqual({ sub: eve.id, jti: expect.any(String), iat: expect.any(Number), exp: payload.iat + 86_400, ver: 1 })
+})
+
+test('503 SERVICE_UNAVAILABLE with Retry-After for sign-ins beyond the queue of passwords', async () => {
+  const { app, send, login, asAdmin } = await start()
+  const attempt = (username: string) => auth.login(app, '192.0.2.1', { username, password: 'wrong' }).catch((error) => error.code)
+  const flood = Promise.all(Array.from({ length: 64 * availableParallelism() + 40 }, (_, at) => attempt(`nobody${at}`)))
+  const refused = await vi.waitFor(async () => {
+    const answer = await send('/api/auth/login', { username: 'eve', password })
+    expect(answer.status).toBe(503)
+    return answer
+  })
+  expect(refused.headers.get('retry-after')).toBe('5')
+  expect(await refused.json()).toMatchObject({ error: { code: 'SERVICE_UNAVAILABLE' }, retry_after_secs: 5 })
+  // Passwords of admins and of the server itself wait.
+  await asAdmin.call('POST', '/api/users', { username: 'carol', email: 'carol@example.org', password })
+  const outcomes = await flood
+  expect(new Set(outcomes)).toEqual(new Set(['UNAUTHORIZED', 'SERVICE_UNAVAILABLE']))
+  expect((await login()).token).toBeTruthy()
 })
 
 test('401 UNAUTHORIZED with an equal body for a wrong name, a wrong password, a disabled user and a user without password', async () => {

@@ -106,7 +106,7 @@ type Importing = Omit<Flags, 'maxErrors'> & { maxErrors: number }
 async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], flags: Importing, file: string): Promise<void> {
   const batch = startBatch(cli, 'users import', { isDryRun: flags.dryRun === true })
   // Both files are opened before a row is reported or sent.
-  const rejects = flags.rejects === undefined ? null : await openRejects(flags.rejects)
+  const rejects = flags.rejects === undefined ? null : await openRejects(flags.rejects, file === '-' ? '/dev/stdin' : file)
   const passwordFile = await openPasswordFile(flags).catch(async (error) => {
     await rejects?.close([])
     throw error

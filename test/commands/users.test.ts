@@ -157,21 +157,24 @@ test('import: 1 VALIDATION_ERROR for a masked password; --rejects makes an exist
   const masked = await users(['import', await file('masked.csv', 'username,email,password\neve,eve@example.org,*********\n'), '-q'])
   expect(masked).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('password: a mask of asterisks, not a password') })
   await file('bad.csv', 'an older file')
-  const rows = await file('eve.csv', `username,email,password\neve,nowhere,${password}\n`)
+  const marked = `\u200f${password}`
+  const rows = await file('eve.csv', `username,email,password\neve,nowhere,${marked}\n`)
   expect((await users(['import', rows, '--rejects', path('bad.csv')])).code).toBe(1)
   expect((await stat(path('bad.csv'))).mode & 0o777).toBe(0o600)
   const rejects = await readFile(path('bad.csv'), 'utf8')
   expect((await users(['import', await file('good.csv', rejects.replace('nowhere', 'eve@example.org'))])).code).toBe(0)
-  expect(await signIn('eve', password)).toBe(200)
+  expect(await signIn('eve', marked)).toBe(200)
 })
 
-test('import: 2 before anything is imported if --rejects cannot be written; without bad rows it leaves no file', async () => {
+test('import: 2 before anything is imported if --rejects cannot be written, or is the imported file; without bad rows it leaves no file', async () => {
   const { users, file, path, app } = await start()
   const rows = await file('eve.csv', `username,email\neve,eve@example.org\n`)
   const count = async () => (await app.db.selectFrom('users').select('id').execute()).length
   const before = await count()
   const refused = await users(['import', rows, '--rejects', path('nowhere/bad.csv')])
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('--rejects') })
+  const same = await users(['import', rows, '--rejects', rows])
+  expect(same).toMatchObject({ code: 2, stderr: expect.stringContaining(`--rejects ${rows} is the file that is imported`) })
   expect(await count()).toBe(before)
   const generated = ['--passwords', 'generate', '--passwords-out', path('new.pw')]
   expect((await users(['import', rows, '--rejects', path('nowhere/bad.csv'), ...generated])).code).toBe(2)

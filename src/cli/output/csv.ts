@@ -20,17 +20,17 @@ export function formatCell(value: unknown): string {
 const formula = /^'*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20][\s\S]/
 const number = /^[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 
-/** Formats rows as CSV. Escapes control characters except line breaks and tabs. */
-export function formatCsv(rows: readonly (readonly unknown[])[]): string {
+/** Formats rows as CSV. `escapeText` gets the texts between line breaks and tabs; the default escapes control characters. */
+export function formatCsv(rows: readonly (readonly unknown[])[], escapeText = escapeControls): string {
   const { stringify } = require('csv-stringify/sync') as typeof CsvStringify
   return stringify(
-    rows.map((row) => row.map(formatCsvField)),
+    rows.map((row) => row.map((value) => formatCsvField(value, escapeText))),
     { quoted_match: '\t' },
   )
 }
 
-function formatCsvField(value: unknown): string {
-  const text = typeof value === 'string' ? value.replace(/[^\t\n\r]+/g, escapeControls) : formatCell(value)
+function formatCsvField(value: unknown, escapeText: (text: string) => string): string {
+  const text = typeof value === 'string' ? value.replace(/[^\t\n\r]+/g, escapeText) : formatCell(value)
   return formula.test(text) && !number.test(text) ? `'${text}` : text
 }
 

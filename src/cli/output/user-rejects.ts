@@ -2,7 +2,7 @@
 import { open, rm, stat } from 'node:fs/promises'
 import type { ImportReport } from '../../users/import.ts'
 import { type UserRow, userColumns } from '../arguments/user-file.ts'
-import { unusablePath } from '../runtime/exit.ts'
+import { unusablePath, usage } from '../runtime/exit.ts'
 import { formatCsv } from './csv.ts'
 
 type RowError = NonNullable<ImportReport['results'][number]['error']>
@@ -24,9 +24,15 @@ export interface RejectsFile {
   close(rejected: readonly RejectedRow[]): Promise<void>
 }
 
-/** Opens the file before the import, which must not end without it. Throws Failure USAGE for a path that cannot be written. */
-export async function openRejects(path: string): Promise<RejectsFile> {
-  const isNew = (await stat(path).catch(() => null)) === null
+/**
+ * Opens the file before the import, which must not end without it. Throws Failure USAGE for a path that cannot be written, and for the imported file,
+ * whose other rows would be lost.
+ */
+export async function openRejects(path: string, importedPath: string): Promise<RejectsFile> {
+  const [existing, imported] = await Promise.all([path, importedPath].map((one) => stat(one).catch(() => null)))
+  if (existing?.isFile() && existing.ino === imported?.ino && existing.dev === imported.dev)
+    throw usage(`--rejects ${path} is the file that is imported`, 'pass another file')
+  const isNew = !existing
   const file = await open(path, 'a', 0o600).catch((error) => {
     throw unusablePath('--rejects', path, error)
   })
@@ -62,7 +68,7 @@ function formatRejects(rejected: readonly RejectedRow[]): string {
     const paths = issues.map(({ path }) => path).join(' ')
     return [...values, location.split(' ')[1], paths, error.code, issues.map(({ message }) => message).join('; ')]
   })
-  return formatCsv([[...userColumns, '_line', '_field', '_code', '_error'], ...lines])
+  return formatCsv([[...userColumns, '_line', '_field', '_code', '_error'], ...lines], (text) => text)
 }
 
 function issuesOf({ message, details }: RowError): { path: string; message: string }[] {

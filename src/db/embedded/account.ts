@@ -75,8 +75,13 @@ export async function databaseAccount(dataDir: string): Promise<Account | undefi
 
 async function checkOwner(dataDir: string, database: { uid: number } | undefined): Promise<void> {
   const uid = process.getuid?.() ?? 0
-  if (database && database.uid !== uid)
-    throw new ConfigError([describeForeign(join(dataDir, 'postgres'), (await nameOf(database.uid)) ?? String(database.uid))])
+  if (database && database.uid !== uid) {
+    const [owner, name] = await Promise.all([database.uid, uid].map(async (id) => (await nameOf(id)) ?? String(id)))
+    const isOwnFolder = (await stat(dataDir)).uid === uid
+    throw new ConfigError([
+      describeForeign(join(dataDir, 'postgres'), owner!, isOwnFolder ? `as root: chown -R ${name}: ${dataDir}` : undefined),
+    ])
+  }
   if (!database && !(await nameOf(uid)))
     throw new ConfigError([
       `user ${uid} has no name on this system, and PostgreSQL needs one: add a line to /etc/passwd, or set DATABASE_URL`,
@@ -93,7 +98,7 @@ export async function findForeignOwner(folder: string): Promise<string | null> {
   )
 }
 
-const describeForeign = (path: string, owner: string): string => `${path} belongs to user "${owner}"; fix: sudo dms COMMAND`
+const describeForeign = (path: string, owner: string, fix = 'sudo dms COMMAND'): string => `${path} belongs to user "${owner}"; fix: ${fix}`
 
 /** Returns the name of a user; undefined if the system has none. Reads /etc/passwd first: starting a program takes longer than the rest of a join. */
 export async function nameOf(uid: number): Promise<string | undefined> {

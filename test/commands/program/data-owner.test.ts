@@ -149,6 +149,11 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     }
     const error = `error: ${foreign} belongs to user "root"; fix: sudo dms COMMAND\n`
     expect(listDocuments(foreign)).toMatchObject({ status: 78, stderr: error })
+    mkdirSync(join(foreign, 'postgres'))
+    chownSync(foreign, uid, gid)
+    const mixed = `error: ${foreign}/postgres belongs to user "root"; fix: as root: chown -R nobody: ${foreign}\n`
+    expect(listDocuments(foreign)).toMatchObject({ status: 78, stderr: mixed })
+    chownSync(foreign, 0, 0)
     const candidate = `data folder: ${foreign} of user "root" (sudo dms --data-dir ${foreign} COMMAND)`
     expect(listDocuments(join(top, 'mistyped'))).toMatchObject({ status: 78, stderr: expect.stringContaining(candidate) })
   })

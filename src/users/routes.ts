@@ -63,6 +63,7 @@ export const routes = (app: App): Route[] => [
       }),
       body: ImportBody,
       maxBodyBytes: 16_000_000,
+      isLong: true,
       answer: ImportAnswer,
     },
     ({ body, query }) => importUsers(app, body, query),

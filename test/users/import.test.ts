@@ -1,5 +1,8 @@
+import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { buildServer } from '../../src/server/http/assemble.ts'
 import { startApp } from '../support/app.ts'
+import { tokenFor } from '../support/servers/server.ts'
 
 interface Imported {
   created: number
@@ -74,4 +77,16 @@ test('import: DUPLICATE_RESOURCE for one of two names of the same import that lo
     const { results } = await importUsers(users)
     expect(results.map(({ action, error }) => error?.code ?? action).sort()).toEqual(['DUPLICATE_RESOURCE', 'created'])
   }
+})
+
+test('import: 200 with white space while passwords are hashed or the database waits, then the result', async () => {
+  const { app, admin } = await startApp()
+  const headers = { authorization: `Bearer ${await tokenFor(app, admin)}`, 'content-type': 'application/json' }
+  const answer = await app.db.transaction().execute(async (trx) => {
+    await sql`lock table users in share row exclusive mode`.execute(trx)
+    // The transaction ends after the head of the answer.
+    return buildServer(app).request('/api/users/import', { method: 'POST', headers, body: JSON.stringify([row(1)]) })
+  })
+  const text = await answer.text()
+  expect([answer.status, text[0], JSON.parse(text)]).toMatchObject([200, ' ', { created: 1 }])
 })

@@ -56,7 +56,7 @@ export const serve = (cli: Cli) =>
         signal: cli.serviceSignal,
         onForcedExit: cli.onForcedExit,
         env: cli.env,
-        printLine: (line) => cli.warn(line),
+        printLine: (line) => (options.check ? cli.note(line) : cli.warn(line)),
         readLevel: () => reloadLogLevel(cli, settings),
       }).catch((error) => ignoreStop(error, cli.serviceSignal))
     })

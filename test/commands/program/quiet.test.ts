@@ -48,6 +48,11 @@ test('config check -q prints nothing, or the problems on standard error', async 
   expect(bad).toMatchObject({ code: 78, stdout: '', stderr: expect.stringMatching(/^error: .*DMS_SERVER_PORT/) })
 })
 
+test('serve --check -q prints nothing if the server could start', async () => {
+  const { dms } = await startCli('local')
+  expect(await dms(['serve', '--check', '--port', '0', '-q'])).toMatchObject(nothing)
+})
+
 test.skipIf(!hasProgram('script'))('-q prints nothing on a terminal either', async () => {
   const { env, folder } = await startCli('local')
   const file = join(folder, 'note.txt')

@@ -274,8 +274,10 @@ test('garbage and request smuggling are refused by the protocol, and the server 
   ]
   for (const request of requests)
     expect([request.slice(0, 60), (await say(request)).slice(0, 10)]).toEqual([request.slice(0, 60), 'HTTP/1.1 4'])
-  const [, body = ''] = (await say(requests.at(-1) ?? '')).split('\r\n\r\n')
-  expect(JSON.parse(body)).toMatchObject({ error: { code: 'HEADERS_TOO_LARGE', request_id: expect.any(String) } })
+  const errorOf = async (request = '') => JSON.parse((await say(request)).split('\r\n\r\n')[1] ?? '').error
+  expect(await errorOf(requests.at(-1))).toMatchObject({ code: 'HEADERS_TOO_LARGE', request_id: expect.any(String) })
+  const issues = [{ path: '', message: 'not a valid HTTP request (Bad Request)' }]
+  expect(await errorOf(requests[0])).toMatchObject({ code: 'VALIDATION_ERROR', details: { issues } })
   expect((await fetch('/healthz')).status).toBe(200)
 })
 

@@ -95,8 +95,8 @@ function answerMalformed(failure: Error & { code?: string }, socket: Duplex): vo
   const id = randomUUID()
   const isTooLarge = status === 431
   const code: Code = isTooLarge ? 'HEADERS_TOO_LARGE' : 'VALIDATION_ERROR'
-  const message = isTooLarge ? codes[code][1] : `This is not a valid HTTP request (${STATUS_CODES[status]}).`
-  const error = { code, message, details: {}, timestamp: new Date().toISOString(), request_id: id }
+  const details = isTooLarge ? {} : { issues: [{ path: '', message: `not a valid HTTP request (${STATUS_CODES[status]})` }] }
+  const error = { code, message: codes[code][1], details, timestamp: new Date().toISOString(), request_id: id }
   const body = JSON.stringify({ error })
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`
   socket.end(`${head}\r\nx-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`)

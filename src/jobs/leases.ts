@@ -134,8 +134,8 @@ export async function failJob(trx: Trx, job: Job, problem: JobProblem): Promise<
 }
 
 /**
- * Number of lost leases that do not count as attempts, because the worker may have died of another job. After that, a job that reads files runs alone
- * and causes each further loss itself.
+ * Number of lost leases that do not count as attempts, because the worker may have died of another job. After that, a job that reads files runs
+ * alone, and each further loss counts.
  */
 const maxUncountedLosses = 2
 

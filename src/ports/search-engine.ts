@@ -165,6 +165,9 @@ export class SearchFailure extends AppError {
   }
 }
 
+export const engineUnreachable = (cause: Error): AppError =>
+  Object.assign(new AppError('SERVICE_UNAVAILABLE', retryLater, 'The search engine is out of reach.'), { cause })
+
 /** Rebuild of the index. The current one answers searches until swap(). */
 export interface IndexRebuild {
   /** Name of the old index if it can be kept. */

@@ -20,7 +20,7 @@ interface SlotLimits {
   waiting: number
 }
 
-/** Creates the slots. A job whose row a transaction has locked for a second occupies none: it waits for the end, such as of the deletion of its user. */
+/** Creates the slots. A job occupies none after a transaction has locked its row for a second: it waits for that transaction, such as the deletion of its user. */
 export function createSlots({ ocr, waiting: maxWaiting }: SlotLimits) {
   let lockedIds: ReadonlySet<string> = new Set()
   let waitingIds: ReadonlySet<string> = new Set()

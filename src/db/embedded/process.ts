@@ -121,7 +121,7 @@ async function removeForeignLocks(cluster: Cluster): Promise<void> {
   }
 }
 
-/** Returns whether a pid is of another program. False if there is none: PostgreSQL itself looks for orphans of a crashed server. */
+/** Returns whether a pid is of another program. False if no process has it: PostgreSQL itself looks for orphans of a crashed server. */
 async function isOtherProgram(pid: number, cluster: Cluster): Promise<boolean> {
   return (await commandOf(pid)).length > 0 && !(await isServer(pid, cluster))
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type EnqueuedTask, type Index, Meilisearch, MeilisearchApiError, MeilisearchError, type Task } from 'meilisearch'
 import { AppError } from '../../../errors.ts'
 import type { Log } from '../../../log/log.ts'
-import { retryLater, SearchFailure } from '../../../ports/search-engine.ts'
+import { engineUnreachable, SearchFailure } from '../../../ports/search-engine.ts'
 import type { Entry } from '../entries.ts'
 import { includesSettings, settings } from './settings.ts'
 
@@ -55,7 +55,7 @@ export function openServer({ url, apiKey, timeout, maxResults, log }: ServerOpti
     } catch (error) {
       if (!(error instanceof MeilisearchError) && !(error instanceof SyntaxError)) throw error
       log.warn({ err: reason(error) }, 'a request to Meilisearch failed')
-      throw unavailable(error)
+      throw engineUnreachable(error)
     }
   }
 
@@ -133,9 +133,3 @@ async function nullIfMissing<T>(answer: Promise<T>): Promise<T | null> {
 
 /** Returns the message of the innermost cause. */
 const reason = (error: Error): string => (error.cause instanceof Error ? reason(error.cause) : error.message)
-
-const unavailable = (cause: Error): AppError => {
-  const error = new AppError('SERVICE_UNAVAILABLE', retryLater, 'The search engine is out of reach.')
-  error.cause = cause
-  return error
-}

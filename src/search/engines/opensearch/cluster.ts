@@ -4,7 +4,7 @@ import { Client, errors } from '@opensearch-project/opensearch'
 import { loadAuthorities } from '../../../certificates.ts'
 import { AppError, invalid } from '../../../errors.ts'
 import type { Log } from '../../../log/log.ts'
-import { retryLater, SearchFailure } from '../../../ports/search-engine.ts'
+import { engineUnreachable, SearchFailure } from '../../../ports/search-engine.ts'
 
 export interface ClusterOptions {
   readonly urls: readonly string[]
@@ -125,7 +125,5 @@ function failure(error: InstanceType<typeof errors.OpenSearchClientError>, log: 
   if (JSON.stringify([type, text]).match(/too_many_(nested_)?clauses|maxClauseCount/))
     return invalid('query', 'has more words than the search engine accepts')
   if (status >= 400 && status < 500 && ![401, 403, 408, 429].includes(status) && type !== lostPointInTime) return new SearchFailure(text)
-  const unavailable = new AppError('SERVICE_UNAVAILABLE', retryLater, 'The search engine is out of reach.')
-  unavailable.cause = new Error(text, { cause: error })
-  return unavailable
+  return engineUnreachable(new Error(text, { cause: error }))
 }

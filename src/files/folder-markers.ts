@@ -1,6 +1,6 @@
 /** Markers in a folder. */
 import { randomUUID } from 'node:crypto'
-import { link, mkdir, open, readFile, rename, rm } from 'node:fs/promises'
+import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flushFolder } from '../flush-folder.ts'
 import type { Markers } from '../ports/file-store.ts'
@@ -19,14 +19,10 @@ export const folderMarkers = (folder: string): Markers => ({
     await mkdir(folder, { recursive: true, mode: 0o700 })
     // Another process may write the same marker.
     const partial = join(folder, `${name}.${randomUUID()}.partial`)
-    const handle = await open(partial, 'wx', 0o600)
     try {
-      await handle.writeFile(`${text}\n`)
-      await handle.sync()
-      await handle.close()
+      await writeFile(partial, `${text}\n`, { flag: 'wx', mode: 0o600, flush: true })
       await (isNew ? linkNew : rename)(partial, join(folder, name))
     } finally {
-      await handle.close().catch(() => {})
       await rm(partial, { force: true })
     }
     await flushFolder(folder)

@@ -1,12 +1,12 @@
 /** Writes a backup into a directory and updates it in later runs. The previous backup stays valid until its manifest is replaced. */
 import { createHash } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
-import { lstat, mkdir, open, readdir, readFile, rename, rm, rmdir, unlink } from 'node:fs/promises'
+import { lstat, mkdir, open, readdir, readFile, rename, rm, rmdir, unlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
 import { flushFolder } from '../../flush-folder.ts'
-import { type Bytes, coalesceChunks, readLines, teeHash } from '../byte-streams.ts'
+import { type Bytes, coalesceChunks, readLines, tapSizes, teeHash } from '../byte-streams.ts'
 import { readFolderManifest } from '../folder-manifest.ts'
 import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseChecksumLine, parseJson } from '../manifest.ts'
 import type { BackupSink } from './tar-sink.ts'
@@ -26,7 +26,7 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
   const directories = trackDirectories(folder)
   const put = async (path: string, size: number, bytes: Bytes) => {
     await directories.make(dirname(path))
-    await writeFile(resolvePath(path), size, bytes)
+    await writeEntry(resolvePath(path), size, bytes)
     directories.markChanged(dirname(path))
   }
   return {
@@ -62,7 +62,7 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
       await flushFolder(resolvePath(dirname(manifestCopyPath(id))))
       // From here on, the manifest may refer to these tables even if a later step fails.
       isBegun = false
-      await writeFile(resolvePath(manifestPath), text.length, [text])
+      await writeEntry(resolvePath(manifestPath), text.length, [text])
       await flushFolder(folder)
       if (!(await readFile(resolvePath(manifestPath))).equals(text))
         throw new BackupDamaged(`${resolvePath(manifestPath)} was read back with other bytes`)
@@ -142,23 +142,19 @@ async function readBack(folder: string, { sums }: Manifest): Promise<void> {
   if (tee.digest() !== sums.sha256) throw new BackupDamaged(`${join(folder, sums.path)} was read back with other bytes`)
 }
 
-async function writeFile(path: string, size: number, bytes: Bytes): Promise<void> {
+async function writeEntry(path: string, size: number, bytes: Bytes): Promise<void> {
   const partial = `${path}.partial`
   // An existing file or link under this name must not be written through.
   await rm(partial, { force: true })
-  const handle = await open(partial, 'wx', 0o600)
+  let done = 0
+  const chunks = tapSizes(coalesceChunks(bytes, writeBytes), (length) => {
+    done += length
+  })
   try {
-    let done = 0
-    for await (const chunk of coalesceChunks(bytes, writeBytes)) {
-      done += chunk.length
-      await handle.writeFile(chunk)
-    }
+    await writeFile(partial, chunks, { flag: 'wx', mode: 0o600, flush: true })
     if (done !== size) throw new Error(`${path}: received ${done} bytes instead of ${size}`)
-    await handle.sync()
-    await handle.close()
     await rename(partial, path)
   } catch (error) {
-    await handle.close().catch(() => {})
     await unlink(partial).catch(() => {})
     throw error
   }

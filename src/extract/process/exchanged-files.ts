@@ -1,17 +1,15 @@
 /** Files that the server and a reader process exchange: words of pages for a PDF/A, and the output of a work. */
 import { constants, createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { open, writeFile } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { type PageText, ReadFailure } from '../../ports/document-reader.ts'
 
 /** Writes the words of pages as JSON lines. */
 export async function writeTexts(path: string, texts: AsyncIterable<PageText>): Promise<void> {
-  const file = await open(path, 'wx')
-  try {
-    for await (const text of texts) await file.appendFile(`${JSON.stringify(text)}\n`)
-  } finally {
-    await file.close()
+  async function* lines() {
+    for await (const text of texts) yield `${JSON.stringify(text)}\n`
   }
+  await writeFile(path, lines(), { flag: 'wx' })
 }
 
 /** Reads the words of pages by their numbers. */

@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
-import { waitAtMost } from '../concurrency.ts'
+import { shareRuns, waitAtMost } from '../concurrency.ts'
 import { listen } from '../db/listen.ts'
 import { NewerSchema, pendingUpTo } from '../db/migrate.ts'
 import * as leases from '../jobs/leases.ts'
@@ -179,18 +179,11 @@ export async function startWorker(
   const logUnavailable = (error: unknown) => app.log.warn({ err: (error as Error).message }, 'the queue is out of reach')
 
   /** Calls `round` at each interval, unless the call before still runs. */
-  const every = (intervalMs: number, round: () => Promise<void>) => {
-    let isBusy = false
-    return setInterval(() => {
-      if (isBusy) return
-      isBusy = true
-      void round()
-        .catch(logUnavailable)
-        .finally(() => {
-          isBusy = false
-        })
-    }, intervalMs)
-  }
+  const every = (intervalMs: number, round: () => Promise<void>) =>
+    setInterval(
+      shareRuns(() => round().catch(logUnavailable)),
+      intervalMs,
+    )
 
   await reapPredecessor(app.db, name)
   await sendHeartbeat()

@@ -1,9 +1,11 @@
 /** Documents: changing and transferring them. trash/ deletes them. */
-import { sql } from 'kysely'
+import { isDeepStrictEqual } from 'node:util'
+import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
-import { invalid } from '../errors.ts'
+import type { Schema } from '../db/schema.ts'
+import { invalid, validateTogether } from '../errors.ts'
 import { publish } from '../events.ts'
 import { lockJobs } from '../jobs/leases.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -29,43 +31,53 @@ export interface Changes {
 }
 
 /**
- * Updates title, labels, metadata, date or retention. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED,
- * VALIDATION_ERROR, RETENTION.
+ * Updates title, labels, metadata, date or retention. Values that the document has already are no changes: a client may send it as read. `ifMatch` is
+ * the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR, RETENTION.
  */
-export async function update(
-  app: App,
-  actor: Actor,
-  id: string,
-  { date_source, ...changes }: Changes,
-  ifMatch: string | null,
-): Promise<Document> {
-  const { title, labels, metadata, document_date, retain_until } = changes
+export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
+  const { labels, retain_until } = changes
   return app.db.transaction().execute(async (trx) => {
     if (labels) await requireDocumentName(trx, actor, id)
     // Every transaction locks labels before documents: this one and the deletion of a label cannot deadlock.
-    const labelIds = labels && (await resolveLabelIds(trx, labels))
+    const resolution = labels && resolveLabelIds(trx, labels)
+    await Promise.allSettled([resolution])
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
     requireMatch(document, ifMatch)
-    // A client may send the document as it read it.
-    const isRetentionChanged = retain_until !== undefined && retain_until?.getTime() !== document.retain_until?.getTime()
-    if (isRetentionChanged) await lengthenRetention(trx, id, retain_until, document.retain_until)
-    if (labelIds) await setLabels(trx, id, labelIds)
-    const isDateAsRead =
-      (document_date === document.document_date && date_source === document.date_source) ||
-      // Read before the extraction found a date.
-      (document_date === null && date_source === null)
-    await writeRevision(app, trx, id, {
-      ...(title === undefined ? {} : { title }),
-      ...(document_date === undefined || isDateAsRead ? {} : { document_date, ...ofUser }),
-      ...(metadata ? { metadata: JSON.stringify(mergeMetadata(document.metadata, metadata)) } : {}),
-    })
-    await publish(trx, 'document_updated', document.owner_id, {
-      document_id: id,
-      changes: Object.keys(changes).filter((key) => changes[key as keyof typeof changes] !== undefined),
-    })
+    const [labelIds, columns, isLengthened] = await validateTogether([
+      resolution,
+      changedColumns(document, changes),
+      retain_until !== undefined && lengthenRetention(trx, id, retain_until, document.retain_until),
+    ])
+    const isRelabelled = labelIds !== undefined && !isDeepStrictEqual(new Set(labelIds), new Set(document.label_ids))
+    const changed = [
+      ...(['title', 'metadata', 'document_date'] as const).filter((column) => column in columns),
+      ...(isRelabelled ? ['labels'] : []),
+      ...(isLengthened ? ['retain_until'] : []),
+    ]
+    if (changed.length === 0) return document
+    if (isRelabelled) await setLabels(trx, id, labelIds)
+    await writeRevision(app, trx, id, columns)
+    await publish(trx, 'document_updated', document.owner_id, { document_id: id, changes: changed })
     return requireDocument(trx, actor, id)
   })
+}
+
+/** Returns the columns whose values a change replaces by others. Throws VALIDATION_ERROR. Asynchronous for validateTogether(). */
+async function changedColumns(
+  document: Document,
+  { title, metadata, document_date, date_source }: Changes,
+): Promise<Updateable<Schema['documents']>> {
+  const merged = metadata && mergeMetadata(document.metadata, metadata)
+  const isDateAsRead =
+    (document_date === document.document_date && (date_source === document.date_source || document.date_source === 'user')) ||
+    // Read before the extraction found a date.
+    (document_date === null && date_source === null)
+  return {
+    ...(title === undefined || title === document.title ? {} : { title }),
+    ...(merged && !isDeepStrictEqual(merged, document.metadata) ? { metadata: JSON.stringify(merged) } : {}),
+    ...(document_date === undefined || isDateAsRead ? {} : { document_date, ...ofUser }),
+  }
 }
 
 /** Returns the number of documents that a user owns, and how many of them are in the trash. */

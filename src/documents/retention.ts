@@ -112,10 +112,11 @@ export async function inheritRetention(trx: Trx, from: string, ids: readonly str
 }
 
 /**
- * Lengthens the retention of a locked document. `current`: its retention so far, which differs. Throws VALIDATION_ERROR, and RETENTION for null or
- * an earlier moment. The caller raises `revision`.
+ * Lengthens the retention of a locked document. `current`: its retention so far. Returns whether it differs. Throws VALIDATION_ERROR, and RETENTION for
+ * null or an earlier moment. The caller raises `revision`.
  */
-export async function lengthenRetention(trx: Trx, id: string, until: Date | null, current: Date | null): Promise<void> {
+export async function lengthenRetention(trx: Trx, id: string, until: Date | null, current: Date | null): Promise<boolean> {
+  if (until?.getTime() === current?.getTime()) return false
   const end = current?.toISOString()
   const message = `The retention can only be lengthened: retain_until must not be before ${end}.`
   if (until === null) throw new AppError('RETENTION', { retain_until: end }, message)
@@ -125,6 +126,7 @@ export async function lengthenRetention(trx: Trx, id: string, until: Date | null
     throw invalid('retain_until', `must be at most ${maxRetentionDays} days ahead, because nobody can shorten it`)
   if (current && until < current) throw new AppError('RETENTION', { retain_until: end }, message)
   await trx.updateTable('documents').set({ retain_until: until }).where('id', '=', id).execute()
+  return true
 }
 
 export interface LabelPolicy {

@@ -226,6 +226,36 @@ test('a document that is sent back as read keeps its title, also that of a file 
   expect(await (await put(asAda, asRead.id, asRead)).json()).toMatchObject(asRead)
 })
 
+test('200 for a change to the values that the document has: no new ETag, updated_at, event or index job', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const tax = await label(app, 'Tax')
+  const { id } = await upload(asAda, 'a.txt', 'hello', { labels: 'Tax', metadata: { a: { b: 1 } }, document_date: '2021-02-28' })
+  await runJobs()
+  const retain_until = new Date(Date.now() + 86_400_000).toISOString()
+  await asAda.documents.update(id, { retain_until })
+  await runJobs()
+  const before = await asAda.documents.getWithEtag(id)
+  const same = { title: 'a', labels: [tax, 'TAX'], metadata: { a: { b: 1, c: null }, d: null }, document_date: '2021-02-28', retain_until }
+  await app.db.deleteFrom('events').execute()
+  for (const change of [same, before.document, {}]) {
+    const answer = await put(asAda, id, change, { 'if-match': before.etag })
+    expect([answer.status, answer.headers.get('etag'), await answer.json()]).toEqual([200, before.etag, before.document])
+  }
+  expect(await app.db.selectFrom('events').select('data').execute()).toEqual([])
+  expect(await app.db.selectFrom('jobs').select('id').where('status', '=', 'pending').execute()).toEqual([])
+  await put(asAda, id, { ...same, title: 'b' })
+  const [event] = await app.db.selectFrom('events').select('data').execute()
+  expect(event?.data).toEqual({ document_id: id, changes: ['title'] })
+})
+
+test('400 VALIDATION_ERROR with the problems of all fields: labels, metadata and retention', async () => {
+  const { asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const answer = await put(asAda, id, { labels: ['x', 'y'], metadata: { x: 'y'.repeat(70_000) }, retain_until: '2020-01-01' })
+  const { error } = (await answer.json()) as { error: { details: { issues: { path: string }[] } } }
+  expect([answer.status, error.details.issues.map(({ path }) => path)]).toEqual([400, ['labels', 'labels', 'metadata', 'retain_until']])
+})
+
 test('400 VALIDATION_ERROR for invalid changes', async () => {
   const { asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'hello')

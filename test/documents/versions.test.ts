@@ -64,6 +64,8 @@ test('412 PRECONDITION_FAILED for the ETag of an earlier state; 400 for an empty
   const { etag } = await asAda.documents.getWithEtag(id)
   await asAda.documents.replace(id, file('a.txt', 'two'), { etag })
   expect(await refusal(asAda.documents.replace(id, file('a.txt', 'three'), { etag }))).toBe('412 PRECONDITION_FAILED')
+  // Before the body is received.
+  expect(await refusal(asAda.documents.replace(id, file('a.txt', ''), { etag }))).toBe('412 PRECONDITION_FAILED')
   expect(await refusal(asAda.documents.replace(id, file('a.txt', '')))).toBe('400 VALIDATION_ERROR')
   expect(await refusal(asAda.documents.replace(id, file('a.txt', 'x'), { language: 'xyz' }))).toBe('400 VALIDATION_ERROR')
   expect(await numbers(asAda, id)).toEqual(['2 current', '1'])

@@ -6,7 +6,7 @@ import { booleanText, parseInput } from '../../http/input.ts'
 import { type Route, type UserCall, user } from '../../http/route.ts'
 import { viewOf } from '../../http/view.ts'
 import * as settings from '../../settings/settings.ts'
-import { requireDocument } from '../access.ts'
+import { requireDocument, requireMatch } from '../access.ts'
 import { textResponse, versionTextResponse } from '../content.ts'
 import { fileOptions, readCost } from '../routes.ts'
 import { compareLargeFiles, openStoredFile } from '../stored-files.ts'
@@ -129,16 +129,18 @@ const replace =
   (app: App) =>
   async ({ actor, event, param }: UserCall) => {
     const id = param('id')
+    const ifMatch = event.req.headers.get('if-match')
     // Refuses before the body is received.
-    const { owner_id } = await requireDocument(app.db, actor, id)
+    const before = await requireDocument(app.db, actor, id)
+    requireMatch(before, ifMatch)
     const stored = await receiveFiles(app, event, 'file', 1, async ([file], fields) => {
       if (!file || file.staged.size === 0) throw invalid('file', 'the file is empty')
       const { ocr_enabled, language } = parseInput(ReplaceForm, fields)
       if (language) await settings.checkLanguage(app, language)
-      await compareLargeFiles(app, owner_id, [file.staged])
+      await compareLargeFiles(app, before.owner_id, [file.staged])
       const result = await app.db.transaction().execute(async (trx) => {
         const ocr = ocr_enabled && app.ocr !== null
-        const replacement = { ...file, ocr, language, ifMatch: event.req.headers.get('if-match') }
+        const replacement = { ...file, ocr, language, ifMatch }
         const stored = await versions.replace(app, trx, actor, id, replacement)
         return { ...stored, document: await requireDocument(trx, actor, id) }
       })

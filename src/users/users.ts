@@ -164,8 +164,9 @@ export interface Removal {
   to?: string | undefined
 }
 
-/** Deletes a user. Throws USER_NOT_FOUND, RETENTION, CONFLICT for the last active admin or if `removal` does not cover the user's documents. */
+/** Deletes a user. Throws USER_NOT_FOUND, RETENTION, VALIDATION_ERROR, CONFLICT for the last active admin or documents without a `removal`. */
 export async function remove(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
+  if (removal.to !== undefined && removal.documents !== 'transfer') throw invalid('to', 'only with documents=transfer')
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
     await sources.deleteSyncs(trx, id)

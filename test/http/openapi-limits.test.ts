@@ -29,6 +29,8 @@ const meant: Readonly<Record<string, unknown>> = {
   'PUT /api/settings language': 'de-AT',
   'POST /api/sources url': localFolder,
   'PUT /api/sources/:id type': 'local_folder',
+  // Together with documents=transfer.
+  'DELETE /api/users/:id ?to': undefined,
   // Together with seq.
   'GET /api/audit/verify ?hash': undefined,
 }

@@ -210,6 +210,8 @@ test('DELETE /api/users/{id}: 409 CONFLICT while the user owns documents, unless
     'documents=transfer&to=nobody',
     'documents=transfer&to=ada',
     `documents=transfer&to=${randomUUID()}`,
+    'documents=delete&to=bob',
+    'to=bob',
   ]) {
     expect([bad, ...(await code(await asAdmin.send('DELETE', `${path}?${bad}`)))]).toEqual([bad, 400, 'VALIDATION_ERROR'])
   }

@@ -99,6 +99,19 @@ test('a document that is changed by its id in capitals keeps its words, and its 
   for (const q of ['renamed', '"silver harbour"', '"w39998 w39999"']) expect([q, (await asAda.search.query(q)).total]).toEqual([q, 1])
 })
 
+test('a document with a thousand long labels is found by its text, its file name and each of its labels', async () => {
+  const { app, asAda, runJobs } = await start(0)
+  const { rows } = await sql<{ id: string }>`
+    insert into labels (name, name_key, color) select name, name, '#000000' from generate_series(1, 1000) n, lateral (
+      select n || string_agg(chr(19968 + abs(hashtext(n || '.' || g)) % 20000), '') as name from generate_series(1, 90) g) named
+    returning id`.execute(app.db)
+  const { id } = await upload(asAda, 'quince.txt', 'apples')
+  await asAda.documents.update(id, { labels: rows.map((label) => label.id) })
+  await runJobs()
+  for (const query of ['q=apples', 'q=quince', `q=a&filters=${JSON.stringify({ label_ids: [rows[999]?.id] })}`])
+    expect([query, await asAda.call('GET', `/api/search?${query}`)]).toMatchObject([query, { results: [{ document_id: id }] }])
+})
+
 test('200 with status:processing while a document is read, and with status:pending after its worker has stopped', async () => {
   const { app, asAda, runJobs } = await startApp()
   await upload(asAda, 'a.pdf', '%PDF-1.4')

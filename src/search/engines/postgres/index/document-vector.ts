@@ -46,6 +46,8 @@ const maxOccurrences = 255
 const minPositions = 2_000
 /** Bytes of words after which a passage ends. The remaining bytes are for terms. */
 const maxBytes = 900_000
+/** Bytes of headings after which the words of further labels are left out: each word of a heading has up to three terms. */
+const maxHeadingBytes = 40_000
 /** A tsvector holds at most 1,048,575 bytes. Impact terms are left out that would exceed this: they only change the order of hits. */
 const maxBytesWithImpact = 1_040_000
 /** Number of words that consecutive passages share. Phrases up to this length match across the boundary. */
@@ -80,7 +82,7 @@ export async function analyze(fields: Fields, terms: readonly string[], onWord: 
     tags.endField()
   }
   addHeading(fields.title, weights.title)
-  for (const label of fields.label_names) addHeading(label, weights.labels)
+  for (const label of fields.label_names) if (head.bytes < maxHeadingBytes) addHeading(label, weights.labels)
   addHeading(fields.filename, weights.filename)
 
   const { content } = fields

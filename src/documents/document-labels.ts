@@ -9,6 +9,9 @@ import { requireAll } from './access.ts'
 import { retainByLabels } from './retention.ts'
 import { publishUpdates } from './revisions.ts'
 
+/** Maximum number of labels of a document. */
+export const maxLabels = 1000
+
 /** Returns the key that makes label names unique: without case, in Unicode NFC. */
 export const labelKey = (name: string): string => name.normalize('NFC').toLowerCase()
 
@@ -51,14 +54,30 @@ export async function addLabels(trx: Trx, rows: readonly { document_id: string; 
   await retainByLabels(trx, [...ids])
 }
 
-/** Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws DOCUMENT_NOT_FOUND. */
+/**
+ * Assigns a label to all of the documents or to none. Returns the number of documents that did not have it. Throws DOCUMENT_NOT_FOUND, CONFLICT if a
+ * document has `maxLabels` already.
+ */
 export async function assignLabel(app: App, trx: Trx, actor: Actor, labelId: string, documentIds: readonly string[]): Promise<number> {
   const ids = await lockVisible(trx, actor, documentIds)
   const { rows } = await sql<{ document_id: string }>`
     insert into document_labels (document_id, label_id) select unnest(${ids}::uuid[]), ${labelId}
     on conflict do nothing returning document_id`.execute(trx)
+  await assertFewLabels(
+    trx,
+    rows.map(({ document_id }) => document_id),
+  )
   await retainByLabels(trx, ids)
   return writeLabelRevisions(app, trx, rows)
+}
+
+async function assertFewLabels(trx: Trx, documentIds: readonly string[]): Promise<void> {
+  const { rows } = await sql<{ document_id: string }>`
+    select document_id from document_labels where document_id = any(${documentIds}::uuid[])
+    group by document_id having count(*) > ${maxLabels} order by document_id limit 1`.execute(trx)
+  const [full] = rows
+  if (full)
+    throw new AppError('CONFLICT', { ...full }, `A document can have at most ${maxLabels} labels: ${full.document_id} has them already.`)
 }
 
 /** Removes a label from all of the documents or from none. Returns the number of documents that had it. Throws DOCUMENT_NOT_FOUND. */

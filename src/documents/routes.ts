@@ -22,6 +22,7 @@ import { resolvePage } from '../settings/settings.ts'
 import { requireDocument } from './access.ts'
 import { batchGet, batchGetRoute } from './batch-get.ts'
 import { documentResponse, textResponse, viewWithContent } from './content.ts'
+import { maxLabels } from './document-labels.ts'
 import * as documents from './documents.ts'
 import { countByYear, list as listDocuments, sortable } from './list.ts'
 import { findDuplicates } from './store-document.ts'
@@ -58,7 +59,7 @@ export const listQuery = (app: App) =>
 
 export const Changes = z.object({
   title: z.string().max(10_000, { abort: true }).overwrite(visibleLine).trim().min(1).max(1000).optional(),
-  labels: listOf(z.string().min(1).max(200), 1000).optional(),
+  labels: listOf(z.string().min(1).max(200), maxLabels).optional(),
   metadata: jsonRecord.optional(),
   document_date: calendarDate.nullable().optional().describe('null: the document has no date, also if its file or text has one.'),
   date_source: DocumentAnswer.shape.date_source

@@ -11,7 +11,7 @@ import * as documentLabels from '../documents/document-labels.ts'
 import * as documents from '../documents/documents.ts'
 import { retainAllLabelled, retainLabelled } from '../documents/retention.ts'
 import { AppError, invalid } from '../errors.ts'
-import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 
 export interface Label extends Omit<Row<'labels'>, 'name_key'> {
   /** number of documents with this label that the actor can see */
@@ -67,8 +67,13 @@ export async function replaceOfDocument(app: App, actor: Actor, documentId: stri
 
 const duplicateMessage = 'A label with this name exists already.'
 
-/** Creates a label. Throws DUPLICATE_RESOURCE if the name is taken, ignoring case. */
+/** Limits the list of all labels, which everybody sees. Admins have no limit. */
+const maxLabelsPerUser = 10_000
+
+/** Creates a label. Throws DUPLICATE_RESOURCE if the name is taken, ignoring case, CONFLICT if a user has created too many. */
 export async function create(app: App, actor: Actor, fields: Fields): Promise<Label> {
+  if (!isAdmin(actor) && (await countRows(app.db.selectFrom('labels').where('created_by', '=', actor.id))) >= maxLabelsPerUser)
+    throw new AppError('CONFLICT', {}, `A user can create at most ${maxLabelsPerUser} labels. Delete unused ones first.`)
   const at = app.now()
   const values = {
     ...fields,
@@ -138,7 +143,7 @@ export async function lockCreated(trx: Trx, userId: string): Promise<void> {
   await trx.selectFrom('labels').select('id').where('created_by', '=', userId).orderBy('id').forNoKeyUpdate().execute()
 }
 
-/** Assigns a label to all of the documents or to none. Returns the number of changes. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND. */
+/** Assigns a label to all of the documents or to none. Returns the number of changes. Throws LABEL_NOT_FOUND, DOCUMENT_NOT_FOUND, CONFLICT. */
 export async function assign(app: App, actor: Actor, id: string, documentIds: readonly string[]): Promise<number> {
   return app.db.transaction().execute(async (trx) => {
     await lockLabel(trx, id)

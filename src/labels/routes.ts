@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../app.ts'
+import { maxLabels } from '../documents/document-labels.ts'
 import { maxRetentionDays } from '../documents/retention.ts'
 import { listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
@@ -33,7 +34,7 @@ export const Changes = Fields.partial().extend({
   retention_days: RetentionDays.optional(),
   retention_scope: RetentionScope.optional().describe('`creator`, as read: the retention stays one of the creator.'),
 })
-const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), 1000) })
+const LabelIds = z.object({ label_ids: listOf(z.string().min(1).max(200), maxLabels) })
 const DocumentIds = z.object({ document_ids: listOf(z.string().max(200), 10_000, 1) })
 
 export const LabelAnswer = z.object({
@@ -66,7 +67,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels',
-    { summary: 'Create a label', body: Fields, status: 201, answer: LabelAnswer, errors: ['DUPLICATE_RESOURCE'] },
+    { summary: 'Create a label', body: Fields, status: 201, answer: LabelAnswer, errors: ['DUPLICATE_RESOURCE', 'CONFLICT'] },
     async ({ actor, body }) => view(await labels.create(app, actor, body)),
   ),
   user(
@@ -79,7 +80,7 @@ export const routes = (app: App): Route[] => [
   ),
   user(
     'POST /api/labels/:id/assign',
-    { summary: 'Assign a label to documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND'] },
+    { summary: 'Assign a label to documents', ids, body: DocumentIds, answer: Assigned, errors: ['DOCUMENT_NOT_FOUND', 'CONFLICT'] },
     async ({ actor, param, body }) => ({
       message: 'Label assigned.',
       assigned: await labels.assign(app, actor, param('id'), body.document_ids),

@@ -1,5 +1,6 @@
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
+import type { App } from '../../src/app.ts'
 import { startApp, upload } from '../support/app.ts'
 
 interface Label {
@@ -11,6 +12,13 @@ interface Label {
   created_by: string
   created_at: string
   updated_at: string
+}
+
+/** Adds labels of nobody. Returns their ids. */
+async function addLabels({ db }: App, count: number): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    insert into labels (name, name_key, color) select n, n, '#000000' from generate_series(1, ${count}) n returning id`.execute(db)
+  return rows.map(({ id }) => id)
 }
 
 const unknown = '01890a5d-ac96-774b-bcce-b302099a8057'
@@ -147,6 +155,21 @@ describe('labels on documents', () => {
         details: { document_id: other },
       })
     expect((await asAda.documents.get(mine.id)).labels).toEqual([])
+  })
+
+  test('409 CONFLICT for more than 1,000 labels on a document, and none of the documents gets the label', async () => {
+    const { app, asAda } = await startApp()
+    const full = await upload(asAda, 'a.txt', 'apples', { labels: (await addLabels(app, 1000)).join() })
+    const other = await upload(asAda, 'b.txt', 'pears')
+    const { id } = await asAda.labels.create({ name: 'tax', color: '#000000' })
+    await expect(asAda.labels.assign(id, [other.id, full.id])).rejects.toMatchObject({
+      status: 409,
+      code: 'CONFLICT',
+      details: { document_id: full.id },
+    })
+    expect((await asAda.documents.get(other.id)).labels).toEqual([])
+    await asAda.labels.unassign(full.label_ids[0] ?? '', [full.id])
+    await asAda.labels.assign(id, [other.id, full.id])
   })
 
   test('204 for a label whose removal from all of its documents takes longer than database.statement_timeout', async () => {

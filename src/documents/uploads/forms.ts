@@ -5,11 +5,12 @@ import type { App } from '../../app.ts'
 import { booleanText, calendarDate, commaSeparated, jsonObject, listOf } from '../../http/input.ts'
 import { visibleLine } from '../../http/visible-text.ts'
 import * as settings from '../../settings/settings.ts'
+import { maxLabels } from '../document-labels.ts'
 import { mergeMetadata } from '../documents.ts'
 import { splitModes } from '../store-document.ts'
 import { DocumentAnswer } from '../view.ts'
 
-const labels = commaSeparated.pipe(z.array(z.string().max(200)).max(1000)).default([])
+const labels = commaSeparated.pipe(z.array(z.string().max(200)).max(maxLabels)).default([])
 const options = {
   ocr_enabled: booleanText.default(true),
   language: settings.OcrLanguage.optional(),

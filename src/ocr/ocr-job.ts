@@ -68,7 +68,7 @@ async function readAllPages(reading: DocumentToRead, job: ExtractionJob): Promis
   // A page that kills its worker must not kill the workers of helpers too.
   if (job.losses === 0) await enqueueHelpers(app, job, document.id, Math.min(maxHelpers, free - 1))
   const reportProgress = async () => {
-    const { done, total } = await extraction.publishProgress(app, document)
+    const { done, total } = await extraction.publishProgress(app, document.id)
     await leases.setProgress(app.db, job, done, total)
   }
   const startMs = performance.now()

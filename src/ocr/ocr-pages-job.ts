@@ -59,7 +59,7 @@ export const pages: Handler<'pages'> = {
     await withOpenFile({ app, job, document, signal }, async (reading) => {
       const startMs = performance.now()
       await readPages(reading, async () => {
-        const { done, total } = await extraction.publishProgress(app, document)
+        const { done, total } = await extraction.publishProgress(app, document.id)
         await leases.setParentProgress(app.db, job, done, total)
         if (performance.now() - startMs >= app.config.ocr.turn && (await leases.shouldYield(app.db, job))) throw new leases.Yielded()
       })

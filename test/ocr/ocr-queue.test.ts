@@ -346,6 +346,20 @@ test('the installed languages with their names', async () => {
   expect(languages.map(({ code }) => code)).not.toContain('osd')
 })
 
+test('a document that is transferred while it is read is completed by the first attempt, and its progress is sent to the new owner', async () => {
+  const { app, asAdmin, asAda, asBob, ada, bob } = await startApp()
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  const transfer = async (page: number) => {
+    if (page === 2) await asAdmin.users.delete(ada.id, { documents: 'transfer', to: 'bob' })
+    return undefined
+  }
+  await read(app, fakeReader(3, transfer))
+  expect(await queue(asBob)).toMatchObject([{ document_id: id, status: 'completed', attempts: 1, error: null }])
+  const events = await app.db.selectFrom('events').select(['user_id', 'data']).where('type', '=', 'ocr_progress').execute()
+  const progress = events.filter(({ user_id }) => user_id === bob.id).map(({ data }) => (data as { progress: number }).progress)
+  expect(new Set(progress)).toEqual(new Set([66, 99, 100]))
+})
+
 test('with OCR switched off text layers are read, and retry-ocr and queue/retry are 409: the text of a failed document stays', async () => {
   const { app, asAda, runJobs } = await startApp({ 'ocr.enabled': false })
   const answer = await asAda.documents.upload({ filename: 'a.txt', size: 5, open: () => [Buffer.from('hello')] })

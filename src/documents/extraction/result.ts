@@ -54,16 +54,17 @@ export async function resetToPending(app: App, trx: Trx, id: string): Promise<vo
   await publishPending(trx, id)
 }
 
-/** Publishes the progress of the pages. Returns the numbers of finished and of all pages. */
-export function publishProgress({ db }: App, { id, owner_id }: ReadableDocument): Promise<{ done: number; total: number }> {
+/** Publishes the progress of the pages to the present owner. Returns the numbers of finished and of all pages. */
+export function publishProgress({ db }: App, id: string): Promise<{ done: number; total: number }> {
   return db.transaction().execute(async (trx) => {
     // The lock serializes publishers: progress never decreases, and none is published after the end.
-    const { rows } = await sql`select id from live_documents where id = ${id} and status = 'processing' for no key update`.execute(trx)
+    const { rows } = await sql<{ owner_id: string }>`
+      select owner_id from live_documents where id = ${id} and status = 'processing' for no key update`.execute(trx)
     const { done, free, claimed, failed } = await countPages(trx, id)
     const total = done + free + claimed + failed
     // The last percent is left for the work after the pages.
     const progress = Math.floor((99 * done) / total)
-    if (rows.length > 0) await publish(trx, 'ocr_progress', owner_id, { document_id: id, progress, status: 'processing' })
+    for (const { owner_id } of rows) await publish(trx, 'ocr_progress', owner_id, { document_id: id, progress, status: 'processing' })
     return { done, total }
   })
 }

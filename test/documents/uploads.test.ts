@@ -431,6 +431,13 @@ test('400 lists the problems of all fields, because each attempt sends the file 
   const { status, answer } = await post(fetch, multipartBody([filePart('a'), ...fields]))
   const issues = answer.error.details.issues as { path: string }[]
   expect([status, issues.map(({ path }) => path)]).toEqual([400, ['language', 'labels', 'labels']])
+  const deep = `{"a":${'['.repeat(40)}${']'.repeat(40)}}`
+  const malformed = [fieldPart('metadata', deep), fieldPart('ocr_enabled', 'maybe'), fieldPart('document_date', 'soon')]
+  expect((await post(fetch, multipartBody([filePart('a'), ...malformed]))).answer.error.details.issues).toEqual([
+    { path: 'ocr_enabled', message: expect.any(String) },
+    { path: 'metadata', message: 'must have at most 32 levels' },
+    { path: 'document_date', message: expect.any(String) },
+  ])
   const response = await fetch('/api/documents/bulk-upload', {
     method: 'POST',
     body: multipartBody([filePart('a', 'a.txt', 'files'), fieldPart('language', 'xxx'), fieldPart('default_labels', 'none')]) as BodyInit,

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
+import type { AppError } from '../../errors.ts'
 import { booleanText, calendarDate, commaSeparated, jsonObject, listOf } from '../../http/input.ts'
 import { visibleLine } from '../../http/visible-text.ts'
 import * as settings from '../../settings/settings.ts'
@@ -17,7 +18,7 @@ const options = {
   split: z.enum(splitModes).optional().describe('How to split a PDF or TIFF into documents. Default: `ocr.split` of the server.'),
   on_duplicate: z.enum(['allow', 'reject', 'return']).optional(),
   owner: z.string().max(200).optional(),
-  metadata: jsonObject.prefault('{}').transform((metadata) => mergeMetadata({}, metadata)),
+  metadata: jsonObject.prefault('{}').transform(removeNulls),
   document_date: calendarDate.optional(),
 }
 export const OneForm = z.object({
@@ -28,6 +29,16 @@ export const OneForm = z.object({
 export const ManyForm = z.object({ ...options, default_labels: labels })
 
 export const UploadAnswer = z.object({ id: z.uuid(), message: z.string(), ocr_queued: z.boolean(), document: DocumentAnswer })
+
+/** Returns metadata without null values. Reports metadata beyond the limits beside the problems of other fields. */
+function removeNulls(metadata: Record<string, unknown>, context: z.RefinementCtx): Record<string, unknown> {
+  try {
+    return mergeMetadata({}, metadata)
+  } catch (error) {
+    for (const { message } of (error as AppError).details.issues as { message: string }[]) context.addIssue({ code: 'custom', message })
+    return z.NEVER
+  }
+}
 
 /** `created` is false if the owner had the same bytes (`on_duplicate=return`). */
 const StoredView = z.object({ id: z.uuid(), title: z.string(), sha256: z.string(), created: z.boolean(), ocr_queued: z.boolean() })

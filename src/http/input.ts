@@ -9,15 +9,14 @@ import { decode, parseJson, parseScanned, rejectUnstorable } from './json.ts'
 import { openJsonScanner } from './json-scanner.ts'
 import { openYielder } from './time-slices.ts'
 
-interface Issue {
-  path: string
-  message: string
-}
+type Issue = { path: string; message: string }
 
 /** Maximum number of problems in an answer. */
 const maxIssues = 100
 /** Maximum length of the path or message of a problem. The path may contain keys of the request. */
 const maxIssueLength = 500
+/** Time for a body of this size, in milliseconds. A client that sends a byte now and then would keep its connection and buffers forever. */
+const bodyTimeoutMs = (size: number): number => 60_000 + size / 16
 /** Bytes scanned between two pauses. */
 const scanBytes = 256 << 10
 
@@ -120,10 +119,12 @@ async function readBytes(event: H3Event, maxBytes: number, take: (chunk: Uint8Ar
   // One buffer, because a list of chunks of one byte would occupy a hundred times their size.
   let bytes = Buffer.alloc(0)
   let size = 0
+  const startedAt = performance.now()
   try {
     for await (const chunk of readChunks(event)) {
       size += chunk.length
       if (size > maxBytes) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxBytes })
+      if (performance.now() - startedAt > bodyTimeoutMs(size)) throw invalid('', 'the body arrives too slowly: send it again')
       await take(chunk)
       if (size > bytes.length) bytes = Buffer.concat([bytes], Math.min(maxBytes, Math.max(size, 2 * bytes.length)))
       bytes.set(chunk, size - chunk.length)

@@ -1,7 +1,9 @@
 /** Limits of bodies: bytes, nesting, values, and time of the event loop. */
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { parseScanned } from '../../src/http/json.ts'
@@ -112,6 +114,29 @@ test('the limit of values applies while the body arrives: the answer does not wa
   const answer = await new Promise<string>((resolve) => socket.once('data', (data) => resolve(String(data))))
   expect(answer).toMatch(/^HTTP\/1.1 400 [\s\S]*more than 100000 values, at byte \d{6}/)
   socket.destroy()
+})
+
+test('400 VALIDATION_ERROR for a body that takes longer than a minute and a second for each 16 kB; faster ones may take minutes', async () => {
+  const dms = await startServer()
+  const now = performance.now.bind(performance)
+  /** Sends half of a body, and the other half `ms` later. Returns the answer. */
+  const login = async (bytes: number, ms: number) => {
+    const socket = connect(Number(new URL(dms.url).port), '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    const body = padded(bytes)
+    const head = `POST /api/auth/login HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`
+    socket.write(head + body.slice(0, bytes / 2))
+    await sleep(300)
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + ms)
+    socket.write(body.slice(bytes / 2))
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    clock.mockRestore()
+    return answer.toString()
+  }
+  const slow = await login(100, 61_000)
+  expect(slow).toMatch(/^HTTP\/1.1 400 .*"message":"the body arrives too slowly: send it again"/s)
+  expect(await login(100, 50_000)).toMatch(/^HTTP\/1.1 401 /)
+  expect(await login(60_000, 62_000)).not.toContain('too slowly')
 })
 
 test('an answer lists at most the first 100 problems', async () => {

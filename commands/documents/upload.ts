@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
-import { createMissingLabels } from '../../src/cli/arguments/labels.ts'
+import { createMissingLabels, findLabelIds } from '../../src/cli/arguments/labels.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
@@ -72,7 +72,9 @@ export const upload = (cli: Cli) =>
       const files = await collectFiles(paths, listed, flags)
       if (title !== undefined && files.length !== 1) throw usage(`--title needs a single file, not ${files.length}`)
       const client = await (wait && !dryRun ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
-      if (!dryRun && flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
+      const labels = flags.label.join(',')
+      if (!dryRun && flags.createLabels) await createMissingLabels(cli, client, labels)
+      if (dryRun && !flags.createLabels && labels !== '') await findLabelIds(client, labels, { isAdded: true })
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
       const cache = isCached ? await openCache(cli, paths, uploading.options.owner) : null
       const options = { ...uploading.options, title }

@@ -40,6 +40,7 @@ test.each(cliTransports)(
     await writeFile(file, '2')
     for (const args of [
       ['documents', 'upload', file, '--label', 'missing'],
+      ['documents', 'upload', '-n', file, '--label', 'missing'],
       ['documents', 'update', id, '--add-label', 'missing'],
       ['documents', 'list', '--label', 'missing'],
       ['documents', 'export', '--label', 'missing', '--to', join(folder, 'out')],

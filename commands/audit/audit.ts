@@ -61,7 +61,7 @@ const verify = (cli: Cli) =>
     examples: [
       ['audit verify', 'prints the head, to store on another machine'],
       ['audit verify --head 1284:9f2c…', 'also checks that the log still contains this head'],
-      ['dms audit verify -o json | jq -c .head > head', 'then: audit verify --head "$(cat head)"'],
+      ['dms audit verify -o json > head', 'then: audit verify --head "$(cat head)"'],
     ],
     exits: '0 intact · 2 bad --head · 3 entries changed, removed or truncated · 5 not an admin · 69 server unreachable',
     notes: ['Somebody with write access to the database can rewrite the whole log. Only a head stored elsewhere detects that.'],
@@ -75,9 +75,9 @@ const verify = (cli: Cli) =>
       cli.print(verification, { columns: verificationColumns, isQuery: false })
     })
 
-/** Parses NUMBER:HASH or the JSON object of a verification. */
+/** Parses NUMBER:HASH, or the head as JSON, alone or in the whole output of `-o json`. */
 function parseHead(text: string): { seq: number; hash: string } {
-  const [, jsonSeq, jsonHash] = /^\s*\{\s*"seq":\s*(\d+),\s*"hash":\s*"(\w+)"\s*\}\s*$/.exec(text) ?? []
+  const [, jsonSeq, jsonHash] = /^\s*\{.*?"seq":\s*(\d+),\s*"hash":\s*"(\w+)"/s.exec(text) ?? []
   const head = jsonSeq === undefined ? text.trim() : `${jsonSeq}:${jsonHash}`
   const [, seq, hash] = /^([1-9]\d*):([0-9a-f]{64})$/.exec(head) ?? []
   if (seq === undefined || hash === undefined) throw usage(`--head ${head} is not NUMBER:HASH with a hash of 64 hexadecimal digits`)

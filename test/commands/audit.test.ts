@@ -30,7 +30,9 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
   const head = /^head\t(\S+)$/m.exec((await dms('audit', 'verify')).stdout)?.[1] ?? ''
   expect(head).toMatch(/^2:[0-9a-f]{64}$/)
   expect((await dms('audit', 'verify', '--head', head)).code).toBe(0)
-  const { head: object } = JSON.parse((await dms('audit', 'verify', '--json')).stdout)
+  const { stdout: whole } = await dms('audit', 'verify', '--json')
+  expect((await dms('audit', 'verify', '--head', whole)).code).toBe(0)
+  const { head: object } = JSON.parse(whole)
   expect((await dms('audit', 'verify', '--head', JSON.stringify(object, null, 2))).code).toBe(0)
   expect((await dms('audit', 'verify', '--head', '2')).code).toBe(2)
   await sql`alter table audit_entries disable trigger user; delete from audit_entries where seq = 2`.execute(app.db)

@@ -70,11 +70,14 @@ export const query = (cli: Cli) =>
     'created ',
   )
     .option('--field <condition>', 'condition on a field, see below; repeatable', collectValues, [])
-    .option(
-      '--sort <field[:asc|desc]>',
-      'score, document_date, created_at, updated_at, title, size or ocr_confidence; repeatable',
-      collectValues,
-      [],
+    .addOption(
+      new SuggestingOption(
+        '--sort <field[:asc|desc]>',
+        'score, document_date, created_at, updated_at, title, size or ocr_confidence; repeatable',
+        ['score', 'document_date', 'created_at', 'updated_at', 'title', 'size', 'ocr_confidence'],
+      )
+        .argParser(collectValues)
+        .default([]),
     )
     .option('--mime <type>', 'only this media type; repeatable', collectValues, [])
     .option('--label <label>', 'only with this label (name or id); repeatable', collectValues, [])

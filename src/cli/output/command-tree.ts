@@ -62,11 +62,11 @@ export function buildCommandTree(command: Command, before: readonly string[] = [
 export const flattenTree = (word: CommandNode): CommandNode[] => [word, ...word.words.flatMap(flattenTree)]
 
 function describeFlag(option: Option, description: string): FlagSpec {
-  const { flags, short, long, required, optional } = option
+  const { flags, short, long, required } = option
   const names = [short, long].filter((name) => name !== undefined)
   const name = /[<[]([^>\]]+)[>\]]/.exec(flags)?.[1] ?? ''
-  // Completion treats a flag with an optional value as a flag without one.
-  return { flags, names, description, value: required && !optional ? describeValue(name, option) : null }
+  // Completion treats a flag with an optional value as a flag without one. `optional` is also true for `<field[:asc|desc]>`.
+  return { flags, names, description, value: required ? describeValue(name, option) : null }
 }
 
 const describeValue = (name: string, value: Argument | Option): ValueSpec => ({

@@ -46,6 +46,7 @@ const offers: readonly (readonly [line: string, expected: readonly string[]])[] 
   ['dms documents list --order ', ['asc', 'desc']],
   ['dms documents list --status p', ['pending', 'processing']],
   ['dms search query x --status c', ['completed']],
+  ['dms search query x --sort ti', ['title']],
   ['dms ocr queue list --status c', ['completed', 'cancelled']],
   ['dms --output json documents list --order d', ['desc']],
   ['dms documents list -o js', ['json', 'jsonl']],

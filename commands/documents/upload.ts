@@ -13,6 +13,7 @@ import { type FoundFile, findFiles, readPathList } from '../../src/cli/upload/fi
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { uploadFiles } from '../../src/cli/upload/upload.ts'
 import { openUploadCache, type UploadCache, uploadCachePath } from '../../src/cli/upload/upload-cache.ts'
+import { shellWord } from '../../src/log/escape.ts'
 
 interface Flags extends UploadFlags {
   recursive?: boolean
@@ -89,7 +90,7 @@ function checkReadable(file: FoundFile, user: string): FoundFile {
     accessSync(file.path, constants.R_OK)
     return file
   } catch {
-    const fix = `let "${user}" read it, or: dms documents upload - --stdin-name '${basename(file.path)}' < '${file.path}'`
+    const fix = `let "${user}" read it, or: dms documents upload - --stdin-name ${shellWord(basename(file.path))} < ${shellWord(file.path)}`
     return { ...file, error: new Failure('FAILED', `"${user}", the owner of the data folder, may not read this file; fix: ${fix}`) }
   }
 }

@@ -1,6 +1,7 @@
 /** Manifest of a backup in a directory. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { shellWord } from '../log/escape.ts'
 import { nullIfMissing } from '../missing-file.ts'
 import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseJson } from './manifest.ts'
 
@@ -16,7 +17,7 @@ export async function parseFolderManifest(folder: string, text: string): Promise
   try {
     return parseJson(Manifest, path, text)
   } catch (error) {
-    const rebuild = `rm ${path}, then dms backup create --format dir --to ${folder}, which keeps all intact files`
+    const rebuild = `rm ${shellWord(path)}, then dms backup create --format dir --to ${shellWord(folder)}, which keeps all intact files`
     throw new BackupDamaged((error as Error).message, (await findManifestCopy(folder)) ?? `if the installation still exists: ${rebuild}`)
   }
 }
@@ -27,5 +28,5 @@ export async function findManifestCopy(folder: string): Promise<string | null> {
   const read = (id: string) => readFile(join(folder, manifestCopyPath(id)), 'utf8')
   const copies = await Promise.all(ids.map(async (id) => parseJson(Manifest, id, await read(id))).map((copy) => copy.catch(() => null)))
   const [newest] = copies.filter((copy) => copy !== null).sort((one, two) => (one.finished_at < two.finished_at ? 1 : -1))
-  return newest ? `cp ${join(folder, manifestCopyPath(newest.id))} ${join(folder, manifestPath)}` : null
+  return newest ? `cp ${shellWord(join(folder, manifestCopyPath(newest.id)))} ${shellWord(join(folder, manifestPath))}` : null
 }

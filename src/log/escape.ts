@@ -1,4 +1,4 @@
-/** Escapes untrusted text for terminals and logs. */
+/** Escapes untrusted text for terminals, logs and shells. */
 
 /** C0, DEL and C1 control characters, and marks that change the direction of text. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
@@ -7,6 +7,9 @@ const shortEscapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r
 
 /** Replaces control characters by escapes: `\n`, `\t`, `\x1b`, `\u202e`. */
 export const escapeControls = (text: string): string => text.replace(unsafe, (char) => shortEscapes[char] ?? hexEscape(char.charCodeAt(0)))
+
+/** Returns a text as one word of a shell command. */
+export const shellWord = (text: string): string => (/^[\w./:@%=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
 
 const hexEscape = (code: number): string => (code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(code))
 

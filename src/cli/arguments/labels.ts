@@ -1,7 +1,7 @@
 /** Labels in arguments: a name or an id. */
 import type { Client } from '../../client/client.ts'
 import { isId } from '../../id.ts'
-import { quote } from '../output/completion/cases.ts'
+import { shellWord } from '../../log/escape.ts'
 import { validationIssues } from '../output/error-lines.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -78,7 +78,6 @@ function requireLabel(labels: readonly Label[], nameOrId: string, options: Looku
 }
 
 function missingLabel(nameOrId: string, { isAdded = false }: LookupOptions): Failure {
-  const word = /^[\w.@%+=:/-]+$/.test(nameOrId) ? nameOrId : quote(nameOrId)
-  const fix = isAdded && !isId(nameOrId) ? `dms labels create ${word}` : 'dms labels list'
+  const fix = isAdded && !isId(nameOrId) ? `dms labels create ${shellWord(nameOrId)}` : 'dms labels list'
   return new Failure('NOT_FOUND', `no label "${nameOrId}"`, { fix })
 }

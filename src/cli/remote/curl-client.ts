@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Body, type Client, clientOver } from '../../client/client.ts'
 import { type EntryStream, type Form, type OpenConnection, withQuery } from '../../client/connection.ts'
+import { shellWord } from '../../log/escape.ts'
 import { Failure } from '../runtime/exit.ts'
 import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'
 import type { RemoteTarget } from './remote-client.ts'
@@ -102,7 +103,7 @@ const isPublicPath = /^\/(healthz|readyz|api\/(v1\/)?(auth\/(login|register)|hea
 /** Quotes a word for the shell. `${NAME:?}` stops the shell if a look-up found nothing. */
 function quotedWith(text: string, variables: ReadonlyMap<string, string>): string {
   const [standIn, variable] = [...variables].find(([id]) => text.includes(id)) ?? []
-  if (standIn === undefined) return /^[\w./:@=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
+  if (standIn === undefined) return shellWord(text)
   const parts = text.split(standIn).map((part) => (part === '' ? '' : quotedWith(part, variables)))
   return parts.join(`"\${${variable}:?}"`)
 }

@@ -4,6 +4,7 @@ import { constants } from 'node:fs'
 import { mkdir, open, realpath, rename, unlink } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
+import { shellWord } from '../../log/escape.ts'
 import { Failure } from './exit.ts'
 import { acquireFileLock } from './file-lock.ts'
 
@@ -64,7 +65,7 @@ export async function writePrivateFile(path: string, text: string, isSecret = fa
 /** Runs `work` while holding the lock file of `path`. Throws Failure BUSY if the lock stays held. */
 export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
   const lock = `${path}.lock`
-  const heldError = () => new Failure('BUSY', `another dms holds ${lock}`, { fix: `if no dms is running: rm ${lock}` })
+  const heldError = () => new Failure('BUSY', `another dms holds ${lock}`, { fix: `if no dms is running: rm ${shellWord(lock)}` })
   const release = await acquireFileLock(lock, { deadline: performance.now() + lockTimeoutMs, heldError })
   try {
     return await work()

@@ -1,5 +1,6 @@
 /** Damage of stored files and of backups is detected, reported in every run, and not copied over intact files. */
-import { copyFile, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { copyFile, cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
 import { describe, expect, test } from 'vitest'
@@ -121,6 +122,12 @@ describe('backup create --format dir', () => {
     await copyFile(join(to, 'data', id, 'manifest.json'), join(to, 'manifest.json'))
     expect((await here(place, ['backup', 'verify', to])).code).toBe(0)
     expect((await here(place, create)).code).toBe(0)
+    const copy = join(dataDir, "the clerk's copy")
+    await cp(to, copy, { recursive: true })
+    await rm(join(copy, 'manifest.json'))
+    const [, command = ''] = /fix: (cp .*)/.exec((await here(place, ['backup', 'verify', copy])).stderr) ?? []
+    execFileSync('sh', ['-c', command])
+    expect((await here(place, ['backup', 'verify', copy])).code).toBe(0)
   })
 
   test('Busy, not damage, for a reader of a folder that a backup updates meanwhile; 3 for tables that are gone', async () => {

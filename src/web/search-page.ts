@@ -167,6 +167,10 @@ function facets({ facets: { mime_types, labels, years } }: Answer, request: Requ
   return groups.length === 0 ? nothing : html`<aside aria-label="Filters">${groups}</aside>`
 }
 
+/** Returns the document date, else the day of arrival with its name: the facet counts document dates only. */
+const dateOf = (documentDate: string | null, createdAt: string): Markup =>
+  documentDate === null ? html`<span>Added ${dayElement(createdAt)}</span>` : dayElement(documentDate)
+
 /** `search`: parameters of the link, so that the page of the document marks the words of the query. */
 const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {
   const { document_id, title, filename, mime_type, document_date, created_at, highlights } = result
@@ -175,7 +179,7 @@ const resultItem = (result: Answer['results'][number], search: { q: string; fuzz
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="${withParameters(`/documents/${document_id}`, search)}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
-<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dayElement(document_date ?? created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
+<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dateOf(document_date, created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
 </div></article></li>`
 }
 
@@ -183,7 +187,7 @@ const recentItem = (document: Awaited<ReturnType<Client['documents']['get']>>): 
   const { id, title, filename, mime_type, size, status, labels, page_count, document_date, created_at } = document
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${id}">${title}</a></h2>
-<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dayElement(document_date ?? created_at)}${labels.map(labelLink)}</p>
+<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dateOf(document_date, created_at)}${labels.map(labelLink)}</p>
 </div></article></li>`
 }
 

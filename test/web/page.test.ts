@@ -29,6 +29,9 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     const { page } = await open({ javaScriptEnabled: false })
     await signIn(page, '/?q=harbour')
     expect(await page.locator('h1').textContent()).toBe('2 documents')
+    // Documents without a date have the day of their arrival, which no year counts.
+    expect(await page.locator('.results time').allTextContents()).toHaveLength(2)
+    expect(await page.locator('.facts', { hasText: 'fees.pdf' }).textContent()).toMatch(/Added \d+ \w+ \d{4}/)
     expect(await page.locator('.snippet mark').allTextContents()).toEqual(expect.arrayContaining(['Harbour', 'harbour']))
     await page.getByRole('complementary').getByRole('link', { name: 'invoices 1' }).click()
     expect(await page.locator('h1').textContent()).toBe('1 document')

@@ -19,7 +19,7 @@ import { type Conditions, conditionsOf } from './conditions.ts'
 import { indexVersion } from './document.ts'
 import { send } from './index-documents.ts'
 import { filterOf, isExpressible, type MeilisearchQuery, toMeilisearchQuery } from './query.ts'
-import { nextIndexName, startRebuild } from './rebuild.ts'
+import { startRebuild } from './rebuild.ts'
 import { openServer, type ServerOptions } from './server.ts'
 import { contents } from './verify.ts'
 
@@ -140,17 +140,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     count: async () => (await status()).documents,
     status,
     contents: () => [contents(db, server, index)],
-    async rebuild() {
-      const next = await startRebuild(target, index)
-      return {
-        ...next,
-        keptAs: nextIndexName(index),
-        async complete() {
-          await next.complete()
-          return (await server.request(nextIndexName(index), (next) => next.getStats())).numberOfDocuments
-        },
-      }
-    },
+    rebuild: () => startRebuild(target, index),
     async check() {
       await server.check()
       const answer = await server.requestExisting(index, (index) => index.search('', { limit: 0 }))

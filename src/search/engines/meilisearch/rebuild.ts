@@ -1,15 +1,7 @@
 /** Builds a new Meilisearch index, and swaps it with the active one. */
 import type { IndexSwap } from 'meilisearch'
+import type { IndexRebuild } from '../../../ports/search-engine.ts'
 import { send, type Target } from './index-documents.ts'
-
-export interface Rebuild {
-  put(documentIds: readonly string[]): Promise<void>
-  /** Resolves when searches find all documents that were put. */
-  complete(): Promise<void>
-  /** Activates the new index. The old one is removed, or kept under the name of the new one. */
-  swap(keepOld?: boolean): Promise<void>
-  discard(): Promise<void>
-}
 
 /**
  * Maximum number of unfinished tasks while the next batch is read. Meilisearch indexes waiting tasks together, and each time rewrites the lists of all
@@ -17,13 +9,10 @@ export interface Rebuild {
  */
 const maxPendingTasks = 100
 
-/** Returns the name of the new index during a rebuild. */
-export const nextIndexName = (index: string): string => `${index}_next`
-
 /** Starts a rebuild. Removes the new index of an interrupted one. */
-export async function startRebuild(target: Target, index: string): Promise<Rebuild> {
+export async function startRebuild(target: Target, index: string): Promise<IndexRebuild> {
   const { server } = target
-  const next = nextIndexName(index)
+  const next = `${index}_next`
   await server.remove(next)
   await server.prepare(next)
   const tasks: number[] = []
@@ -33,11 +22,16 @@ export async function startRebuild(target: Target, index: string): Promise<Rebui
     while (tasks.length > maxPending) await server.waitForTask(tasks.shift()!)
   }
   return {
+    // swap() exchanges the names.
+    keptAs: next,
     async put(ids) {
       tasks.push(...(await send(target, isActive ? index : next, ids)))
       await waitForTasks(isActive ? 0 : maxPendingTasks)
     },
-    complete: () => waitForTasks(0),
+    async complete() {
+      await waitForTasks(0)
+      return (await server.request(next, (built) => built.getStats())).numberOfDocuments
+    },
     async swap(keepOld = false) {
       await waitForTasks(0)
       await server.prepare(index)

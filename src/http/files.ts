@@ -73,7 +73,8 @@ export async function sendFile(event: H3Event, file: StoredFile, disposition: 'a
   if (isUnmodified(event.req, etag, file.modifiedAt)) return new Response(null, { status: 304, headers })
 
   const range = parseRange(event, file, etag)
-  headers.set('content-length', String(range ? range.end - range.start + 1 : file.size))
+  const length = range ? range.end - range.start + 1 : file.size
+  headers.set('content-length', String(length))
   if (range) headers.set('content-range', `bytes ${range.start}-${range.end}/${file.size}`)
   const status = range ? 206 : 200
   if (event.req.method === 'HEAD') return new Response(null, { status, headers })
@@ -82,6 +83,7 @@ export async function sendFile(event: H3Event, file: StoredFile, disposition: 'a
     const url = await file.presign?.({ type: type ?? '', disposition: shown ?? '' })
     if (url) return redirectTo(url, event, headers)
   }
+  await event.context.reserveFile?.(length)
   const bytes = await file.open(range ?? undefined)
   return new Response(Readable.toWeb(bytes) as ReadableStream, { status, headers })
 }

@@ -36,6 +36,8 @@ declare module 'h3' {
     documentIds?: readonly string[]
     /** Memory reserved for the answer (server/http/answer-budget.ts). */
     reservation?: { resize(bytes: number): void; grow(bytes: number): Promise<void>; release(): void }
+    /** Reserves memory for a file of this size until the client has read it. Throws like AnswerBudget.reserve(). */
+    reserveFile?: (bytes: number) => Promise<void>
     /** Whether a command in this process sent the request. Call limits do not apply then. */
     isLocal?: boolean
     /** Returns the answer that this client gets instead of the error body. */

@@ -149,8 +149,8 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
 const clientFor = (h3: H3, event: H3Event): Client => createClient(async (request) => sendInProcess(h3, event, request))
 
 function sendInProcess(h3: H3, { context }: H3Event, request: Request): Response | Promise<Response> {
-  const { actor, session, ip, requestId } = context
-  return h3.request(request, undefined, { ip, requestId, ...(actor ? { actor, session } : {}) })
+  const { actor, session, ip, requestId, reserveFile } = context
+  return h3.request(request, undefined, { ip, requestId, reserveFile, ...(actor ? { actor, session } : {}) })
 }
 
 async function relayPart({ client, id }: Visit, { req, url }: H3Event, part: string): Promise<Response> {

@@ -1,6 +1,9 @@
 /** Clients that request much and read nothing: they use neither the memory nor the time of others. */
+import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { sessionCookie } from '../../src/auth/page-session.ts'
+import { upload } from '../support/app.ts'
 import { documentWith } from '../support/data/long-documents.ts'
 import { makeFolder } from '../support/data/source-folder.ts'
 import { waitedMs } from '../support/processes/run-queue.ts'
@@ -103,6 +106,27 @@ async function refusedByCommonLimit(): Promise<void> {
   const refused = await fetch(new URL('/api/documents', url), { headers })
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '5'])
 }
+
+test('429 RATE_LIMITED while unread downloads of the user fill the limit; lists and other users do not wait for them', async () => {
+  const server = await startServer({ 'limits.answer_bytes_per_user': '4MB' })
+  const { app, asAda, bob, asBob, url, fetch: fetchAsAda } = server
+  const bytes = randomBytes(40 << 20)
+  const path = `/api/documents/${(await upload(asAda, 'a.bin', bytes)).id}/download`
+  const pathOfBob = `/api/documents/${(await upload(asBob, 'b.bin', bytes)).id}/download`
+  const stop = await askWithoutReading(server, Array<string>(10).fill(path), 1)
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBe(3 * mebibyte), 30_000)
+  const cookie = sessionCookie(app, server.token).split(';')[0]!
+  const [refused, onPage] = await Promise.all([fetchAsAda(path), fetch(new URL(path.replace('/api', ''), url), { headers: { cookie } })])
+  expect([refused.status, refused.headers.get('retry-after'), onPage.status]).toEqual([429, '5', 429])
+  expect(await refused.json()).toMatchObject({ retry_after_secs: 5, error: { code: 'RATE_LIMITED' } })
+  expect(await bytesInFlight(server)).toBe(3 * mebibyte)
+  expect((await fetchAsAda('/api/documents')).status).toBe(200)
+  const headers = { authorization: `Bearer ${await tokenFor(app, bob)}` }
+  expect((await (await fetch(new URL(pathOfBob, url), { headers })).bytes()).length).toBe(bytes.length)
+  stop()
+  await vi.waitFor(async () => expect(await bytesInFlight(server)).toBe(0), 30_000)
+  expect((await fetchAsAda(path)).status).toBe(200)
+})
 
 test('a client that disconnects while its request waits for memory uses none', async () => {
   const server = await startServer({ 'limits.answer_bytes_per_user': '4MB' })

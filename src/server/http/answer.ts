@@ -3,13 +3,16 @@ import type { H3Event } from 'h3'
 import { FastResponse } from 'srvx'
 import type { Config } from '../../config/schema.ts'
 import { AppError } from '../../errors.ts'
+import { clientNetwork } from '../../http/rate-limit.ts'
 import { jsonChunks, jsonType, StreamedAnswer } from '../../http/streamed-json.ts'
-import type { AnswerBudget, Reservation } from './answer-budget.ts'
+import { type AnswerBudget, openAnswerBudget, type Reservation } from './answer-budget.ts'
 import { requestId } from './request-log.ts'
 
 export interface Answers {
   /** Runs `read`, whose answer may be large, as soon as the answer budget has room. `isPipelined`: it takes no connection of the pool. */
   readLarge(event: H3Event, read: () => Promise<unknown>, isPipelined: boolean): Promise<unknown>
+  /** Reserves memory for a file until it is sent. Files have a budget of their own: downloads keep no lists waiting. */
+  reserveFile(event: H3Event, bytes: number): Promise<void>
   /** Returns the JSON answer of a route. A plain header object instead of `Headers` takes 0.5 instead of 2.7 µs. */
   toResponse(event: H3Event, value: object): Promise<Response>
   /** Adds the common headers that the answer does not have. */
@@ -24,14 +27,18 @@ const minCountedLength = 1 << 16
 const unknownBytes = 1 << 20
 /** Reservation for a stream: two chunks of a text from PostgreSQL, and two on their way out. */
 const streamBytes = 4 << 20
+/** Maximum reservation for a file: three chunks of 256 KiB on their way, and their streams. */
+const fileBytes = 1 << 20
 
 /** Maximum number of concurrent lists of one caller on the pool. Slow lists must leave connections to other callers. */
 const maxFilteredReads = 4
 /** Maximum number of concurrent lists of one caller in index order, which share a pipelined connection. */
 const maxIndexedReads = 32
 
-/** Opens the conversion for one configuration. */
-export function openAnswers(config: Config, budget: AnswerBudget): Answers {
+/** Opens the conversion for one configuration. `onReserve` gets each change of the reserved bytes. */
+export function openAnswers(config: Config, onReserve: (bytes: number) => void): Answers {
+  const budget = openAnswerBudget(config, onReserve)
+  const fileBudget = openAnswerBudget(config, onReserve)
   const securityHeadersOf = openSecurityHeaders(config)
   const respond = (event: H3Event, body: string | ReadableStream<Uint8Array>, headers: Readonly<Record<string, string>>): Response => {
     event.context.isComplete = true
@@ -59,12 +66,20 @@ export function openAnswers(config: Config, budget: AnswerBudget): Answers {
       const reservation = await budget.reserve(callerOf(event), unknownBytes, isPipelined ? maxIndexedReads : maxFilteredReads)
       event.context.reservation = reservation
       try {
-        if (event.runtime?.node?.res?.destroyed) throw new AppError('RATE_LIMITED', {}, 'The client left while its request waited.')
+        requireClient(event)
         return await read()
       } catch (error) {
         reservation.release()
         throw error
       }
+    },
+    async reserveFile(event, bytes) {
+      if (bytes < minCountedLength || !event.runtime?.node?.res) return
+      const reserved = Math.min(bytes, fileBytes)
+      const reservation = await fileBudget.reserve(callerOf(event), reserved, maxIndexedReads)
+      reservation.resize(reserved)
+      onClose(event, () => reservation.release())
+      requireClient(event)
     },
     async toResponse(event, value) {
       if (value instanceof StreamedAnswer) return stream(event, value)
@@ -113,7 +128,12 @@ function openSecurityHeaders({ security }: Config): (event: H3Event) => Readonly
 }
 
 /** Returns the key under which answers are counted. */
-const callerOf = ({ context: { actor, ip = '' } }: H3Event): string => (actor ? `user:${actor.id}` : `ip:${ip}`)
+const callerOf = ({ context: { actor, ip = '' } }: H3Event): string => (actor ? `user:${actor.id}` : `ip:${clientNetwork(ip)}`)
+
+/** Throws RATE_LIMITED if the client left while its request waited. */
+function requireClient({ runtime }: H3Event): void {
+  if (runtime?.node?.res?.destroyed) throw new AppError('RATE_LIMITED', {}, 'The client left while its request waited.')
+}
 
 /** Reserves memory for a stream until it is sent or its client is gone. */
 async function reserveForStream(event: H3Event, budget: AnswerBudget): Promise<Reservation | undefined> {

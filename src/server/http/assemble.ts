@@ -36,7 +36,6 @@ import { routes as prometheus } from '../metrics.ts'
 import { documentation } from '../openapi/routes.ts'
 import type { ReplicaReads } from '../replica-reads.ts'
 import { type Answers, openAnswers } from './answer.ts'
-import { openAnswerBudget } from './answer-budget.ts'
 import { isWatched, openAudit, type RunAudited } from './audit-requests.ts'
 import type { AuthCache } from './auth-cache.ts'
 import { authenticate, clearAuthCache } from './authenticate.ts'
@@ -103,7 +102,7 @@ export function buildServer(
   const primary = routesOption ?? allRoutes(app, isDraining, recorder)
   const routes = replica ? replica.combine(primary, allRoutes) : primary
   const ipOf = openClientIp(app.config.server.trusted_proxies)
-  const answers = openAnswers(app.config, openAnswerBudget(app.config, recorder.addAnswerBytes))
+  const answers = openAnswers(app.config, recorder.addAnswerBytes)
   const origins = app.config.server.cors_origins
   const h3 = new H3({
     silent: true,
@@ -151,6 +150,7 @@ export function buildServer(
       throw ambiguity
     }
     event.context.ip ??= ipOf(event)
+    event.context.reserveFile ??= (bytes) => answers.reserveFile(event, bytes)
     // A preflight has no token, and needs none.
     if (event.req.method === 'OPTIONS') return
     try {

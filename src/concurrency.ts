@@ -56,11 +56,11 @@ export async function waitAtMost(timeoutMs: number, work: Promise<unknown>): Pro
  * Returns a function whose calls share a run until it has ended, and its result for `keptMs` after its start. Many callers must not multiply its
  * requests. A failure is not kept.
  */
-export function shareRuns<T>(run: () => Promise<T>, keptMs = 0): () => Promise<T> {
+export function shareRuns<T>(run: () => Promise<T>, keptMs = 0, now = () => performance.now()): () => Promise<T> {
   let current: { readonly result: Promise<T>; readonly startedAt: number; hasEnded: boolean } | null = null
   return () => {
-    if (current === null || (current.hasEnded && performance.now() - current.startedAt >= keptMs)) {
-      const started = { result: run(), startedAt: performance.now(), hasEnded: false }
+    if (current === null || (current.hasEnded && now() - current.startedAt >= keptMs)) {
+      const started = { result: run(), startedAt: now(), hasEnded: false }
       started.result.then(
         () => {
           started.hasEnded = true

@@ -1,5 +1,4 @@
 /** Session of the web page: a cookie with a session token. Only the page reads it; the API accepts bearer tokens only. */
-import { getCookie, type H3Event } from 'h3'
 import type { App } from '../app.ts'
 
 const sessionName = 'dms_session'
@@ -24,8 +23,8 @@ export const cookieName = (name: string, isHttps: boolean): string => (isHttps ?
 export const cookieLine = (name: string, value: string, seconds: number, isHttps: boolean): string =>
   `${cookieName(name, isHttps)}=${value}; Max-Age=${seconds}; Path=/; HttpOnly; SameSite=Lax${isHttps ? '; Secure' : ''}`
 
-/** Returns the token of the session cookie; it may be empty. */
-export const readSessionCookie = (app: App, event: H3Event): string | undefined => getCookie(event, cookieName(sessionName, isSecure(app)))
+/** Returns the name of the session cookie. */
+export const sessionCookieName = (app: App): string => cookieName(sessionName, isSecure(app))
 
 /** Returns the path for a redirect after the login. Returns `/` for a path that leaves this server, such as `//example.org` or `/\example.org`. */
 export function localPath(path: string | null | undefined): string {

@@ -19,8 +19,8 @@ const bytesCacheMs = 600_000
 /** Returns a function that reads the metrics. Without the database it returns `dms_database_up 0` only. */
 export function openDatabaseMetrics(app: App): () => Promise<Family[]> {
   const finishedJobs = openFinishedJobs(app)
-  const totals = shareRuns(() => tableTotals(app), cacheMs)
-  const bytes = shareRuns(() => versionTotals(app), bytesCacheMs)
+  const totals = shareRuns(() => tableTotals(app), cacheMs, app.monotonicMs)
+  const bytes = shareRuns(() => versionTotals(app), bytesCacheMs, app.monotonicMs)
   return async () => {
     try {
       const families = await Promise.all([

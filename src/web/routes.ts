@@ -1,10 +1,10 @@
 /** The web page: HTML for browsers. Each request calls the API in this process as the user of its session cookie. */
-import type { H3, H3Event } from 'h3'
+import { getCookie, type H3, type H3Event } from 'h3'
 import { z } from 'zod'
 import { isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Bearer } from '../auth/auth.ts'
-import { expiredCookie, localPath, readSessionCookie, sessionCookie } from '../auth/page-session.ts'
+import { expiredCookie, localPath, sessionCookie, sessionCookieName } from '../auth/page-session.ts'
 import { type Client, ClientError, createClient } from '../client/client.ts'
 import { AppError } from '../errors.ts'
 import { prefersHtml } from '../http/html.ts'
@@ -55,7 +55,7 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
   const user =
     (handle: (visit: Visit, event: H3Event) => Promise<Response>): Handle =>
     async (event) => {
-      const token = readSessionCookie(app, event)
+      const token = getCookie(event, sessionCookieName(app))
       if (!token) throw new AppError('UNAUTHORIZED')
       const { actor, session } = await authenticate(token, event)
       Object.assign(event.context, { actor, session })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { openFile, type Tools, toReadFailure } from '../../src/extract/extract.ts'
 import { bytesSource, type Limits } from '../../src/extract/opened-document.ts'
-import { parsePdfDate } from '../../src/extract/readers/pdf/pdf-metadata.ts'
+import { parsePdfDate, readInfo } from '../../src/extract/readers/pdf/pdf-metadata.ts'
 import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
 import { assessTextLayer, joinTexts } from '../../src/extract/text-layer.ts'
 import { image, scan } from '../support/data/files.ts'
@@ -112,6 +112,13 @@ test.each([
   [7, null],
 ])('the date %s is %s', (value, date) => {
   expect(parsePdfDate(value)).toBe(date)
+})
+
+test('the day of creation is that of its time zone; a year or month alone is no day', () => {
+  const dayOf = (CreationDate: string) => readInfo((key) => (key === 'CreationDate' ? CreationDate : undefined)).date
+  expect(["D:20240229003000+02'00'", '2024-02-29', 'D:202402', 'D:2024', '2024/02/29'].map(dayOf)).toEqual([
+    ...['2024-02-29', '2024-02-29', '2024-02', '2024', undefined],
+  ])
 })
 
 describe('pictures of pages', () => {

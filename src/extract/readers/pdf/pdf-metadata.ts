@@ -27,7 +27,8 @@ export function readInfo(get: (key: string) => unknown): PdfMetadata {
     if (date) metadata[name] = date
   }
   const [, year, month, day] = dateForm.exec(String(get('CreationDate') ?? '')) ?? []
-  return { metadata, date: day && `${year}-${month}-${day}` }
+  // A year or month alone is no day, also not its first.
+  return { metadata, date: year && [year, month, day].filter(Boolean).join('-') }
 }
 
 /** Converts `D:20240229120000+01'00'` or an ISO date to an ISO date. Returns null for anything else. */

@@ -99,7 +99,8 @@ async function pump(body: AsyncIterable<Uint8Array>, parser: busboy.Busboy, limi
 }
 
 function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busboy.Busboy {
-  const type = event.req.headers.get('content-type') ?? ''
+  // busboy refuses an empty parameter at the end, which RFC 9110, 5.6.6 allows.
+  const type = (event.req.headers.get('content-type') ?? '').replace(/;\s*$/, '')
   if (!/^multipart\/form-data\s*(?:;|$)/i.test(type)) throw new AppError('UNSUPPORTED_MEDIA_TYPE', { expected: 'multipart/form-data' })
   try {
     return busboy({

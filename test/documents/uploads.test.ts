@@ -104,6 +104,13 @@ test('fields are used at any position, before and after the file', async () => {
   ])
 })
 
+test('201 whatever the case, quotes and order of the parameters of Content-Type, also with an empty one', async () => {
+  const { fetch } = await startServer()
+  const body = multipartBody([filePart('a')])
+  for (const type of [`${multipartType};`, `${multipartType} ; `, `Multipart/Form-Data;charset=utf-8; Boundary="${boundary}"`])
+    expect([type, (await post(fetch, body, { 'content-type': type })).status]).toEqual([type, 201])
+})
+
 test('a repeated field of labels has all of them; a repeated choice is 400 VALIDATION_ERROR', async () => {
   const { asAda, fetch } = await startServer()
   for (const name of ['Tax', 'Bank']) await asAda.call('POST', '/api/labels', { name, color: '#aabbcc' })

@@ -1,6 +1,8 @@
 #!/bin/sh
 ':' /* The shell runs this comment: it becomes the Node that is installed with dms, else the one of the machine. No second process remains.
 self=$(readlink -f "$0") root=${self%/bin/dms.js}
+# Node would open /dev/null in place of a closed standard output: the result would be lost, with exit 0. This makes writes fail.
+true 2>/dev/null 9>&1 || exec 1</dev/null
 # The default of V8, 32 MiB, lets a server under load grow by 60 MB more (F27 in docs/reliability.md).
 [ "$1" = serve ] && heap=--max-semi-space-size=16
 for package in "$root"/node_modules/node-*-* "${root%/*}"/node-*-*; do
@@ -49,7 +51,8 @@ async function run() {
   // A reader that does not read must not prolong --timeout.
   if (hasTimedOut) setTimeout(() => process.exit(), 2000).unref()
   // Writes to a pipe are asynchronous: the reader may be slow.
-  await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((done) => stream.write('', () => done()))))
+  const pending = [process.stdout, process.stderr].filter(({ writableLength }) => writableLength > 0)
+  await Promise.all(pending.map((stream) => new Promise((done) => stream.write('', () => done()))))
   // The work is over. Anything that still holds the process, such as a connection that does not close, gets two seconds.
   setTimeout(() => process.exit(), 2000).unref()
 }

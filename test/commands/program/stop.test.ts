@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
@@ -22,17 +22,30 @@ test('a reader that is slower than 2 s gets all of the output', async () => {
   expect((await text(child.stdout)).trim()).toBe(String('oidc.client_id\t\n'.length + 120_000))
 })
 
-test.skipIf(!existsSync('/dev/full'))('1 with one line if the output cannot be written', async () => {
-  const line = [process.execPath, executable, 'help', 'environment'].map((word) => `'${word}'`).join(' ')
-  const child = spawn('sh', ['-c', `exec ${line} > /dev/full`], { env: bareEnvironment(), stdio: ['ignore', 'ignore', 'pipe'] })
+test.skipIf(!existsSync('/dev/full')).each([
+  ['> /dev/full', 'ENOSPC: no space left on device'],
+  ['>&-', 'EBADF: bad file descriptor'],
+])('1 with one line if the output cannot be written: %s', async (redirection, reason) => {
+  const child = spawn('sh', ['-c', `exec '${executable}' help environment ${redirection}`], {
+    env: bareEnvironment(),
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
   let stderr = ''
   child.stderr.on('data', (text: Buffer) => {
     stderr += text.toString()
   })
   expect(await new Promise((resolve) => child.on('close', (code) => resolve({ code, stderr })))).toEqual({
     code: 1,
-    stderr: 'error: standard output: ENOSPC: no space left on device, write\n',
+    stderr: `error: standard output: ${reason}, write\n`,
   })
+})
+
+test('0 for a command that prints nothing and has no standard output', () => {
+  const { status, stderr } = spawnSync('sh', ['-c', `exec '${executable}' config check -q >&-`], {
+    env: bareEnvironment(),
+    encoding: 'utf8',
+  })
+  expect([status, stderr]).toEqual([0, ''])
 })
 
 /** Runs a program with a stop handler and signals it at these times (ms) after it is ready. */

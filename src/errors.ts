@@ -69,6 +69,12 @@ export class AppError extends Error {
   }
 }
 
+/** Returns the error of one stored file that is missing or cannot be read, whereas others can: `details.file` tells it from an outage. */
+export const unreadableFile = (cause: unknown): AppError =>
+  Object.assign(new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 3600, file: 'unreadable' }, 'The stored file cannot be read.'), {
+    cause,
+  })
+
 /** Returns a VALIDATION_ERROR about one field, in the form of schema errors. */
 export const invalid = (path: string, message: string): AppError => new AppError('VALIDATION_ERROR', { issues: [{ path, message }] })
 

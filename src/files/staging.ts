@@ -2,7 +2,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { AppError } from '../errors.ts'
+import { AppError, unreadableFile } from '../errors.ts'
 import { addressPattern } from '../ports/file-store.ts'
 import { isAlive, pidNamespace } from '../processes.ts'
 import { openCollector } from './free-buffers.ts'
@@ -228,6 +228,10 @@ export function toStoreError(error: unknown): unknown {
   const { code = '', syscall } = error as NodeJS.ErrnoException
   return syscall !== undefined && storeErrorCodes.has(code) ? storeUnavailable(error) : error
 }
+
+/** Maps errors of reading a stored file: of the file alone, else as toStoreError(). */
+export const toReadError = (error: unknown): unknown =>
+  ['EACCES', 'EPERM', 'EIO'].includes((error as NodeJS.ErrnoException).code ?? '') ? unreadableFile(error) : toStoreError(error)
 
 /** Returns SERVICE_UNAVAILABLE with a cause. */
 const storeUnavailable = (cause: unknown): AppError =>

@@ -167,6 +167,8 @@ const isAbort = (error: unknown): boolean => ['AbortError', 'TimeoutError'].incl
 /** Errors of connection, token or options concern all items. Issues with `path` "file" concern one. */
 function isFatal(error: unknown): boolean {
   if (error instanceof Failure && error.exit === 'USAGE') return true
+  // One stored file cannot be read.
+  if ((error as { details?: { file?: unknown } }).details?.file !== undefined) return false
   if (['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) return true
   return validationIssues(error).some(({ path }) => path !== '' && path !== 'file')
 }

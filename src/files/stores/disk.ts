@@ -8,7 +8,7 @@ import { nullIfMissing } from '../../missing-file.ts'
 import { addressPattern, type DerivedFile, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, parseDerivedName, pathOf } from '../address.ts'
 import { hasSameBytes } from '../compare-files.ts'
-import { type CommitMarker, openStaging, type StagedBytes, type Staging, toStoreError } from '../staging.ts'
+import { type CommitMarker, openStaging, type StagedBytes, type Staging, toReadError, toStoreError } from '../staging.ts'
 import { openDiskChecks } from './disk-checks.ts'
 
 export interface DiskOptions {
@@ -40,7 +40,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
   const { check, requireMounted, undefinedIfMissing } = await openDiskChecks(root, min_free, storeId)
   const throwMissing = (address: string) => async (error: NodeJS.ErrnoException) => {
     await undefinedIfMissing(error).catch((cause) => {
-      throw toStoreError(cause)
+      throw toReadError(cause)
     })
     throw new FileMissing(address)
   }

@@ -1,7 +1,7 @@
 /** Converts exceptions to HTTP answers. */
 import type { H3Event, HTTPError } from 'h3'
 import { isForeignKeyViolation, isUnavailable, retentionDetail } from '../../db/pool.ts'
-import { AppError, type Code } from '../../errors.ts'
+import { AppError, type Code, unreadableFile } from '../../errors.ts'
 import type { Log } from '../../log/log.ts'
 import { FileMissing } from '../../ports/file-store.ts'
 import { errorPageFor } from '../../shared-links/public-routes.ts'
@@ -40,7 +40,7 @@ export function errorAnswer(error: HTTPError, event: H3Event, log: Log, now: Dat
 function toAppError(error: HTTPError): AppError {
   const cause = error.cause ?? error
   if (cause instanceof AppError) return cause
-  if (cause instanceof FileMissing) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 60 }, 'The stored file cannot be read.')
+  if (cause instanceof FileMissing) return unreadableFile(cause)
   const retention = retentionDetail(cause)
   if (retention) return new AppError('RETENTION', retention)
   // A referenced row was deleted meanwhile, such as the account of the caller. A retry gets the current answer.

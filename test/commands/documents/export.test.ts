@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ import { localTransport } from '../../../src/client/local.ts'
 import { renditionName } from '../../../src/documents/file-names.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { startCli } from '../../support/cli-transports.ts'
+import { cliTransports, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
 
@@ -294,6 +294,24 @@ test('3 for one damaged file among many; the others are exported with few reques
   expect([code, JSON.parse(stdout)]).toMatchObject([3, { created: 29, failed: 1 }])
   expect(requests.filter((path) => path.startsWith('/api/documents')).length).toBeLessThan(6)
   expect((await readdir(to)).length).toBe(30)
+})
+
+test.each(cliTransports)('3 for a missing stored file %s: its document is named, and all others are exported', async (transport) => {
+  const { dms, folder, asAda, app, envOf, admin } = await startCli(transport)
+  const env = await envOf(admin)
+  const { sha256 } = await upload(asAda, 'a.txt', 'bytes a')
+  for (const name of ['b.txt', 'c.txt']) await upload(asAda, name, `bytes of ${name}`)
+  await rm(app.files.describeLocation(await addressOf(app.db, sha256)))
+  for (const to of [join(folder, 'out'), join(folder, 'out.tar')]) {
+    const { code, stdout } = await dms(['documents', 'export', '--to', to, '--json'], { env, timeout: 30_000 })
+    const { items, ...summary } = JSON.parse(stdout) as { items: { action: string }[] }
+    const failed = items.filter(({ action }) => action === 'failed')
+    expect([code, summary, failed]).toMatchObject([
+      3,
+      { created: 2, failed: 1 },
+      [{ key: expect.stringMatching(/^a-/), error: { message: 'The stored file cannot be read.' } }],
+    ])
+  }
 })
 
 test('6 for an unknown owner, source or label, 5 for another owner; --delete-extra deletes nothing then', async () => {

@@ -202,6 +202,12 @@ describe.skipIf(skipReason !== '')(`a stored file that its owner cannot read${sk
     expect((await run(['backup', 'verify', `${top}/mirror`])).code).toBe(0)
   })
 
+  test('documents export: every other file is exported, exit 3', async () => {
+    const { code, stdout } = await dms(`documents export --to ${dataDir}/export`)
+    expect([code, JSON.parse(stdout)]).toMatchObject([3, { failed: 1 }])
+    expect(JSON.parse(stdout).created).toBeGreaterThan(0)
+  })
+
   test('doctor: names the file, and chown as the fix', async () => {
     const { code, stdout } = await dms('doctor --only access')
     expect([code, stdout]).toEqual([3, expect.stringContaining(stored)])

@@ -59,6 +59,8 @@ export const create = (cli: Cli) =>
       const started = new Date()
       const installation = await openLocalInstallation(cli, 'backup create', { 'backup.key_file': flags.keyFile })
       const { place, sink } = await openSink(flags, jobs, installation.config.backup.path)
+      if (flags.format !== 'dir' && /\.(?:gz|t[bgx]z|bz2|xz|zst|zip|7z)$/i.test(place))
+        cli.warn(`warning: ${place} is a tar archive without compression; to compress it: dms backup create --to - | gzip > FILE.tar.gz`)
       const [{ createBackup }, { describeDocuments, documentCounts, filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),
         import('../../src/backup/manifest.ts'),

@@ -27,6 +27,13 @@ async function oneDocument() {
 
 const flipped = (content: string) => content.replace('fees', 'feet')
 
+test('a warning for a name of a compressed file: the archive is not compressed', async () => {
+  const { place, dataDir } = await oneDocument()
+  const { code, stderr } = await here(place, ['backup', 'create', '-q', '--to', join(dataDir, 'all.tar.gz')])
+  expect([code, stderr]).toEqual([0, expect.stringMatching(/^warning: .*all.tar.gz is a tar archive without compression; .*\n$/)])
+  expect((await here(place, ['backup', 'create', '-q', '--to', join(dataDir, 'all.tar')])).stderr).toBe('')
+})
+
 describe('backup create --format dir', () => {
   test('a stored file with a flipped byte: exit 3 in every run, no last success; repaired bytes replace it', async () => {
     const { place, stored, content, sha256, dataDir, lastSuccess } = await oneDocument()

@@ -47,6 +47,8 @@ interface StagingOptions {
 const headBytes = 4100
 const writeBytes = 1 << 20
 const maxChunks = 512
+/** Age of the last write after which a chunk is not collected: senders that hardly send would fill the memory. */
+const maxCollectMs = 1000
 /** Flushes during the upload let the disk work while the network does. */
 const flushIntervalBytes = 32 << 20
 const staleMs = 24 * 3600 * 1000
@@ -155,6 +157,7 @@ async function copy(
   let flushed = 0
   let pending: Uint8Array[] = []
   let pendingBytes = 0
+  let writtenAt = performance.now()
   let writing: Promise<unknown> = Promise.resolve()
   let flushing: Promise<unknown> = Promise.resolve()
 
@@ -166,6 +169,7 @@ async function copy(
     writing.catch(() => {})
     pending = []
     pendingBytes = 0
+    writtenAt = performance.now()
   }
 
   try {
@@ -177,7 +181,7 @@ async function copy(
       pending.push(chunk)
       pendingBytes += chunk.length
       countBytes(chunk.length)
-      if (pendingBytes >= writeBytes || pending.length >= maxChunks) await write()
+      if (pendingBytes >= writeBytes || pending.length >= maxChunks || performance.now() - writtenAt > maxCollectMs) await write()
       if (fsync && size - flushed >= flushIntervalBytes) {
         flushed = size
         await flushing

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, utimes, writ
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
 import { folderMarkers } from '../../src/files/folder-markers.ts'
@@ -72,6 +73,23 @@ test('thousands of tiny chunks, and none', async () => {
   const staged = await store.stage(crumbs(), 20_000)
   expect([staged.size, staged.sha256]).toEqual([20_000, sha(Buffer.from(Array.from({ length: 20_000 }, (_, index) => index & 255)))])
   expect((await store.stage(Readable.from([]), 1)).size).toBe(0)
+})
+
+test('bytes of a sender that hardly sends are written after a second, not collected in memory', async () => {
+  const { staging, store } = await openStore()
+  const sizes: number[] = []
+  async function* slow() {
+    yield randomBytes(900_000)
+    await sleep(1100)
+    for (let time = 0; time < 2; time++) {
+      yield randomBytes(1)
+      const [name = ''] = await readdir(staging)
+      await vi.waitFor(async () => expect((await stat(join(staging, name))).size).toBe(900_001))
+      sizes.push((await stat(join(staging, name))).size)
+    }
+  }
+  await (await store.stage(slow(), 1 << 30)).discard()
+  expect(sizes).toEqual([900_001, 900_001])
 })
 
 test('PAYLOAD_TOO_LARGE above the limit, and a failing source: nothing is left', async () => {

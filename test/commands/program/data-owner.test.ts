@@ -149,7 +149,7 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     }
     const error = `error: ${foreign} belongs to user "root"; fix: sudo dms COMMAND\n`
     expect(listDocuments(foreign)).toMatchObject({ status: 78, stderr: error })
-    mkdirSync(join(foreign, 'postgres'))
+    mkdirSync(join(foreign, 'postgres'), { mode: 0o700 })
     chownSync(foreign, uid, gid)
     const mixed = `error: ${foreign}/postgres belongs to user "root"; fix: as root: chown -R nobody: ${foreign}\n`
     expect(listDocuments(foreign)).toMatchObject({ status: 78, stderr: mixed })

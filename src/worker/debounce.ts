@@ -1,24 +1,39 @@
 /** Delays work until a burst of calls is over. */
 
 interface Delay {
-  /** Time without a call after which the burst is over. */
+  /** Time after a single call. */
+  singleMs: number
+  /** Time without a call after which a burst of several calls is over. */
   quietMs: number
   /** Maximum time after the first call of a burst. */
   maxMs: number
 }
 
-/** Returns a function that calls `run` after a burst of its calls. It keeps no process alive. */
-export function debounce(run: () => void, { quietMs, maxMs }: Delay): () => void {
+interface Debounced {
+  /** Calls `run` after the burst. It keeps no process alive. */
+  call(): void
+  /** Whether a burst goes on. */
+  readonly isWaiting: boolean
+}
+
+/** Returns a call that runs `run` once for a burst of calls. */
+export function debounce(run: () => void, { singleMs, quietMs, maxMs }: Delay): Debounced {
   let timer: NodeJS.Timeout | null = null
   let startedAt = 0
-  return () => {
-    const now = performance.now()
-    if (timer === null) startedAt = now
-    else clearTimeout(timer)
-    const fire = () => {
-      timer = null
-      run()
-    }
-    timer = setTimeout(fire, Math.max(0, Math.min(quietMs, startedAt + maxMs - now))).unref()
+  const fire = () => {
+    timer = null
+    run()
+  }
+  return {
+    call() {
+      const now = performance.now()
+      const delayMs = timer === null ? singleMs : quietMs
+      if (timer === null) startedAt = now
+      else clearTimeout(timer)
+      timer = setTimeout(fire, Math.max(0, Math.min(delayMs, startedAt + maxMs - now))).unref()
+    },
+    get isWaiting() {
+      return timer !== null
+    },
   }
 }

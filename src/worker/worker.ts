@@ -48,7 +48,7 @@ const schemaCheckIntervalMs = 2000
 const maxGroupSize = 64
 
 /** New jobs of a burst wait for its end: uploads get the processors, and jobs form larger groups. bench/upload.ts, "400 × 10 kB". */
-const burst = { quietMs: 50, maxMs: 1000 }
+const burst = { singleMs: 50, quietMs: 250, maxMs: 3000 }
 
 interface Running {
   job: Job
@@ -132,11 +132,11 @@ export async function startWorker(
     return true
   }
 
-  const fillAfterBurst = debounce(() => void fillSlots(), burst)
+  const afterBurst = debounce(() => void fillSlots(), burst)
   const onNotification = (payload: string) => {
     const [event, id = ''] = payload.split(':')
     if (event === 'cancel') running.get(id)?.abort.abort(new leases.LeaseLost())
-    else fillAfterBurst()
+    else afterBurst.call()
   }
 
   let heartbeatAt = Number.NEGATIVE_INFINITY
@@ -190,7 +190,9 @@ export async function startWorker(
   await recoverExpired()
   const listener = listen(app.database, app.log, 'dms_jobs', onNotification, () => void fillSlots())
   const timers = [
-    every(pollIntervalMs, fillSlots),
+    every(pollIntervalMs, async () => {
+      if (!afterBurst.isWaiting) await fillSlots()
+    }),
     every(Math.min(1000, leaseMs / 4), sendHeartbeat),
     every(Math.min(5000, leaseMs / 2), recoverExpired),
     every(schemaCheckIntervalMs, checkSchema),

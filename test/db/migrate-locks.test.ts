@@ -1,6 +1,7 @@
 /** Migrations while other transactions use the tables. */
 import { expect, test } from 'vitest'
 import { connection, emptyPlace, here } from '../support/places.ts'
+import type { Ended } from '../support/processes/run.ts'
 
 /** Creates a database before 0026_file_metadata, which changes the documents, and a transaction that reads them, as a backup does. */
 async function readTables() {
@@ -14,11 +15,16 @@ async function readTables() {
 test('migrate waits for a transaction that reads a table, and requests for the table do not wait behind it', async () => {
   const { place, reader } = await readTables()
   const request = await connection(place)
-  const migrated = here(place, ['migrate', '--lock-timeout', '60s', '-q'])
+  let ended: Ended | null = null
+  const migrated = here(place, ['migrate', '--lock-timeout', '60s', '-q']).then((result) => {
+    ended = result
+    return result
+  })
   await request.query('set statement_timeout = 3000')
-  const isWaiting = async () => (await request.query(`select from pg_locks where not granted`)).rowCount
+  const locks = `select from pg_locks join pg_database on pg_database.oid = database where datname = current_database() and not granted`
+  const state = async () => ended ?? ((await request.query(locks)).rowCount === 0 ? 'not waiting' : 'waiting')
   for (let attempt = 0; attempt < 2; attempt++) {
-    await expect.poll(isWaiting, { timeout: 30_000 }).toBeGreaterThan(0)
+    await expect.poll(state, { timeout: 30_000 }).toBe('waiting')
     expect((await request.query('select count(*)::int as count from documents')).rows).toEqual([{ count: 0 }])
   }
   await reader.query('commit')

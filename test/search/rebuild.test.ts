@@ -99,7 +99,8 @@ test('a rebuild that has lost its lock leaves the index of its successor alone',
       await put(some)
       if (!isFirst) return
       isFirst = false
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like 'dms search.reindex %'`.execute(app.db)
+      await sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and application_name like 'dms search.reindex %'`.execute(app.db)
       first.successor = reindex(app, { lockTimeout: 10_000 })
       await first.successor
     },

@@ -15,7 +15,8 @@ test.each([['backup'], [fileRemovalLock]])('a backup that loses its lock %s does
     hasIntact: async () => false,
     async put(path: string) {
       if (path.startsWith('files/'))
-        await sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name like ${`dms ${lock} %`}`.execute(app.db)
+        await sql`select pg_terminate_backend(pid) from pg_stat_activity
+          where datname = current_database() and application_name like ${`dms ${lock} %`}`.execute(app.db)
       calls.push(path)
     },
     finish: async () => void calls.push('finish'),

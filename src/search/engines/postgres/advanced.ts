@@ -23,7 +23,7 @@ export async function advanced(db: Db, unprepared: Db, query: AdvancedQuery): Pr
     mustNot: all.slice(positive.length),
   }
   const ranked = [...conditions.must, ...conditions.should]
-  const { keys, ...selection } = compileConditions(conditions, query.filter)
+  const { selection, keys } = compileConditions(conditions, query.filter)
   const plan = {
     ...selection,
     score: score(conditions, idf),

@@ -28,14 +28,16 @@ export interface Conditions<T extends Condition> {
   readonly mustNot: readonly T[]
 }
 
-interface CompiledConditions extends Omit<Plan, 'score' | 'top'> {
+interface CompiledConditions {
+  /** The part of a plan that selects documents. */
+  readonly selection: Omit<Plan, 'score' | 'top'>
   /** Tsqueries of the filter and of `mustNot`. */
   readonly filterKeys: readonly string[]
   /** Tsqueries of all conditions. */
   readonly keys: readonly string[]
 }
 
-/** Compiles conditions and a filter into the part of a plan that selects documents. */
+/** Compiles conditions and a filter. */
 export function compileConditions({ must, should, mustNot }: Conditions<Condition>, filter: SearchFilter): CompiledConditions {
   const oneOf = must.length === 0 ? should : []
   const { required, excluded: excludedByFilter } = filterQueries(filter)
@@ -51,9 +53,7 @@ export function compileConditions({ must, should, mustNot }: Conditions<Conditio
   const anyMet = oneOf.length === 0 ? [] : [isDecided ? sql`(entry.parts = 0 or ${anyIsMet(oneOf)})` : anyIsMet(oneOf)]
   const needsTest = oneOf.some(({ test }) => test)
   const readers = [...must, ...oneOf, ...mustNot].filter(({ readsContent }) => readsContent).length
-  return {
-    filterKeys: [...required, ...excluded],
-    keys,
+  const selection = {
     indexed: [...keys.map(indexed), ...must.flatMap(({ anyOf }) => (anyOf ? [indexedAny(anyOf)] : [])), ...withTags(tags)],
     filters: [
       ...rangeConditions(filter),
@@ -75,6 +75,7 @@ export function compileConditions({ must, should, mustNot }: Conditions<Conditio
     maxTested: readers > 0 ? Math.ceil(maxRead / readers) : null,
     topIndexed: withTags(tags),
   }
+  return { selection, filterKeys: [...required, ...excluded], keys }
 }
 
 /** Whether the index decides about all documents without passages. */

@@ -27,7 +27,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
   const positive = groups.filter(([first]) => !first!.negated)
   const must = positive.map((group) => conditionOf(group, expansions))
   const mustNot = groups.filter(([first]) => first!.negated).map((group) => conditionOf(group, expansions))
-  const { filterKeys, ...conditions } = compileConditions({ must, should: [], mustNot }, filter)
+  const { selection, filterKeys } = compileConditions({ must, should: [], mustNot }, filter)
   const wholeWords = positive
     .filter((group) => !isTag(group))
     .map((group) => group.map((term) => (isShortPrefix(term) ? term : whole(term))))
@@ -37,7 +37,7 @@ export function compileQuery(terms: readonly Term[], expansions: Expansions, fil
   const typed = positiveTerms.map((term) => ({ query: or(wordQueries(whole(term), new Map())), weight: idfOf(wordsOf([term]), idf) }))
   return {
     plan: {
-      ...conditions,
+      ...selection,
       score: score(typed, any, proximityPairs(positive)),
       top: topQueries(positive, expansions, filterKeys, wholeWords),
     },
@@ -62,7 +62,7 @@ function tagsOf([term, ...others]: Group): number[] {
 /** Whether the tag of a group is equivalent to it. */
 const isTag = (group: Group): boolean => group[0]!.parts.length === 1 && tagsOf(group).length > 0
 
-/** Compiles terms of which a match has one. */
+/** Compiles a group: a match has at least one of its terms. */
 function conditionOf(group: Group, expansions: Expansions): Condition {
   const compiled = queriesOf(group, expansions)
   const isExact = compiled.every(({ check }) => check === null)

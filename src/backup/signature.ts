@@ -1,7 +1,9 @@
 /** Signs and verifies backup manifests with HMAC-SHA-256 (RFC 2104). The key is stored outside of the backup. */
+
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from '../errors.ts'
+import { quote, shellWord } from '../log/escape.ts'
 import { BackupDamaged } from './manifest.ts'
 
 export interface SignaturePolicy {
@@ -42,7 +44,10 @@ export async function readKey(path: string): Promise<Buffer | null> {
   if (path === '') return null
   const text = await readFile(path, 'latin1').catch((error: NodeJS.ErrnoException) => {
     // Only a missing file: the command would replace the key of all earlier backups.
-    const fixes: Record<string, string> = { ENOENT: `: ${createCommand(path)}`, EACCES: `; fix: chown ${process.getuid?.()} '${path}'` }
+    const fixes: Record<string, string> = {
+      ENOENT: `: ${createCommand(path)}`,
+      EACCES: `; fix: chown ${process.getuid?.()} ${quote(path)}`,
+    }
     throw new ConfigError([`backup.key_file ${path} cannot be read (${error.code})${fixes[error.code ?? ''] ?? ''}`])
   })
   const key = Buffer.from(text.trim(), 'latin1')
@@ -50,7 +55,7 @@ export async function readKey(path: string): Promise<Buffer | null> {
   throw new ConfigError([`backup.key_file ${path} has ${key.length} bytes, but needs at least ${minKeyBytes}: ${createCommand(path)}`])
 }
 
-const createCommand = (path: string): string => `create one with openssl rand -base64 48 > ${path}`
+const createCommand = (path: string): string => `create one with openssl rand -base64 48 > ${shellWord(path)}`
 
 const computeHmac = (manifest: object, key: Buffer): string =>
   createHmac('sha256', key).update(domainPrefix).update(JSON.stringify(manifest)).digest('hex')

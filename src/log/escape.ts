@@ -8,8 +8,11 @@ const shortEscapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r
 /** Replaces control characters by escapes: `\n`, `\t`, `\x1b`, `\u202e`. */
 export const escapeControls = (text: string): string => text.replace(unsafe, (char) => shortEscapes[char] ?? hexEscape(char.charCodeAt(0)))
 
-/** Returns a text as one word of a shell command. */
-export const shellWord = (text: string): string => (/^[\w./:@%=+,-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
+/** Quotes a text for a POSIX shell. */
+export const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
+
+/** Returns a text as one word of a shell command, quoted if necessary. */
+export const shellWord = (text: string): string => (/^[\w./:@%=+,-]+$/.test(text) ? text : quote(text))
 
 const hexEscape = (code: number): string => (code < 256 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(code))
 

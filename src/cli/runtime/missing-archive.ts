@@ -1,9 +1,11 @@
 /** The error of a command that found no archive. Suggests existing archives and the command that creates one. */
+
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { usualDataFolders } from '../../config/load.ts'
 import { findForeignOwner } from '../../db/embedded/account.ts'
 import type { NoData } from '../../errors.ts'
+import { shellWord } from '../../log/escape.ts'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
 
@@ -43,8 +45,8 @@ async function findDataFolders({ env }: Cli, dataDir: string): Promise<Candidate
     const owner = await findForeignOwner(folder)
     const hasArchive = ['postgres', 'files/.dms-store'].some((name) => existsSync(join(folder, name)))
     if (owner !== null)
-      candidates.push({ path: 'data folder', message: `${folder} of user "${owner}" (sudo dms --data-dir ${folder} COMMAND)` })
-    else if (hasArchive) candidates.push({ path: 'data folder', message: `${folder} (--data-dir ${folder})` })
+      candidates.push({ path: 'data folder', message: `${folder} of user "${owner}" (sudo dms --data-dir ${shellWord(folder)} COMMAND)` })
+    else if (hasArchive) candidates.push({ path: 'data folder', message: `${folder} (--data-dir ${shellWord(folder)})` })
   }
   return candidates
 }

@@ -1,10 +1,12 @@
 /** The data folder, and the account that PostgreSQL runs as. */
+
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { access, chmod, constants, mkdir, readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ConfigError } from '../../errors.ts'
+import { shellWord } from '../../log/escape.ts'
 
 const run = promisify(execFile)
 
@@ -79,7 +81,7 @@ async function checkOwner(dataDir: string, database: { uid: number } | undefined
     const [owner, name] = await Promise.all([database.uid, uid].map(async (id) => (await nameOf(id)) ?? String(id)))
     const isOwnFolder = (await stat(dataDir)).uid === uid
     throw new ConfigError([
-      describeForeign(join(dataDir, 'postgres'), owner!, isOwnFolder ? `as root: chown -R ${name}: ${dataDir}` : undefined),
+      describeForeign(join(dataDir, 'postgres'), owner!, isOwnFolder ? `as root: chown -R ${name}: ${shellWord(dataDir)}` : undefined),
     ])
   }
   if (!database && !(await nameOf(uid)))

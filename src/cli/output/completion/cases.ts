@@ -1,8 +1,6 @@
 /** Parts of completion scripts. Lines of `case` statements are the same for bash and zsh. */
+import { quote } from '../../../log/escape.ts'
 import type { CommandNode, FlagSpec, ValueSpec } from '../command-tree.ts'
-
-/** Quotes a word for bash and zsh. */
-export const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 /** Returns the last word of a command. */
 export const lastWord = ({ path }: CommandNode): string => path.slice(path.lastIndexOf(' ') + 1)

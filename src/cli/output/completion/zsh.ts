@@ -1,6 +1,7 @@
 /** Completion for zsh, with descriptions. The script starts `dms complete` for names of labels, holds, users, sources and contexts, else no process. */
+import { quote } from '../../../log/escape.ts'
 import { type CommandNode, flattenTree } from '../command-tree.ts'
-import { argumentCases, type Completer, flagNames, flagValueCases, lastWord, quote, stepCase } from './cases.ts'
+import { argumentCases, type Completer, flagNames, flagValueCases, lastWord, stepCase } from './cases.ts'
 
 /** Returns the script, to be sourced or saved as _dms in a folder of $fpath. `topics` complete `dms help`. */
 export function zshScript(root: CommandNode, topics: readonly string[]): string {

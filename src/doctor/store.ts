@@ -35,7 +35,7 @@ async function checkStorage(installation: LazyInstallation): Promise<CheckResult
   return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
 }
 
-/** Returns why the folder is not the store of this database. Returns null if it is. */
+/** Returns the reason why the folder is not the store of this database, or null if it is. */
 async function findMarkerProblem(installation: LazyInstallation, path: string): Promise<string | null> {
   const { db } = await reachDatabase(installation)
   const row = await db

@@ -31,8 +31,8 @@ export interface Changes {
 }
 
 /**
- * Updates title, labels, metadata, date or retention. Values that the document has already are no changes: a client may send it as read. `ifMatch` is
- * the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR, RETENTION.
+ * Updates title, labels, metadata, date or retention. Ignores values that the document already has, because a client may send it back as read.
+ * `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR, RETENTION.
  */
 export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {
   const { labels, retain_until } = changes
@@ -40,6 +40,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
     if (labels) await requireDocumentName(trx, actor, id)
     // Every transaction locks labels before documents: this one and the deletion of a label cannot deadlock.
     const resolution = labels && resolveLabelIds(trx, labels)
+    // A failure is thrown below, with the problems of other fields.
     await Promise.allSettled([resolution])
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
     const document = await requireDocument(trx, actor, id)
@@ -63,7 +64,7 @@ export async function update(app: App, actor: Actor, id: string, changes: Change
   })
 }
 
-/** Returns the columns whose values a change replaces by others. Throws VALIDATION_ERROR. Asynchronous for validateTogether(). */
+/** Returns the columns that change, with their new values. Throws VALIDATION_ERROR. Asynchronous for validateTogether(). */
 async function changedColumns(
   document: Document,
   { title, metadata, document_date, date_source }: Changes,

@@ -197,7 +197,7 @@ async function copy(
   return { sha256: hash.digest('hex'), size, written, head: Buffer.concat(head) }
 }
 
-/** Returns whether the process that created a file is dead. Files of other hosts and containers count after a day. */
+/** Returns whether the process that created a file is dead. A process of another host or container counts as dead after a day. */
 async function isAbandoned(folder: string, name: string, self: string): Promise<boolean> {
   if (name.startsWith(`${self}_`)) return false
   const [namespace, pid, started] = name.split('_')

@@ -9,7 +9,10 @@ import { decode, parseJson, parseScanned, rejectUnstorable } from './json.ts'
 import { openJsonScanner } from './json-scanner.ts'
 import { openYielder } from './time-slices.ts'
 
-type Issue = { path: string; message: string }
+interface Issue {
+  path: string
+  message: string
+}
 
 /** Maximum number of problems in an answer. */
 const maxIssues = 100

@@ -10,13 +10,13 @@ interface Delay {
 }
 
 interface Debounced {
-  /** Calls `run` after the burst. It keeps no process alive. */
+  /** Begins or prolongs a burst. The timer keeps no process alive. */
   call(): void
   /** Whether a burst goes on. */
   readonly isWaiting: boolean
 }
 
-/** Returns a call that runs `run` once for a burst of calls. */
+/** Runs `run` once after each burst of calls. */
 export function debounce(run: () => void, { singleMs, quietMs, maxMs }: Delay): Debounced {
   let timer: NodeJS.Timeout | null = null
   let startedAt = 0

@@ -8,7 +8,7 @@ const addressVerbs = ['add', 'test', 'update']
  * Renames flags that a command shares with the program, and returns the new line.
  * - `labels`: --color with a value that begins with "#" becomes --colour.
  * - `sources add`, `sources test` without a source, `sources update` without another change: --url becomes --address.
- * - `complete KIND -- LINE`: of the line only the flags that select a server and the last word remain. `complete line -- LINE` keeps all words.
+ * - `complete KIND -- LINE`: keeps only the flags of LINE that select a server, and its last word. `complete line -- LINE` keeps all words.
  */
 export function rewriteLine(program: Command, argv: readonly string[]): readonly string[] {
   const [group, verb] = indexWords(program.options, argv)
@@ -58,7 +58,10 @@ function parseFlag(options: readonly Option[], word: string): { option: Option |
 
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']
 
-/** Returns the flags that select a server, with their values, `--` and the last word. `isWhole`: `words` are unquoted, and all after `--` are returned. */
+/**
+ * Returns the flags that select a server, with their values, then `--` and the last word. With `isWhole`, returns all words after `--` instead of the
+ * last one, and expects words that are already unquoted.
+ */
 function linePartsOf({ options }: Command, words: readonly string[], isWhole: boolean): string[] {
   const kept: string[] = []
   const typed = isWhole ? words.slice(0, -1) : words.slice(0, -1).map(unquote)

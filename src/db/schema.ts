@@ -68,7 +68,8 @@ export interface Schema extends DocumentTables {
     key: string
     fingerprint: string
     status: number | null
-    answer: Json<object> | null
+    /** JSON; an object in rows of releases before 1.0.0 */
+    answer: ColumnType<string | object | null, string | null>
     created_at: CreatedAt
   }
   jobs: Problem & {

@@ -58,7 +58,8 @@ export async function runOnce<T extends object>(
     .executeTakeFirst()
   if (!claimed) return repeat<T>(await selectKey(trx, actor, key).executeTakeFirstOrThrow(), request)
   const result = await work()
-  const values = { status: result.status, answer: JSON.stringify(result.answer) }
+  // Stored as a JSON string, which keeps the order of the keys. PostgreSQL sorts the keys of an object.
+  const values = { status: result.status, answer: JSON.stringify(JSON.stringify(result.answer)) }
   await trx.updateTable('idempotency_keys').set(values).where('caller', '=', caller).where('key', '=', key).execute()
   return result
 }
@@ -88,7 +89,9 @@ const isKept = sql`idempotency_keys.created_at between clock_timestamp() - make_
 function repeat<T>(first: Row<'idempotency_keys'>, { fingerprint }: IdempotentRequest): StoredAnswer<T> {
   if (first.fingerprint !== fingerprint)
     throw new AppError('IDEMPOTENCY_KEY_REUSED', {}, 'The Idempotency-Key was used for another request within 24 hours. Use a new key.')
-  return { status: first.status ?? 201, answer: first.answer as T }
+  // Releases before 1.0.0 stored objects.
+  const answer = typeof first.answer === 'string' ? JSON.parse(first.answer) : first.answer
+  return { status: first.status ?? 201, answer: answer as T }
 }
 
 /** Deletes expired keys. Skips locked ones: two transactions that lock them in different orders would deadlock. */

@@ -34,6 +34,7 @@ test('letters in seven languages have the date of their head', () => {
     ['eng', 'Signed on the 21st day\nof March 2024', '2024-03-21'],
     ['eng', 'Invoice date: 2024-03-03', '2024-03-03'],
     ['eng', 'Date: 3-Mar-24', '2024-03-03'],
+    ['eng', 'Date: 2024-Mar-03', '2024-03-03'],
     ['eng', 'Date: 3 March ’24', '2024-03-03'],
     ['eng', 'Sun Mar  3 06:28:30 UTC 2024\ndisk usage', '2024-03-03'],
     // The names of months tell the language better than the setting.
@@ -95,6 +96,7 @@ test('dates of birth and of payment, periods and future dates are not the docume
     'Invoice date: 2027-01-01',
     'Date: 30 February 2024',
     'Konto 03.03.2024.11',
+    'Build 2024-Mar-03-17',
     'Tel. 0302/03/2024',
     'Version 1.2.10 of 10.1.12',
     '1.2.10\nGrundlagen',

@@ -64,6 +64,8 @@ const ordinal = '(?:\\.|st|nd|rd|th|er|°|(?:os?|a)(?![a-z]))?'
 
 const forms = {
   iso: new RegExp(`${from}(${year4})([-/.])(\\d{1,2})\\2(\\d{1,2})(?![\\d]|[./:-]\\d)`, 'gu'),
+  /** 2024-Mar-03 */
+  yearMonthDay: new RegExp(`${from}(${year4})-([a-z]{3,10})-(\\d{1,2})(?![\\p{L}\\d]|[./:-]\\d)`, 'gu'),
   /** 3. März 2024, 3 de marzo de 2024, 3rd of March, 2024, 3rd day of March 2024, 3-Mar-24 */
   dayMonth: new RegExp(
     `${from}(\\d{1,2})\\s?${ordinal}[\\s-]{0,3}${of}${month},?[\\s-]{0,3}${of}(${year4}|'?\\d\\d(?!,?\\s?\\d))${to}`,
@@ -105,6 +107,7 @@ export function findDates(text: string, { today, isMonthFirst }: Options): DateM
       matches.push({ start, end, date, form, isAmbiguous, hasShortYear: parts[0].length < 4, isVersionLike })
   }
   for (const match of text.matchAll(forms.iso)) add(match, 'iso', [match[1]!, match[3]!, match[4]!])
+  for (const match of text.matchAll(forms.yearMonthDay)) add(match, 'named', [match[1]!, monthOf(match[2]!), match[3]!])
   for (const match of text.matchAll(forms.dayMonth)) add(match, 'named', [match[3]!, monthOf(match[2]!), match[1]!])
   for (const match of text.matchAll(forms.monthDay)) add(match, 'named', [match[3]!, monthOf(match[1]!), match[2]!])
   for (const match of text.matchAll(forms.numeric)) {

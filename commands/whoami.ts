@@ -2,6 +2,7 @@ import { operator } from '../src/actor.ts'
 import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf } from '../src/cli/output/output.ts'
 import { notSignedInError } from '../src/cli/remote/session.ts'
+import { rejectLocalFlags } from '../src/cli/remote/target.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
 export interface Whoami {
@@ -33,6 +34,7 @@ async function loadWhoami(cli: Cli): Promise<Whoami> {
     const { username, role } = cli.options.as === null ? operator : await (await cli.client()).auth.profile()
     return { context: name, url, username, role, token_expires_at: null }
   }
+  rejectLocalFlags(cli.options, url)
   if (cli.options.printCurl) await (await cli.client()).auth.profile()
   const server = { ...target, name, url }
   const [{ openRemoteClient }, { parseTokenExpiry }] = await Promise.all([

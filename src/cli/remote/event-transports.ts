@@ -7,11 +7,13 @@ import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { auditCommand } from './local-client.ts'
 import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-client.ts'
+import { rejectLocalFlags } from './target.ts'
 
 export type EventTransport = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
 
 /** Opens the WebSocket of a remote server. Requests the profile first, for a clear error message. */
 export async function openRemoteEvents(cli: Cli, target: RemoteTarget): Promise<EventTransport> {
+  rejectLocalFlags(cli.options, target.url)
   const client = await openRemoteClient(target, cli.connectOptions)
   cli.onEnd(() => client.close())
   const response = await client.send('GET', '/api/users/profile')

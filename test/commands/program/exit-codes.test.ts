@@ -252,10 +252,11 @@ test('2 for a server-only command with a remote target, and for --as with a remo
     code: 2,
     stderr: expect.stringContaining('"dms migrate" runs on the server only'),
   })
-  expect(await run(['users', 'list', '--url', url, '--as', 'ada'])).toMatchObject({
-    code: 2,
-    stderr: expect.stringContaining('--as ada applies to this machine only'),
-  })
+  for (const command of ['users list', 'whoami', 'events tail'])
+    expect(await run([...command.split(' '), '--url', url, '--as', 'ada']), command).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('--as ada applies to this machine only'),
+    })
   expect(await run(['users', 'list', '--url', 'dms.example.org'])).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('is not the URL of a server'),

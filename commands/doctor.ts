@@ -1,6 +1,7 @@
 import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf, pluralize, wrapText } from '../src/cli/output/output.ts'
 import { listSettings } from '../src/cli/output/setting-rows.ts'
+import { rejectLocalFlags } from '../src/cli/remote/target.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { unusablePath, usage } from '../src/cli/runtime/exit.ts'
 import type { Check, Diagnosis } from '../src/doctor/doctor.ts'
@@ -91,6 +92,7 @@ async function loadLocalChecks(installation: LazyInstallation): Promise<Check[]>
 }
 
 async function loadRemoteChecks(cli: Cli, url: string): Promise<Check[]> {
+  rejectLocalFlags(cli.options, url)
   const [{ remoteChecks }, { openAnonymousClient }] = await Promise.all([
     import('../src/doctor/remote.ts'),
     import('../src/cli/remote/remote-client.ts'),

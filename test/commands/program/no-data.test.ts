@@ -41,7 +41,9 @@ const backups = ['backup list', 'backup prune --keep 1 -y']
 const migrating = ['migrate status', 'migrate check', 'migrate up -n', 'migrate verify', 'migrate down -n']
 
 async function dms(words: string, env: Record<string, string>) {
-  const { streams, stdout, stderr } = screen(bareEnvironment({ DMS_STORAGE_MIN_FREE: '0', DMS_LOG_LEVEL: 'error', ...env }), null)
+  // Without the contexts of whoever runs the tests.
+  const defaults = { XDG_CONFIG_HOME: '/nonexistent', DMS_STORAGE_MIN_FREE: '0', DMS_LOG_LEVEL: 'error' }
+  const { streams, stdout, stderr } = screen(bareEnvironment({ ...defaults, ...env }), null)
   return { code: await runHere(words.split(' '), streams), stdout: stdout(), stderr: stderr() }
 }
 

@@ -68,7 +68,7 @@ export interface Schema extends DocumentTables {
     key: string
     fingerprint: string
     status: number | null
-    /** JSON; an object in rows of releases before 1.0.0 */
+    /** JSON as text. Releases before 1.0.0 wrote an object. */
     answer: ColumnType<string | object | null, string | null>
     created_at: CreatedAt
   }

@@ -31,7 +31,7 @@ export interface Changes {
 }
 
 /**
- * Updates title, labels, metadata, date or retention. Ignores values that the document already has, because a client may send it back as read.
+ * Updates title, labels, metadata, date or retention. Ignores values that the document already has, because clients may send back what they read.
  * `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, VALIDATION_ERROR, RETENTION.
  */
 export async function update(app: App, actor: Actor, id: string, changes: Changes, ifMatch: string | null): Promise<Document> {

@@ -220,8 +220,8 @@ export function scopeOf(access: Access, method: Method, { scope }: Pick<Shape<z.
 }
 
 /**
- * Tells if API tokens without the scope `read` get 204 without a body from a route, because its answer would show stored data. A 201 shows only what
- * the request contained, unless `answersStored` is set.
+ * Tells if a route sends 204 without a body to API tokens that lack the scope `read`, because its answer would show stored data. A 201 shows only
+ * what the request contained, unless `answersStored` is set.
  */
 export const hidesAnswer = (access: Access, method: Method, shape: Shape<z.ZodType, z.ZodType>): boolean =>
   shape.answer !== undefined &&

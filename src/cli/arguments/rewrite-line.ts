@@ -59,8 +59,8 @@ function parseFlag(options: readonly Option[], word: string): { option: Option |
 const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', '--ca-file', '--insecure-http', '--as', '--timeout']
 
 /**
- * Returns the flags that select a server, with their values, then `--` and the last word. With `isWhole`, returns all words after `--` instead of the
- * last one, and expects words that are already unquoted.
+ * Returns the flags that select a server, with their values, then `--` and the last word. With `isWhole`, all words follow the `--`, and `words` must
+ * be unquoted already.
  */
 function linePartsOf({ options }: Command, words: readonly string[], isWhole: boolean): string[] {
   const kept: string[] = []

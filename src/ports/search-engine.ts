@@ -211,6 +211,8 @@ export interface SearchEngine {
   contents(): readonly IndexContents[]
   /** Starts a rebuild and removes remains of an interrupted one. The caller must hold the lock `search.reindex`. */
   rebuild(): Promise<IndexRebuild>
+  /** Does deferred work on the index that makes searches faster. Takes minutes, or no time if there is none. */
+  optimize(): Promise<void>
   /** Throws if the engine is unavailable. */
   check(): Promise<void>
 }

@@ -12,8 +12,8 @@ import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
 import { maintainDaily } from './maintenance.ts'
 
 const intervalMs = 60_000
-/** Time after a failure until a task is run again, if it is longer than the interval. Maintenance reads whole tables. */
-const retryDelaysMs: Readonly<Record<string, number>> = { 'daily maintenance': 3_600_000 }
+/** Time after a failure until a task is run again, if it is longer than the interval. These read whole tables. */
+const retryDelaysMs: Readonly<Record<string, number>> = { 'daily maintenance': 3_600_000, 'optimize the search index': 3_600_000 }
 
 const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'purge uncommitted uploads': purgeUncommitted,
@@ -25,6 +25,7 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'add partitions of jobs': ({ db }) => addJobWeeks(db),
   'truncate expired events': ({ db }) => truncateExpiredEvents(db),
   'index what an interrupted rebuild has recorded': recoverChanges,
+  'optimize the search index': ({ search }) => search.optimize(),
   'forget expired idempotency keys': async ({ db }) => void (await deleteExpired(db)),
   'daily maintenance': maintainDaily,
 }

@@ -197,8 +197,47 @@ test('an index of many segments answers as one segment: words, filters, conditio
   await growing.refresh([...changed, ...gone])
   const grown = await answers(engine, ground)
   expect(await engine.count()).toBe(58 - gone.length)
+  await growing.optimize()
+  expect(await indexedColumns(app)).toEqual([...Array(11).fill('deferred_tags tags words'), 'tags words'])
+  expectSame(await answers(engine, ground), grown, 'optimized')
   expect(await remake(ground, 1000)).toBe(1)
   expectSame(grown, await answers(engine, ground), 'grown')
+}, 180_000)
+
+/** Returns the columns in the GIN index of each live segment, oldest first. A segment with two such indexes has two rows. */
+async function indexedColumns(app: Ground['app']): Promise<string[]> {
+  const { rows } = await sql<{ columns: string }>`
+    select (select string_agg(attname, ' ' order by attname) from pg_attribute where attrelid = indexrelid) as columns
+    from search_segments join search_generation on generation = search_generation.number
+      join pg_index on indrelid = ('search_segment_' || search_segments.number)::regclass and not indisprimary
+    order by from_id`.execute(app.db)
+  return rows.map(({ columns }) => columns)
+}
+
+test('segments of earlier versions, with all tags in one column, answer as others do and take changes', async () => {
+  const ground = await start()
+  const { app, ids } = ground
+  const engine = openPostgres(app.db)
+  expect(await remake(ground, 1000)).toBe(1)
+  const whole = await answers(engine, ground)
+  expect(await remake(ground, 5)).toBe(8)
+  const { rows: segments } = await sql<{ number: number }>`
+    select search_segments.number from search_segments join search_generation on generation = search_generation.number order by from_id`.execute(
+    app.db,
+  )
+  for (const { number } of segments.slice(0, 5)) {
+    const table = sql.table(`search_segment_${number}`)
+    await sql`drop index ${sql.id(`search_segment_${number}_complete`)}`.execute(app.db)
+    await sql`update ${table} set tags = deferred_tags || tags`.execute(app.db)
+    await sql`alter table ${table} drop column deferred_tags`.execute(app.db)
+    await sql`create index on ${table} using gin (words, tags)`.execute(app.db)
+    await sql`update search_segments set has_deferred_tags = false where number = ${number}`.execute(app.db)
+  }
+  expectSame(await answers(openPostgres(app.db), ground), whole, 'mixed')
+  await engine.refresh(ids)
+  await engine.optimize()
+  expectSame(await answers(engine, ground), whole, 'written again')
+  expect(await indexedColumns(app)).toEqual([...Array(5).fill('tags words'), ...Array(2).fill('deferred_tags tags words'), 'tags words'])
 }, 180_000)
 
 test('with more matches than are ranked the best of all segments are found, and the cap is reported', async () => {

@@ -25,6 +25,7 @@ export function withEmbedded(own: SearchEngine, postgres: SearchEngine): SearchE
     status,
     count: async () => (await status()).documents,
     contents: () => [...own.contents(), ...postgres.contents()],
+    optimize: () => postgres.optimize(),
     async rebuild() {
       const one = await own.rebuild()
       const other = await postgres.rebuild()

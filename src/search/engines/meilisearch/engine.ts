@@ -141,6 +141,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     status,
     contents: () => [contents(db, server, index)],
     rebuild: () => startRebuild(target, index),
+    async optimize() {},
     async check() {
       await server.check()
       const answer = await server.requestExisting(index, (index) => index.search('', { limit: 0 }))

@@ -103,6 +103,7 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     count: async () => (await status()).documents,
     status,
     contents: () => [contents(db, cluster, index)],
+    async optimize() {},
     async rebuild() {
       await cluster.check()
       return startRebuild(target, index, options)

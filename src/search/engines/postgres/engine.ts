@@ -11,7 +11,7 @@ import { loadIdf } from './compile/idf.ts'
 import { compileQuery } from './compile/query.ts'
 import { indexDocuments } from './index/index-documents.ts'
 import { rebuild } from './index/rebuild.ts'
-import { growIndex, tableOf, withSegments } from './index/segments.ts'
+import { completeIndexes, growIndex, tableOf, withSegments } from './index/segments.ts'
 import { contents, status } from './index/verify.ts'
 import { match } from './match/match.ts'
 import { moreLikeThis } from './more-like-this.ts'
@@ -50,6 +50,7 @@ export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf,
     status: () => status(db),
     contents: () => [contents(db)],
     rebuild: () => rebuild(db, stored, sizes),
+    optimize: () => completeIndexes(db),
     async check() {
       await withSegments(db, async ([newest]) => sql`select from ${sql.table(tableOf(newest!.number))} limit 1`.execute(db))
     },

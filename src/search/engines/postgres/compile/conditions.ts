@@ -1,6 +1,7 @@
 /** Conditions of a search: what a document must be, should be, and must not be. */
 import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
+import type { Tag } from '../index/tags.ts'
 import { longTerm } from '../index/terms.ts'
 import { indexed, indexedAny, inPassages, type Plan, rangeConditions, withTags } from './plan.ts'
 import type { TermQuery } from './term-queries.ts'
@@ -15,7 +16,7 @@ export interface Condition extends Omit<TermQuery, 'superset'> {
   /** Replaces `superset` if it would be too large: every match meets one of these tsqueries. */
   readonly anyOf?: readonly string[]
   /** Tags that every match has. */
-  readonly tags: readonly number[]
+  readonly tags: readonly Tag[]
   /** An additional test of the row of `documents`. */
   readonly test?: RawBuilder<boolean> | null
   readonly readsContent?: boolean

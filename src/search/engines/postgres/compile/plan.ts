@@ -3,6 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { afterMillisecond } from '../../../../db/clock.ts'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import { fieldScores } from '../index/document-vector.ts'
+import type { Tag } from '../index/tags.ts'
 import type { TermQuery } from './term-queries.ts'
 import { or } from './tsquery.ts'
 
@@ -41,7 +42,13 @@ export const indexed = (query: string): Sql => sql`entry.words @@ (select ${quer
 export const indexedAny = (queries: readonly string[]): Sql => sql`entry.words @@ any ((select ${queries}::text[]::tsquery[])::tsquery[])`
 
 /** Requires all of these tags. */
-export const withTags = (tags: readonly number[]): Sql[] => (tags.length === 0 ? [] : [sql`entry.tags @> ${tags}::smallint[]`])
+export const withTags = (tags: readonly Tag[]): Sql[] => {
+  const { immediate = [], deferred = [] } = Object.groupBy(tags, ({ isDeferred }) => (isDeferred ? 'deferred' : 'immediate'))
+  return [...containing(sql`entry.tags`, immediate), ...containing(sql`entry.deferred_tags`, deferred)]
+}
+
+const containing = (column: Sql, tags: readonly Tag[]): Sql[] =>
+  tags.length === 0 ? [] : [sql`${column} @> ${tags.map(({ number }) => number)}::smallint[]`]
 
 /** Exact conditions on dates and confidence. The index has months and deciles only. */
 export const rangeConditions = ({ from, to, datedFrom, datedTo, minConfidence }: SearchFilter): Sql[] => [

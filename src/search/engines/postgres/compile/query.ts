@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { SearchFilter } from '../../../../ports/search-engine.ts'
 import { type Group, groupsOf, type Term, wordsOf } from '../../../query/parser.ts'
 import type { Expansions } from '../../../vocabulary/expansions.ts'
-import { edgeTag, shinglesOf } from '../index/tags.ts'
+import { edgeTag, shinglesOf, type Tag } from '../index/tags.ts'
 import type { TextField } from '../index/terms.ts'
 import { type Condition, compileConditions } from './conditions.ts'
 import { type Idf, idfOf } from './idf.ts'
@@ -51,12 +51,12 @@ const whole = (term: Term): Term => ({ ...term, parts: term.parts.map((part) => 
 /** Whether a term is a prefix of one or two letters. Its number of occurrences is no sign of relevance. */
 const isShortPrefix = ({ parts }: Term): boolean => parts.length === 1 && parts[0]!.prefix && parts[0]!.text.length <= 2
 
-/** Returns the tags that every match of a group has: the shingles of a phrase, or the edge n-gram of a prefix. Groups with alternatives have none. */
-function tagsOf([term, ...others]: Group): number[] {
+/** Returns the tags that every match of a group has: the shingles of a phrase, or the edge tag of a prefix. Groups with alternatives have none. */
+function tagsOf([term, ...others]: Group): Tag[] {
   const { parts, joined, field } = term!
   if (others.length > 0 || joined !== null) return []
   const edge = parts.length === 1 && field === null && parts[0]!.prefix ? edgeTag(parts[0]!.text) : null
-  return edge === null ? shinglesOf(parts) : [edge]
+  return edge === null ? shinglesOf(parts) : [{ number: edge, isDeferred: false }]
 }
 
 /** Whether the tag of a group is equivalent to it. */

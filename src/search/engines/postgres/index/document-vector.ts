@@ -3,7 +3,7 @@ import { setImmediate as yieldTurn } from 'node:timers/promises'
 import type { IndexedDocument } from '../../../indexed-documents.ts'
 import { type Token, tokenize } from '../../../query/tokenizer.ts'
 import { positionOf, tsvector, weighted, weightOf } from './binary.ts'
-import { Tags } from './tags.ts'
+import { type SortedTags, Tags } from './tags.ts'
 import { type HeadingWeight, headingOnlyTerm, headingTerm, impactTerm, longTerm, overflowTerm, weights } from './terms.ts'
 
 export type Fields = Pick<IndexedDocument, 'title' | 'label_names' | 'filename' | 'content'>
@@ -20,8 +20,7 @@ export interface Passage {
 export interface DocumentVector {
   /** A tsvector in binary format. */
   readonly words: Buffer
-  /** ascending */
-  readonly tags: Int16Array
+  readonly tags: SortedTags
   /** 0: `words` is complete. 1: later positions are in passages only. 2: some words are in passages only. */
   readonly parts: 0 | 1 | 2
 }

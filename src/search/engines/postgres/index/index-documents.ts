@@ -1,5 +1,5 @@
 /** Writes documents into the index. */
-import { sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { mapConcurrently } from '../../../../concurrency.ts'
 import type { Db, Trx } from '../../../../db/pool.ts'
 import { batchesOf, type IndexedDocument, loadDocuments } from '../../../indexed-documents.ts'
@@ -7,12 +7,12 @@ import { type StoredWords, storeManyCodes, storeVocabulary, Vocabulary } from '.
 import { smallints } from './binary.ts'
 import { analyze, type DocumentVector, type OnWord, type SavePassage } from './document-vector.ts'
 import { blockFor, indexVersion, loadSegments, lockSegments, retryAfterSwap, type Segment, segmentFor, tableOf } from './segments.ts'
+import type { SortedTags } from './tags.ts'
 import { blockTerm, labelTerm, mimeTypeTerm, ownerTerm, rangeTerms, sourceTerm, statusTerm } from './terms.ts'
 
-interface Entry extends Omit<DocumentVector, 'tags'> {
-  readonly segment: number
+interface Entry extends DocumentVector {
+  readonly segment: Segment
   readonly document: IndexedDocument
-  readonly tags: Buffer
 }
 
 /** Number of concurrent batches: one is analyzed while PostgreSQL writes the other. */
@@ -75,7 +75,7 @@ async function writeEntries(
         await onPassage()
       },
     )
-    entries.push({ segment: segment.number, document, ...vector, tags: smallints(vector.tags) })
+    entries.push({ segment, document, ...vector })
   }
   // Locks the documents after the analysis of long texts: changes need not wait that long. A deletion waits for this lock or has happened. A move to the
   // trash does not wait: its index job comes later.
@@ -89,12 +89,12 @@ async function writeEntries(
     segments,
     ids.filter((id) => !existing.has(id)),
   )
-  for (const [{ number }, some] of Map.groupBy(ids, (id) => segmentFor(segments, id))) {
-    await sql`delete from ${sql.table(tableOf(number))} where document_id = any(${some}::uuid[])`.execute(trx)
+  for (const [segment, some] of Map.groupBy(ids, (id) => segmentFor(segments, id))) {
+    await sql`delete from ${sql.table(tableOf(segment.number))} where document_id = any(${some}::uuid[])`.execute(trx)
     await insert(
       trx,
-      number,
-      entries.filter(({ segment, document }) => segment === number && existing.has(document.id)),
+      segment,
+      entries.filter((entry) => entry.segment === segment && existing.has(entry.document.id)),
     )
   }
 }
@@ -116,16 +116,23 @@ export const analyzeFor = (segment: Segment, document: IndexedDocument, onWord: 
     save,
   )
 
-async function insert(trx: Trx, segment: number, entries: readonly Entry[]): Promise<void> {
+async function insert(trx: Trx, segment: Segment, entries: readonly Entry[]): Promise<void> {
   if (entries.length === 0) return
   // A parameter per value: only so are they sent in binary format.
   const rows = entries.map(
     ({ document: { id, created_at, document_date, ocr_confidence, mime_type, label_ids }, words, tags, parts }) =>
-      sql`(${id}::uuid, ${words}::tsvector, ${tags}::smallint[], ${parts}::smallint, ${created_at}::timestamptz, ${document_date}::date, ${ocr_confidence}::real, ${indexVersion}::smallint, ${mime_type}, ${label_ids}::uuid[])`,
+      sql`(${id}::uuid, ${words}::tsvector, ${tagValues(segment, tags)}, ${parts}::smallint, ${created_at}::timestamptz, ${document_date}::date, ${ocr_confidence}::real, ${indexVersion}::smallint, ${mime_type}, ${label_ids}::uuid[])`,
   )
+  const tagNames = segment.hasDeferredTags ? sql`tags, deferred_tags` : sql`tags`
   await sql`
-    insert into ${sql.table(tableOf(segment))} (document_id, words, tags, parts, created_at, document_date, confidence, version, mime_type, label_ids)
+    insert into ${sql.table(tableOf(segment.number))} (document_id, words, ${tagNames}, parts, created_at, document_date, confidence, version, mime_type, label_ids)
     values ${sql.join(rows)}`.execute(trx)
+}
+
+/** Returns the values of the columns for tags. */
+const tagValues = ({ hasDeferredTags }: Segment, { immediate, deferred }: SortedTags): RawBuilder<unknown> => {
+  const columns = hasDeferredTags ? [immediate, deferred] : [Int16Array.of(...immediate, ...deferred).sort()]
+  return sql.join(columns.map((tags) => sql`${smallints(tags)}::smallint[]`))
 }
 
 async function deletePassages(trx: Trx, segments: readonly Segment[], ids: readonly string[]): Promise<void> {

@@ -7,11 +7,14 @@ import { slicesOf } from '../../../../slices.ts'
 import type { StoredWords } from '../../../vocabulary/vocabulary.ts'
 import { indexDocuments } from './index-documents.ts'
 import {
+  completeIndex,
   countEntries,
   createIndex,
   dropSegment,
+  growingIndex,
   isUndefinedTable,
   loadSegments,
+  markComplete,
   openBlock,
   openSegment,
   type SegmentSize,
@@ -39,11 +42,10 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
   let indexing: Promise<unknown> = Promise.resolve()
   const omitted = new Map<string, unknown>()
 
-  /** Builds the GIN index of the full segment while the next segment is filled. */
+  /** Builds the GIN index of the segment. If it is full, the next one is filled meanwhile. */
   const startIndexing = async () => {
     await indexing
-    const table = sql.table(tableOf(segment))
-    indexing = createIndex(db, segment).then(() => sql`vacuum analyze ${table}`.execute(db))
+    indexing = indexSegment(db, segment, count === size.segment)
     // A failure is thrown to whoever awaits it next.
     indexing.catch(() => {})
   }
@@ -98,6 +100,12 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
       await dropOtherGenerations(db)
     },
   }
+}
+
+async function indexSegment(db: Db, segment: number, isFull: boolean): Promise<void> {
+  await createIndex(db, segment, isFull ? completeIndex : growingIndex)
+  if (isFull) await markComplete(db, segment)
+  await sql`vacuum analyze ${sql.table(tableOf(segment))}`.execute(db)
 }
 
 async function dropOtherGenerations(db: Db): Promise<void> {

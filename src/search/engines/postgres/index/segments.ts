@@ -13,18 +13,24 @@ export interface Segment {
   readonly fromId: string
   /** Lowest document id of each block, oldest first. */
   readonly blocks: readonly string[]
+  /** Whether rows have a column for deferred tags. Those of earlier versions have all tags in one. */
+  readonly hasDeferredTags: boolean
+  /** Whether the GIN index has all tags. */
+  readonly isComplete: boolean
 }
 
 export const tableOf = (segment: number): string => `search_segment_${segment}`
 
 /** Returns the rows of a segment as a table `entry`. */
-export const entriesOf = ({ number }: Segment): RawBuilder<unknown> =>
-  sql`(select *, ${sql.lit(number)}::integer as segment from ${sql.table(tableOf(number))}) entry`
+export const entriesOf = ({ number, hasDeferredTags }: Segment): RawBuilder<unknown> => sql`(
+  select document_id, words, tags, ${hasDeferredTags ? sql`deferred_tags` : sql`tags as deferred_tags`}, parts, created_at, document_date, confidence,
+    version, mime_type, label_ids, ${sql.lit(number)}::integer as segment
+  from ${sql.table(tableOf(number))}) entry`
 
 /** Returns the segments of a generation (null: the live one), newest first. */
 export async function loadSegments(db: Db, generation: number | null = null): Promise<Segment[]> {
   const { rows } = await sql<Segment>`
-    select number, generation, from_id as "fromId", blocks from search_segments
+    select number, generation, from_id as "fromId", blocks, has_deferred_tags as "hasDeferredTags", is_complete as "isComplete" from search_segments
     where generation = coalesce(${generation}::integer, (select number from search_generation)) order by from_id desc`.execute(db)
   return rows
 }
@@ -54,7 +60,7 @@ export async function openSegment(db: Db, generation: number, withIndex: boolean
     )
     const { number } = rows[0]!
     await sql`create table ${sql.table(tableOf(number))} (like search_segment_template including all)`.execute(trx)
-    if (withIndex) await createIndex(trx, number)
+    if (withIndex) await createIndex(trx, number, growingIndex)
     return number
   })
 }
@@ -94,9 +100,54 @@ async function nextId(db: Db, { number }: Segment): Promise<string | null> {
 /** Size of the pending list in kB. Searches read it sequentially; larger lists cost less WAL (bench/search-write.ts). */
 const pendingListKb = 16_384
 
-export async function createIndex(db: Db, segment: number): Promise<void> {
-  const table = sql.table(tableOf(segment))
-  await sql`create index on ${table} using gin (words, tags) with (gin_pending_list_limit = ${sql.lit(pendingListKb)})`.execute(db)
+interface Index {
+  readonly name: 'growing' | 'complete'
+  readonly columns: RawBuilder<unknown>
+}
+
+/** The index of a segment that documents are added to. */
+export const growingIndex: Index = { name: 'growing', columns: sql`words, tags` }
+/** The index of a full segment, built in one pass. */
+export const completeIndex: Index = { name: 'complete', columns: sql`words, tags, deferred_tags` }
+
+const indexName = (segment: number, { name }: Index): string => `${tableOf(segment)}_${name}`
+
+/** Creates an index of a segment. `concurrently`: writers do not wait; not in a transaction. */
+export async function createIndex(db: Db, segment: number, index: Index, concurrently = false): Promise<void> {
+  await sql`
+    create index ${concurrently ? sql`concurrently` : sql``} ${sql.id(indexName(segment, index))} on ${sql.table(tableOf(segment))}
+    using gin (${index.columns}) with (gin_pending_list_limit = ${sql.lit(pendingListKb)})`.execute(db)
+}
+
+/** Records that the index of a segment has all tags. */
+export async function markComplete(db: Db, segment: number): Promise<void> {
+  await sql`update search_segments set is_complete = true where number = ${segment}`.execute(db)
+}
+
+/** Gives each full segment its complete index, unless another process is doing so. */
+export async function completeIndexes(db: Db): Promise<void> {
+  const [, ...full] = await loadSegments(db)
+  const incomplete = full.filter(({ isComplete }) => !isComplete)
+  if (incomplete.length === 0) return
+  await db.connection().execute(async (connection) => {
+    const lock = sql`hashtext('dms search'), hashtext('complete')`
+    const { rows } = await sql<{ got: boolean }>`select pg_try_advisory_lock(${lock}) as got`.execute(connection)
+    if (!rows[0]!.got) return
+    try {
+      for (const { number } of incomplete) await completeOne(connection, number)
+    } finally {
+      await sql`select pg_advisory_unlock(${lock})`.execute(connection)
+    }
+  })
+}
+
+async function completeOne(db: Db, segment: number): Promise<void> {
+  const drop = (index: Index) => sql`drop index concurrently if exists ${sql.id(indexName(segment, index))}`.execute(db)
+  // That of a build which was killed is invalid.
+  await drop(completeIndex)
+  await createIndex(db, segment, completeIndex, true)
+  await drop(growingIndex)
+  await markComplete(db, segment)
 }
 
 /** Returns the number of entries of a segment, from an id on. */

@@ -1,7 +1,10 @@
 /**
  * Tags: 16-bit numbers beside the words of an entry. A tag takes two bytes, a word ten. A shingle tag is the hash of two consecutive words: it finds
- * a rare phrase of frequent words, and the check of positions removes collisions. An edge n-gram tag is a prefix of one or two ASCII letters or
- * digits, without collisions: a prefix query would read thousands of words.
+ * a rare phrase of frequent words, and the check of positions removes collisions. An edge tag is a prefix of one or two ASCII letters or digits,
+ * without collisions: a prefix query would read thousands of words.
+ *
+ * Deferred tags are the shingles with a long word, half of all keys of a document. They are indexed when the segment is full: until then, a phrase reads
+ * those of the documents that have its words. Short words are in too many documents for that, in most languages.
  */
 import type { Part } from '../../../query/parser.ts'
 import { maxParts, type Token } from '../../../query/tokenizer.ts'
@@ -25,7 +28,7 @@ function hashOf(text: string): number {
 /** Returns the tag of two consecutive words, given their hashes. */
 const shingle = (one: number, other: number): number => smallint(((Math.imul(one, 31) + other) >>> 0) % shingleCount)
 
-/** Returns the edge n-gram tag of a prefix, or null for prefixes without tags. */
+/** Returns the edge tag of a prefix, or null for prefixes without tags. */
 export function edgeTag(prefix: string): number | null {
   if (prefix.length > maxEdge) return null
   let code = 0
@@ -37,35 +40,69 @@ export function edgeTag(prefix: string): number | null {
   return smallint(shingleCount + code)
 }
 
+/** Maximum length of a short word, in UTF-16 units. */
+const maxShort = 4
+const isShort = (word: string): boolean => word.length <= maxShort
+
+/** Distinct tags, ascending. */
+export interface SortedTags {
+  readonly immediate: Int16Array
+  readonly deferred: Int16Array
+}
+
 /** Collects the tags of a document. */
 export class Tags {
-  /** A bit for each of the 65,536 tags, in ascending order; a Set would have to be sorted. */
-  readonly #bits = new Uint8Array(0x2000)
-  #count = 0
-  /** Hashes of the last words of the field, by position. */
+  readonly #immediate = new TagSet()
+  readonly #deferred = new TagSet()
+  /** Hashes of the last words of the field, by position, and whether they are short. */
   #hashes: number[] = []
+  #areShort: boolean[] = []
 
   /** Adds a word of a field, in order. A joined word follows its parts and has the position of the first. */
   add({ text, form, position }: Token): void {
     const hash = hashOf(text)
-    const previous = this.#hashes[(position - 1) % (maxParts + 1)]
-    if (previous !== undefined) this.#set(shingle(previous, hash))
-    if (form !== 'joined') this.#hashes[position % (maxParts + 1)] = hash
+    const before = (position - 1) % (maxParts + 1)
+    const previous = this.#hashes[before]
+    if (previous !== undefined) {
+      const tags = this.#areShort[before] && isShort(text) ? this.#immediate : this.#deferred
+      tags.add(shingle(previous, hash))
+    }
+    if (form === 'joined') return
+    this.#hashes[position % (maxParts + 1)] = hash
+    this.#areShort[position % (maxParts + 1)] = isShort(text)
   }
 
   endField(): void {
     this.#hashes = []
   }
 
-  /** Adds the edge n-grams of a word. */
+  /** Adds the edge tags of a word. */
   addEdges({ text }: Token): void {
     for (let length = 1; length <= Math.min(maxEdge, text.length); length++) {
       const tag = edgeTag(text.slice(0, length))
-      if (tag !== null) this.#set(tag)
+      if (tag !== null) this.#immediate.add(tag)
     }
   }
 
-  /** Returns the distinct tags, ascending. */
+  sorted(): SortedTags {
+    return { immediate: this.#immediate.sorted(), deferred: this.#deferred.sorted() }
+  }
+}
+
+/** A set of smallints. */
+class TagSet {
+  /** A bit for each of the 65,536 numbers, in ascending order; a Set would have to be sorted. */
+  readonly #bits = new Uint8Array(0x2000)
+  #count = 0
+
+  add(tag: number): void {
+    const index = (tag + 0x8000) >> 3
+    const bit = 1 << (tag & 7)
+    if ((this.#bits[index]! & bit) !== 0) return
+    this.#bits[index]! |= bit
+    this.#count++
+  }
+
   sorted(): Int16Array {
     const sorted = new Int16Array(this.#count)
     let count = 0
@@ -73,19 +110,17 @@ export class Tags {
       for (let bits = this.#bits[index]!; bits > 0; bits &= bits - 1) sorted[count++] = smallint(8 * index + 31 - Math.clz32(bits & -bits))
     return sorted
   }
+}
 
-  #set(tag: number): void {
-    const index = (tag + 0x8000) >> 3
-    const bit = 1 << (tag & 7)
-    if ((this.#bits[index]! & bit) !== 0) return
-    this.#bits[index]! |= bit
-    this.#count++
-  }
+export interface Tag {
+  readonly number: number
+  readonly isDeferred: boolean
 }
 
 /** Returns the shingle tags of a phrase. A prefix as last word has none. */
-export const shinglesOf = (parts: readonly Part[]): number[] =>
+export const shinglesOf = (parts: readonly Part[]): Tag[] =>
   parts.slice(1).flatMap((part, index) => {
     const before = parts[index]!
-    return part.offset === before.offset + 1 && !part.prefix ? shingle(hashOf(before.text), hashOf(part.text)) : []
+    if (part.offset !== before.offset + 1 || part.prefix) return []
+    return { number: shingle(hashOf(before.text), hashOf(part.text)), isDeferred: !isShort(before.text) || !isShort(part.text) }
   })

@@ -93,7 +93,8 @@ export async function storeVocabulary(db: Db, stored: StoredWords, { words, code
     await add(`stems ${language}`, words, (some) =>
       sql`
         insert into search_stems (language, stem, word)
-        select ${language}, dms_stem(${language}, word), word from unnest(${some}::text[]) word where dms_stem(${language}, word) is not null
+        select ${language}, stem, word from (select word, dms_stem(${language}, word) as stem from unnest(${some}::text[]) word offset 0) stems
+        where stem is not null
         on conflict do nothing`.execute(db),
     )
   }

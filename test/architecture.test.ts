@@ -143,8 +143,8 @@ describe('dependency rules', () => {
   test('4. reads of documents exclude the trash, except where it must be counted', () => {
     const includesTrash = [
       'src/documents/access.ts',
-      'src/documents/content.ts',
       'src/documents/documents.ts',
+      'src/documents/extraction/page-text.ts',
       'src/documents/renditions/renditions.ts',
       'src/documents/retention.ts',
       'src/documents/source-documents.ts',

@@ -88,7 +88,8 @@ export interface DocumentTables {
   documents: Documents
   /** view of the documents that are not in the trash */
   live_documents: Documents
-  document_pages: PageText & { claim: string | null; claimed_until: Date | null }
+  /** `text` is null for the only page of a document: it is that of the document */
+  document_pages: Omit<PageText, 'text'> & { text: string | null; claim: string | null; claimed_until: Date | null }
   /** `documents` has the text and its state for the current version; they are null here */
   document_versions: {
     document_id: string

@@ -6,6 +6,7 @@ import type { Row } from '../db/schema.ts'
 import { booleanText, integerText } from '../http/input.ts'
 import { StreamedAnswer, StreamedText, streamedJson } from '../http/streamed-json.ts'
 import type { WordRow } from '../ports/document-reader.ts'
+import { pagesWithDocuments, pageText } from './extraction/page-text.ts'
 import { toWord, WordAnswer } from './extraction/page-words.ts'
 import { type Document, type DocumentView, headLength, trashView, view } from './view.ts'
 
@@ -95,7 +96,9 @@ export const PagesAnswer = z.object({ pages: z.array(PageAnswer) })
 const pageBatchSize = 50
 const boxesBatchSize = 10
 
-type PageRow = Pick<Row<'document_pages'>, 'page' | 'text' | 'source' | 'confidence' | 'width' | 'height' | 'duration' | 'language'>
+type PageRow = Pick<Row<'document_pages'>, 'page' | 'source' | 'confidence' | 'width' | 'height' | 'duration' | 'language'> & {
+  text: string
+}
 
 /** Returns the response body with the pages of a document from page `from` on, in order. Long pages and boxes are streamed. */
 export async function pagesResponse(app: App, id: string, { from, limit = Number.MAX_SAFE_INTEGER, boxes }: PageRange): Promise<object> {
@@ -130,18 +133,20 @@ async function* streamPages(app: App, id: string, first: Awaited<ReturnType<type
 async function fetchPages(app: App, id: string, after: number, { last, boxes, size }: Batches) {
   const columns = boxes ? sql`, coalesce(words.angle, 0) as angle, coalesce(words.words, '[]') as words` : sql``
   const joined = boxes
-    ? sql`join documents document on document.id = page.document_id left join page_words words
+    ? sql`left join page_words words
         on words.document_id = page.document_id and words.number = document.current_version and words.page = page.page`
     : sql``
   const { rows } = await sql<PageRow & { is_longer: boolean; row_version: string; words?: WordRow[]; angle?: number }>`
-    select page.page, left(text, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration, page.language,
-      substr(text, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, page.xmin::text as row_version ${columns}
-    from document_pages page ${joined}
+    select page.page, left(${pageText}, ${sql.lit(headLength)}) as text, source, confidence, width, height, duration, page.language,
+      substr(${pageText}, ${sql.lit(headLength + 1)}, 1) <> '' as is_longer, page.xmin::text as row_version ${columns}
+    from ${pagesWithDocuments} ${joined}
     where page.document_id = ${id} and page.page > ${after} and page.page <= ${last}::bigint order by page.page limit ${size}`.execute(
     app.database.texts,
   )
   return rows.map(({ is_longer, row_version, words, ...page }) => {
-    const row = sql`document_pages where document_id = ${id} and page = ${page.page} and xmin::text = ${row_version}`
+    const row = sql`
+      (select ${pageText} as text from ${pagesWithDocuments}
+      where page.document_id = ${id} and page.page = ${page.page} and page.xmin::text = ${row_version}) page`
     const text = is_longer ? new StreamedText(page.text, () => streamColumn(app, page.text, 'text', row)) : page.text
     return { ...page, text, ...(words && { words: words.map(toWord) }) }
   })

@@ -4,6 +4,7 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { openSemaphore } from '../concurrency.ts'
 import { requireDocument } from '../documents/access.ts'
+import { pagesWithDocuments, pageText } from '../documents/extraction/page-text.ts'
 import { toWord } from '../documents/extraction/page-words.ts'
 import { withAddress } from '../documents/stored-files.ts'
 import type { Document } from '../documents/view.ts'
@@ -103,8 +104,8 @@ async function searchBatch(
   left: { pages: number; characters: number },
 ): Promise<Batch> {
   const { rows } = await sql<{ page: number; text: string; source: string | null }>`
-    select page, left(text, ${sql.lit(maxCharacters)}) as text, source from document_pages
-    where document_id = ${id} and page > ${range.after} and page <= ${range.last}::bigint order by page limit ${sql.lit(batchSize)}`.execute(
+    select page.page, left(${pageText}, ${sql.lit(maxCharacters)}) as text, source from ${pagesWithDocuments}
+    where document_id = ${id} and page.page > ${range.after} and page.page <= ${range.last}::bigint order by page.page limit ${sql.lit(batchSize)}`.execute(
     app.database.texts,
   )
   const matcher = await matcherOf(rows.map(({ text }) => text))

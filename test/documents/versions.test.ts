@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { down, up } from '../../migrations/0031_page_texts.ts'
 import type { Client } from '../../src/client/client.ts'
 import { startApp, upload } from '../support/app.ts'
 import { pdf } from '../support/data/pdf-file.ts'
@@ -103,6 +104,24 @@ test('404 for documents of others, unknown documents and versions, on every rout
   for (const number of [0, 3, -1, 1.5, 1e12, Number.NaN])
     expect([number, ...new Set(await Promise.all(work(asAda, id, number).map(refusal)))]).toEqual([number, '404 VERSION_NOT_FOUND'])
   expect(await numbers(asAdmin, id)).toEqual(['2 current', '1'])
+})
+
+test('200 pages and matches of a document with one page, whose text is stored once, before and after the migration of a downgrade', async () => {
+  const { app, asAda, runJobs } = await startApp()
+  const text = `the first apple ${'and another word '.repeat(5_000)} the last pear`
+  const { id } = await upload(asAda, 'a.txt', text)
+  await runJobs()
+  const expectText = async (stored: string | null) => {
+    expect(await app.db.selectFrom('document_pages').select('text').where('document_id', '=', id).execute()).toEqual([{ text: stored }])
+    const [page, ...others] = await asAda.documents.pages(id)
+    expect([page?.text === text, others]).toEqual([true, []])
+    expect((await asAda.search.matches(id, { q: 'pear' })).pages.map(({ matches }) => matches.length)).toEqual([1])
+  }
+  await expectText(null)
+  await down(app.db as Kysely<unknown>)
+  await expectText(text)
+  await up(app.db as Kysely<unknown>)
+  await expectText(text)
 })
 
 test('201 restore: a new version with the old bytes, text and pages, without reading them again; 200 if nothing changes', async () => {

@@ -78,7 +78,9 @@ export type LockedDocument = Pick<Row<'documents'>, (typeof lockedColumns)[numbe
 /** Stores the outlines of documents that need no OCR, and completes them. The caller has locked the documents, and they have no pages yet. */
 export async function recordTexts(app: App, trx: Trx, texts: readonly { document: LockedDocument; outline: Outline }[]): Promise<void> {
   const now = app.now()
-  const pages = texts.flatMap(({ document: { id }, outline }) => pageRows(id, outline, false))
+  const pages = texts.flatMap(({ document: { id }, outline }) =>
+    pageRows(id, outline, false).map((row, _, { length }) => (length === 1 ? { ...row, text: null } : row)),
+  )
   // The text of the statement does not depend on the number of rows.
   await sql`
     insert into document_pages (document_id, page, text, source, width, height, language)

@@ -4,6 +4,7 @@ import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { DocumentWarning } from '../../db/schema-documents.ts'
 import { dateOfText } from '../dates.ts'
+import { pagesWithDocuments, pageText } from './page-text.ts'
 import { maxWarningPages, replaceWarnings } from './warnings.ts'
 
 /** Pages of a document in one language. */
@@ -47,9 +48,9 @@ export function languageColumns({ ocr }: App, groups: readonly PagesInLanguage[]
 /** Returns the columns of the languages of a document, and of the date that its text has. */
 export async function languageAndDate(app: App, trx: Trx, id: string, content: string) {
   const { rows } = await sql<PagesInLanguage>`
-    select language, sum(length(text))::int as characters,
-      coalesce(array_agg(page order by page) filter (where source <> 'text_layer' and confidence is not null), '{}') as "ocrPages"
-    from document_pages where document_id = ${id} group by language`.execute(trx)
+    select page.language, sum(length(${pageText}))::int as characters,
+      coalesce(array_agg(page.page order by page.page) filter (where source <> 'text_layer' and confidence is not null), '{}') as "ocrPages"
+    from ${pagesWithDocuments} where document_id = ${id} group by page.language`.execute(trx)
   const { detected_languages, warnings } = languageColumns(app, rows)
   const date = await dateOfText(app, trx, id, content, detected_languages)
   return { detected_languages, warnings: replaceWarnings([languageMissing], warnings) as never, ...date }

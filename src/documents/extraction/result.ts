@@ -13,6 +13,7 @@ import { withFileMetadata } from '../file-metadata.ts'
 import * as renditions from '../renditions/renditions.ts'
 import { writeRevision } from '../revisions.ts'
 import { languageAndDate } from './languages.ts'
+import { pagesWithDocuments, pageText } from './page-text.ts'
 import { toRow } from './page-words.ts'
 import { warningOfProgram } from './warnings.ts'
 
@@ -200,13 +201,13 @@ interface Problem {
 /** Ends the extraction: joins the pages to the document's text. With a problem the document is `failed` and keeps the text of its good pages. */
 export async function finishExtraction(app: App, trx: Trx, id: string, problem: Problem | null): Promise<ExtractionSummary> {
   const { rows } = await sql<{ content: string | null; confidence: number | null; pages: number; text_source: TextSource }>`
-    select string_agg(text, e'\\n\\n' order by page) filter (where text <> '') as content,
+    select string_agg(${pageText}, e'\\n\\n' order by page.page) filter (where ${pageText} <> '') as content,
       sum(confidence * length(text)) filter (where source = 'ocr' and confidence is not null)
         / nullif(sum(length(text)) filter (where source = 'ocr' and confidence is not null), 0) as confidence, count(*)::int as pages,
       case when bool_and(source = 'empty' or source is null) is not false then 'empty'
         when bool_and(source <> 'text_layer' or source is null) then 'ocr'
         when bool_and(source <> 'ocr' or source is null) then 'text_layer' else 'mixed' end as text_source
-    from document_pages where document_id = ${id}`.execute(trx)
+    from ${pagesWithDocuments} where document_id = ${id}`.execute(trx)
   const { content = null, confidence = null, pages = 0, text_source = null } = rows[0] ?? {}
   const status = problem ? 'failed' : 'completed'
   // An attempt without text does not replace the text of an earlier attempt.

@@ -6,11 +6,12 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import * as jobs from '../../jobs/queue.ts'
+import { pagesWithDocuments, pageText } from '../extraction/page-text.ts'
 import { withFileMetadata } from '../file-metadata.ts'
 import { cancelPending, requestAfterReturn } from '../renditions/renditions.ts'
 
-/** Columns that `document_pages` and `version_pages` share. */
-const pageColumns = ['text', 'source', 'confidence', 'width', 'height', 'duration', 'language', 'error_code', 'error_message']
+/** Columns that `document_pages` and `version_pages` share, beside the text. */
+const pageColumns = ['source', 'confidence', 'width', 'height', 'duration', 'language', 'error_code', 'error_message']
 const insertColumns = sql.join(pageColumns.map((name) => sql.ref(name)))
 const selectColumns = sql.join(pageColumns.map((name) => sql.ref(`page.${name}`)))
 
@@ -35,9 +36,8 @@ export async function archiveCurrent(trx: Trx, ids: readonly string[]): Promise<
   )
   // The pages of an unfinished extraction are read again.
   await sql`
-    insert into version_pages (document_id, number, page, ${insertColumns})
-    select document_id, current_version, page.page, ${selectColumns}
-    from document_pages page join documents document on document.id = page.document_id
+    insert into version_pages (document_id, number, page, text, ${insertColumns})
+    select document_id, current_version, page.page, ${pageText}, ${selectColumns} from ${pagesWithDocuments}
     where document_id = any(${ids}::uuid[]) and document.status in ('completed', 'failed')`.execute(trx)
   await trx.deleteFrom('document_pages').where('document_id', 'in', ids).execute()
   await cancelPending(trx, ids)
@@ -74,8 +74,8 @@ export async function makeCurrent(app: App, trx: Trx, targets: readonly Target[]
     where document.id = target.id
     returning document.id, document.owner_id, document.language, document.ocr_enabled, document.status`.execute(trx)
   await sql`
-    insert into document_pages (document_id, page, ${insertColumns})
-    select page.document_id, page.page, ${selectColumns}
+    insert into document_pages (document_id, page, text, ${insertColumns})
+    select page.document_id, page.page, page.text, ${selectColumns}
     from ${target} join version_pages page on page.document_id = target.id and page.number = target."textOf"`.execute(trx)
   await sql`
     insert into page_words (document_id, number, page, words, angle)

@@ -63,18 +63,16 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
     if (/\.(part|link)$/.test(name) && (await isAbandoned(folder, name, owner))) await rm(join(folder, name), { force: true })
 
   const countBytes = openCollector()
-  const unneededLinks = new Set<string>()
+  const unremovedLinks = new Set<string>()
 
   return {
     linkPath: () => join(folder, `${owner}_${randomUUID()}.link`),
     async removeLink(path) {
-      unneededLinks.add(path)
+      const links = [path, ...unremovedLinks]
+      unremovedLinks.clear()
       // Not rm(), which asks for the type of the file first: that takes longer than the rest.
-      for (const link of unneededLinks)
-        await unlink(link).then(
-          () => unneededLinks.delete(link),
-          (error: NodeJS.ErrnoException) => error.code === 'ENOENT' && unneededLinks.delete(link),
-        )
+      for (const link of links)
+        await unlink(link).catch((error: NodeJS.ErrnoException) => error.code === 'ENOENT' || unremovedLinks.add(link))
     },
     async write(source, maxSize) {
       const path = join(folder, `${owner}_${randomUUID()}.part`)

@@ -105,8 +105,9 @@ export async function* openFile(path: string, size: number | null, signal?: Abor
     for (;;) {
       signal?.throwIfAborted()
       const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(length), 0, length, null)
-      if (bytesRead === 0) return
-      yield buffer.subarray(0, bytesRead)
+      if (bytesRead > 0) yield buffer.subarray(0, bytesRead)
+      // A regular file ends with a short read.
+      if (bytesRead === 0 || (size !== null && bytesRead < length)) return
     }
   } finally {
     await file.close()

@@ -1,4 +1,5 @@
 /** Writes documents into the index. */
+import { setImmediate as yieldTurn } from 'node:timers/promises'
 import { type RawBuilder, sql } from 'kysely'
 import { mapConcurrently } from '../../../../concurrency.ts'
 import type { Db, Trx } from '../../../../db/pool.ts'
@@ -59,6 +60,8 @@ async function writeEntries(
   await deletePassages(trx, segments, ids)
   const entries: Entry[] = []
   for (const document of await loadDocuments(trx, ids)) {
+    // PostgreSQL and the reader processes would wait for this process to take their answers.
+    await yieldTurn()
     const segment = segmentFor(segments, document.id)
     vocabulary.addLanguage(document.language)
     let passage = 0

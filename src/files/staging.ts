@@ -28,8 +28,15 @@ export interface CommitMarker {
 }
 
 export interface Staging {
-  /** Writes `source` into a temporary file. Removes the file on any failure, including an abort by the sender. */
-  write(source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>, maxSize: number): Promise<StagedBytes>
+  /**
+   * Writes `source` into a temporary file. Calls `prepare` with its SHA-256 while the file is flushed. Removes the file on any failure, including an abort
+   * by the sender.
+   */
+  write(
+    source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+    maxSize: number,
+    prepare?: (sha256: string) => Promise<void>,
+  ): Promise<StagedBytes>
   markCommit(address: string): Promise<CommitMarker>
   /** Returns a path for a hard link to a stored file. Links of dead processes are removed like temporary files. */
   linkPath(): string
@@ -74,7 +81,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
       for (const link of links)
         await unlink(link).catch((error: NodeJS.ErrnoException) => error.code === 'ENOENT' || unremovedLinks.add(link))
     },
-    async write(source, maxSize) {
+    async write(source, maxSize, prepare) {
       const path = join(folder, `${owner}_${randomUUID()}.part`)
       const handle = await open(path, 'wx', 0o600).catch((error) => {
         throw toStoreError(error)
@@ -82,7 +89,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
       try {
         const { written, ...copied } = await copy(source, handle, { maxSize, fsync, countBytes })
         if (written !== copied.size) throw storeUnavailable(new Error(`wrote ${written} of ${copied.size} bytes`))
-        if (fsync) await handle.sync()
+        await Promise.all([fsync && handle.sync(), prepare?.(copied.sha256)])
         await handle.close()
         return { path, ...copied }
       } catch (error) {

@@ -49,7 +49,8 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
   return {
     async stage(source, maxSize, generation = newGeneration()) {
       await check()
-      return stagedFile(await staging.write(source, maxSize), generation, disk)
+      const staged = await staging.write(source, maxSize, (sha256) => prepareFolder(named(sha256), disk))
+      return stagedFile(staged, generation, disk)
     },
     async read(address, range) {
       // A descriptor instead of a FileHandle: Node ends the process when it collects an open FileHandle.
@@ -192,28 +193,20 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
   }
 }
 
-/** Renames a file to its address and flushes the folder: after a crash the name exists only with all bytes. */
-async function renameDurably(path: string, address: string, disk: DiskContext): Promise<void> {
-  const { root, fsync, flush, flushedFolders } = disk
-  const to = disk.pathOfAddress(address)
-  const folder = dirname(to)
+/** Creates the folder of a file, and flushes its name. */
+async function prepareFolder(path: string, { root, fsync, flush, flushedFolders }: DiskContext): Promise<void> {
+  const folder = dirname(path)
   const parent = dirname(folder)
-  const isNew = await renameInto(path, to)
+  const created = await mkdir(folder, { recursive: true, mode: 0o700 })
   if (!fsync) return
-  // A new folder is durable only after its parent was flushed. Another process may have created the parent a moment ago.
-  await Promise.all([folder, ...(isNew ? [parent] : []), ...(flushedFolders.has(parent) ? [] : [root])].map(flush))
+  // Another process may have created the parent a moment ago.
+  await Promise.all([...(created === undefined ? [] : [parent]), ...(flushedFolders.has(parent) ? [] : [root])].map(flush))
   flushedFolders.add(parent)
 }
 
-/** Renames a file, and creates its folder if it does not exist. Returns whether it was created. */
-async function renameInto(path: string, to: string): Promise<boolean> {
-  try {
-    await rename(path, to)
-    return false
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
-  }
-  await mkdir(dirname(to), { recursive: true, mode: 0o700 })
+/** Renames a file to its address and flushes the folder, which exists: after a crash the name exists only with all bytes. */
+async function renameDurably(path: string, address: string, { pathOfAddress, fsync, flush }: DiskContext): Promise<void> {
+  const to = pathOfAddress(address)
   await rename(path, to)
-  return true
+  if (fsync) await flush(dirname(to))
 }

@@ -177,8 +177,11 @@ export async function resolveOwner(app: App, db: Db, actor: Actor, owner: string
   if (actor.role !== 'admin') throw new AppError('FORBIDDEN')
   const name = owner ?? app.config.auth.admin_username
   const { column, value } = parseUserIdentifier(name)
-  const user = await db.selectFrom('users').select('id').where(column, '=', value).executeTakeFirst()
-  if (!user) throw invalid('owner', `no user ${JSON.stringify(name)}`)
+  const user = await db
+    .selectFrom('users')
+    .select('id')
+    .where(column, '=', value)
+    .executeTakeFirstOrThrow(() => invalid('owner', `no user ${JSON.stringify(name)}`))
   return user.id
 }
 

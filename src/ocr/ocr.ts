@@ -137,16 +137,13 @@ export function list(
 }
 
 /** Returns a job. Throws OCR_JOB_NOT_FOUND. */
-export async function get(app: App, actor: Actor, id: string): Promise<Item> {
-  const item = await visibleJobs(app, actor)
+export const get = (app: App, actor: Actor, id: string): Promise<Item> =>
+  visibleJobs(app, actor)
     .selectAll('jobs')
     .select(['documents.filename', 'documents.title'])
     .where('jobs.id', '=', id)
     .$castTo<Item>()
-    .executeTakeFirst()
-  if (!item) throw new AppError('OCR_JOB_NOT_FOUND')
-  return item
-}
+    .executeTakeFirstOrThrow(() => new AppError('OCR_JOB_NOT_FOUND'))
 
 const visibleJobs = (app: App, actor: Actor) =>
   app.db
@@ -207,8 +204,12 @@ function assertOcr(app: App): void {
 
 async function requeueDocument(app: App, trx: Trx, documentId: string, language: string, priority: jobs.Priority): Promise<string> {
   // The lock makes concurrent retries wait for each other: the second one replaces the job of the first.
-  const document = await trx.selectFrom('live_documents').select('id').where('id', '=', documentId).forUpdate().executeTakeFirst()
-  if (!document) throw new AppError('DOCUMENT_NOT_FOUND')
+  await trx
+    .selectFrom('live_documents')
+    .select('id')
+    .where('id', '=', documentId)
+    .forUpdate()
+    .executeTakeFirstOrThrow(() => new AppError('DOCUMENT_NOT_FOUND'))
   const live = await trx
     .selectFrom('jobs')
     .select(['id', 'status'])

@@ -191,11 +191,10 @@ async function publishVersions(
   await publishUpdates(trx, documents, ['file', 'content', 'status'])
 }
 
-async function find(db: Db, id: string, number: number): Promise<Version> {
-  const version = await select(db, id).where('version.number', '=', number).executeTakeFirst()
-  if (!version) throw new AppError('VERSION_NOT_FOUND')
-  return version
-}
+const find = (db: Db, id: string, number: number): Promise<Version> =>
+  select(db, id)
+    .where('version.number', '=', number)
+    .executeTakeFirstOrThrow(() => new AppError('VERSION_NOT_FOUND'))
 
 const findCurrent = (db: Db, id: string): Promise<Version> =>
   select(db, id).whereRef('version.number', '=', 'document.current_version').executeTakeFirstOrThrow()

@@ -143,8 +143,7 @@ export async function completeRun(app: App, run: runs.Run, total: number, pendin
       })
       .where('id', '=', run.source_id)
       .returning(['owner_id', 'name'])
-      .executeTakeFirst()
-    if (!source) throw new runs.RunLost()
+      .executeTakeFirstOrThrow(() => new runs.RunLost())
     await trx
       .updateTable('source_syncs')
       .set({ total: Math.max(total, runs.countProcessed(ended)) })

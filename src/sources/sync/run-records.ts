@@ -99,8 +99,10 @@ async function failInterruptedRuns(trx: Trx, sourceId: string, exceptId: string)
 
 /** Locks the row of the run. Throws RunLost if this process no longer holds it. */
 export async function assertHeld(trx: Trx, run: Run): Promise<void> {
-  const row = await updateHeld(trx, run).set({ holder: run.holder }).returning('id').executeTakeFirst()
-  if (!row) throw new RunLost()
+  await updateHeld(trx, run)
+    .set({ holder: run.holder })
+    .returning('id')
+    .executeTakeFirstOrThrow(() => new RunLost())
 }
 
 /** Adds to the counts of the run in the database. Call tallyCounts() after the commit. */
@@ -129,11 +131,10 @@ export function tallyCounts(run: Run, delta: Partial<Counts>, errors: readonly F
 /** Records and publishes the progress. Throws RunLost. */
 export async function publishProgress(app: App, run: Run, ownerId: string, total: number, currentFile: string | null): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    const row = await updateHeld(trx, run)
+    await updateHeld(trx, run)
       .set({ total: Math.max(total, countProcessed(run)), current_file: currentFile })
       .returning('id')
-      .executeTakeFirst()
-    if (!row) throw new RunLost()
+      .executeTakeFirstOrThrow(() => new RunLost())
     await publishProgressEvent(trx, run, ownerId, total, currentFile)
   })
 }

@@ -37,6 +37,10 @@ test('letters in seven languages have the date of their head', () => {
     ['eng', 'Date: 2024-Mar-03', '2024-03-03'],
     ['eng', 'Date: 3 March ’24', '2024-03-03'],
     ['eng', 'Sun Mar  3 06:28:30 UTC 2024\ndisk usage', '2024-03-03'],
+    ['deu', 'Preisliste\nStand: 03/2024', '2024-03-01'],
+    ['deu', 'Preisliste (Stand 3.2024)', '2024-03-01'],
+    ['eng', 'Price list\nAs of 03/2024', '2024-03-01'],
+    ['eng', `Price list, as of March 2024, of all ${'goods '.repeat(9)}`, '2024-03-01'],
     // The names of months tell the language better than the setting.
     ['eng', 'Berlin, den 3. Dezember 2023', '2023-12-03'],
     // As OCR reads it.
@@ -69,9 +73,17 @@ test('the date of the document is neither that of an order or a delivery, nor th
     ['deu', 'Rechnungsdatum Fälligkeitsdatum\n05.03.2024 04.04.2024', '2024-03-05'],
     ['eng', 'Invoice number\tInvoice date\tDue date\n4711\t03/25/2024\t04/24/2024', '2024-03-25'],
     ['deu', 'Rechnungsnr. Datum Fällig am\n4711 05.03.2024 04.04.2024', '2024-03-05'],
+    ['eng', 'March 10, 2024\n\nDear Ada,\nAs of March 3, 2024, it costs more', '2024-03-10'],
+    ['eng', 'March 10, 2024\n\nDear Ada,\nAs of 02/2024, it costs more', '2024-03-10'],
     ['eng', '12 August 2024\nYour visit on 3 July 2024', '2024-08-12'],
   ]
   for (const [language, text, date] of cases) expect([text, dateOf(text, language)]).toEqual([text, date])
+})
+
+test('a month is the first day with less confidence than a day', () => {
+  const found = (text: string) => findDate(text, 'deu', today)
+  expect(found('Stand: 03/2024')).toMatchObject({ date: '2024-03-01' })
+  expect(found('Stand: 03/2024')?.confidence).toBeLessThan(found('Stand: 01.03.2024')?.confidence ?? 0)
 })
 
 test('dates of birth and of payment, periods and future dates are not the document date', () => {
@@ -100,6 +112,13 @@ test('dates of birth and of payment, periods and future dates are not the docume
     'Tel. 0302/03/2024',
     'Version 1.2.10 of 10.1.12',
     '1.2.10\nGrundlagen',
+    'Apache, 2.4.12',
+    'Apache, 2.4.12\nSamba, 4.1.12\nPerl',
+    'Rechnung 03/2024',
+    'Karte gültig bis 03/2024',
+    'Stand: 13/2024',
+    'Stand: 03/2024-17',
+    'Stand: 12/2026',
     'IBAN DE02 1203 0000 0000 2020 51',
     'Leistungszeitraum 01.01.2024 - 31.01.2024',
     '',

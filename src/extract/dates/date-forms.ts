@@ -80,6 +80,8 @@ const forms = {
   numeric: new RegExp(`${from}(\\d{1,2})\\s?([./-])\\s?(\\d{1,2})\\s?\\2\\s?(${year4}|\\d\\d)${to}`, 'gu'),
   /** March 2024 */
   month: new RegExp(`(?<!(?:[-–—/&]|\\d)\\W{0,3})${from}${month},?\\s{1,2}${of}(${year4})${to}`, 'gu'),
+  /** Stand: 03/2024. Without a word before it, numbers of invoices look the same. */
+  numericMonth: new RegExp(`(?<=\\b(?:stand|as of)[\\s:(]{1,3})(0?[1-9]|1[0-2])[/.-](${year4})${to}`, 'gu'),
 } as const
 
 interface Options {
@@ -118,6 +120,7 @@ export function findDates(text: string, { today, isMonthFirst }: Options): DateM
     add(match, 'numeric', isDayFirst ? [year, second, first] : [year, first, second], { isAmbiguous, isVersionLike })
   }
   for (const match of text.matchAll(forms.month)) add(match, 'month', [match[2]!, monthOf(match[1]!), 1])
+  for (const match of text.matchAll(forms.numericMonth)) add(match, 'month', [match[2]!, match[1]!, 1])
   return matches.sort((one, other) => one.start - other.start)
 }
 

@@ -19,6 +19,8 @@ const baseScores = { named: 0.62, iso: 0.6, numeric: 0.58, month: 0.32 } as cons
 /** Words before the date of a document. */
 const dateWords =
   /\b(?:date|dated|date[ds]? of issue|(?:date|data|fecha)(?: d[aeiou]l?| della)? (?:la |l')?(?:factur\w*|fatt?ura|document\w*|redaction|delivrance|signature|creation)|datum|\w*datum|data|fecha|fait|emissao|emision|emissione|expedida|ausgestellt|stand|den|le|li|published|veroffentlicht|publie|issued|sent|gesendet|envoye|inviato|verzonden|enviado|erstellt am|(?:dated|published|issued|sent|signed|created|written) on)\b[\s:.,)'|(-]{0,8}$/
+/** Words before the month of a document. Before a day they begin sentences: `As of May 1, 2024, the price is`. */
+const monthWords = /(?:^\W*|[,(]\s?)as of[\s:]{1,3}$/
 /** Words before dates that are never the date of the document. */
 const otherWords =
   /\b(?:geb|geboren\w*|geburts\w*|born|birth\w*|dob|nee?|naissance|nat[oa]|nascita|geboorte\w*|nascid[oa]|nascimento|nacid[oa]|nacimiento|died|gestorben|mort|deceased|sterbe(?:datum|tag)|fae?llig\w*|zahlbar|zahlungsziel|due|payable|pay by|echeance|a payer|scadenza|scad|verval\w*|uiterlijk|vencimento|vencimiento|pagar|betaal(?:datum|termijn)|betalen|limite|deadline|frist|gultig bis|valid until|valid to|valid thru|valable jusqu\w*|valido fino\w*|geldig tot|valido ate|valido hasta|validade|validez|expir\w*|ablauf\w*|verfall\w*|\w*haltbar\w*|before|bis zum|bis spatestens|no later than|avant le|entro il)\b[^\n]{0,24}$/
@@ -37,6 +39,8 @@ const weakWords =
 const spanWords = /^\s*(?:-|–|—|to|bis|au|al?|tot|t\/m|ate|hasta|through|until|till|thru|and|und|et|e|y|en)\s*(?:zum|le|il|el|the|o)?\s*$/
 /** A line with a place and a date only: `Berlin, den 3. März 2024`, `Madrid, a 3 de marzo de 2024`. */
 const placeBefore = /^[\p{L} .'’/-]{2,40},\s*(?:den|le|the|li|il|a|el|em|dd\.?)?\s*$/u
+/** The rest of a paragraph that has another one below it. Versions stand in lists: `Apache, 2.4.12`. */
+const endsParagraph = /^[^\n]{0,8}\n[^\S\n]*\n\s*\S/
 const weekdayBefore = /^(?:[\p{L}-]{2,12}[.,]?\s*)?$/u
 
 /** Returns the most probable date of a document with its confidence; null without a probable one. `language`: Tesseract codes joined by `+`. `today`: YYYY-MM-DD. */
@@ -67,8 +71,8 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
     (before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length)))
   if (otherWords.test(label) || untilWords.test(label)) return 0
   const isSpan = (previous && spanWords.test(text.slice(previous.end, start))) || (next && spanWords.test(text.slice(end, next.start)))
-  const isLabelled = dateWords.test(label) && !weakNames.test(label)
-  const isLetter = placeBefore.test(before) && after.length <= 2
+  const isLabelled = (dateWords.test(label) && !weakNames.test(label)) || (form === 'month' && monthWords.test(label))
+  const isLetter = placeBefore.test(before) && after.length <= 2 && (!isVersionLike || endsParagraph.test(text.slice(end)))
   const isAlone = weekdayBefore.test(before.trimStart()) && after.length <= 8 && (previous?.end ?? 0) <= lineStart
   return (
     baseScores[form] +

@@ -5,7 +5,7 @@ import { parsePdfDate, readInfo } from '../../src/extract/readers/pdf/pdf-metada
 import { loadPdfium, type OpenPdfium } from '../../src/extract/readers/pdf/pdfium.ts'
 import { assessTextLayer, joinTexts } from '../../src/extract/text-layer.ts'
 import { image, scan } from '../support/data/files.ts'
-import { pdf } from '../support/data/pdf-file.ts'
+import { type PdfSpec, pdf } from '../support/data/pdf-file.ts'
 
 let pdfium: Promise<OpenPdfium> | undefined
 const tools = (limits: Partial<Limits> = {}): Tools => ({
@@ -98,6 +98,20 @@ test('text, metadata, sizes and attachments', async () => {
     { page: 2, text: 'landscape', width: 842, height: 595 },
     { page: 3, text: 'note.txt\nattached words', needsOcr: false, width: null },
   ])
+})
+
+test('a PDF without CreationDate has the CreateDate of its own XMP metadata, not that of a picture in it', async () => {
+  const xmp = `<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description
+    rdf:about="" xmlns:xmp="http://ns.adobe.com/xap/1.0/"><xmp:CreateDate>2024-02-29T00:30:00+02:00</xmp:CreateDate></rdf:Description></rdf:RDF></x:xmpmeta>`
+  const objects = { 900: `<< /Type /Metadata /Subtype /XML /Length ${xmp.length} >>\nstream\n${xmp}\nendstream` }
+  const pages = [{ text: [sentence] }]
+  const read = (spec: Partial<PdfSpec>) => contents(pdf({ pages, objects, ...spec }))
+  expect(await read({ catalog: '/Metadata 900 0 R', info: { Title: 'Report' } })).toMatchObject({
+    metadata: { title: 'Report', created: '2024-02-28T22:30:00.000Z' },
+    date: '2024-02-29',
+  })
+  expect((await read({ catalog: '/Metadata 900 0 R', info: { CreationDate: 'D:20230101' } })).date).toBe('2023-01-01')
+  expect((await read({})).date).toBe(undefined)
 })
 
 test.each([

@@ -141,8 +141,9 @@ async function readAnnotations(page: Page): Promise<string[]> {
 }
 
 async function readMetadata(document: PDFDocumentProxy): Promise<PdfMetadata> {
-  const { info } = (await document.getMetadata().catch(() => ({ info: {} }))) as { info: Record<string, unknown> }
-  return readInfo((key) => info[key])
+  const found = await document.getMetadata().catch(() => null)
+  const info = (found?.info ?? {}) as Record<string, unknown>
+  return readInfo((key) => info[key] ?? (key === 'CreationDate' ? found?.metadata?.get('xmp:createdate') : undefined))
 }
 
 async function readAttachments(document: PDFDocumentProxy): Promise<{ filename: string; bytes: Uint8Array }[]> {

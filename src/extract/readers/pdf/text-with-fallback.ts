@@ -90,7 +90,15 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
 
     words: (number) => onShown(number, (page) => page.words()),
 
-    metadata: async () => (isReadable ? withPdfium((document) => document.metadata()) : (await openFallback()).metadata()),
+    async metadata() {
+      if (!isReadable) return (await openFallback()).metadata()
+      const own = await withPdfium((document) => document.metadata())
+      if (own.date || !hasXmpDate(source.read())) return own
+      return openFallback()
+        .then((document) => document.metadata())
+        .then(({ metadata: { created }, date }) => (date ? { metadata: { ...own.metadata, created }, date } : own))
+        .catch(() => own)
+    },
     attachments: async () => (isReadable ? withPdfium((document) => document.attachments()) : (await openFallback()).attachments()),
     formText: async () => (isReadable ? withPdfium((document) => document.formText()) : ''),
 
@@ -100,6 +108,9 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
     },
   }
 }
+
+/** Returns whether the bytes have a time of creation in XMP, which PDFium does not read. It can be that of a picture. Programs hardly ever compress XMP. */
+const hasXmpDate = (bytes: Uint8Array): boolean => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('xmp:CreateDate')
 
 const countLetters = (text: string): number => text.match(/[\p{L}\p{N}]/gu)?.length ?? 0
 

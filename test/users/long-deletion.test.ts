@@ -54,3 +54,24 @@ test('409 CONFLICT for a demotion of the last admin that begins during the delet
   const refused = await demotion!
   expect([status, refused.status, (await refused.json()).error.code]).toEqual([204, 409, 'CONFLICT'])
 })
+
+test('204 DELETE an account of 501 documents queues its jobs after the last document: each document is looked for in those jobs', async () => {
+  const { app, asAda, asAdmin, ada } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'words of ada')
+  await sql`
+    insert into documents
+    select (jsonb_populate_record(d, jsonb_build_object('id', gen_random_uuid()))).* from documents d, generate_series(1, 500) where d.id = ${id}`.execute(
+    app.db,
+  )
+  await sql`
+    create function refuse_jobs() returns trigger language plpgsql as $$
+    begin
+      if exists (select from jobs_live where xmin::text::bigint = txid_current() % 4294967296) then
+        raise 'a job was queued before a document was deleted';
+      end if;
+      return old;
+    end $$`.execute(app.db)
+  await sql`create trigger refuse_jobs before delete on documents for each row execute function refuse_jobs()`.execute(app.db)
+  const { status } = await asAdmin.send('DELETE', `/api/users/${ada.id}?documents=delete`)
+  expect(status).toBe(204)
+})

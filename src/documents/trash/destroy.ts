@@ -42,11 +42,27 @@ export async function deleteDocuments(
 ): Promise<{ destroyed: string[]; entries: NewEntry[] }> {
   if (ids.length > 0 && reason !== 'trash_expired' && reason !== 'version_limit') assertNotWorm(app)
   const entries: NewEntry[] = []
-  for (const batch of slicesOf(ids.toSorted(), batchSize)) entries.push(...(await deleteBatch(app, trx, actor, batch, reason)))
-  return { destroyed: entries.map(({ target }) => target.slice('id='.length)), entries }
+  const sums: string[] = []
+  for (const batch of slicesOf(ids.toSorted(), batchSize)) {
+    const deleted = await deleteBatch(app, trx, actor, batch, reason)
+    entries.push(...deleted.entries)
+    sums.push(...deleted.sums)
+  }
+  const destroyed = entries.map(({ target }) => target.slice('id='.length))
+  // After the last batch: the foreign key of jobs looks for jobs of each document, and a table that was small a moment ago has a plan without its index.
+  await enqueueIndex(trx, destroyed)
+  await enqueuePurge(trx, sums)
+  return { destroyed, entries }
 }
 
-async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly string[], reason: Reason): Promise<NewEntry[]> {
+/** Deletes the rows of documents. Returns the audit entries, and the checksums of the stored bytes. */
+async function deleteBatch(
+  app: App,
+  trx: Trx,
+  actor: Actor,
+  ids: readonly string[],
+  reason: Reason,
+): Promise<{ entries: NewEntry[]; sums: string[] }> {
   const documents = await trx
     .selectFrom('documents')
     .select(['id', 'owner_id', 'title'])
@@ -54,7 +70,7 @@ async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly strin
     .orderBy('id')
     .forUpdate()
     .execute()
-  if (documents.length === 0) return []
+  if (documents.length === 0) return { entries: [], sums: [] }
   const found = documents.map(({ id }) => id)
   await assertDeletable(trx, found)
   const rows = await trx
@@ -64,17 +80,16 @@ async function deleteBatch(app: App, trx: Trx, actor: Actor, ids: readonly strin
     .orderBy('document_id')
     .orderBy('number')
     .execute()
-  const sums = await renditionSums(trx, rows)
+  const sums = [...rows.map(({ sha256 }) => sha256), ...(await renditionSums(trx, rows))]
   await jobs.cancelByDocument(trx, found)
   await trx.deleteFrom('documents').where('id', 'in', found).execute()
-  await enqueueIndex(trx, found)
-  await enqueuePurge(trx, [...rows.map(({ sha256 }) => sha256), ...sums])
   // The deletion of a user deletes the events of this user too: only admins hear of it.
   const userIdOf = (ownerId: string) => (reason === 'user_deleted' ? null : ownerId)
   const events = documents.map(({ id, owner_id }) => ({ userId: userIdOf(owner_id), data: { document_id: id } }))
   await publishMany(trx, 'document_purged', events)
   const versions = Map.groupBy(rows, ({ document_id }) => document_id)
-  return documents.map((document) => destructionEntry(app, actor, document, versions.get(document.id) ?? [], reason))
+  const entries = documents.map((document) => destructionEntry(app, actor, document, versions.get(document.id) ?? [], reason))
+  return { entries, sums }
 }
 
 /** Returns the audit entry for destroyed versions of a document. The title is hashed, because the log must not keep destroyed content. */

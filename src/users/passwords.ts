@@ -81,7 +81,11 @@ export function openPasswords(): PasswordHasher {
     hash: (password) => run(() => argon2().hash(password, argon2Options)),
     async verify(phc, password, isTrusted = false) {
       if (!isTrusted && pendingCount >= maxPendingPerCore * cores)
-        throw new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: retryAfterSecs }, 'Too many passwords are being verified.')
+        throw new AppError(
+          'SERVICE_UNAVAILABLE',
+          { retry_after_secs: retryAfterSecs, overload: 'passwords' },
+          'Too many passwords are being verified.',
+        )
       return (await run(() => argon2().verify(phc ?? dummyHash, password))) && phc !== null
     },
   }

@@ -54,8 +54,9 @@ test('a token has sub, jti, iat, exp and ver only, signed with HS256', async () 
   expect(payload).toEqual({ sub: eve.id, jti: expect.any(String), iat: expect.any(Number), exp: payload.iat + 86_400, ver: 1 })
 })
 
-test('503 SERVICE_UNAVAILABLE with Retry-After for sign-ins beyond the queue of passwords', async () => {
+test('503 SERVICE_UNAVAILABLE with Retry-After for sign-ins beyond the queue of passwords, without audit entry or line in the log', async () => {
   const { app, send, login, asAdmin } = await start()
+  const logs = (['info', 'error'] as const).map((level) => vi.spyOn(app.log, level))
   const attempt = (username: string) => auth.login(app, '192.0.2.1', { username, password: 'wrong' }).catch((error) => error.code)
   const flood = Promise.all(Array.from({ length: 64 * availableParallelism() + 40 }, (_, at) => attempt(`nobody${at}`)))
   const refused = await vi.waitFor(async () => {
@@ -65,6 +66,8 @@ test('503 SERVICE_UNAVAILABLE with Retry-After for sign-ins beyond the queue of 
   })
   expect(refused.headers.get('retry-after')).toBe('5')
   expect(await refused.json()).toMatchObject({ error: { code: 'SERVICE_UNAVAILABLE' }, retry_after_secs: 5 })
+  for (const log of logs) expect(log).not.toHaveBeenCalledWith(expect.anything(), 'request failed')
+  expect(await app.db.selectFrom('audit_entries').select('code').where('code', '=', 'SERVICE_UNAVAILABLE').execute()).toEqual([])
   // Passwords of admins and of the server itself wait.
   await asAdmin.call('POST', '/api/users', { username: 'carol', email: 'carol@example.org', password })
   const outcomes = await flood

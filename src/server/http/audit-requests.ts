@@ -62,6 +62,8 @@ export function openAudit(app: App): RunAudited {
     } catch (error) {
       const code = error instanceof AppError ? error.code : 'INTERNAL_ERROR'
       const { status = 500 } = error as { status?: number }
+      // Nothing was tried, and anybody can send a flood of them.
+      if (error instanceof AppError && 'overload' in error.details) throw error
       // A failure of the log does not replace the original error.
       if (status >= 500) await log(event, route, 'failed', code).catch(notLogged)
       else await refused(event, route, code, auditedStatuses.has(status))

@@ -23,7 +23,9 @@ export function errorAnswer(error: HTTPError, event: H3Event, log: Log, now: Dat
   const failure = toAppError(error)
   const id = requestId(event)
   // A command reports an unavailable service itself, and details with -v.
-  const level = event.context.isLocal && failure.status === 503 ? 'info' : 'error'
+  const isReported = event.context.isLocal && failure.status === 503
+  // A flood of refused sign-ins must not fill the log. dms_http_requests_total counts them.
+  const level = 'overload' in failure.details ? 'debug' : isReported ? 'info' : 'error'
   if (failure.status >= 500)
     log[level]({ err: error.cause ?? error, request_id: id, method: event.req.method, path: redactPath(event) }, 'request failed')
   const { code, message, details, status } = failure

@@ -9,7 +9,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   const { rows } = await sql<{ body: string }>`select pg_get_function_sqlbody('dms_stem(text, text)'::regprocedure) as body`.execute(db)
   await sql`
     create or replace function ${signature} language plpgsql ${properties} as ${sql.lit(`begin ${rows[0]!.body}; end`)}`.execute(db)
-  // With 256 kB, a word has 1.3 kB of WAL for this index, with 4 MB 0.1 kB. A search for a part of a word takes up to 1.5 ms longer.
+  // With 256 kB, a word has 1.3 kB of WAL for this index, with 4 MB 0.5 kB. A search for a part of a word takes up to 1.5 ms longer.
   await setPendingListLimits(db, 4096)
 }
 

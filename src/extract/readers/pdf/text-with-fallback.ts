@@ -93,7 +93,7 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
     async metadata() {
       if (!isReadable) return (await openFallback()).metadata()
       const own = await withPdfium((document) => document.metadata())
-      if (own.date || !hasXmpDate(source.read())) return own
+      if (own.date || source.size > maxXmpFileBytes || !hasXmpDate(source.read())) return own
       return openFallback()
         .then((document) => document.metadata())
         .then(({ metadata: { created }, date }) => (date ? { metadata: { ...own.metadata, created }, date } : own))
@@ -108,6 +108,9 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
     },
   }
 }
+
+/** Maximum size of a file that is opened once more for its date: PDF.js holds it in memory. */
+const maxXmpFileBytes = 32 << 20
 
 /** Returns whether the bytes have a time of creation in XMP, which PDFium does not read. It can be that of a picture. Programs hardly ever compress XMP. */
 const hasXmpDate = (bytes: Uint8Array): boolean => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('xmp:CreateDate')

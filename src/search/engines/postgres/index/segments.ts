@@ -126,19 +126,27 @@ export async function markComplete(db: Db, segment: number): Promise<void> {
 
 /** Gives each full segment its complete index, unless another process is doing so. */
 export async function completeIndexes(db: Db): Promise<void> {
-  const [, ...full] = await loadSegments(db)
-  const incomplete = full.filter(({ isComplete }) => !isComplete)
-  if (incomplete.length === 0) return
+  if ((await loadIncomplete(db)).length === 0) return
   await db.connection().execute(async (connection) => {
     const lock = sql`hashtext('dms search'), hashtext('complete')`
     const { rows } = await sql<{ got: boolean }>`select pg_try_advisory_lock(${lock}) as got`.execute(connection)
     if (!rows[0]!.got) return
     try {
-      for (const { number } of incomplete) await completeOne(connection, number)
+      // Another process may have completed some of them before the lock.
+      for (const { number } of await loadIncomplete(connection)) await completeOne(connection, number)
+    } catch (error) {
+      // A rebuild has replaced the generation.
+      if (!isUndefinedTable(error)) throw error
     } finally {
       await sql`select pg_advisory_unlock(${lock})`.execute(connection)
     }
   })
+}
+
+/** Returns the live segments that get no more documents and have no complete index. */
+async function loadIncomplete(db: Db): Promise<Segment[]> {
+  const [, ...full] = await loadSegments(db)
+  return full.filter(({ isComplete }) => !isComplete)
 }
 
 async function completeOne(db: Db, segment: number): Promise<void> {

@@ -4,7 +4,10 @@ import { startApp, upload } from '../../support/app.ts'
 import { useOwnClock } from '../../support/database-clock.ts'
 import { connection, here, type Place } from '../../support/places.ts'
 
-/** Returns the definition of every schema object, as text; columns in their order. */
+/**
+ * Returns the definition of every schema object, as text; columns in their order. Without the segments of the index: one with entries keeps the layout of
+ * the version that made it.
+ */
 async function schemaOf(place: Place): Promise<string[]> {
   const client = await connection(place)
   const { rows } = await client.query<{ line: string }>(`
@@ -16,12 +19,13 @@ async function schemaOf(place: Place): Promise<string[]> {
           a.attnotnull, a.attstorage, a.attstattarget, pg_get_expr(d.adbin, d.adrelid))
         from pg_attribute a join pg_class c on c.oid = a.attrelid left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
         where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'v') and a.attnum > 0 and not a.attisdropped
-      union all select format('%s %s', conname, pg_get_constraintdef(oid)) from pg_constraint where connamespace = 'public'::regnamespace
+      union all select format('%s %s', conname, pg_get_constraintdef(oid)) from pg_constraint
+        where connamespace = 'public'::regnamespace and conrelid::regclass::text !~ 'search_segment_[0-9]'
       union all select indexdef from pg_indexes where schemaname = 'public'
       union all select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'public'::regnamespace and p.proname like 'dms%'
       union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
       union all select name from migrations
-    ) as all_of_it (line) order by line`)
+    ) as all_of_it (line) where line !~ 'search_segment_[0-9]' order by line`)
   return rows.map(({ line }) => line)
 }
 

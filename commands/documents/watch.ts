@@ -1,14 +1,15 @@
 import { stat } from 'node:fs/promises'
 import { maxTimer, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
-import { createMissingLabels } from '../../src/cli/arguments/labels.ts'
+import { createMissingLabels, findLabelIds } from '../../src/cli/arguments/labels.ts'
 import { type Batch, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { usage } from '../../src/cli/runtime/exit.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
 import { assertMovesOut } from '../../src/cli/upload/after-upload.ts'
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { watchFolder } from '../../src/cli/upload/watch-folder.ts'
+import type { Client } from '../../src/client/client.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
 export const watch = (cli: Cli) =>
@@ -42,7 +43,8 @@ export const watch = (cli: Cli) =>
       const signal = cli.serviceSignal
       const client = await cli.client()
       await lockFolders(cli, 'documents watch', [folder], parseDurationFlag('--lock-timeout', flags.lockTimeout))
-      if (flags.createLabels) await createMissingLabels(cli, client, flags.label.join(','))
+      const labels = flags.label.join(',')
+      await (flags.createLabels ? createMissingLabels(cli, client, labels) : requireLabels(client, labels))
       const batch = startBatch(cli, 'documents watch', { isEndless: true })
       const add: Batch['add'] = (item) => batch.add(item, escapeControls(`${item.action}  ${item.key}`))
       const { include, exclude } = flags
@@ -59,3 +61,11 @@ export const watch = (cli: Cli) =>
       })
       batch.finish()
     })
+
+/** Throws Failure NOT_FOUND if one of the labels does not exist. A server that does not answer yet is asked again with the first file. */
+async function requireLabels(client: Client, labels: string): Promise<void> {
+  if (labels === '') return
+  await findLabelIds(client, labels, { isAdded: true }).catch((error) => {
+    if (error instanceof Failure && error.exit === 'NOT_FOUND') throw error
+  })
+}

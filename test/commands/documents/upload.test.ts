@@ -77,6 +77,9 @@ describe.each(cliTransports)('%s:', (transport) => {
     })
     const label = await dms(['documents', 'upload', good, '--label', 'no such'])
     expect(label).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
+    // It would wait for files otherwise.
+    const watch = await dms(['documents', 'watch', folder, '--label', 'no such'])
+    expect(watch).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
   })
 
   test('upload: names with percent signs and quotes stay as they are', async () => {

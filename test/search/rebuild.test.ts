@@ -60,8 +60,14 @@ test('a worker of one slot indexes changes while it rebuilds the index, which do
 
 test('without a worker, a rebuild ends although a document was trashed meanwhile, whose index job removes it', async () => {
   const { app, ids, asAda, runJobs, find } = await start()
-  const done = await reindex(app, { onProgress: () => void asAda.documents.delete(ids[0]!) })
+  let deletion: Promise<unknown> | undefined
+  const done = await reindex(app, {
+    onProgress() {
+      deletion ??= asAda.documents.delete(ids[0]!)
+    },
+  })
   expect(done.swapped).toBe(true)
+  await deletion
   await runJobs(['index'])
   expect(await find('word')).toBe(4)
   expect(await status(app)).toMatchObject({ documents: 4, database: 4, drift: 0 })

@@ -6,11 +6,8 @@ const tableOf = (segment: number) => `search_segment_${segment}`
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`alter table search_segment_template add column deferred_tags smallint[] not null`.execute(db)
   await sql`alter table search_segment_template alter deferred_tags set storage external, alter deferred_tags set statistics 0`.execute(db)
-  await sql`
-    alter table search_segments
-      add column has_deferred_tags boolean not null default false,
-      add column is_complete boolean not null default true`.execute(db)
-  await sql`alter table search_segments alter has_deferred_tags set default true, alter is_complete set default false`.execute(db)
+  await sql`alter table search_segments add column has_deferred_tags boolean not null default false`.execute(db)
+  await sql`alter table search_segments alter has_deferred_tags set default true`.execute(db)
   const { rows: segments } = await sql<{ number: number }>`select number from search_segments order by number`.execute(db)
   for (const { number } of segments) {
     const table = tableOf(number)
@@ -21,7 +18,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     await sql`create index ${sql.id(`${table}_growing`)} on ${sql.table(table)} using gin (words, tags) with (gin_pending_list_limit = 16384)`.execute(
       db,
     )
-    await sql`update search_segments set has_deferred_tags = true, is_complete = false where number = ${number}`.execute(db)
+    await sql`update search_segments set has_deferred_tags = true where number = ${number}`.execute(db)
   }
 }
 
@@ -37,6 +34,6 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     await sql`alter table ${sql.table(table)} drop column deferred_tags`.execute(db)
     await sql`create index on ${sql.table(table)} using gin (words, tags) with (gin_pending_list_limit = 16384)`.execute(db)
   }
-  await sql`alter table search_segments drop column has_deferred_tags, drop column is_complete`.execute(db)
+  await sql`alter table search_segments drop column has_deferred_tags`.execute(db)
   await sql`alter table search_segment_template drop column deferred_tags`.execute(db)
 }

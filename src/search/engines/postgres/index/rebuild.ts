@@ -14,7 +14,6 @@ import {
   growingIndex,
   isUndefinedTable,
   loadSegments,
-  markComplete,
   openBlock,
   openSegment,
   type SegmentSize,
@@ -104,7 +103,6 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
 
 async function indexSegment(db: Db, segment: number, isFull: boolean): Promise<void> {
   await createIndex(db, segment, isFull ? completeIndex : growingIndex)
-  if (isFull) await markComplete(db, segment)
   await sql`vacuum analyze ${sql.table(tableOf(segment))}`.execute(db)
 }
 

@@ -15,8 +15,6 @@ export interface Segment {
   readonly blocks: readonly string[]
   /** Whether rows have a column for deferred tags. Those of earlier versions have all tags in one. */
   readonly hasDeferredTags: boolean
-  /** Whether the GIN index has all tags. */
-  readonly isComplete: boolean
 }
 
 export const tableOf = (segment: number): string => `search_segment_${segment}`
@@ -30,7 +28,7 @@ export const entriesOf = ({ number, hasDeferredTags }: Segment): RawBuilder<unkn
 /** Returns the segments of a generation (null: the live one), newest first. */
 export async function loadSegments(db: Db, generation: number | null = null): Promise<Segment[]> {
   const { rows } = await sql<Segment>`
-    select number, generation, from_id as "fromId", blocks, has_deferred_tags as "hasDeferredTags", is_complete as "isComplete" from search_segments
+    select number, generation, from_id as "fromId", blocks, has_deferred_tags as "hasDeferredTags" from search_segments
     where generation = coalesce(${generation}::integer, (select number from search_generation)) order by from_id desc`.execute(db)
   return rows
 }
@@ -119,11 +117,6 @@ export async function createIndex(db: Db, segment: number, index: Index, concurr
     using gin (${index.columns}) with (gin_pending_list_limit = ${sql.lit(pendingListKb)})`.execute(db)
 }
 
-/** Records that the index of a segment has all tags. */
-export async function markComplete(db: Db, segment: number): Promise<void> {
-  await sql`update search_segments set is_complete = true where number = ${segment}`.execute(db)
-}
-
 /** Gives each full segment its complete index, unless another process is doing so. */
 export async function completeIndexes(db: Db): Promise<void> {
   if ((await loadIncomplete(db)).length === 0) return
@@ -133,7 +126,7 @@ export async function completeIndexes(db: Db): Promise<void> {
     if (!rows[0]!.got) return
     try {
       // Another process may have completed some of them before the lock.
-      for (const { number } of await loadIncomplete(connection)) await completeOne(connection, number)
+      for (const segment of await loadIncomplete(connection)) await completeOne(connection, segment)
     } catch (error) {
       // A rebuild has replaced the generation.
       if (!isUndefinedTable(error)) throw error
@@ -143,10 +136,15 @@ export async function completeIndexes(db: Db): Promise<void> {
   })
 }
 
-/** Returns the live segments that get no more documents and have no complete index. */
-async function loadIncomplete(db: Db): Promise<Segment[]> {
+/** Returns the live segments that get no more documents and still have the index of a growing one. */
+async function loadIncomplete(db: Db): Promise<number[]> {
   const [, ...full] = await loadSegments(db)
-  return full.filter(({ isComplete }) => !isComplete)
+  const names = full.map(({ number }) => indexName(number, growingIndex))
+  const { rows } = await sql<{ exists: boolean }>`
+    select to_regclass(name) is not null as exists from unnest(${names}::text[]) with ordinality as index (name, nth) order by nth`.execute(
+    db,
+  )
+  return full.filter((_, nth) => rows[nth]!.exists).map(({ number }) => number)
 }
 
 async function completeOne(db: Db, segment: number): Promise<void> {
@@ -155,7 +153,6 @@ async function completeOne(db: Db, segment: number): Promise<void> {
   await drop(completeIndex)
   await createIndex(db, segment, completeIndex, true)
   await drop(growingIndex)
-  await markComplete(db, segment)
 }
 
 /** Returns the number of entries of a segment, from an id on. */

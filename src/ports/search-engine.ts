@@ -211,7 +211,7 @@ export interface SearchEngine {
   contents(): readonly IndexContents[]
   /** Starts a rebuild and removes remains of an interrupted one. The caller must hold the lock `search.reindex`. */
   rebuild(): Promise<IndexRebuild>
-  /** Does deferred work on the index that makes searches faster. Takes minutes, or no time if there is none. */
+  /** Makes searches faster by work that was put off while documents were indexed. Takes minutes if there is any. */
   optimize(): Promise<void>
   /** Throws if the engine is unavailable. */
   check(): Promise<void>

@@ -39,7 +39,7 @@ const weakWords =
 const spanWords = /^\s*(?:-|–|—|to|bis|au|al?|tot|t\/m|ate|hasta|through|until|till|thru|and|und|et|e|y|en)\s*(?:zum|le|il|el|the|o)?\s*$/
 /** A line with a place and a date only: `Berlin, den 3. März 2024`, `Madrid, a 3 de marzo de 2024`. */
 const placeBefore = /^[\p{L} .'’/-]{2,40},\s*(?:den|le|the|li|il|a|el|em|dd\.?)?\s*$/u
-/** The rest of a paragraph that has another one below it. Versions stand in lists: `Apache, 2.4.12`. */
+/** What follows the date of a letter: the end of its paragraph, and another paragraph. A version in a list has none: `Apache, 2.4.12`. */
 const endsParagraph = /^[^\n]{0,8}\n[^\S\n]*\n\s*\S/
 const weekdayBefore = /^(?:[\p{L}-]{2,12}[.,]?\s*)?$/u
 

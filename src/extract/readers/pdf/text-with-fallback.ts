@@ -109,10 +109,10 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
   }
 }
 
-/** Maximum size of a file that is opened once more for its date: PDF.js holds it in memory. */
+/** Maximum size of a file that PDF.js opens for its date. It holds the whole file in memory. */
 const maxXmpFileBytes = 32 << 20
 
-/** Returns whether the bytes have a time of creation in XMP, which PDFium does not read. It can be that of a picture. Programs hardly ever compress XMP. */
+/** Returns whether the bytes have a time of creation in XMP, which PDFium does not read. It may be that of a picture. XMP is hardly ever compressed. */
 const hasXmpDate = (bytes: Uint8Array): boolean => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('xmp:CreateDate')
 
 const countLetters = (text: string): number => text.match(/[\p{L}\p{N}]/gu)?.length ?? 0

@@ -3,8 +3,8 @@
  * a rare phrase of frequent words, and the check of positions removes collisions. An edge tag is a prefix of one or two ASCII letters or digits,
  * without collisions: a prefix query would read thousands of words.
  *
- * Deferred tags are the shingles with a long word, half of all keys of a document. They are indexed when the segment is full: until then, a phrase reads
- * those of the documents that have its words. Short words are in too many documents for that, in most languages.
+ * Deferred tags are the shingles with a long word, half of all keys of a document. They are indexed when the segment is full. Until then, a search for a
+ * phrase reads them from the row of each document that has its words. For phrases of short words, these are too many documents in most languages.
  */
 import type { Part } from '../../../query/parser.ts'
 import { maxParts, type Token } from '../../../query/tokenizer.ts'
@@ -91,7 +91,7 @@ export class Tags {
 
 /** A set of smallints. */
 class TagSet {
-  /** A bit for each of the 65,536 numbers, in ascending order; a Set would have to be sorted. */
+  /** A bit for each of the 65,536 numbers, in ascending order: the numbers of a Set would have to be sorted. */
   readonly #bits = new Uint8Array(0x2000)
   #count = 0
 

@@ -91,6 +91,28 @@ export function shareNextRun(run: () => Promise<void>): () => Promise<void> {
   }
 }
 
+/** Does the same for each key: calls during a run of the same key share the next run and its result. */
+export function shareNextRuns<T>(run: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const running = new Map<string, Promise<T>>()
+  const waiting = new Map<string, Promise<T>>()
+  return (key) => {
+    const shared = waiting.get(key)
+    if (shared) return shared
+    const next = Promise.resolve(running.get(key))
+      .catch(() => {})
+      .then(() => {
+        waiting.delete(key)
+        running.set(key, next)
+        return run(key)
+      })
+      .finally(() => {
+        if (running.get(key) === next) running.delete(key)
+      })
+    waiting.set(key, next)
+    return next
+  }
+}
+
 /** Calls `work` for each item, at most `concurrency` at once, and yields the results in order of the items. Throws the first error in that order. */
 export async function* mapInOrder<T, R>(items: AsyncIterable<T>, concurrency: number, work: (item: T) => Promise<R>): AsyncGenerator<R> {
   const running: Promise<R>[] = []

@@ -1,6 +1,7 @@
 /** Events for clients, published as part of a transaction. */
 import { sql } from 'kysely'
 import type { Db, Trx } from './db/pool.ts'
+import { prepared } from './db/pooled.ts'
 import { slicesOf } from './slices.ts'
 
 export interface Events {
@@ -44,8 +45,8 @@ export async function publishMany<Type extends EventType>(
   events: readonly { userId: string | null; data: Events[Type] }[],
 ): Promise<void> {
   for (const some of slicesOf(events, batchSize))
-    await sql`
-      with sent as (
+    await sql`${prepared}
+    with sent as (
         insert into events (type, user_id, data)
         select ${type}, "userId", data from jsonb_to_recordset(${JSON.stringify(some)}) as event ("userId" uuid, data jsonb)
       )

@@ -5,10 +5,10 @@ import type { App } from '../app.ts'
 import { afterMillisecond } from '../db/clock.ts'
 import { keyset } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
+import { prepared } from '../db/pooled.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
-import { slicesOf } from '../slices.ts'
 
 export type Entry = Row<'audit_entries'>
 
@@ -34,31 +34,49 @@ export interface Verification {
   problem: { seq: number; message: string } | null
 }
 
-/** Predecessor hash of the first entry. */
-const genesisHash = '0'.repeat(64)
+/** Predecessor of the first entry. */
+const genesis: Head = { seq: 0, hash: '0'.repeat(64) }
 
-/** Entries read or inserted by one statement. */
+/** Entries read by one query. */
 const batchSize = 1000
 
 /** Appends entries in this order. They are durable when the promise resolves. */
-export const append = ({ db }: Pick<App, 'db'>, entries: readonly NewEntry[]): Promise<void> =>
-  db.transaction().execute((trx) => appendWith(trx, entries))
+export type Append = (entries: readonly NewEntry[]) => Promise<void>
+
+/** Opens the log for appending. One statement suffices while no other process appends entries. */
+export function openAuditLog({ db }: Pick<App, 'db'>): Append {
+  /** the last entry, as far as this process knows */
+  let head = genesis
+  return async (entries) => {
+    if (entries.length === 0) return
+    const first = await appendAfter(db, head, entries)
+    head = first.isAppended ? first.head : await db.transaction().execute((trx) => appendWith(trx, entries, first.head))
+  }
+}
 
 /**
- * Appends entries as part of a transaction. All other writers of the log wait until it ends, so call it last: a transaction that takes another lock
- * afterwards can deadlock.
+ * Appends entries as part of a transaction, and returns the last entry. All other writers of the log wait until it ends, so call it last: a transaction
+ * that takes another lock afterwards can deadlock. `expected`: the last entry before, if it is known.
  */
-export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promise<void> {
-  if (entries.length === 0) return
-  // Serializes writers of all processes: each entry includes the hash of the one before.
-  await sql`select pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`.execute(trx)
-  let head = (await findHead(trx)) ?? { seq: 0, hash: genesisHash }
-  const rows = entries.map((newEntry) => {
-    const entry = { ...newEntry, details: JSON.stringify(newEntry.details), seq: head.seq + 1 }
-    head = { seq: entry.seq, hash: hashOf(entry, head.hash) }
-    return { ...entry, hash: head.hash }
+export async function appendWith(trx: Trx, entries: readonly NewEntry[], expected = genesis): Promise<Head> {
+  if (entries.length === 0) return expected
+  const first = await appendAfter(trx, expected, entries)
+  // The lock of the log is held now: nobody else appends entries.
+  return first.isAppended ? first.head : (await appendAfter(trx, first.head, entries)).head
+}
+
+/** Appends entries if the last one is `expected`. Returns the head after that. */
+async function appendAfter(db: Db, expected: Head, entries: readonly NewEntry[]): Promise<{ isAppended: boolean; head: Head }> {
+  let last = expected
+  const chained = entries.map(({ details, ...newEntry }) => {
+    const entry = { ...newEntry, details: JSON.stringify(details), seq: last.seq + 1 }
+    last = { seq: entry.seq, hash: hashOf(entry, last.hash) }
+    return { ...entry, hash: last.hash }
   })
-  for (const batch of slicesOf(rows, batchSize)) await trx.insertInto('audit_entries').values(batch).execute()
+  const { rows } = await sql<Head>`${prepared}
+    select seq, hash from dms_append_audit(${JSON.stringify(chained)}::jsonb, ${expected.seq}::bigint, ${expected.hash})`.execute(db)
+  const head = rows[0] as Head
+  return { isAppended: head.seq === last.seq && head.hash === last.hash, head }
 }
 
 export interface Filter {
@@ -103,7 +121,7 @@ export function list({ db }: App, { order, limit: per_page, cursor, ...filter }:
 
 /** Verifies the whole chain. `earlier` is the head of an earlier verification; without it a truncated end cannot be detected. */
 export async function verify({ db }: App, earlier?: Head): Promise<Verification> {
-  let head: Head = { seq: 0, hash: genesisHash }
+  let head = genesis
   const verdict = (message: string | null, seq = head.seq + 1): Verification => ({
     entries: head.seq,
     head: head.seq === 0 ? null : head,
@@ -120,10 +138,6 @@ export async function verify({ db }: App, earlier?: Head): Promise<Verification>
     if (entries.length < batchSize) break
   }
   return verdict(earlier && earlier.seq > head.seq ? `the chain is truncated: the earlier head is entry ${earlier.seq}` : null)
-}
-
-async function findHead(db: Db | Trx): Promise<Head | undefined> {
-  return db.selectFrom('audit_entries').select(['seq', 'hash']).orderBy('seq', 'desc').limit(1).executeTakeFirst()
 }
 
 /** Returns the SHA-256 of a JSON array: the previous hash, then all fields in column order. */

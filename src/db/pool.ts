@@ -1,12 +1,13 @@
 /** Connections to PostgreSQL: a pool under kysely, pipelined connections for short reads, and single connections. */
 import { readFile } from 'node:fs/promises'
-import { Kysely, type KyselyConfig, PostgresDialect, type PostgresPool, type PostgresPoolClient, type Transaction } from 'kysely'
+import { Kysely, type KyselyConfig, PostgresDialect, type Transaction } from 'kysely'
 import pg from 'pg'
 import type { Config } from '../config/schema.ts'
 import { AppError } from '../errors.ts'
 import type { Log } from '../log/log.ts'
 import { type Hosts, openHosts, ReadOnlyHost } from './hosts.ts'
 import { openPipeline } from './pipeline.ts'
+import { pooled } from './pooled.ts'
 import { openPrepared } from './prepared.ts'
 import type { Schema } from './schema.ts'
 import { destroyWhenStalled, type TrackingClient } from './stalled-connection.ts'
@@ -108,7 +109,7 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
   const pipelines = { reads: pipeline('dms reads'), auth: pipeline('dms auth'), lists: pipeline('dms lists'), texts: pipeline('dms texts') }
   const prepared = openPrepared({ ...common, statement_timeout: statementTimeoutMs || undefined }, hosts, watch, onLost)
   return {
-    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: retryingPool(pool, hosts) }), ...logQuery }),
+    db: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: pooled(pool, hosts) }), ...logQuery }),
     ...pipelines,
     prepared: new Kysely<Schema>({ dialect: new PostgresDialect({ pool: prepared }), ...logQuery }),
     async connect(name) {
@@ -126,12 +127,6 @@ export function openDatabase({ address, poolMax, connectTimeoutMs, statementTime
     },
   }
 }
-
-const retryingPool = (pool: pg.Pool, { retry }: Hosts): PostgresPool => ({
-  options: pool.options,
-  connect: () => retry(() => pool.connect()) as Promise<PostgresPoolClient>,
-  end: () => pool.end(),
-})
 
 /** Logs statements at level trace, without their values, which may be secret. */
 function traceQueries(log: Log): Pick<KyselyConfig, 'log'> {

@@ -9,7 +9,9 @@ import {
   type RawBuilder,
   sql,
 } from 'kysely'
+import { shareNextRuns } from '../concurrency.ts'
 import type { Db, Trx } from './pool.ts'
+import { preparedMark } from './pooled.ts'
 import type { Schema } from './schema.ts'
 
 const compiler: Db = new Kysely<Schema>({
@@ -27,7 +29,7 @@ export async function allowLongStatements(trx: Trx): Promise<void> {
 }
 
 /**
- * Returns a function that runs a query compiled once: compilation is a tenth of the cost of GET of one document (bench/api.ts).
+ * Returns a function that runs a query compiled and prepared once: compilation is a tenth of the cost of GET of one document (bench/api.ts).
  * `build` is called at the first use with placeholders and may use its arguments as values only.
  */
 export function compileStatement<Values extends readonly unknown[], Row>(
@@ -36,7 +38,10 @@ export function compileStatement<Values extends readonly unknown[], Row>(
   const compile = () => {
     const placeholders = Array.from({ length: build.length - 1 }, () => ({}))
     const compiled = build(compiler, ...(placeholders as unknown as Values)).compile()
-    return { compiled, positions: compiled.parameters.map((parameter) => placeholders.indexOf(parameter as object)) }
+    return {
+      compiled: { ...compiled, sql: `${preparedMark} ${compiled.sql}` },
+      positions: compiled.parameters.map((parameter) => placeholders.indexOf(parameter as object)),
+    }
   }
   let statement: ReturnType<typeof compile> | undefined
   return async (db, ...values) => {
@@ -45,6 +50,21 @@ export function compileStatement<Values extends readonly unknown[], Row>(
     const parameters = positions.map((position, index) => (position === -1 ? compiled.parameters[index] : values[position]))
     const { rows } = await db.executeQuery<Row>({ ...compiled, parameters })
     return rows
+  }
+}
+
+/**
+ * Returns a statement whose concurrent calls with the same values share its next run, which begins after each of them. For a read that many requests
+ * of one user repeat: the rows must not be changed.
+ */
+export function shareStatement<Values extends readonly (string | number | null)[], Row>(
+  statement: (db: Db, ...values: Values) => Promise<Row[]>,
+): typeof statement {
+  const runs = new WeakMap<Db, (key: string) => Promise<Row[]>>()
+  return (db, ...values) => {
+    const share = runs.get(db) ?? shareNextRuns((key) => statement(db, ...(JSON.parse(key) as Values)))
+    runs.set(db, share)
+    return share(JSON.stringify(values))
   }
 }
 

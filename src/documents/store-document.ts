@@ -4,8 +4,10 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { clockMs } from '../db/clock.ts'
 import type { Db, Trx } from '../db/pool.ts'
+import { prepared } from '../db/pooled.ts'
 import type { Row } from '../db/schema.ts'
 import type { SplitMode } from '../db/schema-documents.ts'
+import { compileStatement } from '../db/statements.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
@@ -75,15 +77,19 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
   const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
   const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
   await addLabels(trx, labels)
-  await jobs.enqueueAll(
-    trx,
-    documents.flatMap(({ upload, ...document }) => newDocumentJobs(app, document, upload)),
-  )
+  const newJobs = documents.flatMap(({ upload, ...document }) => newDocumentJobs(app, document, upload))
   const events = documents.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
+  await jobs.enqueueAll(trx, newJobs)
   await publishMany(trx, 'document_created', events)
-  const ids = documents.map(({ id }) => id)
-  return selectDocuments(trx, excerptLength).where('documents.id', 'in', ids).execute()
+  return selectByIds(
+    trx,
+    documents.map(({ id }) => id),
+  )
 }
+
+const selectByIds = compileStatement((db: Db, ids: readonly string[]) =>
+  selectDocuments(db, excerptLength).where(sql<boolean>`documents.id = any(${ids}::uuid[])`),
+)
 
 export interface NewRow
   extends Pick<
@@ -100,7 +106,7 @@ export interface NewRow
 /** Inserts the rows of documents and of their first versions. Generates ids that are missing. */
 export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: 'upload' | 'sync') {
   // The text of the statement does not depend on the number of rows.
-  const { rows } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`
+  const { rows } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`${prepared}
     with new as materialized (
       select coalesce(id, dms_uuidv7()) as id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date,
         date_source, duplicate_of, source_id, source_path, split, split_from, ${clockMs} as created_at, created_by

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
+import { prepared } from '../db/pooled.ts'
 import type { StoredFile } from '../http/files.ts'
 import * as jobs from '../jobs/queue.ts'
 import { FileMissing, type StagedFile } from '../ports/file-store.ts'
@@ -102,7 +103,7 @@ export async function lockOrCreateAll(
 ): Promise<Map<string, string>> {
   // Every transaction locks rows in this order: two of them cannot deadlock.
   const sorted = [...files].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1)).map(({ sha256, size, address }) => ({ sha256, size, address }))
-  const { rows } = await sql<{ sha256: string; address: string }>`
+  const { rows } = await sql<{ sha256: string; address: string }>`${prepared}
     insert into stored_files (sha256, size, address)
     select sha256, size, address from jsonb_to_recordset(${JSON.stringify(sorted)}::jsonb) as (sha256 text, size bigint, address text)
     on conflict (sha256) do update set size = stored_files.size returning sha256, address`.execute(trx)

@@ -2,6 +2,7 @@
 import { type RawBuilder, sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Db, Trx } from '../db/pool.ts'
+import { prepared } from '../db/pooled.ts'
 import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { nilId } from '../id.ts'
@@ -138,7 +139,7 @@ export async function enqueueAll(trx: Trx, newJobs: readonly NewJob[]): Promise<
   }))
   // DO UPDATE and not DO NOTHING: it locks the pending row, so that no worker starts the job before this transaction commits. Rows are inserted
   // in the given order, which prevents deadlocks between transactions with the same keys.
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await sql<{ id: string }>`${prepared}
     insert into jobs_live as jobs (kind, queue, payload, priority, document_id, parent_id, owner_id, dedupe_key, max_attempts, run_at)
     select kind, queue, payload, priority, document_id, parent_id, coalesce(w.owner_id, d.owner_id, ${nilId}::uuid),
       dedupe_key, max_attempts, coalesce(run_at, now() + delay_ms * interval '1 ms')

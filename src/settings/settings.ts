@@ -4,7 +4,7 @@ import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import type { Db } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
-import { compileStatement } from '../db/statements.ts'
+import { compileStatement, shareStatement } from '../db/statements.ts'
 import { AppError, invalid } from '../errors.ts'
 import type { PageInput, PageRequest } from '../http/pages.ts'
 import { autoLanguage } from '../ports/ocr-engine.ts'
@@ -22,11 +22,12 @@ export interface Settings {
 
 /** Returns the actor's settings; the defaults for the operator. */
 export async function get(app: App, actor: Actor): Promise<Settings> {
-  const [row] = await selectSettings(app.reads, actor.id)
+  const [row] = await shareSettings(app.reads, actor.id)
   return withDefaults(app, row)
 }
 
 const selectSettings = compileStatement((db: Db, id: string | null) => db.selectFrom('user_settings').selectAll().where('user_id', '=', id))
+const shareSettings = shareStatement(selectSettings)
 
 /** Maximum that a user can choose. `limits.per_page_default` may be higher. */
 const maxItemsPerPage = 100

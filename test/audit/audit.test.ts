@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { append } from '../../src/audit/audit.ts'
+import { openAuditLog } from '../../src/audit/audit.ts'
 import { localTransport } from '../../src/client/local.ts'
 import { openLog } from '../../src/log/log.ts'
 import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
@@ -186,7 +186,7 @@ test('verify with a saved head finds a log that was rewritten as a whole', async
   await sql`alter table audit_entries disable trigger user; delete from audit_entries; alter table audit_entries enable trigger user`.execute(
     app.db,
   )
-  await append(app, [{ ...entry, code: null, details: {}, actor: 'eve' }])
+  await openAuditLog(app)([{ ...entry, code: null, details: {}, actor: 'eve' }])
   expect(await asAdmin.audit.verify()).toMatchObject({ ok: true })
   expect(await asAdmin.audit.verify(head)).toMatchObject({ ok: false, problem: { seq: 1 } })
 })

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { sql } from 'kysely'
 import { expect, test, vi } from 'vitest'
-import { append } from '../../src/audit/audit.ts'
+import { openAuditLog } from '../../src/audit/audit.ts'
 import { sortable } from '../../src/documents/list.ts'
 import { notify } from '../../src/notifications/notifications.ts'
 import { upload } from '../support/app.ts'
@@ -286,7 +286,7 @@ async function listsOf(world: World): Promise<Record<string, List>> {
           as: 'admin',
           add: async () => {
             const act = { at: new Date(), actor_id: null, actor: 'operator', via: 'api', ip: '', action: 'walked', target: '' } as const
-            await append(world.app, [{ ...act, outcome: 'ok', code: null, details: {}, request_id: '' }])
+            await openAuditLog(world.app)([{ ...act, outcome: 'ok', code: null, details: {}, request_id: '' }])
             const newest = db.selectFrom('audit_entries').select('seq').orderBy('seq', 'desc').limit(1)
             return String((await newest.executeTakeFirstOrThrow()).seq)
           },

@@ -3,7 +3,8 @@ import { createReadStream, open as openDescriptor } from 'node:fs'
 import { link, mkdir, readdir, readFile, rename, rm, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { coalesceFlushes, flushFolder } from '../../flush-folder.ts'
+import { shareNextRuns } from '../../concurrency.ts'
+import { flushFolder } from '../../flush-folder.ts'
 import { nullIfMissing } from '../../missing-file.ts'
 import { addressPattern, type DerivedFile, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, parseDerivedName, pathOf } from '../address.ts'
@@ -44,7 +45,7 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
     })
     throw new FileMissing(address)
   }
-  const disk: DiskContext = { root, staging, fsync, flush: coalesceFlushes(), flushedFolders: new Set(), pathOfAddress: named }
+  const disk: DiskContext = { root, staging, fsync, flush: shareNextRuns(flushFolder), flushedFolders: new Set(), pathOfAddress: named }
 
   return {
     async stage(source, maxSize, generation = newGeneration()) {

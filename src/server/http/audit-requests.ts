@@ -1,7 +1,7 @@
 /** Writes requests to the audit log before they are answered. */
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
-import { append, type NewEntry } from '../../audit/audit.ts'
+import { type NewEntry, openAuditLog } from '../../audit/audit.ts'
 import { shareNextRun } from '../../concurrency.ts'
 import { AppError, type Code, codes } from '../../errors.ts'
 import { type Route, scopeOf } from '../../http/route.ts'
@@ -44,7 +44,7 @@ export type RunAudited = (event: H3Event, route: Route, run: () => Promise<unkno
 
 /** Returns the function that runs watched routes. It returns or throws their result. */
 export function openAudit(app: App): RunAudited {
-  const write = batchWrites((entries: NewEntry[]) => append(app, entries))
+  const write = batchWrites(openAuditLog(app))
   const log = async (event: H3Event, route: Route, outcome: NewEntry['outcome'], code: Code | null): Promise<void> => {
     if (isAudited(route) && event.req.method !== 'HEAD') await write(await buildEntry(app, event, route, outcome, code))
   }

@@ -23,9 +23,12 @@ export async function storeNew(app: App, trx: Trx, uploads: readonly NewUpload[]
   )
   const stored = [...bySum.values()].filter(({ staged }) => addresses.get(staged.sha256) === staged.address)
   if (stored.length === 0) return new Map()
-  // After an error it waits for the others: each member is then stored alone, and must not be committed twice at once.
-  await mapConcurrently(stored, stored.length, ({ staged }) => staged.commit())
-  const documents = await insertDocuments(app, trx, stored)
+  // The files get their names while the rows are written. After an error both are waited for: each member is then stored alone, and must not be
+  // committed twice at once.
+  const committing = mapConcurrently(stored, stored.length, ({ staged }) => staged.commit())
+  // It counts when the rows are written.
+  committing.catch(() => {})
+  const documents = await insertDocuments(app, trx, stored).finally(() => committing)
   return new Map(documents.map((document) => [bySum.get(document.sha256) as NewUpload, document]))
 }
 

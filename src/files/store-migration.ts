@@ -118,8 +118,7 @@ async function countAll(store: FileStore, options: MigrationOptions): Promise<{ 
  */
 async function moveFile(migration: Migration, address: string, size: number): Promise<keyof MigrationCounts> {
   const { app, source, lock, options } = migration
-  const row = await app.db.selectFrom('stored_files').select('sha256').where('address', '=', address).executeTakeFirst()
-  if (row === undefined) return 'skipped'
+  if (!(await hasRow(app, address))) return 'skipped'
   const isKnown = await isInTarget(migration, address, size)
   if (!isKnown && !(await copyFile(migration, address, size))) return 'skipped'
   if (options.keep) return isKnown ? 'unchanged' : 'copied'
@@ -128,6 +127,9 @@ async function moveFile(migration: Migration, address: string, size: number): Pr
   await source.remove(address)
   return 'moved'
 }
+
+const hasRow = async ({ db }: App, address: string): Promise<boolean> =>
+  (await db.selectFrom('stored_files').select('sha256').where('address', '=', address).executeTakeFirst()) !== undefined
 
 /** Returns whether an earlier run has copied the file. Reads the copy; with `keep` and without `verify`, compares only its size. Removes a damaged copy. */
 async function isInTarget({ target, options }: Migration, address: string, size: number): Promise<boolean> {
@@ -141,7 +143,7 @@ async function isInTarget({ target, options }: Migration, address: string, size:
 }
 
 /** Copies a file. Returns false if it was purged meanwhile. Throws if the original is damaged, or the copy differs. */
-async function copyFile({ source, target, options }: Migration, address: string, size: number): Promise<boolean> {
+async function copyFile({ app, source, target, options }: Migration, address: string, size: number): Promise<boolean> {
   const original = await source.read(address, wholeFile(size)).catch((error: unknown) => {
     if (error instanceof FileMissing) return null
     throw toFileError(error)
@@ -151,7 +153,11 @@ async function copyFile({ source, target, options }: Migration, address: string,
   // A store that fails before it reads leaves the original open.
   const staged = await target.stage(throttled(original, options), Number.MAX_SAFE_INTEGER, generation).finally(() => original.destroy())
   try {
-    if (staged.address !== address) throw new Error(`the stored file is corrupt: its SHA-256 is ${staged.sha256}`)
+    if (staged.address !== address) {
+      // The bytes may be those of another file. In S3 they have one address: discard() would remove that file.
+      if (await hasRow(app, staged.address)) await staged.commit().then(staged.confirm)
+      throw new Error(`the stored file is corrupt: its SHA-256 is ${staged.sha256}`)
+    }
     await staged.commit()
     if (options.verify && (await readSum(target, address)) !== staged.sha256) {
       await target.remove(address)

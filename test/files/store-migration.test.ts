@@ -1,22 +1,26 @@
 /** Files while they move between two stores, here two folders; test/commands/admin/storage.test.ts has commands and servers with S3. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { sql } from 'kysely'
-import { expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { createClient } from '../../src/client/client.ts'
 import { localTransport } from '../../src/client/local.ts'
+import { loadConfig } from '../../src/config/load.ts'
 import { purgeUncommitted } from '../../src/documents/purge.ts'
 import { AppError } from '../../src/errors.ts'
 import { type MigrationOptions, migrateStore, zeroCounts } from '../../src/files/store-migration.ts'
 import { describeStores } from '../../src/files/store-status.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
+import { openS3 } from '../../src/files/stores/s3/s3.ts'
 import { withSecondary } from '../../src/files/stores/secondary.ts'
 import type { FileStore, StoreKind, Stores } from '../../src/ports/file-store.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp, upload } from '../support/app.ts'
+import { hasS3Server, startS3 } from '../support/servers/s3-server.ts'
+import { bucketSettings } from '../support/servers/s3-settings.ts'
 
 /** An archive whose store “s3” is a second folder. */
 async function openArchive(primary: StoreKind = 'disk') {
@@ -161,6 +165,29 @@ test('a corrupt original stays where it is, and the others are moved', async () 
   expect(await migrate('disk')).toEqual({ moved: 1 })
   expect(failures).toEqual([expect.stringMatching(/^the stored file is corrupt: its SHA-256 is [0-9a-f]{64}$/)])
   expect([await status(), retired]).toEqual([{ disk: [1, 0], s3: [1, 0] }, []])
+})
+
+describe.runIf(hasS3Server())('a server of S3', () => {
+  test('a corrupt original with the bytes of another file does not remove that file', async () => {
+    const server = await startS3()
+    onTestFinished(() => server.stop())
+    const { app, asAda, migrate, opened, address, failures } = await openArchive()
+    const [first, second] = [await upload(asAda, 'one.txt', 'one'), await upload(asAda, 'two.txt', 'two')]
+    // As after a restore, which gives all files one generation.
+    for (const { sha256 } of [first, second]) {
+      const restored = `${sha256}.restored1`
+      await rename(opened.disk.describeLocation(await address(sha256)), opened.disk.describeLocation(restored))
+      await app.db.updateTable('stored_files').set({ address: restored }).where('sha256', '=', sha256).execute()
+    }
+    const [kept = first, corrupt = second] = [first, second].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+    await copyFile(opened.disk.describeLocation(await address(kept.sha256)), opened.disk.describeLocation(await address(corrupt.sha256)))
+    const { config } = loadConfig({ env: {}, flags: { data_dir: app.config.data_dir, ...(await bucketSettings(server)) } })
+    opened.s3 = openS3(config, join(app.config.data_dir, 'cache'))
+    onTestFinished(() => opened.s3.close())
+    expect(await migrate('s3')).toEqual({ moved: 1 })
+    expect(failures).toEqual([`the stored file is corrupt: its SHA-256 is ${kept.sha256}`])
+    expect(await opened.s3.size(await address(kept.sha256))).toBe(3)
+  })
 })
 
 test('with keep the originals stay, and a damaged copy is never taken for one', async () => {

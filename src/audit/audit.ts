@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { afterMillisecond } from '../db/clock.ts'
 import { keyset } from '../db/keyset.ts'
-import type { Db, Trx } from '../db/pool.ts'
+import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import { prepared } from '../db/pooled.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
@@ -49,34 +49,53 @@ export function openAuditLog({ db }: Pick<App, 'db'>): Append {
   let head = genesis
   return async (entries) => {
     if (entries.length === 0) return
-    const first = await appendAfter(db, head, entries)
-    head = first.isAppended ? first.head : await db.transaction().execute((trx) => appendWith(trx, entries, first.head))
+    const { rows, last } = chain(head, entries)
+    const isAppended = await appendAfter(db, head, rows)
+    head = isAppended ? last : await db.transaction().execute((trx) => appendWith(trx, entries))
   }
 }
 
 /**
- * Appends entries as part of a transaction, and returns the last entry. All other writers of the log wait until it ends, so call it last: a transaction
- * that takes another lock afterwards can deadlock. `expected`: the last entry before, if it is known.
+ * Appends entries as part of a transaction. All other writers of the log wait until it ends, so call it last: a transaction that takes another lock
+ * afterwards can deadlock. Returns the last entry of the log.
  */
-export async function appendWith(trx: Trx, entries: readonly NewEntry[], expected = genesis): Promise<Head> {
-  if (entries.length === 0) return expected
-  const first = await appendAfter(trx, expected, entries)
-  // The lock of the log is held now: nobody else appends entries.
-  return first.isAppended ? first.head : (await appendAfter(trx, first.head, entries)).head
+export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promise<Head> {
+  await sql`select ${lock}`.execute(trx)
+  const head = (await trx.selectFrom('audit_entries').select(['seq', 'hash']).orderBy('seq', 'desc').limit(1).executeTakeFirst()) ?? genesis
+  const { rows, last } = chain(head, entries)
+  if (rows.length > 0) await sql`insert into audit_entries select * from ${recordsOf(rows)}`.execute(trx)
+  return last
 }
 
-/** Appends entries if the last one is `expected`. Returns the head after that. */
-async function appendAfter(db: Db, expected: Head, entries: readonly NewEntry[]): Promise<{ isAppended: boolean; head: Head }> {
-  let last = expected
-  const chained = entries.map(({ details, ...newEntry }) => {
+/** Serializes writers of all processes: each entry includes the hash of the one before. */
+const lock = sql`pg_advisory_xact_lock(hashtextextended('dms_audit', 0))`
+
+const recordsOf = (rows: readonly Entry[]) => sql`jsonb_populate_recordset(null::audit_entries, ${JSON.stringify(rows)}::jsonb)`
+
+/** Returns the rows of new entries after `head`, and the last of them. */
+function chain(head: Head, entries: readonly NewEntry[]): { rows: Entry[]; last: Head } {
+  let last = head
+  const rows = entries.map(({ details, ...newEntry }) => {
     const entry = { ...newEntry, details: JSON.stringify(details), seq: last.seq + 1 }
     last = { seq: entry.seq, hash: hashOf(entry, last.hash) }
     return { ...entry, hash: last.hash }
   })
-  const { rows } = await sql<Head>`${prepared}
-    select seq, hash from dms_append_audit(${JSON.stringify(chained)}::jsonb, ${expected.seq}::bigint, ${expected.hash})`.execute(db)
-  const head = rows[0] as Head
-  return { isAppended: head.seq === last.seq && head.hash === last.hash, head }
+  return { rows, last }
+}
+
+/** Inserts rows that follow `head`. Returns false, and inserts nothing, if it is not the last entry of the log. */
+async function appendAfter(db: Db, head: Head, rows: readonly Entry[]): Promise<boolean> {
+  try {
+    // A database that has lost its newest commits lacks the head.
+    const { numAffectedRows } = await sql`${prepared}
+      with writing as materialized (select ${lock})
+      insert into audit_entries select entry.* from writing, ${recordsOf(rows)} entry
+      where ${head.seq}::bigint = 0 or exists (select from audit_entries where seq = ${head.seq} and hash = ${head.hash})`.execute(db)
+    return numAffectedRows === BigInt(rows.length)
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error
+    return false
+  }
 }
 
 export interface Filter {

@@ -208,6 +208,23 @@ test('concurrent entries of two servers form one chain without gaps', async () =
   expect(await asAdmin.audit.verify()).toMatchObject({ ok: true, entries: 60 })
 })
 
+test('writers in turn, and after the loss of the newest entry, go on after the last entry', async () => {
+  const { app, asAdmin } = await startApp()
+  const act = { at: new Date(), actor_id: null, actor: 'eve', via: 'api', ip: '', action: 'dms test', target: '', request_id: '' }
+  const entry = { ...act, outcome: 'ok' as const, code: null, details: {} }
+  const [one, other] = [openAuditLog(app), openAuditLog(app)]
+  await one([entry, entry])
+  await other([entry])
+  await one([entry])
+  expect(await asAdmin.audit.verify()).toMatchObject({ ok: true, entries: 4 })
+  await sql`
+    alter table audit_entries disable trigger user; delete from audit_entries where seq > 2; alter table audit_entries enable trigger user`.execute(
+    app.db,
+  )
+  await one([entry])
+  expect(await asAdmin.audit.verify()).toMatchObject({ ok: true, entries: 3 })
+})
+
 test('a refused sign-in is one log line that a filter can read and no user name can forge', async () => {
   const { app, dataDir } = await startApp()
   const file = join(dataDir, 'dms.log')

@@ -1,5 +1,6 @@
 /** Requests that upload one file or several. */
 import { createHash, randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { open } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { addAbortSignal } from 'node:stream'
@@ -17,6 +18,20 @@ export interface SentFile {
   /** checksum of the local file and of the stored file */
   readonly sha256: string
   readonly bytes: number
+}
+
+/** Time to finish the requests in progress after a stop signal. */
+const stopGraceMs = 1500
+
+/** Returns a signal that aborts `stopGraceMs` after `signal`, and a function that stops listening to `signal`. */
+export function delayed(signal: AbortSignal): { delayedSignal: AbortSignal; forget(): void } {
+  const controller = new AbortController()
+  const abort = (): void => void setTimeout(() => controller.abort(signal.reason), stopGraceMs).unref()
+  if (signal.aborted) abort()
+  else signal.addEventListener('abort', abort, { once: true })
+  // Each file listens to it.
+  setMaxListeners(0, controller.signal)
+  return { delayedSignal: controller.signal, forget: () => signal.removeEventListener('abort', abort) }
 }
 
 export interface SendOptions {

@@ -1,5 +1,4 @@
 /** Upload of many files. Known content is not sent again, and small files share requests. */
-import { setMaxListeners } from 'node:events'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { AppError, invalid } from '../../errors.ts'
@@ -12,7 +11,8 @@ import { waitForDocuments } from '../runtime/wait.ts'
 import type { AfterUpload } from './after-upload.ts'
 import type { FoundFile } from './find-files.ts'
 import { type KnownDocuments, planRequests, smallFileBytes, type UploadRequest } from './plan-requests.ts'
-import { type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
+import { delayed, type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
+import { noteIgnoredFlags } from './unchanged.ts'
 import { hashFile, type UploadCache } from './upload-cache.ts'
 
 export interface UploadRun extends Omit<SendOptions, 'client'> {
@@ -42,22 +42,10 @@ interface RunContext extends UploadRun {
   readonly waitingItems: BatchItem[]
   /** checksums of a dry run: the second file with the same content is not sent */
   readonly dryRunSums: Set<string>
+  /** number of files whose content is stored already */
+  readonly unchanged: { count: number }
   /** requests the maximum size of a file once */
   findMaxBytes(): Promise<number>
-}
-
-/** Time to finish the requests in progress after a stop signal. */
-const stopGraceMs = 1500
-
-/** Returns a signal that aborts `stopGraceMs` after `signal`, and a function that stops listening to `signal`. */
-function delayed(signal: AbortSignal): { delayedSignal: AbortSignal; forget(): void } {
-  const controller = new AbortController()
-  const abort = (): void => void setTimeout(() => controller.abort(signal.reason), stopGraceMs).unref()
-  if (signal.aborted) abort()
-  else signal.addEventListener('abort', abort, { once: true })
-  // Each file listens to it.
-  setMaxListeners(0, controller.signal)
-  return { delayedSignal: controller.signal, forget: () => signal.removeEventListener('abort', abort) }
 }
 
 /** Uploads files and prints results and summary. Throws errors that end the batch. */
@@ -79,6 +67,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
     isRemote,
     waitingItems,
     dryRunSums,
+    unchanged: { count: 0 },
     findMaxBytes,
     sendOptions: { ...options, client, signal: delayedSignal },
   }
@@ -98,6 +87,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
       else for (const item of waitingItems) add(item)
     },
   }).finally(forget)
+  noteIgnoredFlags(cli, options.options, run.unchanged.count)
 }
 
 /** Looks up the files and reports what an upload would do. */
@@ -115,6 +105,7 @@ async function simulateRequest(run: RunContext, request: UploadRequest, runItem:
       if (sha256 !== undefined) run.dryRunSums.add(sha256)
       onBytes(file.size ?? 0)
       const action = id || isRepeated ? 'unchanged' : 'created'
+      if (action === 'unchanged') run.unchanged.count++
       return skipRecent(run, file) ?? { action, key: file.path, ...(id ? { id } : {}), bytes: file.size ?? 0 }
     })
     if (!canContinue) return
@@ -175,6 +166,7 @@ async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, b
     await run.cache?.add(file, sha256, id)
     await run.afterUpload.apply(file)
   }
+  if (!created) run.unchanged.count++
   const item: BatchItem = { action: created ? 'created' : 'unchanged', key: file.path, id, bytes }
   if (!run.shouldWait) return item
   run.waitingItems.push(item)

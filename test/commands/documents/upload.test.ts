@@ -30,6 +30,12 @@ describe.each(cliTransports)('%s:', (transport) => {
 
     const again = await dms(['documents', 'upload', one, '--json'])
     expect(JSON.parse(again.stdout)).toMatchObject({ unchanged: 1, created: 0, items: [{ action: 'unchanged', id: items[0]?.id }] })
+    const flags = ['--title', 'One', '--metadata', 'year=2024']
+    for (const more of [[], ['-n']])
+      expect((await dms(['documents', 'upload', one, ...flags, ...more])).stderr).toBe(
+        '--title, --metadata: not for 1 unchanged, only for new documents; fix: dms documents update\n',
+      )
+    expect((await dms(['documents', 'upload', one, ...flags, '-q'])).stderr).toBe('')
     const copy = await dms(['documents', 'upload', one, '--on-duplicate', 'upload', '-o', 'id'])
     expect(await asAda.documents.get(copy.stdout.trim())).toMatchObject({ duplicate_of: items[0]?.id })
   })

@@ -91,7 +91,7 @@ export function shareNextRun(run: () => Promise<void>): () => Promise<void> {
   }
 }
 
-/** Does the same for each key: calls during a run of the same key share the next run and its result. */
+/** Like shareNextRun(), for each key: calls during a run of the same key share the next run and its result. */
 export function shareNextRuns<T>(run: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const running = new Map<string, Promise<T>>()
   const waiting = new Map<string, Promise<T>>()

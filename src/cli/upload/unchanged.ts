@@ -9,5 +9,5 @@ const flags = { labels: '--label', title: '--title', metadata: '--metadata', doc
 export function noteIgnoredFlags(cli: Pick<Cli, 'note'>, options: SendOptions['options'], count: number): void {
   const ignored = Object.entries(flags).flatMap(([name, flag]) => (options[name as keyof typeof flags] === undefined ? [] : [flag]))
   if (count > 0 && ignored.length > 0)
-    cli.note(`${ignored.join(', ')}: not for ${count} unchanged, only for new documents; fix: dms documents update`)
+    cli.note(`${ignored.join(', ')}: only for new documents, not for the unchanged (${count}); fix: dms documents update`)
 }

@@ -26,7 +26,7 @@ export async function storeNew(app: App, trx: Trx, uploads: readonly NewUpload[]
   // The files get their names while the rows are written. After an error both are waited for: each member is then stored alone, and must not be
   // committed twice at once.
   const committing = mapConcurrently(stored, stored.length, ({ staged }) => staged.commit())
-  // It counts when the rows are written.
+  // Its error counts when the rows are written.
   committing.catch(() => {})
   const documents = await insertDocuments(app, trx, stored).finally(() => committing)
   return new Map(documents.map((document) => [bySum.get(document.sha256) as NewUpload, document]))

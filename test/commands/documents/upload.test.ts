@@ -33,7 +33,7 @@ describe.each(cliTransports)('%s:', (transport) => {
     const flags = ['--title', 'One', '--metadata', 'year=2024']
     for (const more of [[], ['-n']])
       expect((await dms(['documents', 'upload', one, ...flags, ...more])).stderr).toBe(
-        '--title, --metadata: not for 1 unchanged, only for new documents; fix: dms documents update\n',
+        '--title, --metadata: only for new documents, not for the unchanged (1); fix: dms documents update\n',
       )
     expect((await dms(['documents', 'upload', one, ...flags, '-q'])).stderr).toBe('')
     const copy = await dms(['documents', 'upload', one, '--on-duplicate', 'upload', '-o', 'id'])

@@ -34,7 +34,7 @@ export interface Verification {
   problem: { seq: number; message: string } | null
 }
 
-/** Predecessor of the first entry. */
+/** What the first entry follows. */
 const genesis: Head = { seq: 0, hash: '0'.repeat(64) }
 
 /** Entries read by one query. */
@@ -43,15 +43,13 @@ const batchSize = 1000
 /** Appends entries in this order. They are durable when the promise resolves. */
 export type Append = (entries: readonly NewEntry[]) => Promise<void>
 
-/** Opens the log for appending. One statement suffices while no other process appends entries. */
+/** Opens the log for appending. While only this process appends entries, one statement is enough. */
 export function openAuditLog({ db }: Pick<App, 'db'>): Append {
-  /** the last entry, as far as this process knows */
-  let head = genesis
+  /** the last entry, if this process appended it */
+  let head: Head | null = null
   return async (entries) => {
     if (entries.length === 0) return
-    const { rows, last } = chain(head, entries)
-    const isAppended = await appendAfter(db, head, rows)
-    head = isAppended ? last : await db.transaction().execute((trx) => appendWith(trx, entries))
+    head = (head && (await appendAfter(db, head, entries))) ?? (await db.transaction().execute((trx) => appendWith(trx, entries)))
   }
 }
 
@@ -83,18 +81,22 @@ function chain(head: Head, entries: readonly NewEntry[]): { rows: Entry[]; last:
   return { rows, last }
 }
 
-/** Inserts rows that follow `head`. Returns false, and inserts nothing, if it is not the last entry of the log. */
-async function appendAfter(db: Db, head: Head, rows: readonly Entry[]): Promise<boolean> {
+/** Appends entries and returns the last one. Returns null, and appends nothing, if `head` is not the last entry of the log. */
+async function appendAfter(db: Db, head: Head, entries: readonly NewEntry[]): Promise<Head | null> {
+  const { rows, last } = chain(head, entries)
   try {
-    // A database that has lost its newest commits lacks the head.
     const { numAffectedRows } = await sql`${prepared}
       with writing as materialized (select ${lock})
       insert into audit_entries select entry.* from writing, ${recordsOf(rows)} entry
-      where ${head.seq}::bigint = 0 or exists (select from audit_entries where seq = ${head.seq} and hash = ${head.hash})`.execute(db)
-    return numAffectedRows === BigInt(rows.length)
+      where exists (
+        select from (select seq, hash from audit_entries order by seq desc limit 1) newest where seq = ${head.seq} and hash = ${head.hash})`.execute(
+      db,
+    )
+    return numAffectedRows === BigInt(rows.length) ? last : null
   } catch (error) {
+    // Another process appended an entry while this one waited for the lock.
     if (!isUniqueViolation(error)) throw error
-    return false
+    return null
   }
 }
 

@@ -1,14 +1,14 @@
-/** The pool under kysely. Its connections prepare the statements that run often. */
+/** The connection pool that kysely uses. Its connections prepare frequent statements. */
 import { type PostgresPool, type PostgresPoolClient, type RawBuilder, sql } from 'kysely'
 import type pg from 'pg'
 import type { Hosts } from './hosts.ts'
 
-/** First characters of a statement that is prepared. */
+/** Statements that begin with this comment are prepared. */
 export const preparedMark = '/* prepared */'
 
 /**
- * Put first into a statement that runs often: sql`${prepared} insert …`. PostgreSQL parses and plans it once for each connection, which takes longer
- * than to run it with a few rows. Its text must not depend on the values, and one plan must suit any values.
+ * Marks a frequent statement: sql`${prepared} insert …`. Each connection parses and plans it once. For a few rows, that takes longer than to run it. Use it
+ * only if the text of the statement is always the same, and one plan is good for all values.
  */
 export const prepared: RawBuilder<unknown> = sql.raw(preparedMark)
 

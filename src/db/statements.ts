@@ -54,8 +54,8 @@ export function compileStatement<Values extends readonly unknown[], Row>(
 }
 
 /**
- * Returns a statement whose concurrent calls with the same values share its next run, which begins after each of them. For a read that many requests
- * of one user repeat: the rows must not be changed.
+ * Returns a statement whose concurrent calls with the same values share one run, which begins after all of them. It is for reads that many requests of
+ * a user repeat. Callers must not change the rows.
  */
 export function shareStatement<Values extends readonly (string | number | null)[], Row>(
   statement: (db: Db, ...values: Values) => Promise<Row[]>,

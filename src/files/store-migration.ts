@@ -155,7 +155,7 @@ async function copyFile({ app, source, target, options }: Migration, address: st
   try {
     if (staged.address !== address) {
       // The bytes may be those of another file. In S3 they have one address: discard() would remove that file.
-      if (await hasRow(app, staged.address)) await staged.commit().then(staged.confirm)
+      if (await hasRow(app, staged.address)) await staged.commit()
       throw new Error(`the stored file is corrupt: its SHA-256 is ${staged.sha256}`)
     }
     await staged.commit()

@@ -20,7 +20,7 @@ export interface SentFile {
   readonly bytes: number
 }
 
-/** Time to finish the requests in progress after a stop signal. */
+/** After a stop signal, requests in progress get this time to finish. */
 const stopGraceMs = 1500
 
 /** Returns a signal that aborts `stopGraceMs` after `signal`, and a function that stops listening to `signal`. */

@@ -1,4 +1,4 @@
-/** Files whose content the owner has already. */
+/** Uploaded files whose content is stored already. */
 import type { Cli } from '../runtime/context.ts'
 import type { SendOptions } from './send.ts'
 

@@ -136,7 +136,7 @@ export async function completeIndexes(db: Db): Promise<void> {
   })
 }
 
-/** Returns the live segments that get no more documents and still have the index of a growing one. */
+/** Returns the live segments that are full but still have the index of a growing segment. */
 async function loadIncomplete(db: Db): Promise<number[]> {
   const [, ...full] = await loadSegments(db)
   const names = full.map(({ number }) => indexName(number, growingIndex))

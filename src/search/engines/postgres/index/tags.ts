@@ -3,8 +3,8 @@
  * a rare phrase of frequent words, and the check of positions removes collisions. An edge tag is a prefix of one or two ASCII letters or digits,
  * without collisions: a prefix query would read thousands of words.
  *
- * Deferred tags are the shingles with a long word, half of all keys of a document. They are indexed when the segment is full. Until then, a search for a
- * phrase reads them from the row of each document that has its words. For phrases of short words, these are too many documents in most languages.
+ * Deferred tags are the shingles that contain a long word: half of all keys of a document. They are indexed once the segment is full. Until then, a search
+ * for a phrase reads them from the row of every document that contains its words. In most languages, short words are in too many documents for that.
  */
 import type { Part } from '../../../query/parser.ts'
 import { maxParts, type Token } from '../../../query/tokenizer.ts'

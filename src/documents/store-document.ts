@@ -7,7 +7,6 @@ import type { Db, Trx } from '../db/pool.ts'
 import { prepared } from '../db/pooled.ts'
 import type { Row } from '../db/schema.ts'
 import type { SplitMode } from '../db/schema-documents.ts'
-import { compileStatement } from '../db/statements.ts'
 import { AppError, invalid } from '../errors.ts'
 import { publishMany } from '../events.ts'
 import { detectType } from '../extract/detect.ts'
@@ -19,7 +18,7 @@ import { addLabels } from './document-labels.ts'
 import { newDocumentJobs } from './extraction/group.ts'
 import { defaultTitle, sanitizeFilename } from './file-names.ts'
 import { ensureBytes, lockOrCreate } from './stored-files.ts'
-import { type Document, excerptLength, selectDocuments } from './view.ts'
+import { type Document, documentColumns, excerptLength, selectDocuments } from './view.ts'
 
 export interface StoreOptions {
   filename: string
@@ -81,15 +80,10 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
   const events = documents.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
   await jobs.enqueueAll(trx, newJobs)
   await publishMany(trx, 'document_created', events)
-  return selectByIds(
-    trx,
-    documents.map(({ id }) => id),
-  )
+  if (labels.length === 0) return created
+  const ids = created.map(({ id }) => id)
+  return selectDocuments(trx, excerptLength).where('documents.id', 'in', ids).execute()
 }
-
-const selectByIds = compileStatement((db: Db, ids: readonly string[]) =>
-  selectDocuments(db, excerptLength).where(sql<boolean>`documents.id = any(${ids}::uuid[])`),
-)
 
 export interface NewRow
   extends Pick<
@@ -103,27 +97,30 @@ export interface NewRow
   created_by: string | null
 }
 
-/** Inserts the rows of documents and of their first versions. Generates ids that are missing. */
-export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: 'upload' | 'sync') {
+/** Inserts the rows of documents and of their first versions. Generates ids that are missing. Returns the documents in no particular order. */
+export async function insertRows(trx: Trx, newRows: readonly NewRow[], origin: 'upload' | 'sync'): Promise<Document[]> {
   // The text of the statement does not depend on the number of rows.
-  const { rows } = await sql<Pick<Row<'documents'>, 'id' | 'sha256' | 'title' | 'mime_type' | 'size'>>`${prepared}
+  const { rows } = await sql<Document>`${prepared}
     with new as materialized (
       select coalesce(id, dms_uuidv7()) as id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date,
         date_source, duplicate_of, source_id, source_path, split, split_from, ${clockMs} as created_at, created_by
       from jsonb_to_recordset(${JSON.stringify(newRows)}::jsonb) as (id uuid, owner_id uuid, title text, filename text, mime_type text,
         size bigint, sha256 text, ocr_enabled boolean, language text, metadata jsonb, document_date date, date_source text, duplicate_of uuid,
         source_id uuid, source_path text, split text, split_from uuid, created_by uuid)
-    ), documents as (
+    ), inserted as (
       insert into documents (id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source,
         duplicate_of, source_id, source_path, split, split_from, created_at, updated_at)
       select id, owner_id, title, filename, mime_type, size, sha256, ocr_enabled, language, metadata, document_date, date_source, duplicate_of,
         source_id, source_path, split, split_from, created_at, created_at
       from new
+      returning *
     ), versions as (
       insert into document_versions (document_id, number, sha256, size, mime_type, filename, origin, created_at, created_by)
       select id, 1, sha256, size, mime_type, filename, ${origin}, created_at, created_by from new
     )
-    select id, sha256, title, mime_type, size from new`.execute(trx)
+    select ${sql.join(documentColumns.map((column) => sql.ref(column)))}, duplicate_of, '' as content, false as content_truncated, username as owner,
+      '{}'::text[] as label_names, '{}'::text[] as label_ids
+    from inserted as documents join users on users.id = documents.owner_id`.execute(trx)
   return rows
 }
 

@@ -47,7 +47,7 @@ const selectFrom = (table: 'documents' | 'live_documents', db: Db, characters: n
           .as('labelled'),
       (join) => join.onTrue(),
     )
-    .select(columns)
+    .select(documentColumns)
     .select(
       sql<string | null>`(select original.id from live_documents original 
         where original.id = documents.duplicate_of and original.sha256 = documents.sha256)`.as('duplicate_of'),
@@ -62,7 +62,8 @@ const selectFrom = (table: 'documents' | 'live_documents', db: Db, characters: n
 const isLonger = (characters: number) =>
   sql<boolean>`substr(documents.content, ${sql.lit(characters + 1)}, 1) <> ''`.as('content_truncated')
 
-const columns = (
+/** Columns of a document that need no conversion. */
+export const documentColumns = (
   'id owner_id title filename status mime_type size sha256 ocr_enabled language ocr_confidence page_count metadata error_code error_message ' +
   'document_date date_source date_confidence source_id source_path file_replaced_at revision current_version deleted_at retain_until created_at updated_at processed_at ' +
   'text_source warnings detected_languages split_from'

@@ -3,6 +3,7 @@ import { Kysely, type KyselyConfig, PostgresDialect, type PostgresDialectConfig,
 import type pg from 'pg'
 import type { Log } from '../log/log.ts'
 import type { Hosts } from './hosts.ts'
+import { renewPlans } from './plans.ts'
 import type { Schema } from './schema.ts'
 import { destroyWhenStalled } from './stalled-connection.ts'
 
@@ -64,7 +65,10 @@ export function openPipeline({ name, settings, hosts, log, logQuery, stallTimeou
     await client.connect()
     current = client
     destroyWhenStalled(client, stallTimeoutMs)
-    const query = (text: string, values: unknown[]) => client.query({ name: nameStatement(text), text, values })
+    const query = (text: string, values: unknown[]) => {
+      void renewPlans(client)
+      return client.query({ name: nameStatement(text), text, values })
+    }
     return { client, shared: { query, release() {} } as unknown as PostgresPoolClient }
   }
 

@@ -2,6 +2,7 @@
 import { type PostgresPool, type PostgresPoolClient, type RawBuilder, sql } from 'kysely'
 import type pg from 'pg'
 import type { Hosts } from './hosts.ts'
+import { renewPlans } from './plans.ts'
 
 /** Statements that begin with this comment are prepared. */
 export const preparedMark = '/* prepared */'
@@ -24,6 +25,7 @@ export function pooled(pool: pg.Pool, { retry }: Hosts): PostgresPool {
     options: pool.options,
     async connect() {
       const client = await retry(() => pool.connect())
+      await renewPlans(client)
       const query = (text: string, values: unknown[]) =>
         text.startsWith(preparedMark) ? client.query({ name: nameOf(text), text, values }) : client.query(text, values)
       return { query, release: (isLost: boolean) => client.release(isLost) } as unknown as PostgresPoolClient

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { PostgresPool, PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import type { Hosts } from './hosts.ts'
+import { renewPlans } from './plans.ts'
 import type { TrackingClient } from './stalled-connection.ts'
 
 /** Concurrent searches. Each occupies a core. */
@@ -35,6 +36,7 @@ export function openPrepared(
     end: () => pool.end(),
     async connect() {
       const client = await retry(() => pool.connect())
+      await renewPlans(client)
       const names = statementNames.get(client)!
       const query = (text: string, values: unknown[]) => {
         const name = createHash('sha1').update(text).digest('base64url')

@@ -19,7 +19,9 @@ export interface UploadMethod {
   readonly pid: number | null
   /** Writes `bytes` to the disk and flushes them. */
   put(bytes: number): Promise<void>
-  /** Waits for work that `put` left behind, and frees the space. */
+  /** Waits for work that `put` left behind. */
+  rest(): Promise<void>
+  /** Waits as well, and frees the space. */
   settle(): Promise<void>
   close(): Promise<void>
 }
@@ -33,8 +35,13 @@ const agent = new Agent({ keepAlive: true, maxSockets: 64 })
 /** `dms serve` with its defaults. */
 export async function dms(folder: string): Promise<UploadMethod> {
   const { url, pid, token, client, stop, remove } = await startServed({ below: folder })
+  const rest = async () => {
+    while ((await client.call<Page<unknown>>('GET', '/api/documents?status=pending,processing&per_page=1')).data.length > 0)
+      await sleep(100)
+  }
   return {
     pid,
+    rest,
     async put(bytes) {
       const boundary = randomUUID()
       const before = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="${boundary}.bin"\r\n\r\n`
@@ -42,8 +49,7 @@ export async function dms(folder: string): Promise<UploadMethod> {
       await post(`${url}/api/documents/upload`, headers, before, bytes, `\r\n--${boundary}--\r\n`)
     },
     async settle() {
-      while ((await client.call<Page<unknown>>('GET', '/api/documents?status=pending,processing&per_page=1')).data.length > 0)
-        await sleep(100)
+      await rest()
       for await (const { id } of client.documents.list({ fields: 'id' })) await client.documents.delete(id, { permanent: true })
     },
     async close() {
@@ -63,6 +69,7 @@ export async function rawServer(below: string): Promise<UploadMethod> {
   return {
     pid: child.pid ?? 0,
     put: (bytes) => post(`http://127.0.0.1:${String(port).trim()}`, {}, '', bytes, ''),
+    rest: async () => {},
     settle: () => empty(folder),
     async close() {
       child.kill()
@@ -79,6 +86,7 @@ export async function dd(below: string): Promise<UploadMethod> {
     async put(bytes) {
       await run('dd', ['if=/dev/zero', `of=${join(folder, randomUUID())}`, 'bs=1MB', `count=${Math.ceil(bytes / 1e6)}`, 'conv=fsync'])
     },
+    rest: async () => {},
     settle: () => empty(folder),
     close: () => rm(folder, { recursive: true }),
   }

@@ -1,7 +1,7 @@
 /** Separates the filters of a query (`type:pdf`) from its words, and warns of probable mistakes. */
 import { type Period, parsePeriod } from '../../calendar.ts'
 import type { DocumentStatus } from '../../db/schema-documents.ts'
-import { normalizeQuotes, termFields } from './parser.ts'
+import { collectWords, divideQuery } from './query-words.ts'
 
 export interface ParsedQuery {
   /** the query without its filters: words, "phrases", -not, OR, title:word */
@@ -55,10 +55,6 @@ const families: Readonly<Record<string, readonly string[]>> = {
 }
 const mimeType = /^[\w.+-]{1,100}\/(?:[\w.+-]{1,150}|\*)$/
 export const statuses: readonly DocumentStatus[] = ['pending', 'processing', 'completed', 'failed']
-
-const item = /(-?)(?:([a-z_]+):(?=\S))?(?:"([^"]*)("?)|([^\s"]+))/gi
-/** Values after which the word before the colon is not a field: https://…, C:\… */
-const notField = /^(?:\/\/|\\)/
 
 type Draft = Omit<ParsedQuery, 'text' | 'isFiltered'>
 
@@ -125,55 +121,23 @@ export function parseQualifiers(query: string): ParsedQuery {
     to: null,
     warnings: [],
   }
-  const rest: string[] = []
+  const words = collectWords(
+    (field) => qualifierOf(field) !== undefined,
+    (warning) => draft.warnings.push(warning),
+  )
   let isFiltered = false
-  let isAfterFilter = false
-  for (const [whole, minus, name = '', phrase, closing, word] of normalizeQuotes(query).matchAll(item)) {
-    const field = name.toLowerCase()
-    const value = phrase ?? word ?? ''
-    if (phrase !== undefined && closing === '') draft.warnings.push('a quotation mark is not closed: the phrase extends to the end')
-    const qualifier = qualifierOf(field)
-    if (qualifier && value.trim() !== '') {
-      qualifier(draft, value.trim(), minus === '-')
-      isFiltered = true
-      if (rest.at(-1) === 'OR') dropOr(draft, rest)
-      isAfterFilter = true
+  for (const item of divideQuery(query)) {
+    if (item.isUnclosed) draft.warnings.push('a quotation mark is not closed: the phrase extends to the end')
+    const qualifier = item.value === '' ? undefined : qualifierOf(item.field)
+    if (!qualifier) {
+      words.add(item)
       continue
     }
-    const empty = value.trim() === '' ? field : /^-?([a-z_]+):$/i.exec(value)?.[1]?.toLowerCase()
-    if (empty && (isTermField(empty) || qualifierOf(empty))) draft.warnings.push(`${empty}: has no value: searched as a word`)
-    if (whole === 'OR' && (isAfterFilter || !canBeAlternative(rest.at(-1))))
-      draft.warnings.push('OR stands between two words: ignored here')
-    else {
-      if (minus === '-' && rest.at(-1) === 'OR') dropOr(draft, rest)
-      if (field.length > 1 && !isTermField(field) && !qualifierOf(field) && !notField.test(value))
-        draft.warnings.push(`${field}: is not a field: searched as words`)
-      rest.push(isTermField(field) ? `${minus}${field}:${whole.slice(minus!.length + name.length + 1)}` : whole)
-    }
-    isAfterFilter = false
+    qualifier(draft, item.value, item.isNegated)
+    words.passFilter()
+    isFiltered = true
   }
-  if (rest.length > 1 && rest.at(-1) === 'OR') dropOr(draft, rest)
-  for (const [nth, text] of rest.entries()) if (!text.includes('"')) warnOfSyntax(draft, text, nth === rest.length - 1)
-  return { ...draft, text: rest.join(' '), isFiltered }
-}
-
-const isTermField = (field: string): boolean => (termFields as readonly string[]).includes(field)
-
-/** Returns whether OR can follow: a word or phrase that is not negated. */
-const canBeAlternative = (text: string | undefined): boolean =>
-  text !== undefined && text !== 'OR' && !text.startsWith('-') && /[\p{L}\p{N}]/u.test(text)
-
-/** Warns of operators of other search engines. */
-function warnOfSyntax({ warnings }: Draft, word: string, isLast: boolean): void {
-  if (word === 'AND') warnings.push('AND is searched as a word: all words must match without it')
-  if (word === 'NOT') warnings.push('NOT is searched as a word: use -word')
-  const isPrefix = isLast && /^[^*]*\*$/.test(word)
-  if (!isPrefix && /[\p{L}\p{N}]\*|\*[\p{L}\p{N}]/u.test(word)) warnings.push('* is ignored: only the last word is searched as a prefix')
-}
-
-function dropOr(draft: Draft, rest: string[]): void {
-  rest.pop()
-  draft.warnings.push('OR stands between two words: ignored here')
+  return { ...draft, text: words.end(), isFiltered }
 }
 
 function typesOf(draft: Draft, value: string): string[] {

@@ -11,6 +11,9 @@ const maxConnections = 4
 /** Distinct statements of a connection, which is closed after them: PostgreSQL keeps a plan of up to a megabyte for each. */
 const maxStatements = 64
 
+/** in milliseconds. Occasional searches must not be planned each time. */
+const maxPlanAge = 60_000
+
 /** Opens the pool. It connects at the first query. `watch` is called with every new connection. */
 export function openPrepared(
   settings: pg.ClientConfig,
@@ -36,7 +39,7 @@ export function openPrepared(
     end: () => pool.end(),
     async connect() {
       const client = await retry(() => pool.connect())
-      await renewPlans(client)
+      await renewPlans(client, maxPlanAge)
       const names = statementNames.get(client)!
       const query = (text: string, values: unknown[]) => {
         const name = createHash('sha1').update(text).digest('base64url')

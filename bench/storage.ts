@@ -13,7 +13,7 @@ import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { mapConcurrently } from '../src/concurrency.ts'
 import { loadConfig } from '../src/config/load.ts'
-import { openBucket } from '../src/files/stores/s3/bucket.ts'
+import { bytesBody, openBucket } from '../src/files/stores/s3/bucket.ts'
 import { openS3 } from '../src/files/stores/s3/s3.ts'
 import { hasS3Server, startS3 } from '../test/support/servers/s3-server.ts'
 import { bucketSettings } from '../test/support/servers/s3-settings.ts'
@@ -47,7 +47,7 @@ async function measure(): Promise<void> {
       const rates: { store: number; baseline: number }[] = []
       for (let round = 0; round < Number(values.rounds); round++) {
         const baseline = await rateOf(bodies, (bytes, index) =>
-          bucket.put(`bare/${round}-${index}`, { chunks: [bytes], size, sha256: 'UNSIGNED-PAYLOAD' }),
+          bucket.put(`bare/${round}-${index}`, { ...bytesBody(bytes), sha256: 'UNSIGNED-PAYLOAD' }),
         )
         const stored = await rateOf(bodies, async (bytes) => {
           const staged = await store.stage(pieces(bytes), size)

@@ -22,7 +22,7 @@ import { hasS3Server, type S3Server, startS3 } from '../support/servers/s3-serve
 import { bucketSettings } from '../support/servers/s3-settings.ts'
 import { startTcpRelay } from '../support/servers/tcp-relay.ts'
 import { makeCertificate } from '../support/servers/webdav-servers.ts'
-import { keep, stage, testStore } from '../support/store-suite.ts'
+import { keep, sha, stage, testStore } from '../support/store-suite.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 
@@ -92,6 +92,29 @@ describe.runIf(hasS3Server())('a server of S3', () => {
       chunks.push(chunk)
     }
     expect(Buffer.concat(chunks).equals(bytes)).toBe(true)
+  })
+
+  test('uploads that wait for their senders hold little memory, and come back whole', async () => {
+    const { store } = await openMarked()
+    const [head, tail] = [randomBytes(7_900_000), randomBytes(5_000_000)]
+    const allWait = Promise.withResolvers<void>()
+    let waiting = 0
+    async function* send(nth: number) {
+      yield Buffer.from([nth])
+      for (let at = 0; at < head.length; at += 65_000) yield head.subarray(at, at + 65_000)
+      if (++waiting === 20) allWait.resolve()
+      await allWait.promise
+      yield tail
+    }
+    const before = process.memoryUsage().arrayBuffers
+    const uploads = Promise.all(Array.from({ length: 20 }, (_, nth) => store.stage(send(nth), 1 << 30)))
+    await allWait.promise
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(80_000_000)
+    for (const [nth, staged] of (await uploads).entries()) {
+      expect(staged.sha256).toBe(sha(Buffer.concat([Buffer.from([nth]), head, tail])))
+      expect(sha(await buffer(await store.read(staged.address)))).toBe(staged.sha256)
+      await staged.discard()
+    }
   })
 
   test('a bucket that belongs to another database is refused, and one that lost its marker', async () => {

@@ -24,7 +24,8 @@ export interface S3Request {
 
 /** Bytes of a request. The server compares them with their SHA-256, which is part of the signature. */
 export interface S3Body {
-  readonly chunks: readonly Uint8Array[]
+  /** Yields the bytes, again for each attempt. */
+  read(): AsyncIterable<Uint8Array>
   readonly size: number
   /** hex */
   readonly sha256: string
@@ -83,8 +84,8 @@ export function openBucket(storage: Config['storage']): Bucket {
     const timeoutMs = storage.s3_timeout + extraTimeoutMs
     const aborter = new AbortController()
     const timer = setTimeout(() => aborter.abort(new Error(`no response from S3 within ${timeoutMs / 1000} s`)), timeoutMs)
-    const sendChunks = function* (chunks: S3Body['chunks']) {
-      for (const chunk of chunks) {
+    const sendChunks = async function* (sent: S3Body) {
+      for await (const chunk of sent.read()) {
         timer.refresh()
         yield chunk
       }
@@ -99,7 +100,7 @@ export function openBucket(storage: Config['storage']): Bucket {
             method,
             path: target.pathname + target.search,
             headers: signed,
-            body: (body && sendChunks(body.chunks)) as never,
+            body: (body && sendChunks(body)) as never,
             signal: aborter.signal,
           }),
         timeoutMs,
@@ -204,7 +205,13 @@ export function openBucket(storage: Config['storage']): Bucket {
 const emptySha256 = hash('sha256', '')
 
 /** Returns the body for bytes in memory. */
-export const bytesBody = (bytes: Uint8Array): S3Body => ({ chunks: [bytes], size: bytes.length, sha256: hash('sha256', bytes) })
+export const bytesBody = (bytes: Uint8Array): S3Body => ({
+  async *read() {
+    yield bytes
+  },
+  size: bytes.length,
+  sha256: hash('sha256', bytes),
+})
 
 /** Returns the body for short text. */
 export const textBody = (content: string): S3Body => bytesBody(Buffer.from(content))

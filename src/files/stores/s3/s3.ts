@@ -14,11 +14,12 @@ import { markerName } from '../../store-marker.ts'
 import { type Bucket, bytesBody, encryptionHeaders, openBucket, textBody } from './bucket.ts'
 import { openObjects, openStream, type StoredObjects } from './objects.ts'
 import { endsSoon, toOutage } from './outage.ts'
+import { openPartBuffers } from './part-buffers.ts'
 import { openReadCache } from './read-cache.ts'
 import { abortUploads, upload } from './upload.ts'
 import { openWriteSessions, type WriteSession } from './write-sessions.ts'
 
-/** Opens the store without a request. `cacheFolder` is for files that programs read by path. `storeId`: text of its marker, null to accept any. */
+/** Opens the store without a request. `cacheFolder` is for files that programs read by path, and for uploads that do not fit into memory. `storeId`: text of its marker, null to accept any. */
 export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string, storeId: string | null = null): FileStore {
   const bucket = openBucket(storage)
   const prefix = prefixOf(storage)
@@ -26,6 +27,7 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
   const cache = openReadCache(cacheFolder, storage.cache_bytes)
   const encryption = encryptionHeaders(storage)
   const countBytes = openCollector()
+  const openPart = openPartBuffers(cacheFolder)
   const derivedKey = (sha256: string, file = '') => `${prefix}derived/${checkAddress(sha256)}/${file}`
   const check = openCheck(bucket, prefix, storeId)
   const sessions = openWriteSessions(bucket, `${prefix}uncommitted/`, check)
@@ -45,7 +47,15 @@ export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string
       try {
         const putSmall = (body: Parameters<StoredObjects['putSmall']>[1]) => objects.putSmall(addressOf(body.sha256), body)
         const { keepMarker: onLeftover } = session
-        const uploaded = await upload(bucket, source, { maxSize, key: objects.dataKey(id), encryption, countBytes, putSmall, onLeftover })
+        const uploaded = await upload(bucket, source, {
+          maxSize,
+          key: objects.dataKey(id),
+          encryption,
+          openPart,
+          countBytes,
+          putSmall,
+          onLeftover,
+        })
         const address = addressOf(uploaded.sha256)
         if (uploaded.isMultipart) await objects.putPointer(address, id)
         return stagedFile({ ...uploaded, address }, objects, session)

@@ -9,6 +9,7 @@ import { S3Error } from '../../../s3/signed-requests.ts'
 import { readXml } from '../../../xml.ts'
 import { type Bucket, type S3Body, textBody } from './bucket.ts'
 import { endsSoon, throwOutage, toOutage } from './outage.ts'
+import type { PartBuffer } from './part-buffers.ts'
 
 export interface Uploaded {
   /** hex */
@@ -24,6 +25,8 @@ interface UploadOptions {
   /** key of a multipart upload */
   readonly key: string
   readonly encryption: Readonly<Record<string, string>>
+  /** begins a part */
+  openPart(): PartBuffer
   /** is called with the size of each received chunk */
   countBytes(bytes: number): void
   /** is called if an unfinished multipart upload may be left in the bucket */
@@ -43,17 +46,20 @@ export const partBytes = (number: number): number => firstPartBytes * 2 ** Math.
 
 /** Uploads `source`. Throws AppError PAYLOAD_TOO_LARGE and STORAGE_UNAVAILABLE. A failure leaves nothing behind that could be found. */
 export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, options: UploadOptions): Promise<Uploaded> {
-  const { maxSize, key, encryption, countBytes, putSmall, onLeftover } = options
+  const { maxSize, key, encryption, openPart, countBytes, putSmall, onLeftover } = options
   const whole = createHash('sha256')
   const head: Uint8Array[] = []
   let size = 0
   let parts: ReturnType<typeof openParts> | null = null
-  let part: { chunks: Uint8Array[]; size: number; hash: Hash | null } = { chunks: [], size: 0, hash: null }
-  /** Takes the received chunks. The first part has the hash of the whole file so far. */
-  const takePart = (): S3Body => {
-    const body = { chunks: part.chunks, size: part.size, sha256: (part.hash ?? whole.copy()).digest('hex') }
-    part = { chunks: [], size: 0, hash: createHash('sha256') }
-    return body
+  let part = openPart()
+  let partHash = null as Hash | null
+  /** Takes the received bytes. The first part has the hash of the whole file so far. */
+  const takePart = (): Part => {
+    const { read, discard } = part
+    const taken = { read, discard, size: part.size(), sha256: (partHash ?? whole.copy()).digest('hex') }
+    part = openPart()
+    partHash = createHash('sha256')
+    return taken
   }
   try {
     for await (const chunk of source) {
@@ -61,17 +67,18 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
       size += chunk.length
       if (size > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
       whole.update(chunk)
-      part.hash?.update(chunk)
-      part.chunks.push(chunk)
-      part.size += chunk.length
+      partHash?.update(chunk)
+      await part.append(chunk)
       countBytes(chunk.length)
-      if (part.size < partBytes(parts?.nextNumber() ?? 1)) continue
+      if (part.size() < partBytes(parts?.nextNumber() ?? 1)) continue
       parts ??= openParts(bucket, key, encryption)
       await parts.put(takePart())
     }
-    if (!parts) await putSmall(takePart())
-    else {
-      if (part.size > 0) await parts.put(takePart())
+    if (!parts) {
+      const small = takePart()
+      await putSmall(small).finally(small.discard)
+    } else {
+      if (part.size() > 0) await parts.put(takePart())
       await parts.complete(size)
       if (parts.isAmbiguous() && !(await endsSoon(abortUploads(bucket, key)))) onLeftover()
     }
@@ -79,8 +86,12 @@ export async function upload(bucket: Bucket, source: AsyncIterable<Uint8Array>, 
   } catch (error) {
     if (parts && !(await endsSoon(parts.abort()))) onLeftover()
     return throwOutage(error)
+  } finally {
+    await part.discard()
   }
 }
+
+type Part = S3Body & Pick<PartBuffer, 'discard'>
 
 /** Opens a multipart upload, which begins with its first part. */
 function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<string, string>>) {
@@ -103,7 +114,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
     if (id === '') throw toOutage(new Error('S3 has begun a multipart upload without an id'))
     return id
   }
-  const send = async (partNumber: number, body: S3Body) => {
+  const send = async (partNumber: number, body: Part) => {
     const query = { partNumber: String(partNumber), uploadId: id ?? (await begin()) }
     const response = await bucket.send({ method: 'PUT', key, query, body })
     await response.body.dump()
@@ -113,12 +124,14 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
   return {
     nextNumber: () => number + 1,
     isAmbiguous: () => isAmbiguous,
-    /** Sends a part after the previous part has arrived. */
-    async put(body: S3Body): Promise<void> {
-      await sending
-      sending = send(++number, body)
+    /** Sends a part after the previous part has arrived, and discards it. */
+    async put(part: Part): Promise<void> {
+      const previous = sending
+      const partNumber = ++number
+      sending = previous.then(() => send(partNumber, part)).finally(part.discard)
       // Awaited by the next call. Until then the rejection must not count as unhandled.
       sending.catch(() => {})
+      await previous
     },
     /** Throws STORAGE_UNAVAILABLE unless the object has `size` bytes. */
     async complete(size: number): Promise<void> {

@@ -7,7 +7,7 @@ import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import type { Client } from '../src/client/client.ts'
-import { readError } from '../src/client/connection.ts'
+import { readError } from '../src/client/http/connection.ts'
 
 export const api = (cli: Cli) =>
   manual('api <method> <path>', {

@@ -8,7 +8,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
-import { pathOf } from '../../src/client/connection.ts'
+import { pathOf } from '../../src/client/http/connection.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
 
 interface Flags {

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { EntryAnswer, ListAnswer, listQuery, VerificationAnswer } from '../audit/routes.ts'
-import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 export type AuditEntry = z.infer<typeof EntryAnswer>
 

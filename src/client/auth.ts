@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { MessageAnswer, PasswordAnswer, registration, SignInAnswer } from '../auth/routes.ts'
 import type { Profile } from '../users/routes.ts'
 import type { UserAnswer } from '../users/view.ts'
-import { type OpenConnection, pathOf, withQuery } from './connection.ts'
+import { type OpenConnection, pathOf, withQuery } from './http/connection.ts'
 
 export type SignIn = z.infer<typeof SignInAnswer>
 export type Account = z.infer<typeof UserAnswer>

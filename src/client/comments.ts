@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { CommentAnswer, CountAnswer, NewComment, RepliesAnswer, Span, ThreadAnswer, ThreadsAnswer } from '../comments/routes.ts'
-import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 type Comment = z.infer<typeof CommentAnswer>
 type SpanQuery = QueryOf<typeof Span>

@@ -9,8 +9,8 @@ import type { BulkAnswer, DuplicatesAnswer, UploadAnswer } from '../documents/up
 import type { StoredAnswer, ListAnswer as VersionsAnswer } from '../documents/versions/routes.ts'
 import type { DocumentView } from '../documents/view.ts'
 import type { Retry, RetryAnswer } from '../ocr/routes.ts'
-import { type EntryStream, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './connection.ts'
-import type { Upload } from './multipart.ts'
+import { type EntryStream, type OpenConnection, type Page, pathOf, type Query, type QueryOf, withQuery } from './http/connection.ts'
+import type { Upload } from './http/multipart.ts'
 
 export interface UploadOptions {
   title?: string | undefined

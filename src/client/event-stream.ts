@@ -2,7 +2,7 @@
 import { on } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Dispatcher, WebSocket } from 'undici'
-import { ClientError } from './connection.ts'
+import { ClientError } from './http/connection.ts'
 
 export interface EventMessage {
   readonly type: string

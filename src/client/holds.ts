@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Added, Changes, Fields, HoldAnswer, ListAnswer, listQuery, Removed, ReportAnswer } from '../holds/routes.ts'
-import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 type Report = z.infer<typeof ReportAnswer>
 type Hold = z.infer<typeof HoldAnswer>

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { Assigned, Changes, Fields, LabelAnswer, ListAnswer } from '../labels/routes.ts'
-import { type OpenConnection, pathOf } from './connection.ts'
+import { type OpenConnection, pathOf } from './http/connection.ts'
 
 type Label = z.infer<typeof LabelAnswer>
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { AllReadAnswer, ListAnswer, listQuery, NotificationAnswer } from '../notifications/routes.ts'
-import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 export type Notification = z.infer<typeof NotificationAnswer>
 type NotificationQuery = QueryOf<ReturnType<typeof listQuery>>

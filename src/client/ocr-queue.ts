@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { Priority } from '../jobs/queue.ts'
 import type { ItemAnswer, LanguagesAnswer, listQuery, RecoverAnswer, RetryMany, RetryManyAnswer, StatusAnswer } from '../ocr/routes.ts'
-import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 export type OcrJob = z.infer<typeof ItemAnswer>
 export type OcrStatus = z.infer<typeof StatusAnswer>

@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { SearchClause, SearchSort } from '../ports/search-engine.ts'
 import type { Answer, Filters, MatchesAnswer, MatchesQuery, PendingAnswer, SimilarAnswer, Suggestions } from '../search/routes.ts'
-import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 export type SearchAnswer = z.infer<typeof Answer>
 

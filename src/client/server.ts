@@ -4,7 +4,7 @@ import type { HealthAnswer } from '../auth/oidc-routes.ts'
 import type { OcrAnswer, SystemAnswer } from '../metrics/routes.ts'
 import type { Ready } from '../server/health.ts'
 import type { changes, SettingsAnswer } from '../settings/routes.ts'
-import { ClientError, type OpenConnection, pathOf } from './connection.ts'
+import { ClientError, type OpenConnection, pathOf } from './http/connection.ts'
 
 export type Settings = z.infer<typeof SettingsAnswer>
 

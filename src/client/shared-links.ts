@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type { PublicAnswer, VerifyAnswer } from '../shared-links/public-routes.ts'
 import type { Fields, LinkAnswer, ListAnswer } from '../shared-links/routes.ts'
-import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 export type SharedLink = z.infer<typeof LinkAnswer>
 type LinkPage = z.infer<typeof ListAnswer>

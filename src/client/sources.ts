@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import type * as routes from '../sources/routes.ts'
 import type * as views from '../sources/view.ts'
-import { type OpenConnection, pathOf, withQuery } from './connection.ts'
+import { type OpenConnection, pathOf, withQuery } from './http/connection.ts'
 
 export type Source = z.infer<typeof views.SourceAnswer>
 export type Rollback = z.infer<typeof views.RollbackAnswer>

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { CreatedAnswer, ListAnswer, listQuery, NewToken, TokenAnswer } from '../tokens/routes.ts'
-import { type OpenConnection, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type OpenConnection, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 export type ApiToken = z.infer<typeof TokenAnswer>
 type TokenQuery = QueryOf<ReturnType<typeof listQuery>>

@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { ImportAnswer, ImportBody } from '../users/import.ts'
 import type { GroupsAnswer, listQuery, newUser, Removal, update } from '../users/routes.ts'
 import type { UserAnswer } from '../users/view.ts'
-import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './connection.ts'
+import { type EntryStream, type OpenConnection, type Page, pathOf, type QueryOf, withQuery } from './http/connection.ts'
 
 type User = z.infer<typeof UserAnswer>
 type UserQuery = QueryOf<ReturnType<typeof listQuery>>

@@ -1,6 +1,6 @@
 /** Answers of the web page: HTML, redirects and relayed files, with headers for private pages. */
 import type { App } from '../app.ts'
-import { ClientError, readError } from '../client/connection.ts'
+import { ClientError, readError } from '../client/http/connection.ts'
 import { AppError, type Code, codes } from '../errors.ts'
 
 /** Content security policy: style, script and images of this server only, no frames. */

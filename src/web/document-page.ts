@@ -1,5 +1,5 @@
 import type { Client } from '../client/client.ts'
-import { readError } from '../client/connection.ts'
+import { readError } from '../client/http/connection.ts'
 import { canShowInline } from '../http/files.ts'
 import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
 import { languageName } from '../ocr/languages.ts'

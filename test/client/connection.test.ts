@@ -81,6 +81,21 @@ test('ECONNRESET is retried for idempotent requests only', async () => {
   expect([making, uploading, wrong].map(({ pauses }) => pauses)).toEqual([[], [], []])
 })
 
+test('a deletion whose answer was lost is repeated: 204 and 404 are success then, and no other error', async () => {
+  const gone = () => Response.json({ error: { code: 'DOCUMENT_NOT_FOUND', message: 'no' } }, { status: 404 })
+  const deleted = () => new Response(null, { status: 204 })
+  for (const last of [gone, deleted]) {
+    const { client, pauses } = clientOf(lost('ECONNRESET'), last)
+    await client.documents.delete('x')
+    expect(pauses).toEqual([0.25])
+  }
+  await expect(clientOf(gone).client.documents.delete('x')).rejects.toMatchObject({ status: 404 })
+  await expect(clientOf(lost('ECONNREFUSED'), gone).client.documents.delete('x')).rejects.toMatchObject({ status: 404 })
+  const held = () => Response.json({ error: { code: 'RETENTION', message: 'no' } }, { status: 409 })
+  await expect(clientOf(lost('ECONNRESET'), held).client.documents.delete('x')).rejects.toMatchObject({ code: 'RETENTION' })
+  await expect(clientOf(lost('ECONNRESET'), gone).client.documents.get('x')).rejects.toMatchObject({ status: 404 })
+})
+
 test('401 UNAUTHORIZED renews the token once; 401 for the password of a link does not', async () => {
   const refusal = (code: string) => Response.json({ error: { code, message: 'no' } }, { status: 401 })
   const seen: (string | null)[] = []

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { multipart, type Upload } from '../../src/client/multipart.ts'
+import { multipart, type Upload } from '../../src/client/http/multipart.ts'
 
 const file = (filename: string, text: string, size: number | null = text.length): Upload => ({
   filename,

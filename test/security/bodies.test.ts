@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { expect, test, vi } from 'vitest'
-import { multipart } from '../../src/client/multipart.ts'
+import { multipart } from '../../src/client/http/multipart.ts'
 import { upload } from '../support/app.ts'
 import { conforming } from '../support/conformance.ts'
 import { addressOf, type Description, insides, type Operation, operationsOf, valueFor } from '../support/operations.ts'

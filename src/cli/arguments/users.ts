@@ -1,6 +1,6 @@
 /** Users in arguments: user name, e-mail address or id. */
 import type { Client } from '../../client/client.ts'
-import { pathOf, withQuery } from '../../client/connection.ts'
+import { pathOf, withQuery } from '../../client/http/connection.ts'
 import { isId } from '../../id.ts'
 import type { UserView } from '../../users/view.ts'
 import { validationIssues } from '../output/error-lines.ts'

@@ -1,6 +1,6 @@
 /** Files of an export. They are found while it runs: those of all documents would fill the memory. */
 import type { Client, Query } from '../../client/client.ts'
-import type { EntryStream } from '../../client/connection.ts'
+import type { EntryStream } from '../../client/http/connection.ts'
 import { mapConcurrently } from '../../concurrency.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { splitIntoBatches } from './fetch-batch.ts'

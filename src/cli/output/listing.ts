@@ -1,7 +1,7 @@
 /** Paged lists: prints rows as they arrive if the format allows it. */
 import { once } from 'node:events'
 import type { Command } from 'commander'
-import type { EntryStream } from '../../client/connection.ts'
+import type { EntryStream } from '../../client/http/connection.ts'
 import { parseCount } from '../arguments/flag-values.ts'
 import type { Cli } from '../runtime/context.ts'
 import { startJsonArray } from './json-array.ts'

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Body, type Client, clientOver } from '../../client/client.ts'
-import { type EntryStream, type Form, type OpenConnection, withQuery } from '../../client/connection.ts'
+import { type EntryStream, type Form, type OpenConnection, withQuery } from '../../client/http/connection.ts'
 import { shellWord } from '../../log/escape.ts'
 import { Failure } from '../runtime/exit.ts'
 import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'

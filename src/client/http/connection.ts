@@ -1,7 +1,8 @@
 /** Requests over any transport: tokens, retries, errors and pages. */
 import type { z } from 'zod'
-import type { Pagination } from '../http/pages.ts'
+import type { Pagination } from '../../http/pages.ts'
 import { multipart, type Upload } from './multipart.ts'
+import { idempotentMethods, isBroken, isRetryable, maxWaitSeconds, retryDelaysSeconds, secondsToWait } from './retries.ts'
 
 /** Sends one request. */
 export type Transport = (request: Request) => Promise<Response>
@@ -102,11 +103,6 @@ export interface ClientOptions {
   pause?: (seconds: number, error?: unknown) => Promise<void>
 }
 
-/** Total waiting time of one request. */
-const maxWaitSeconds = 300
-/** Delays before retries after connection errors. */
-const retryDelaysSeconds = [0.25, 0.5, 1, 2]
-
 /** Opens a connection. */
 export function connect(transport: Transport, { base = 'http://dms', token, renew, pause }: ClientOptions = {}): OpenConnection {
   const { origin } = new URL(base)
@@ -142,17 +138,21 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
   ): Promise<Response> => {
     // A body that can be sent once is lost if the server refuses the token: a request before it renews the token.
     if (!isRepeatable && renew && (await token?.())) await (await request('GET', pathOf('users', 'profile'), () => ({}))).arrayBuffer()
+    let isUncertain = false
     for (let waitedSeconds = 0, failureCount = 0; ; ) {
       let seconds: number | null | undefined
       let reason: unknown
       try {
         const response = await authorized(method, path, init, isRepeatable)
+        // The request whose answer was lost has deleted it.
+        if (method === 'DELETE' && isUncertain && response.status === 404) return new Response(null, { status: 204 })
         seconds = secondsToWait(response)
         if (!pause || !isRepeatable || seconds === null || waitedSeconds + seconds > maxWaitSeconds) return response
         await response.arrayBuffer()
         waitedSeconds += seconds
       } catch (error) {
         reason = error
+        isUncertain ||= isBroken(error)
         seconds = retryDelaysSeconds[failureCount++]
         if (!pause || !isRepeatable || seconds === undefined || !isRetryable(error, isIdempotent)) throw error
       }
@@ -205,25 +205,6 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
 
 /** Routes that ignore the token. */
 const signInPath = /^\/api\/(v1\/)?auth\/(login|refresh)\b/
-const idempotentMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT'])
-/** The connection was not established, so the server has done nothing. */
-const connectErrors = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/
-/** The connection broke; the server may have executed the request. */
-const connectionErrors = /^(ECONNRESET|EPIPE|ETIMEDOUT|UND_ERR_SOCKET)$/
-
-/** Returns whether a failed request can be repeated without executing it twice. */
-function isRetryable(error: unknown, isIdempotent: boolean): boolean {
-  const { code, cause } = error as { code?: unknown; cause?: { code?: unknown } }
-  const reason = String(code ?? cause?.code)
-  return connectErrors.test(reason) || (isIdempotent && connectionErrors.test(reason))
-}
-
-/** Returns the seconds to wait after a 429 or 503, null for other responses. */
-function secondsToWait({ status, headers }: Response): number | null {
-  if (status !== 429 && status !== 503) return null
-  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  return Number.isFinite(seconds) ? Math.max(1, seconds) : 5
-}
 
 /** Encodes a query string without undefined values. */
 export const encode = (query: Query): string =>

@@ -2,7 +2,6 @@ import { readIds } from '../../src/cli/arguments/ids.ts'
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { Failure } from '../../src/cli/runtime/exit.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 
 interface Flags {
@@ -44,9 +43,9 @@ export const remove = (cli: Cli) =>
         noun: 'document',
         isDryRun: dryRun,
         async run({ documents }: typeof client, id: string) {
-          if (!dryRun) return documents.delete(id, permanent ? { permanent } : {})
-          const { deleted_at } = await documents.get(id, { content: false })
-          if (deleted_at && !permanent) throw new Failure('NOT_FOUND', 'the document is in the trash already')
+          const query = permanent ? { permanent } : {}
+          if (dryRun) await documents.checkDeletion(id, query)
+          else await documents.delete(id, query)
         },
       }
       await runIdBatch(cli, ids, batch, client)

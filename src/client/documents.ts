@@ -4,7 +4,7 @@ import type { PagesAnswer, PagesQuery } from '../documents/content.ts'
 import type { PageImageQuery } from '../documents/pages/routes.ts'
 import type * as renditionRoutes from '../documents/renditions/routes.ts'
 import type { Changes, listQuery, ThumbnailQuery } from '../documents/routes.ts'
-import type { DeleteQuery, EmptyAnswer, EmptyQuery, TrashAnswer, trashQuery } from '../documents/trash/routes.ts'
+import type { DeleteQuery, DeletionAnswer, EmptyAnswer, EmptyQuery, TrashAnswer, trashQuery } from '../documents/trash/routes.ts'
 import type { BulkAnswer, DuplicatesAnswer, UploadAnswer } from '../documents/uploads/forms.ts'
 import type { StoredAnswer, ListAnswer as VersionsAnswer } from '../documents/versions/routes.ts'
 import type { DocumentView } from '../documents/view.ts'
@@ -111,6 +111,9 @@ export const documents = ({ call, list, fetch, upload }: OpenConnection) => ({
   deleteVersion: (id: string, number: number): Promise<void> => call('DELETE', pathOf('documents', id, 'versions', String(number))),
   /** Moves the document to the trash; `permanent` destroys it, also in the trash. */
   delete: (id: string, query: QueryOf<typeof DeleteQuery> = {}): Promise<void> => call('DELETE', withQuery(pathOf('documents', id), query)),
+  /** Returns what delete() would do. Throws like it, and changes nothing. */
+  checkDeletion: (id: string, query: QueryOf<typeof DeleteQuery> = {}): Promise<z.infer<typeof DeletionAnswer>> =>
+    call('GET', withQuery(pathOf('documents', id, 'deletion'), query)),
   undelete: (id: string): Promise<DocumentView> => call('POST', pathOf('documents', id, 'undelete')),
   /** Downloads the file. `range` is an HTTP range such as `bytes=0-99`. With `rendition`, answers 202 while the rendition is being made. */
   download: (id: string, { range, ...query }: { range?: string } & QueryOf<typeof renditionRoutes.DownloadQuery> = {}): Promise<Response> =>

@@ -64,6 +64,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'documents.maxUploadSize': async ({ documents }) => documents.maxUploadSize({ owner: 'ada' }).catch(() => {}),
   'documents.update': ({ documents }) => documents.update('a/b', { title: 'B' }, { etag: '"1"' }),
   'documents.delete': ({ documents }) => documents.delete('a/b', { permanent: true }),
+  'documents.checkDeletion': ({ documents }) => documents.checkDeletion('a/b', { permanent: true }),
   'documents.undelete': ({ documents }) => documents.undelete('a/b'),
   'documents.replace': ({ documents }) => documents.replace('a/b', file, { etag: '"1"' }),
   'documents.versions': ({ documents }) => documents.versions('a/b'),

@@ -18,6 +18,13 @@ test.each(cliTransports)('%s: holds by name (any case) or id, with ids from a pi
   expect((await as(['complete', 'hold'])).stdout).toBe('Case 4711\n')
   expect((await as(['retention', 'report', '--by', 'hold'])).stdout).toBe('Case 4711\t1\t1\n')
   expect((await as(['holds', 'delete', id, '-y'])).code).toBe(7)
+  for (const flag of ['-n', '-y'])
+    expect(await dms(['documents', 'delete', one.id, '--permanent', flag])).toMatchObject({
+      code: 7,
+      stderr: expect.stringContaining('Case 4711'),
+    })
+  expect((await dms(['documents', 'delete', one.id, '-n'])).code).toBe(0)
+  expect((await dms(['documents', 'delete', two.id, '--permanent', '-n'])).code).toBe(0)
   expect(await as(['holds', 'release', 'case 4711'])).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
   expect((await as(['holds', 'release', 'case 4711', '-y'])).code).toBe(0)
   expect((await as(['holds', 'add', id, one.id])).code).toBe(7)

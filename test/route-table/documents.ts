@@ -101,6 +101,10 @@ export const rows: Rows = {
       RETENTION: async (world, who) => ({ params: { id: await world.retained(who) }, query: { permanent: 'true' } }),
     },
   },
+  'GET /api/documents/:id/deletion': {
+    good: own,
+    errors: { RETENTION: async (world, who) => ({ params: { id: await world.retained(who) }, query: { permanent: 'true' } }) },
+  },
   'POST /api/documents/:id/undelete': {
     good: async (world, who) => ({ params: { id: await world.trashed(who) } }),
     errors: { CONFLICT: own },

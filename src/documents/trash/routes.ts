@@ -16,6 +16,7 @@ const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
 export const DeleteQuery = z.object({
   permanent: booleanText.default(false).describe('true destroys the document at once, also one in the trash.'),
 })
+export const DeletionAnswer = z.object({ permanent: z.boolean().describe('true: destroyed; false: moved to the trash.') })
 /** An empty owner, as of a variable that a script has not set, must not stand for all owners. */
 const owner = z.string().min(1).max(200).optional().describe('Name or id of the owner, for admins.')
 export const EmptyQuery = z.object({ owner })
@@ -39,6 +40,18 @@ export const routes = (app: App): Route[] => [
       errors: ['PRECONDITION_FAILED', 'RETENTION'],
     },
     ({ actor, event, param, query }) => trash.remove(app, actor, param('id'), query.permanent, event.req.headers.get('if-match')),
+  ),
+  user(
+    'GET /api/documents/:id/deletion',
+    {
+      summary: 'Tell what the deletion of a document would do',
+      description: 'Fails as the deletion would, and changes nothing.',
+      ids,
+      query: DeleteQuery,
+      answer: DeletionAnswer,
+      errors: ['RETENTION'],
+    },
+    async ({ actor, param, query }) => ({ permanent: await trash.checkRemoval(app, actor, param('id'), query.permanent) }),
   ),
   user(
     'POST /api/documents/:id/undelete',

@@ -14,6 +14,7 @@ import { slicesOf } from '../../slices.ts'
 import { requireDocument, requireDocumentName, requireMatch } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
 import { requestAfterReturn } from '../renditions/renditions.ts'
+import { assertDeletable, assertNotWorm } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
 import { type Document, excerptLength, selectAllDocuments } from '../view.ts'
 import { destroyDocuments } from './destroy.ts'
@@ -81,9 +82,23 @@ export async function remove(app: App, actor: Actor, id: string, isPermanent: bo
   })
 }
 
+/** Throws like remove(), and changes nothing. Returns whether remove() would destroy the document. */
+export async function checkRemoval(app: App, actor: Actor, id: string, isPermanent: boolean): Promise<boolean> {
+  const isFinal = isPermanent || !hasTrash(app)
+  await app.db.transaction().execute(async (trx) => {
+    await requireDocumentName(trx, actor, id, { inTrash: isPermanent })
+    if (!isFinal) return
+    assertNotWorm(app)
+    await assertDeletable(trx, [id])
+  })
+  return isFinal
+}
+
+const hasTrash = ({ config }: App): boolean => config.documents.trash_days > 0
+
 /** Moves documents to the trash; destroys them if there is no trash. Throws RETENTION if there is no trash. */
 export async function discardDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[]): Promise<void> {
-  if (app.config.documents.trash_days === 0) await destroyDocuments(app, trx, actor, ids, 'permanent')
+  if (!hasTrash(app)) await destroyDocuments(app, trx, actor, ids, 'permanent')
   else await moveToTrash(app, trx, actor.id, ids)
 }
 

@@ -264,7 +264,7 @@ test('thumbnail: writes a WebP file and replaces it with --clobber only; 2 for a
   expect((await dms(['documents', 'thumbnail', id, '--width', '0'])).code).toBe(2)
 })
 
-test('wait, upload --wait, and dry runs of delete and ocr queue retry request documents without their texts', async () => {
+test('wait, upload --wait and the dry run of ocr queue retry request documents without their texts', async () => {
   const { dms, asAda, folder, runJobs } = await startCli('HTTP')
   const { id } = await upload(asAda, 'a.txt', 'harbour fees')
   await runJobs()
@@ -273,7 +273,6 @@ test('wait, upload --wait, and dry runs of delete and ocr queue retry request do
   for (const args of [
     ['documents', 'wait', id],
     ['documents', 'upload', file, '--wait'],
-    ['documents', 'delete', id, '-n'],
     ['ocr', 'queue', 'retry', '--document', id, '-n'],
   ]) {
     const { code, stderr } = await dms([...args, '-vv'])

@@ -40,7 +40,7 @@ const settings = (cluster: Cluster, sharedBuffers: number): Settings => ({
   // Loaded at the start: an upgrade of the package may remove them while the server runs.
   shared_preload_libraries: 'plpgsql,pg_trgm,fuzzystrmatch',
   random_page_cost: 1.1,
-  // A new archive fills within seconds. Until its tables are analyzed, lists take ten times as long.
+  // A new archive fills within seconds. Until its tables are analyzed, lists and searches take several times as long.
   autovacuum_naptime: '15s',
   // Most reads hit the page cache of the system, where an I/O worker costs more than the read.
   ...(cluster.major >= 18 ? { io_method: 'sync' } : {}),

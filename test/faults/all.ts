@@ -22,7 +22,7 @@ import { killedUpgrades } from './processes/killed-upgrades.ts'
 import { killedUploads } from './processes/killed-uploads.ts'
 import { killedVersions } from './processes/killed-versions.ts'
 import { killedWorkers } from './processes/killed-workers.ts'
-import { littleMemory } from './processes/little-memory.ts'
+import { littleMemory, littleMemoryWithS3 } from './processes/little-memory.ts'
 import { manyWorkers } from './processes/many-workers.ts'
 import { misbehavingTesseract } from './processes/misbehaving-tesseract.ts'
 import { mixedVersions } from './processes/mixed-versions.ts'
@@ -77,6 +77,7 @@ export const faults: readonly Fault[] = [
   misbehavingTesseract,
   mixedVersions,
   littleMemory,
+  littleMemoryWithS3,
   killedVersions,
   rollingRestart,
   killedUpgrades,

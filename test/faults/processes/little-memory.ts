@@ -1,38 +1,61 @@
-/** F36: many large uploads and downloads at once with little memory. */
+/** F36 and F43: many large uploads and downloads at once with little memory, to the disk and to S3. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { peakMemory } from '../../support/processes/process-tree.ts'
+import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { type Fault, type FaultContext, type FaultResult, needs, needsRoot, needsWritable, openFaultRun } from '../fault.ts'
+import type { Installation } from '../installation.ts'
+import { openS3Store } from '../storage/s3-store.ts'
 
 const groups = '/sys/fs/cgroup/memory'
 const limit = 256 << 20
 const atOnce = 20
 const chunk = randomBytes(1_000_000)
 
+/** Opens the document store. Returns its settings; `list` if its files are not in the data folder. */
+type OpenStore = (
+  installation: Installation,
+) => Promise<{ env?: Record<string, string>; list?: Awaited<ReturnType<typeof openS3Store>>['list'] }>
+
+const needsGroups = needs(needsRoot, needsWritable(join(groups, 'memory.limit_in_bytes')))
+
 export const littleMemory: Fault = {
   id: 'F36',
   name: '256 MB of memory, 20 large uploads and downloads at once',
-  skipReason: needs(needsRoot, needsWritable(join(groups, 'memory.limit_in_bytes'))),
-  run,
+  skipReason: needsGroups,
+  run: (context) => run(context, async () => ({})),
 }
 
-async function run({ installation, isShort }: FaultContext): Promise<FaultResult> {
+export const littleMemoryWithS3: Fault = {
+  id: 'F43',
+  name: 'the same with the documents in S3',
+  skipReason: needs(needsGroups, () => (hasS3Server() ? null : 'there is no OpenStack Swift')),
+  run: (context) => run(context, openBucket),
+}
+
+const openBucket: OpenStore = async (installation) => {
+  const { env, list } = await openS3Store(installation)
+  return { env: env('s3'), list }
+}
+
+async function run({ installation, isShort }: FaultContext, openStore: OpenStore): Promise<FaultResult> {
+  const { env = {}, list } = await openStore(installation)
   const megabytes = isShort ? 20 : 100
-  const group = join(groups, `dms-faults-${process.pid}`)
+  const group = join(groups, basename(installation.folder))
   mkdirSync(group)
   installation.atEnd(() => existsSync(group) && rmdirSync(group))
   writeFileSync(join(group, 'memory.limit_in_bytes'), String(limit))
   // Starts the database outside of the memory limit: it survives a killed server.
-  await (await installation.start()).kill()
+  await (await installation.start({ env })).kill()
   const server = await installation.start({
-    env: { DMS_WORKER_EMBEDDED: 'false' },
+    env: { ...env, DMS_WORKER_EMBEDDED: 'false' },
     before: ['sh', '-c', 'echo $$ > "$0" && exec "$@"', join(group, 'cgroup.procs')],
   })
   try {
-    const worker = await installation.startWorker()
+    const worker = await installation.startWorker({ env })
     const faultRun = await openFaultRun(installation)
     const { ledger, expect, notes, caller } = faultRun
     await Promise.all(Array.from({ length: atOnce }, uploadOne))
@@ -45,7 +68,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     expect(ids.length === atOnce, `${ids.length} of ${atOnce} uploads were taken`)
     expect(server.isRunning(), 'the server ended')
     notes.push(`peak of the server ${(peakMemory(server.pid) / 1e6).toFixed(0)} MB`)
-    const result = await faultRun.finish(`${atOnce} × ${megabytes} MB up and down`, { timeoutMs: 120_000 })
+    const result = await faultRun.finish(`${atOnce} × ${megabytes} MB up and down`, { timeoutMs: 120_000, ...(list && { list }) })
     await worker.kill()
     return result
 

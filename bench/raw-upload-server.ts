@@ -1,4 +1,7 @@
-/** Peer of `bench/upload.ts`: a minimal server that hashes each body, writes it below the folder in the first argument, and flushes it. */
+/**
+ * Peers of `bench/upload.ts`: a minimal server that hashes each body, writes it below the folder in the first argument, and flushes it. With a data
+ * folder as second argument it also commits a row for each file to an embedded PostgreSQL in it, those of concurrent requests together.
+ */
 import { createHash, randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { createServer } from 'node:http'
@@ -6,8 +9,17 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import pg from 'pg'
+import { joinEmbedded } from '../src/db/embedded/embedded.ts'
+import { openLog } from '../src/log/log.ts'
 
-const folder = process.argv[2]!
+interface FileRow {
+  name: string
+  sha256: string
+}
+
+const [folder = '', dataDir] = process.argv.slice(2)
+const store = dataDir === undefined ? async () => {} : await openRows(dataDir)
 
 const server = createServer({ highWaterMark: 1 << 20 }, async (request, response) => {
   const hash = createHash('sha256')
@@ -18,8 +30,40 @@ const server = createServer({ highWaterMark: 1 << 20 }, async (request, response
       done(null, chunk)
     },
   })
-  await pipeline(request, hashing, createWriteStream(join(folder, randomUUID()), { flush: true, highWaterMark: 1 << 20 }))
+  const name = randomUUID()
+  await pipeline(request, hashing, createWriteStream(join(folder, name), { flush: true, highWaterMark: 1 << 20 }))
+  const sha256 = hash.digest('hex')
+  await store({ name, sha256 })
   response.statusCode = 201
-  response.end(hash.digest('hex'))
+  response.end(sha256)
 })
 server.listen(0, '127.0.0.1', () => console.log((server.address() as AddressInfo).port))
+
+/** Returns a function that commits the row of a file. */
+async function openRows(dataDir: string): Promise<(row: FileRow) => Promise<void>> {
+  const postgres = await joinEmbedded({ dataDir, log: openLog({ level: 'silent', format: 'json' }) })
+  process.once('SIGTERM', () => void client.end().then(() => postgres.release().then(() => process.exit())))
+  const client = new pg.Client(postgres.ownerConnection)
+  await client.connect()
+  await client.query('create table raw_files (name text primary key, sha256 text unique, created_at timestamptz default now())')
+  let waiting: { row: FileRow; done: PromiseWithResolvers<void> }[] = []
+  let isRunning = false
+  const run = async () => {
+    isRunning = true
+    while (waiting.length > 0) {
+      const group = waiting
+      waiting = []
+      const values = [JSON.stringify(group.map(({ row }) => row))]
+      const text = 'insert into raw_files select * from jsonb_to_recordset($1) as file (name text, sha256 text)'
+      await client.query({ name: 'insert', text, values })
+      for (const { done } of group) done.resolve()
+    }
+    isRunning = false
+  }
+  return (row) => {
+    const done = Promise.withResolvers<void>()
+    waiting.push({ row, done })
+    if (!isRunning) void run()
+    return done.promise
+  }
+}

@@ -1,5 +1,5 @@
 /**
- * What does an upload cost? `dms serve`, dd and a bare node:http handler take turns on one disk.
+ * What does an upload cost? `dms serve`, dd, and a bare node:http handler, alone and with a row of each file in PostgreSQL, take turns on one disk.
  *
  *   node bench/upload.ts [--size 500] [--rounds 5] [--folder FOLDER]
  *
@@ -38,6 +38,7 @@ const methods: Record<string, UploadMethod> = {
   dms: await dms(values.folder),
   dd: await dd(values.folder),
   'bare node:http': await rawServer(values.folder),
+  'with PostgreSQL': await rawServer(values.folder, { withRows: true }),
 }
 try {
   await showLarge()

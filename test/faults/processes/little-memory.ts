@@ -33,7 +33,13 @@ export const littleMemoryWithS3: Fault = {
   id: 'F43',
   name: 'the same with the documents in S3',
   skipReason: needs(needsGroups, () => (hasS3Server() ? null : 'there is no OpenStack Swift')),
-  run: (context) => run(context, openBucket),
+  // Documents of other faults are on the disk.
+  run: async (context) => {
+    const installation = await context.openInstallation()
+    const result = await run({ ...context, installation }, openBucket)
+    await installation.remove()
+    return result
+  },
 }
 
 const openBucket: OpenStore = async (installation) => {

@@ -17,6 +17,8 @@ test('documents.worm: 409 RETENTION for every permanent deletion, also by admins
   for (const client of [asAda, asAdmin])
     for (const path of [`/api/documents/${id}?permanent=true`, `/api/documents/${id}/versions/1`])
       await expect(client.call('DELETE', path)).rejects.toMatchObject(refusal)
+  await expect(asAda.documents.checkDeletion(id, { permanent: true })).rejects.toMatchObject(refusal)
+  expect(await asAda.documents.checkDeletion(id)).toEqual({ permanent: false })
   await expect(asAdmin.users.delete(ada.id, { documents: 'delete' })).rejects.toMatchObject(refusal)
   await app.db.transaction().execute((trx) => moveToTrash(app, trx, ada.id, [id, retained]))
   for (const client of [asAda, asAdmin]) await expect(client.call('DELETE', '/api/trash')).rejects.toMatchObject(refusal)

@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { Transform } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import pg from 'pg'
+import { shareNextRun } from '../src/concurrency.ts'
 import { joinEmbedded } from '../src/db/embedded/embedded.ts'
 import { openLog } from '../src/log/log.ts'
 
@@ -46,24 +47,15 @@ async function openRows(dataDir: string): Promise<(row: FileRow) => Promise<void
   const client = new pg.Client(postgres.ownerConnection)
   await client.connect()
   await client.query('create table raw_files (name text primary key, sha256 text unique, created_at timestamptz default now())')
-  let waiting: { row: FileRow; done: PromiseWithResolvers<void> }[] = []
-  let isRunning = false
-  const run = async () => {
-    isRunning = true
-    while (waiting.length > 0) {
-      const group = waiting
-      waiting = []
-      const values = [JSON.stringify(group.map(({ row }) => row))]
-      const text = 'insert into raw_files select * from jsonb_to_recordset($1) as file (name text, sha256 text)'
-      await client.query({ name: 'insert', text, values })
-      for (const { done } of group) done.resolve()
-    }
-    isRunning = false
-  }
+  let waiting: FileRow[] = []
+  const insert = shareNextRun(async () => {
+    const values = [JSON.stringify(waiting)]
+    waiting = []
+    const text = 'insert into raw_files select * from jsonb_to_recordset($1) as file (name text, sha256 text)'
+    await client.query({ name: 'insert', text, values })
+  })
   return (row) => {
-    const done = Promise.withResolvers<void>()
-    waiting.push({ row, done })
-    if (!isRunning) void run()
-    return done.promise
+    waiting.push(row)
+    return insert()
   }
 }

@@ -2,7 +2,7 @@
 import { execFile, spawn } from 'node:child_process'
 import { randomBytes, randomInt, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { chmod, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
@@ -61,12 +61,14 @@ export async function dms(folder: string): Promise<UploadMethod> {
 
 /** A bare node:http handler in another process. `withRows`: it commits a row for each file to PostgreSQL. */
 export async function rawServer(below: string, { withRows = false } = {}): Promise<UploadMethod> {
-  const folder = await mkdtemp(join(below, 'raw-'))
-  const program = fileURLToPath(new URL('./raw-upload-server.ts', import.meta.url))
-  const dataDir = withRows ? [await mkdtemp(join(below, 'raw-data-'))] : []
+  const root = await mkdtemp(join(below, 'raw-'))
   // Under root the database runs as another user, who must be able to enter the folder.
-  for (const one of dataDir) await chmod(one, 0o711)
-  const child = spawn(process.execPath, [program, folder, ...dataDir], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await chmod(root, 0o711)
+  const folder = join(root, 'files')
+  await mkdir(folder)
+  const program = fileURLToPath(new URL('./raw-upload-server.ts', import.meta.url))
+  const words = withRows ? [program, folder, join(root, 'data')] : [program, folder]
+  const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
   const [port] = await once(child.stdout.setEncoding('utf8'), 'data')
   return {
     pid: child.pid ?? 0,
@@ -76,7 +78,7 @@ export async function rawServer(below: string, { withRows = false } = {}): Promi
     async close() {
       child.kill()
       await once(child, 'exit')
-      for (const one of [folder, ...dataDir]) await rm(one, { recursive: true })
+      await rm(root, { recursive: true })
     },
   }
 }

@@ -5,10 +5,9 @@ import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { request } from 'node:http'
 import { basename, join } from 'node:path'
 import { peakMemory } from '../../support/processes/process-tree.ts'
-import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { type Fault, type FaultContext, type FaultResult, needs, needsRoot, needsWritable, openFaultRun } from '../fault.ts'
 import type { Installation } from '../installation.ts'
-import { openS3Store } from '../storage/s3-store.ts'
+import { needsS3, openS3Store } from '../storage/s3-store.ts'
 
 const groups = '/sys/fs/cgroup/memory'
 const limit = 256 << 20
@@ -32,7 +31,7 @@ export const littleMemory: Fault = {
 export const littleMemoryWithS3: Fault = {
   id: 'F43',
   name: 'the same with the documents in S3',
-  skipReason: needs(needsGroups, () => (hasS3Server() ? null : 'there is no OpenStack Swift')),
+  skipReason: needs(needsGroups, needsS3),
   // Documents of other faults are on the disk.
   run: async (context) => {
     const installation = await context.openInstallation()

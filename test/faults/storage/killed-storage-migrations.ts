@@ -3,16 +3,15 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'
-import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { sha256Of } from '../caller.ts'
 import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
-import { openS3Store } from './s3-store.ts'
+import { needsS3, openS3Store } from './s3-store.ts'
 
 export const killedStorageMigrations: Fault = {
   id: 'F41',
   name: 'kill -9 of storage migrate and server, while files move to S3 and back under load, and S3 misbehaves',
   isLong: true,
-  skipReason: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
+  skipReason: needsS3,
   run,
 }
 

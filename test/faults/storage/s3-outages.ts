@@ -2,16 +2,15 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { run as runDms } from '../../support/processes/run.ts'
-import { hasS3Server } from '../../support/servers/s3-server.ts'
 import { sha256Of } from '../caller.ts'
 import { type Fault, type FaultContext, type FaultResult, openFaultRun } from '../fault.ts'
-import { openS3Store } from './s3-store.ts'
+import { needsS3, openS3Store } from './s3-store.ts'
 
 export const s3Outages: Fault = {
   id: 'F42',
   name: 'uploads, downloads, purges, OCR jobs and `check` on S3, which misbehaves and is killed, as is the server',
   isLong: true,
-  skipReason: () => (hasS3Server() ? null : 'there is no OpenStack Swift'),
+  skipReason: needsS3,
   run,
 }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, request as openRequest, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { AwsV4Signer } from 'aws4fetch'
-import { startS3 } from '../../support/servers/s3-server.ts'
+import { hasS3Server, startS3 } from '../../support/servers/s3-server.ts'
 import type { Installation } from '../installation.ts'
 
 /**
@@ -19,6 +19,8 @@ const prefix = 'archive/'
 const slowMs = 1500
 /** Share of requests that are not answered as they should be. */
 const misbehaviourRate = 0.05
+
+export const needsS3 = (): string | null => (hasS3Server() ? null : 'there is no OpenStack Swift')
 
 /** Starts Swift and the proxy. They stop with the place. */
 export async function openS3Store(installation: Installation) {

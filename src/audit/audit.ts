@@ -34,7 +34,7 @@ export interface Verification {
   problem: { seq: number; message: string } | null
 }
 
-/** What the first entry follows. */
+/** Stands before the first entry. */
 const genesis: Head = { seq: 0, hash: '0'.repeat(64) }
 
 /** Entries read by one query. */

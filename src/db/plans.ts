@@ -7,8 +7,8 @@ const defaultMaxAge = 5_000
 const plannedAt = new WeakMap<pg.ClientBase, number>()
 
 /**
- * Makes the connection plan its prepared statements again if its plans are older than `maxAge` (milliseconds). A plan made while a table was nearly empty
- * reads the whole table, even when it has thousands of rows, until PostgreSQL analyzes the table: that can take minutes.
+ * Makes the connection plan its prepared statements again if its plans are older than `maxAge` (milliseconds). A plan for a nearly empty table reads
+ * all of its rows. PostgreSQL keeps this plan while thousands of rows arrive, until it analyzes the table minutes later.
  */
 export async function renewPlans(client: pg.ClientBase, maxAge = defaultMaxAge): Promise<void> {
   const now = performance.now()

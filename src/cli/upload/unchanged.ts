@@ -1,4 +1,4 @@
-/** Uploaded files whose content is stored already. */
+/** Uploaded files that the archive already had. */
 import type { Cli } from '../runtime/context.ts'
 import type { SendOptions } from './send.ts'
 

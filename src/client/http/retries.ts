@@ -1,11 +1,11 @@
-/** When a request is repeated, and after which time. */
+/** Which requests are repeated, and when. */
 
 /** Total waiting time of one request. */
 export const maxWaitSeconds = 300
 /** Delays before retries after connection errors. */
 export const retryDelaysSeconds = [0.25, 0.5, 1, 2]
 
-/** Executed twice, they have the effect of once. */
+/** A request with one of these methods may be sent twice: the second one changes nothing. */
 export const idempotentMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT', 'DELETE'])
 /** The connection was not established, so the server has done nothing. */
 const connectErrors = /^(ECONNREFUSED|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT)$/

@@ -51,6 +51,12 @@ export function assertNotWorm({ config }: App): void {
     )
 }
 
+/** Throws RETENTION if users may not destroy the document. Lock it first: another transaction may be retaining it. */
+export async function assertDestroyable(app: App, trx: Trx, id: string): Promise<void> {
+  assertNotWorm(app)
+  await assertDeletable(trx, [id])
+}
+
 interface Retained {
   id: string
   retain_until: Date | null

@@ -73,11 +73,13 @@ export async function insertDocuments(app: App, trx: Trx, uploads: readonly NewU
   const values = await Promise.all(uploads.map(documentRow))
   const created = await insertRows(trx, values, 'upload')
   const bySum = new Map(uploads.map((upload) => [upload.staged.sha256, upload]))
-  const documents = created.map((row) => ({ ...row, upload: bySum.get(row.sha256) as NewUpload }))
-  const labels = documents.flatMap(({ id, upload }) => (upload.labelIds ?? []).map((label_id) => ({ document_id: id, label_id })))
+  const uploadOf = ({ sha256 }: Document) => bySum.get(sha256) as NewUpload
+  const labels = created.flatMap((document) =>
+    (uploadOf(document).labelIds ?? []).map((label_id) => ({ document_id: document.id, label_id })),
+  )
   await addLabels(trx, labels)
-  const newJobs = documents.flatMap(({ upload, ...document }) => newDocumentJobs(app, document, upload))
-  const events = documents.map(({ id, title, upload }) => ({ userId: upload.ownerId, data: { document_id: id, title, source: null } }))
+  const newJobs = created.flatMap((document) => newDocumentJobs(app, document, uploadOf(document)))
+  const events = created.map(({ id, owner_id, title }) => ({ userId: owner_id, data: { document_id: id, title, source: null } }))
   await jobs.enqueueAll(trx, newJobs)
   await publishMany(trx, 'document_created', events)
   if (labels.length === 0) return created

@@ -14,7 +14,7 @@ import { slicesOf } from '../../slices.ts'
 import { requireDocument, requireDocumentName, requireMatch } from '../access.ts'
 import { queueStranded } from '../extraction/stranded-documents.ts'
 import { requestAfterReturn } from '../renditions/renditions.ts'
-import { assertDeletable, assertNotWorm } from '../retention.ts'
+import { assertDestroyable } from '../retention.ts'
 import { enqueueIndex } from '../revisions.ts'
 import { type Document, excerptLength, selectAllDocuments } from '../view.ts'
 import { destroyDocuments } from './destroy.ts'
@@ -82,14 +82,12 @@ export async function remove(app: App, actor: Actor, id: string, isPermanent: bo
   })
 }
 
-/** Throws like remove(), and changes nothing. Returns whether remove() would destroy the document. */
+/** Changes nothing: throws what remove() would throw, and returns whether it would destroy the document. */
 export async function checkRemoval(app: App, actor: Actor, id: string, isPermanent: boolean): Promise<boolean> {
   const isFinal = isPermanent || !hasTrash(app)
   await app.db.transaction().execute(async (trx) => {
     await requireDocumentName(trx, actor, id, { inTrash: isPermanent })
-    if (!isFinal) return
-    assertNotWorm(app)
-    await assertDeletable(trx, [id])
+    if (isFinal) await assertDestroyable(app, trx, id)
   })
   return isFinal
 }

@@ -14,7 +14,7 @@ import { defaultLanguage } from '../../settings/settings.ts'
 import { requireDocument, requireMatch } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
 import { enqueuePurge, renditionSums } from '../purge.ts'
-import { assertDeletable, assertNotWorm } from '../retention.ts'
+import { assertDestroyable } from '../retention.ts'
 import { enqueueIndex, publishUpdates } from '../revisions.ts'
 import { ensureBytes, isOwned, lockOrCreate } from '../stored-files.ts'
 import { destructionEntry } from '../trash/destroy.ts'
@@ -156,8 +156,7 @@ export async function remove(app: App, actor: Actor, id: string, number: number)
     await lockDocument(trx, id)
     const document = await requireDocument(trx, actor, id)
     const version = await find(trx, id, number)
-    assertNotWorm(app)
-    await assertDeletable(trx, [id])
+    await assertDestroyable(app, trx, id)
     const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
     if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')
     const isCurrent = number === document.current_version

@@ -1,13 +1,13 @@
 /** Parts of uploads until S3 has them: in memory as long as there is room for it, else in temporary files. */
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, unlink } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { toStoreError } from '../../staging.ts'
 
 /** Received bytes of one part. */
 export interface PartBuffer {
   size(): number
-  /** Copies the bytes of a chunk. Throws like a store on the local disk if the temporary file cannot be written. */
+  /** Copies the bytes of a chunk. Throws SERVICE_UNAVAILABLE if they need a temporary file, and it cannot be written. */
   append(chunk: Uint8Array): Promise<void>
   /** Yields all bytes. Repeatable. */
   read(): AsyncIterable<Uint8Array>
@@ -37,10 +37,11 @@ export function openPartBuffers(folder: string): () => PartBuffer {
     }
     const moveToFile = async (): Promise<FileHandle> => {
       await mkdir(folder, { recursive: true, mode: 0o700 })
-      const path = join(folder, `part-${randomBytes(8).toString('hex')}`)
+      // If the process dies before the name is removed, openStaging() removes the file, because it ends in .part.
+      const path = join(folder, `${randomBytes(8).toString('hex')}.part`)
       file = await open(path, 'wx+', 0o600)
       // A file without a name is gone with its process.
-      await unlink(path)
+      await rm(path, { force: true })
       await file.writeFile(blocks)
       bytesInFile = blocks.length * blockBytes
       freeMemory()

@@ -114,7 +114,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
     if (id === '') throw toOutage(new Error('S3 has begun a multipart upload without an id'))
     return id
   }
-  const send = async (partNumber: number, body: Part) => {
+  const send = async (partNumber: number, body: S3Body) => {
     const query = { partNumber: String(partNumber), uploadId: id ?? (await begin()) }
     const response = await bucket.send({ method: 'PUT', key, query, body })
     await response.body.dump()
@@ -124,7 +124,7 @@ function openParts(bucket: Bucket, key: string, encryption: Readonly<Record<stri
   return {
     nextNumber: () => number + 1,
     isAmbiguous: () => isAmbiguous,
-    /** Sends a part after the previous part has arrived, and discards it. */
+    /** Waits until S3 has the previous part. Then this one is sent, and discarded even if that fails. */
     async put(part: Part): Promise<void> {
       const previous = sending
       const partNumber = ++number

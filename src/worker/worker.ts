@@ -48,7 +48,7 @@ const schemaCheckIntervalMs = 2000
 const maxGroupSize = 64
 
 /** New jobs of a burst wait for its end: uploads get the processors, and jobs form larger groups. bench/upload.ts, "400 × 10 kB". */
-const burst = { singleMs: 50, quietMs: 250, maxMs: 3000 }
+const burst = { singleMs: 150, quietMs: 250, maxMs: 3000 }
 
 interface Running {
   job: Job

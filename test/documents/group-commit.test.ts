@@ -32,6 +32,24 @@ test('concurrent uploads share transactions; each has its own answer, also besid
   expect([named.length, staged]).toEqual([22, []])
 })
 
+test('an upload whose bytes are still on their way does not hold up others, and is stored in the end', async () => {
+  const { asAda } = await startApp()
+  const { upload } = asAda.documents
+  const begun = Promise.withResolvers<void>()
+  const others = Promise.withResolvers<void>()
+  async function* slowly() {
+    yield Buffer.from('the first bytes')
+    begun.resolve()
+    await others.promise
+    yield Buffer.from(' and the last')
+  }
+  const slow = upload({ filename: 'slow', size: null, open: slowly })
+  await begun.promise
+  for (const name of ['one', 'two', 'three']) expect((await upload(file(name))).created).toBe(true)
+  others.resolve()
+  expect((await slow).created).toBe(true)
+})
+
 test('bulk-upload with an Idempotency-Key: equal bytes within one request are one file and two documents', async () => {
   const { asAda, dataDir } = await startApp()
   const files = [file('a.txt', 'same'), file('b.txt'), file('c.txt', 'same'), file('d.txt', '')]

@@ -12,8 +12,9 @@ import { type NewUpload, resolveOwner, storeDocument } from '../store-document.t
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
 import type { Document } from '../view.ts'
 import { type BulkAnswer, ManyForm, resolveOptions } from './forms.ts'
+import type { StoreInGroup } from './group-commit.ts'
 import { idempotentRequest, repairAndRethrow, type UploadedFile, type UploadRequest } from './requests.ts'
-import { type StoreInGroup, storeNew } from './store-new.ts'
+import { storeNew } from './store-new.ts'
 
 type Bulk = z.infer<typeof BulkAnswer>
 type BulkResult = Bulk['documents'][number]

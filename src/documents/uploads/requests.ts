@@ -12,7 +12,7 @@ import { resolveOwner, storeDocument } from '../store-document.ts'
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
 import { type Document, view } from '../view.ts'
 import { OneForm, resolveOptions, type UploadAnswer } from './forms.ts'
-import type { StoreInGroup } from './store-new.ts'
+import type { StoreInGroup } from './group-commit.ts'
 
 export interface UploadedFile {
   filename: string

@@ -3,25 +3,28 @@ import { type Fields, type MultipartLimits, readMultipart } from '../../http/mul
 import { type Call, type Route, type UserCall, user } from '../../http/route.ts'
 import { storeAll } from './bulk-upload.ts'
 import { type UploadQuery, uploadMany, uploadOne } from './forms.ts'
+import { type GroupCommit, openGroupCommit } from './group-commit.ts'
 import { storeOne, type UploadedFile, withStagedFiles } from './requests.ts'
-import { openGroupCommit, type StoreInGroup } from './store-new.ts'
 
 export function routes(app: App): Route[] {
-  const storeInGroup = openGroupCommit(app)
+  const group = openGroupCommit(app)
   return [
-    user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app, storeInGroup)),
-    user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app, storeInGroup)),
-    user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app, storeInGroup)),
+    user('POST /api/documents/upload', { summary: 'Upload one file', ...uploadOne }, upload(app, group)),
+    user('POST /api/documents', { summary: 'Upload one file (alias)', ...uploadOne }, upload(app, group)),
+    user('POST /api/documents/bulk-upload', { summary: 'Upload several files', ...uploadMany }, bulkUpload(app, group)),
   ]
 }
 
 const upload =
-  (app: App, storeInGroup: StoreInGroup) =>
+  (app: App, group: GroupCommit) =>
   async ({ actor, event, query }: UserCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
-    const stored = await receiveFiles(app, event, 'file', 1, ([file], fields) =>
-      storeOne(app, storeInGroup, actor, file as UploadedFile, { fields: { ...query, ...fields }, key }),
-    )
+    const store = () =>
+      receiveFiles(app, event, 'file', 1, ([file], fields) =>
+        storeOne(app, group.store, actor, file as UploadedFile, { fields: { ...query, ...fields }, key }),
+      )
+    // With a key, the answer is recorded in a transaction of its own.
+    const stored = await (key === null ? group.announce(store) : store())
     event.res.status = stored.status
     event.context.documentIds = [stored.answer.id]
     // The existing document may have a text, which a token without the scope `read` must not get.
@@ -31,11 +34,11 @@ const upload =
   }
 
 const bulkUpload =
-  (app: App, storeInGroup: StoreInGroup) =>
+  (app: App, group: GroupCommit) =>
   async ({ actor, event, query }: UserCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const answer = await receiveFiles(app, event, 'files', app.config.limits.bulk_max_files, (files, fields) =>
-      storeAll(app, storeInGroup, actor, files, { fields: { ...query, ...fields }, key }),
+      storeAll(app, group.store, actor, files, { fields: { ...query, ...fields }, key }),
     )
     event.context.documentIds = answer.documents.flatMap((document) => (document.status === 'uploaded' ? [document.id] : []))
     return answer

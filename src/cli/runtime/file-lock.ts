@@ -1,10 +1,11 @@
 /** Lock files. Each holds its owner: host, process id, an id that begins with the pid namespace, and words for messages. */
 import { randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, rename, stat, unlink, utimes } from 'node:fs/promises'
+import { link, readFile, rename, stat, unlink, utimes } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isAlive, pidNamespace } from '../../processes.ts'
+import { createFile, createFolder } from './owned-files.ts'
 
 /** Age at which a lock belongs to a stopped process. */
 export const staleLockMs = 120_000
@@ -25,7 +26,7 @@ export async function acquireFileLock(
   { deadline, heldError, words = '', signal }: LockOptions,
 ): Promise<() => Promise<void>> {
   const owner = [hostname(), process.pid, `${pidNamespace}-${randomBytes(6).toString('hex')}`, words].join(' ').trimEnd()
-  await mkdir(dirname(lock), { recursive: true, mode: 0o700 })
+  await createFolder(dirname(lock))
   while (!(await tryLock(lock, owner))) {
     signal?.throwIfAborted()
     if (await removeStaleLock(lock)) continue
@@ -42,7 +43,7 @@ export async function acquireFileLock(
 /** Returns false if the lock file exists. */
 async function tryLock(lock: string, owner: string): Promise<boolean> {
   try {
-    const file = await open(lock, 'wx', 0o600)
+    const file = await createFile(lock)
     await file.writeFile(owner)
     await file.close()
     return true

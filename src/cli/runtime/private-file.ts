@@ -1,12 +1,13 @@
 /** Files of one user (XDG Base Directory Specification). Commands may change them concurrently; they are read and replaced as a whole. */
 import { randomBytes } from 'node:crypto'
 import { constants } from 'node:fs'
-import { mkdir, open, realpath, rename, unlink } from 'node:fs/promises'
+import { open, realpath, rename, unlink } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 import { shellWord } from '../../log/escape.ts'
 import { Failure } from './exit.ts'
 import { acquireFileLock } from './file-lock.ts'
+import { createFile, createFolder } from './owned-files.ts'
 
 /** Environment variables of this process. */
 export type Env = Readonly<Record<string, string | undefined>>
@@ -46,10 +47,10 @@ export async function readPrivateFile(path: string, isSecret = false, warn: (tex
 
 /** Replaces a file atomically with mode 0600. Follows a symbolic link unless `isSecret`. */
 export async function writePrivateFile(path: string, text: string, isSecret = false): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await createFolder(dirname(path))
   const target = isSecret ? path : await realpath(path).catch(() => path)
   const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`
-  const file = await open(temporary, 'wx', 0o600)
+  const file = await createFile(temporary)
   try {
     await file.writeFile(text)
     await file.sync()

@@ -1,9 +1,10 @@
 /** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
 import { createHash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { appendFile, mkdir } from 'node:fs/promises'
+import { appendFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { readTextLines } from '../../text-lines.ts'
+import { createFile, createFolder } from '../runtime/owned-files.ts'
 import { type Env, stateFolder } from '../runtime/private-file.ts'
 import type { FoundFile } from './find-files.ts'
 import { openFile } from './send.ts'
@@ -34,11 +35,11 @@ export async function openUploadCache(path: string, onWriteError: (error: Error)
   /** Strings need a third of the memory of objects. */
   const entries = new Map((await readEntries(path)).map((entry) => [entry.path, pack(entry)]))
   let isBroken = false
-  let created: Promise<unknown> | undefined
+  let created: Promise<void> | undefined
   const write = async (text: string): Promise<void> => {
     if (isBroken) return
     try {
-      created ??= mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      created ??= create(path)
       await created
       await appendFile(path, text, { mode: 0o600 })
     } catch (error) {
@@ -59,6 +60,15 @@ export async function openUploadCache(path: string, onWriteError: (error: Error)
       await write(`${JSON.stringify(entry)}\n`)
     },
   }
+}
+
+/** Creates the file and its folder if they do not exist. */
+async function create(path: string): Promise<void> {
+  await createFolder(dirname(path))
+  const file = await createFile(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error
+  })
+  await file?.close()
 }
 
 const pack = ({ sha256, size, mtime_ns, id }: Entry): string => Buffer.from(`${sha256} ${size} ${mtime_ns} ${id}`).toString('latin1')

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { chown, mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -55,6 +55,20 @@ test('a token is renewed if it expires within five minutes or is refused', async
   const fromPipe = await dms(['documents', 'upload', '-', '--stdin-name', 'a.txt', '-o', 'csv'], { input: 'a' })
   expect(fromPipe).toMatchObject({ code: 0, stdout: expect.stringContaining('created,-,'), stderr: '' })
   expect((await credentials()).prod!.token).not.toBe(third)
+})
+
+test.skipIf(process.getuid?.() !== 0)('root with the home of another user, as with sudo -E: the files belong to that user', async () => {
+  const { dms, login, home, passwordFile } = await start()
+  const [uid, gid] = [1234, 2345]
+  await chown(home, uid, gid)
+  expect((await login('--password-file', passwordFile)).code).toBe(0)
+  expect((await dms(['documents', 'upload', '-r', passwordFile])).code).toBe(0)
+  const made = (await readdir(home, { recursive: true })).filter((path) => path.startsWith('.'))
+  expect(made).toEqual(
+    expect.arrayContaining(['.config/dms/contexts.toml', '.local/state/dms/credentials.json', '.local/state/dms/uploads']),
+  )
+  const owners = await Promise.all(made.map((path) => stat(join(home, path))))
+  expect(owners.map((owner) => [owner.uid, owner.gid])).toEqual(made.map(() => [uid, gid]))
 })
 
 test('without a password source a recently expired token is refreshed; else 4 with a fix', async () => {

@@ -1,0 +1,37 @@
+/**
+ * New files and folders in the home of a user. Root gives them to the owner of the folder around them: after `sudo -E dms login`, dms could not read
+ * its files as the user any more.
+ */
+import { constants } from 'node:fs'
+import { type FileHandle, mkdir, open, stat } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+/** Creates a folder, with mode 0700, and those above it. */
+export async function createFolder(path: string): Promise<void> {
+  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+  if (first === undefined || !isRoot()) return
+  for (let created = path; created.length >= first.length; created = dirname(created)) {
+    const folder = await open(created, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)
+    await giveTo(dirname(first), folder).finally(() => folder.close())
+  }
+}
+
+/** Creates a file with mode 0600 and opens it for writing. Fails if it exists. */
+export async function createFile(path: string): Promise<FileHandle> {
+  const file = await open(path, 'wx', 0o600)
+  try {
+    if (isRoot()) await giveTo(dirname(path), file)
+    return file
+  } catch (error) {
+    await file.close()
+    throw error
+  }
+}
+
+const isRoot = (): boolean => process.geteuid?.() === 0
+
+/** Gives an open file or folder the owner and the group of `folder`. */
+async function giveTo(folder: string, opened: FileHandle): Promise<void> {
+  const { uid, gid } = await stat(folder)
+  await opened.chown(uid, gid)
+}

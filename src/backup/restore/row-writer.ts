@@ -13,7 +13,10 @@ export function openRowWriter(client: PoolClient) {
   const end = async () => {
     const ending = copy
     copy = null
-    if (ending) counts.set(ending.name, (await ending.end()) + (counts.get(ending.name) ?? 0))
+    if (!ending) return
+    counts.set(ending.name, (await ending.end()) + (counts.get(ending.name) ?? 0))
+    // The rest of the restore and the first requests need statistics. PostgreSQL would collect them minutes later.
+    await client.query(`analyze ${quoteIdentifier(ending.name)}`)
   }
   const begin = async ({ name, columns }: Head['tables'][number]) => {
     columnsByTable ??= new Map((await listTables(client)).map((table) => [table.name, table.columns]))

@@ -8,6 +8,7 @@ import { type Context, type Contexts, parseContextName, parseServerUrl } from '.
 import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
 import { type Credential, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
 import type { RemoteTarget } from '../src/cli/remote/remote-client.ts'
+import { rejectLocalFlags } from '../src/cli/remote/target.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { Failure, usage } from '../src/cli/runtime/exit.ts'
 
@@ -57,6 +58,7 @@ export const login = (cli: Cli) =>
     .action(async (serverUrl: string | undefined, flags: Flags) => {
       const contexts = await loadContexts(cli.env)
       const server = resolveServer(cli, serverUrl)
+      rejectLocalFlags(cli.options, server.url)
       const name = chooseName(server.url, flags, contexts)
       const saved = contexts.byName.get(name)
       const source = parsePasswordSource(flags)

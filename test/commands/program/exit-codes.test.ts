@@ -252,8 +252,8 @@ test('2 for a server-only command with a remote target, and for --as with a remo
     code: 2,
     stderr: expect.stringContaining('"dms migrate" runs on the server only'),
   })
-  for (const command of ['users list', 'whoami', 'events tail', 'doctor'])
-    expect(await run([...command.split(' '), '--url', url, '--as', 'ada']), command).toMatchObject({
+  for (const command of ['users list --url', 'whoami --url', 'events tail --url', 'doctor --url', 'login'])
+    expect(await run([...command.split(' '), url, '--as', 'ada']), command).toMatchObject({
       code: 2,
       stderr: expect.stringContaining('--as ada applies to this machine only'),
     })

@@ -131,13 +131,16 @@ async function moveFile(migration: Migration, address: string, size: number): Pr
 const hasRow = async ({ db }: App, address: string): Promise<boolean> =>
   (await db.selectFrom('stored_files').select('sha256').where('address', '=', address).executeTakeFirst()) !== undefined
 
-/** Returns whether an earlier run has copied the file. Reads the copy; with `keep` and without `verify`, compares only its size. Removes a damaged copy. */
+/**
+ * Returns whether an earlier run has copied the file. Reads the copy; with `keep` and without `verify`, takes one of the size of the original for
+ * intact. Removes a damaged copy.
+ */
 async function isInTarget({ target, options }: Migration, address: string, size: number): Promise<boolean> {
   const copiedSize = await target.size(address)
   if (copiedSize === null) return false
-  // Neither a folder nor S3 tells the SHA-256 of a file without reading it.
-  const isIntact = options.keep && !options.verify ? copiedSize === size : (await readSum(target, address)) === sha256Of(address)
-  if (isIntact) return true
+  if (options.keep && !options.verify && copiedSize === size) return true
+  // Neither a folder nor S3 tells the SHA-256 of a file without reading it. Of two sizes, that of the original may be the wrong one.
+  if ((await readSum(target, address)) === sha256Of(address)) return true
   await target.remove(address)
   return false
 }

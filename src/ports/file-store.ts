@@ -23,6 +23,8 @@ export interface StagedFile {
   equals(address: string): Promise<boolean>
   /** Moves the file durably to its address. Repeatable. Until confirm(), the file counts as uncommitted. */
   commit(): Promise<void>
+  /** Tells that the transaction of commit() was rolled back: confirm() has no effect before another commit(). */
+  rollback(): void
   /** Confirms that the database has committed the address. */
   confirm(): Promise<void>
   /** Discards the staged file. Has no effect after confirm(). After commit() alone, the file stays uncommitted. */

@@ -1,5 +1,8 @@
+import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { storeDocument } from '../../src/documents/store-document.ts'
+import { openGroupCommit } from '../../src/documents/uploads/group-commit.ts'
 import { startApp } from '../support/app.ts'
 import { storeFiles } from '../support/servers/server.ts'
 
@@ -48,6 +51,28 @@ test('an upload whose bytes are still on their way does not hold up others, and 
   for (const name of ['one', 'two', 'three']) expect((await upload(file(name))).created).toBe(true)
   others.resolve()
   expect((await slow).created).toBe(true)
+})
+
+test('a group is rolled back and its uploads are stored alone: a file that no row refers to stays uncommitted', async () => {
+  const { app, ada } = await startApp()
+  const { store } = openGroupCommit(app)
+  const options = { filename: 'a.txt', language: 'eng', ocr: false, onDuplicate: 'allow', createdBy: ada.id } as const
+  const stage = (content: string) => app.files.stage(Readable.from([Buffer.from(content)]), 100)
+  const [one, equal, other] = await Promise.all([stage('equal'), stage('equal'), stage('other')])
+  const group = [one, equal, other].map((staged) => ({ ...options, ownerId: ada.id, staged }))
+  const labelIds = ['01900000-0000-7000-8000-000000000000']
+  expect(await Promise.all(group.map((upload) => store(upload.staged === other ? { ...upload, labelIds } : upload)))).toEqual([
+    null,
+    null,
+    null,
+  ])
+  // The equal bytes of the other upload are stored first.
+  for (const staged of [equal, one, other]) {
+    await app.db.transaction().execute((trx) => storeDocument(app, trx, ada.id, staged, options))
+    await staged.confirm()
+  }
+  for (const staged of [one, equal, other]) await staged.discard()
+  expect((await app.files.listUncommitted()).map(({ address }) => address)).toContain(one.address)
 })
 
 test('bulk-upload with an Idempotency-Key: equal bytes within one request are one file and two documents', async () => {

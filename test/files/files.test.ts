@@ -249,11 +249,13 @@ test('opening keeps files of running processes when the clock has jumped by a da
   expect((await readdir(staging)).sort()).toEqual(names)
 })
 
-test('a committed file that was not confirmed is uncommitted: after a failure and after a crash', async () => {
+test('a committed file that was not confirmed is uncommitted: after a rollback and after a crash', async () => {
   const { staging, store, open } = await openStore()
   const staged = await store.stage(Readable.from([Buffer.from('failed')]), 100)
   await staged.commit()
   expect(await store.listUncommitted()).toEqual([])
+  staged.rollback()
+  await staged.confirm()
   await staged.discard()
   await writeFile(join(staging, `${pidNamespace}_${deadPid}_1_a_${sha('crashed')}.named`), '')
   await writeFile(join(staging, `${pidNamespace}_1_1_a_${sha('under way')}.named`), '')

@@ -205,6 +205,20 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     expect(await store.size(address)).toBe(9_000_000)
   })
 
+  test('a file whose transaction was rolled back is removed, unless it is committed again', async () => {
+    const { store } = await openBucket()
+    const sizes = async (isCommittedAgain: boolean) => {
+      const staged = await stage(store, 'staged')
+      await staged.commit()
+      staged.rollback()
+      if (isCommittedAgain) await staged.commit()
+      await staged.confirm()
+      await staged.discard()
+      return store.size(staged.address)
+    }
+    expect([await sizes(false), await sizes(true)]).toEqual([null, 6])
+  })
+
   test('files of a process that died are uncommitted, and data without an address is removed', async () => {
     const { open, store, path, config } = await openBucket()
     const large = randomBytes(9_000_000)

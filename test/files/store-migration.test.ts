@@ -190,7 +190,7 @@ describe.runIf(hasS3Server())('a server of S3', () => {
   })
 })
 
-test('with keep the originals stay, and a damaged copy is never taken for one', async () => {
+test('with keep the originals stay; a damaged copy is never taken for one, and an intact copy of a damaged original stays', async () => {
   const { asAda, migrate, status, opened, address } = await openArchive()
   const { sha256 } = await upload(asAda, 'one.txt', 'one')
   expect(await migrate('s3', { keep: true })).toEqual({ copied: 1 })
@@ -201,6 +201,11 @@ test('with keep the originals stay, and a damaged copy is never taken for one', 
   expect(await migrate('s3', { keep: true })).toEqual({ copied: 1 })
   await writeFile(copy, 'ONE')
   expect(await migrate('s3', { keep: true, verify: true })).toEqual({ copied: 1 })
+  const original = opened.disk.describeLocation(await address(sha256))
+  await writeFile(original, 'o')
+  expect(await migrate('s3', { keep: true })).toEqual({ unchanged: 1 })
+  expect(await text(await opened.s3.read(await address(sha256)))).toBe('one')
+  await writeFile(original, 'one')
   await writeFile(copy, 'ONE')
   expect(await migrate('s3')).toEqual({ moved: 1 })
   expect([await text(await opened.s3.read(await address(sha256))), await status()]).toEqual(['one', { disk: [0, 0], s3: [1, 0] }])

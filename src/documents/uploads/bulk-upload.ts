@@ -80,7 +80,7 @@ async function storeAtomically(
 ): Promise<Bulk> {
   const { answer } = await app.db.transaction().execute((trx) =>
     runOnce(trx, actor, request, async () => {
-      const documents = await inSavepoint(trx, () => storeNew(app, trx, uploads)).catch(emptyIfRefused)
+      const documents = await inSavepoint(trx, () => storeNew(app, trx, uploads)).catch((error) => undoIfRefused(uploads, error))
       return { status: 201, answer: await storeTogether(trx, uploads, documents, storeIn) }
     }),
   )
@@ -93,8 +93,9 @@ async function storeAtomically(
 }
 
 /** Returns no documents after a refusal. Each file is then stored alone, and a refused one gets its own reason. */
-function emptyIfRefused(error: unknown): Map<NewUpload, Document> {
+function undoIfRefused(uploads: readonly NewUpload[], error: unknown): Map<NewUpload, Document> {
   if (!(error instanceof AppError) || error.status >= 500) throw error
+  for (const { staged } of uploads) staged.rollback()
   return new Map()
 }
 

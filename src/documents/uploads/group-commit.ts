@@ -69,9 +69,11 @@ export function openGroupCommit(app: App): GroupCommit {
     } catch (error) {
       // If the answer of COMMIT is lost, the transaction may have been committed: storing its members again could store them twice.
       const canRetry = !isCommitting || isRolledBack(error)
-      for (const { done } of group) {
-        if (canRetry) done.resolve(null)
-        else done.reject(error)
+      for (const { upload, done } of group) {
+        if (canRetry) {
+          upload.staged.rollback()
+          done.resolve(null)
+        } else done.reject(error)
       }
     }
   }

@@ -167,6 +167,7 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
   const address = checkAddress(generation === '' ? staged.sha256 : `${staged.sha256}.${generation}`)
   let marker: CommitMarker | null = null
   let isNamed = false
+  let isCommitted = false
   return {
     sha256: staged.sha256,
     address,
@@ -174,6 +175,7 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
     head: staged.head,
     equals: (other) => hasSameBytes(isNamed ? disk.pathOfAddress(address) : staged.path, disk.pathOfAddress(other)),
     async commit() {
+      isCommitted = true
       if (isNamed) return
       try {
         marker ??= await disk.staging.markCommit(address)
@@ -183,7 +185,11 @@ function stagedFile(staged: StagedBytes, generation: string, disk: DiskContext):
         throw toStoreError(error)
       }
     },
+    rollback() {
+      isCommitted = false
+    },
     async confirm() {
+      if (!isCommitted) return
       await marker?.remove().catch(() => {})
       marker = null
     },

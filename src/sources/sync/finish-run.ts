@@ -121,6 +121,7 @@ async function stageExisting(app: App, trx: Trx, sha256: string): Promise<Staged
     head,
     equals: async (other) => other === address,
     commit: async () => {},
+    rollback: () => {},
     confirm: async () => {},
     discard: async () => {},
   }

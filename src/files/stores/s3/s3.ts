@@ -154,7 +154,11 @@ export function s3Markers({ storage }: Pick<Config, 'storage'>): Markers {
 /** Returns the prefix of all keys, with a slash at its end unless it is empty. */
 const prefixOf = ({ s3_prefix }: Config['storage']): string => s3_prefix.replace(/\/?$/, s3_prefix === '' ? '' : '/')
 
-function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'discard'>, objects: StoredObjects, session: WriteSession) {
+function stagedFile(
+  file: Omit<StagedFile, 'equals' | 'commit' | 'rollback' | 'confirm' | 'discard'>,
+  objects: StoredObjects,
+  session: WriteSession,
+) {
   let state: 'staged' | 'committed' | 'released' = 'staged'
   const release = async (isUncommitted: boolean) => {
     if (state === 'released') return
@@ -167,6 +171,9 @@ function stagedFile(file: Omit<StagedFile, 'equals' | 'commit' | 'confirm' | 'di
     // The file has its address already: no request of a transaction waits for S3.
     async commit() {
       if (state === 'staged') state = 'committed'
+    },
+    rollback() {
+      if (state === 'committed') state = 'staged'
     },
     // Without commit() another file has the same bytes, and discard() removes this file.
     async confirm() {

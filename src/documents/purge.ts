@@ -86,7 +86,7 @@ export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number>
  * commit, an upload of the same bytes gets a new row with a new address.
  */
 async function releaseUnused(trx: Trx, sha256: string): Promise<void> {
-  const address = await lockExisting(trx, sha256)
+  const { address } = (await lockExisting(trx, sha256)) ?? {}
   if (address === undefined || (await usesOf(trx, [address])).get(address) !== 'row') return
   await trx.deleteFrom('stored_files').where('sha256', '=', sha256).execute()
   await requestRemoval(trx, address)

@@ -154,17 +154,15 @@ export async function compareLargeFiles(app: App, ownerId: string, staged: reado
 /** Repairs damaged stored bytes from an intact upload that was rejected as a duplicate. */
 export async function repairStored(app: App, staged: StagedFile): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
-    const address = await lockExisting(trx, staged.sha256)
-    if (address !== undefined) await ensureBytes(app, trx, staged, address, true)
+    const stored = await lockExisting(trx, staged.sha256)
+    if (stored) await ensureBytes(app, trx, staged, stored.address, true)
   })
   await staged.confirm()
 }
 
-/** Locks the row of a SHA-256 and returns its address, undefined if there is no row. */
-export async function lockExisting(trx: Trx, sha256: string): Promise<string | undefined> {
-  const row = await trx.selectFrom('stored_files').select('address').where('sha256', '=', sha256).forUpdate().executeTakeFirst()
-  return row?.address
-}
+/** Locks the row of a SHA-256 and returns its address and size, undefined if there is no row. */
+export const lockExisting = (trx: Trx, sha256: string): Promise<{ address: string; size: number } | undefined> =>
+  trx.selectFrom('stored_files').select(['address', 'size']).where('sha256', '=', sha256).forUpdate().executeTakeFirst()
 
 /** Requests the removal of a file after the commit. */
 export async function requestRemoval(trx: Trx, address: string): Promise<void> {

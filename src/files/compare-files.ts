@@ -10,8 +10,9 @@ const unreadableCodes = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'EACCES', 'EIO',
 /** Returns whether two files have the same bytes. Also false if `other` is absent or unreadable. Throws errors of `intact`. */
 export async function hasSameBytes(intact: string, other: string): Promise<boolean> {
   const first = await open(intact)
-  const second = await open(other).catch(nullIfUnreadable)
+  let second: FileHandle | null = null
   try {
+    second = await open(other).catch(nullIfUnreadable)
     if (second === null) return false
     const size = (await first.stat()).size
     return (await second.stat()).size === size && (await compare(first, second, size))

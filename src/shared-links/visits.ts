@@ -67,8 +67,10 @@ export async function openFile(app: App, link: SharedLink, { ip, password }: Vis
     ...(presign && isFree
       ? {
           async presign(headers) {
-            await spendView(app, link, ip)
-            return presign(headers)
+            const url = await presign(headers)
+            // Without a URL the file is opened, which counts the view.
+            if (url) await spendView(app, link, ip)
+            return url
           },
         }
       : {}),

@@ -436,6 +436,12 @@ describe('downloading', () => {
     expect(await linkNow()).toMatchObject({ view_count: 2 })
   })
 
+  test('one view with storage.redirect_downloads, if the store has no URLs', async () => {
+    const { asStranger, link, linkNow } = await sharedFile({}, { 'storage.redirect_downloads': true })
+    expect((await asStranger.send('POST', publicPath(link, '/download'))).status).toBe(200)
+    expect(await linkNow()).toMatchObject({ view_count: 1 })
+  })
+
   test('types that can run scripts are an attachment also at view', async () => {
     const { asAda, asStranger } = await startApp()
     const evil = {

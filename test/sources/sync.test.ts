@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, link, readdir, readFile, readlink, rename, rm, symlink, utimes, writeFile } from 'node:fs/promises'
+import { chmod, link, readdir, readFile, readlink, rename, rm, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
@@ -152,6 +152,22 @@ test('known bytes are stored once, as a document with duplicate_of', async () =>
   await put('c.txt', 'the same')
   expect(await sync()).toMatchObject({ created: 1, unchanged: 2, updated: 0 })
   expect(await document('c.txt')).toMatchObject({ duplicate_of: first.id })
+})
+
+test('a file with the bytes of a damaged stored file is fetched by the next sync, which repairs the stored file', async () => {
+  const { put, root, sync, document, app, asAdmin } = await start()
+  await put('a.txt', 'all the bytes')
+  await sync()
+  await truncate(await storedPath(app, (await document('a.txt')).sha256), 3)
+  // The sync reads it again, because its time is new, and cannot know yet whether the other file is this one, moved.
+  await utimes(join(root, 'a.txt'), new Date(), new Date(0))
+  await put('b.txt', 'all the bytes')
+  expect(await sync()).toMatchObject({ created: 0, errors: [{ path: 'b.txt', code: 'FILE_MISSING' }] })
+  expect(await sync()).toMatchObject({ created: 1, errors: [] })
+  for (const path of ['a.txt', 'b.txt']) {
+    const { id, size } = await document(path)
+    expect([size, await (await asAdmin.documents.download(id)).text()]).toEqual([13, 'all the bytes'])
+  }
 })
 
 test('a moved file is the same document with its new name, also in a moved folder', async () => {

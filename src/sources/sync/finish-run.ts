@@ -94,13 +94,13 @@ async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: read
       entries.push({ path, etag, size, modified_at, sha256, document_id, outcome: 'stored' })
       counts.created++
     } else {
-      // The original was deleted meanwhile. The next run fetches this file.
+      // The next run fetches this file, which also replaces a damaged one.
       entries.push({ path, etag: null, size: null, modified_at: null, sha256: null, document_id: null, outcome: 'failed' })
       counts.failed++
       errors.push({
         path,
         code: 'FILE_MISSING',
-        message: 'Another file with the same content was deleted at the same moment. The next sync fetches this one.',
+        message: 'The stored file with the same content is gone or damaged. The next sync fetches this one.',
       })
     }
   }
@@ -108,11 +108,11 @@ async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: read
   return { counts, errors }
 }
 
-/** Returns stored bytes as a staged file, or null. Locks their row, which keeps them until the transaction ends. */
+/** Returns stored bytes as a staged file, null if they are absent or cut. Locks their row, which keeps them until the transaction ends. */
 async function stageExisting(app: App, trx: Trx, sha256: string): Promise<StagedFile | null> {
-  const address = await lockExisting(trx, sha256)
-  const size = address === undefined ? null : await app.files.size(address)
-  if (address === undefined || size === null) return null
+  const stored = await lockExisting(trx, sha256)
+  if (!stored || (await app.files.size(stored.address)) !== stored.size) return null
+  const { address, size } = stored
   const head = await app.files.read(address, { start: 0, end: Math.min(size, headBytes) - 1 }).then(buffer)
   return {
     sha256,

@@ -111,7 +111,8 @@ async function collectListing(
   }
   await read((resource) => {
     const target = resolveHref(resource.href)
-    if (target.is === 'self') listed.self ??= resource
+    // A server that cuts the list adds a response for the folder with status 507, as in RFC 6578, 3.6.
+    if (target.is === 'self' && (!listed.self || resource.status !== 200)) listed.self = resource
     if (target.is === 'wrong') addProblem(joinPath(path, truncateForDisplay(resource.href)), 'SOURCE_PROTOCOL', target.message)
     // It may be any file of the folder: none is taken for removed.
     if (target.is === 'elsewhere')
@@ -149,6 +150,7 @@ async function collectListing(
 function statusFailure(status: number): [SourceFailureCode, string] {
   if (status === 401 || status === 403) return ['SOURCE_FORBIDDEN', 'The source refuses access.']
   if (status === 404 || status === 410) return ['SOURCE_NOT_FOUND_THERE', 'The source lists it but reports it as missing.']
+  if (status === 507) return ['SOURCE_PROTOCOL', 'The source sends a part of the list only (status 507).']
   return ['SOURCE_PROTOCOL', status === 0 ? 'The list has no status for it.' : `The list has status ${status} for it.`]
 }
 

@@ -55,6 +55,10 @@ export const wrongLists: readonly WrongList[] = [
   ['a list of another place', multistatus(folderAt('/other/'), fileAt('/other/a.txt'))],
   ['a list that ends in the middle', multistatus(self, fileAt('/dav/a.txt')).slice(0, -30)],
   ['a list that ends between two names', multistatus(self, fileAt('/dav/a.txt')).slice(0, -'</D:multistatus>'.length)],
+  [
+    'a list that the server has cut',
+    multistatus(self, fileAt('/dav/a.txt'), '<D:response><D:href>/dav/</D:href><D:status>HTTP/1.1 507 X</D:status></D:response>'),
+  ],
   ['a list that is not well nested', multistatus(self.replace('</D:prop>', ''))],
   ['a list with stray text', multistatus(self, 'text')],
   ['a list with status 200', multistatus(self, fileAt('/dav/a.txt')), 200],

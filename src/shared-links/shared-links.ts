@@ -126,6 +126,14 @@ export function statusOf(link: SharedLink): (typeof linkStatuses)[number] {
   return link.max_views !== null && link.view_count >= link.max_views ? 'exhausted' : 'usable'
 }
 
+/** Condition that the creator of a link may see its document, which is joined with the user. */
+const isCreatorAuthorized = sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`
+
+/** Condition that the document of a link is not in the trash, and that the creator of the link may see it. */
+export const isDocumentOpen = sql<boolean>`exists (
+  select from documents join users on users.id = shared_links.created_by
+  where documents.id = shared_links.document_id and documents.deleted_at is null and ${isCreatorAuthorized})`
+
 /** Selects links with the columns of their documents. */
 export const selectLinks = (db: Db | Trx) =>
   joinTables(db)
@@ -141,7 +149,7 @@ export const selectLinks = (db: Db | Trx) =>
       'documents.file_replaced_at',
       'users.username as creator',
     ])
-    .select(sql<boolean>`not users.disabled and (users.role = 'admin' or documents.owner_id = users.id)`.as('is_creator_authorized'))
+    .select(isCreatorAuthorized.as('is_creator_authorized'))
     .select(sql<boolean>`documents.deleted_at is not null`.as('is_trashed'))
     .select(sql<boolean>`coalesce(shared_links.expires_at <= clock_timestamp(), false)`.as('is_expired'))
 

@@ -9,7 +9,7 @@ import type { StoredFile } from '../http/files.ts'
 import { countFailure, rejectLocked } from '../http/lockout.ts'
 import { clientNetwork, countHit, isUsedUp, type Limit, removeLastHit, tryCountHit } from '../http/rate-limit.ts'
 import { notify, type Type } from '../notifications/notifications.ts'
-import { type SharedLink, selectLinks, statusOf } from './shared-links.ts'
+import { isDocumentOpen, type SharedLink, selectLinks, statusOf } from './shared-links.ts'
 
 interface Visitor {
   ip: string
@@ -146,6 +146,7 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
       .where('revoked_at', 'is', null)
       .where((eb) => eb.or([eb('expires_at', 'is', null), eb('expires_at', '>', clock)]))
       .where((eb) => eb.or([eb('max_views', 'is', null), eb('view_count', '<', eb.ref('max_views'))]))
+      .where(isDocumentOpen)
       .returning(['view_count', 'max_views'])
       .executeTakeFirst()
     if (!spent) return false

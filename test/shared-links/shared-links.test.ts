@@ -1,6 +1,6 @@
 import { unlink } from 'node:fs/promises'
 import { pino } from 'pino'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { type Client, createClient } from '../../src/client/client.ts'
@@ -453,6 +453,23 @@ describe('downloading', () => {
       expect(response.headers.get('content-disposition')).toMatch(/^attachment/)
       expect(response.headers.get('content-type')).not.toMatch(/^text\/html/)
     }
+  })
+
+  test('410 SHARED_LINK_REVOKED if the document is trashed, or the creator disabled, while the password is checked', async () => {
+    const { app, ada, asAda, asStranger, document, link, linkNow } = await sharedFile({ password: 'open sesame' })
+    const verify = vi.spyOn(app.passwords, 'verify')
+    onTestFinished(() => verify.mockRestore())
+    const downloadDuring = (change: () => Promise<unknown>) => {
+      verify.mockImplementationOnce(() => change().then(() => true))
+      return asStranger.send('POST', publicPath(link, '/download'), { password: 'open sesame' })
+    }
+    const setDisabled = (disabled: boolean) => app.db.updateTable('users').set({ disabled }).where('id', '=', ada.id).execute()
+    expect(await codeOf(await downloadDuring(() => setDisabled(true)))).toEqual([410, 'SHARED_LINK_REVOKED'])
+    await setDisabled(false)
+    expect(await codeOf(await downloadDuring(() => asAda.documents.delete(document.id)))).toEqual([410, 'SHARED_LINK_REVOKED'])
+    await asAda.documents.undelete(document.id)
+    expect(await linkNow()).toMatchObject({ view_count: 0 })
+    expect((await downloadDuring(async () => {})).status).toBe(200)
   })
 
   test('410 SHARED_LINK_MAX_VIEWS after the last view; its creator is notified once', async () => {

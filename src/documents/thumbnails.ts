@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import type { App } from '../app.ts'
 import { AppError } from '../errors.ts'
+import { openSlots } from '../extract/process/slots.ts'
 import { matchesEtag, untrustedContentHeaders } from '../http/files.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
 import type { DerivedKey } from '../ports/file-store.ts'
@@ -42,7 +43,7 @@ export async function thumbnailResponse(
   const name = `${size.width}x${size.height}.${extensions[type]}`
   return cachedPicture(app, document, { name, type, ifNoneMatch }, async () => {
     const { picture, isFinal } = await drawPage(app, document, { page: 1, size, type })
-    return { picture: picture ?? (await drawPlaceholder(document.mime_type, size, type)), isFinal, isCached: isCachedSize(size) }
+    return { picture: picture ?? (await drawPlaceholder(document, size, type)), isFinal, isCached: isCachedSize(size) }
   })
 }
 
@@ -161,7 +162,15 @@ const symbols: readonly (readonly [mimeType: RegExp, colour: string, path: strin
   [/./, '#55607a', 'M38 85h24'],
 ]
 
-async function drawPlaceholder(mimeType: string, { width, height }: Size, type: PictureType): Promise<Uint8Array> {
+/** Placeholders are drawn one at a time, and owners take turns: they use the threads that read and write files. */
+const placeholderSlot = openSlots(1)
+
+async function drawPlaceholder(document: Document, size: Size, type: PictureType): Promise<Uint8Array> {
+  await placeholderSlot.acquire(document.owner_id)
+  return drawSymbol(document.mime_type, size, type).finally(() => placeholderSlot.release())
+}
+
+async function drawSymbol(mimeType: string, { width, height }: Size, type: PictureType): Promise<Uint8Array> {
   const [, colour, path] = symbols.find(([pattern]) => pattern.test(mimeType)) ?? []
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 100 130">
     <path d="M6 4h62l26 26v96H6z" fill="#f6f7f9" stroke="#c3c9d4" stroke-width="2"/><path d="M68 4v26h26z" fill="#dfe3ea" stroke="#c3c9d4" stroke-width="2"/>

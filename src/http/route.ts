@@ -77,6 +77,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   otherAnswers?: Readonly<Record<number, z.ZodType>>
   /** Cost in calls (server/http/call-limit.ts). Default: 1. */
   cost?: number
+  /** The answer is searched for. Few searches of one user run at once (server/http/turns.ts). */
+  isSearch?: boolean
   /** The answer may be database.max_lag old (server/replica-reads.ts). Never set for rights. */
   readsReplica?: boolean
   /** The answer may have megabytes. The request waits until the caller has read earlier answers. */

@@ -104,6 +104,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/search',
     {
       summary: 'Search documents by words',
+      isSearch: true,
       readsReplica: true,
       description:
         'All words must match, also in other forms of their stem; the last one matches as a prefix. ' +
@@ -133,6 +134,7 @@ export const routes = (app: App): Route[] => [
       scope: 'read',
       maxBodyBytes: 256_000,
       summary: 'Search documents by conditions on fields',
+      isSearch: true,
       readsReplica: true,
       description:
         'All conditions of `must` hold and none of `must_not`. Without `must`, at least one of `should` holds; with it, `should` only adds to the score. ' +
@@ -159,6 +161,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/search/suggest',
     {
       summary: 'Complete the last word of a query',
+      isSearch: true,
       readsReplica: true,
       description: 'Words come from the newest documents that match the whole query. Typos are corrected if no document matches.',
       query: z.object({ q, limit: integerText(1, 20).default(10) }),
@@ -182,6 +185,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/documents/:id/matches',
     {
       summary: 'Find the words of a query in a document',
+      isSearch: true,
       description:
         'Returns the pages with a match, at most 100, with `boxes` at most 10, each with at most 1,000 matches. Words match as in the snippets of a search. ' +
         '`boxes` come from OCR, or from the text layer of a PDF; other texts have none.',
@@ -197,6 +201,7 @@ export const routes = (app: App): Route[] => [
     'GET /api/documents/:id/similar',
     {
       summary: 'Find similar documents by their distinctive words',
+      isSearch: true,
       readsReplica: true,
       ids: { id: 'DOCUMENT_NOT_FOUND' },
       query: z.object({ limit: integerText(1, 50).default(10) }),

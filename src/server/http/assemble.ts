@@ -41,10 +41,12 @@ import type { AuthCache } from './auth-cache.ts'
 import { authenticate, clearAuthCache } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { openClientIp } from './client-ip.ts'
+import { allowOrigin } from './cross-origin.ts'
 import { errorAnswer } from './error-answers.ts'
 import { keepOpen } from './keep-open.ts'
 import { redactPath, requestId } from './request-log.ts'
 import { openRecorder, type Recorder } from './request-metrics.ts'
+import { openTurns, type RunInTurn } from './turns.ts'
 
 export interface Assembly {
   /** Routes to serve. Default: all. */
@@ -172,9 +174,9 @@ export function buildServer(
         throw refusal
       }),
     )
-  const runAudited = openAudit(app)
+  const [runAudited, runInTurn] = [openAudit(app), openTurns()]
   for (const [path, methods] of byPath(routes)) {
-    const handle = dispatch(path, methods, app, answers, runAudited)
+    const handle = dispatch(path, methods, app, { answers, runAudited, runInTurn })
     for (const each of prefixedPaths(path)) h3.all(each, handle)
   }
   return h3
@@ -196,7 +198,12 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
   return paths
 }
 
-function dispatch(path: string, methods: Map<Method, Route>, { config, log }: App, answers: Answers, runAudited: RunAudited) {
+function dispatch(
+  path: string,
+  methods: Map<Method, Route>,
+  { config, log }: App,
+  { answers, runAudited, runInTurn }: { answers: Answers; runAudited: RunAudited; runInTurn: RunInTurn },
+) {
   const { limits, server } = config
   const allow = allowedMethods(methods.keys())
   const watched = new Set([...methods.values()].filter(isWatched))
@@ -215,7 +222,8 @@ function dispatch(path: string, methods: Map<Method, Route>, { config, log }: Ap
     const handle = () => route.handle(event, limits)
     const isPipelined = route.shape.isPipelined === true && event.url.search === ''
     const run = route.shape.isLarge ? () => answers.readLarge(event, handle, isPipelined) : handle
-    const answer = await keepOpen(watched.has(route) ? runAudited(event, route, run) : run(), event, route, log)
+    const running = runInTurn(event, route, () => (watched.has(route) ? runAudited(event, route, run) : run()))
+    const answer = await keepOpen(running, event, route, log)
     if (answer !== undefined && !(answer instanceof Response)) return answers.toResponse(event, answer as object)
     event.context.reservation?.release()
     return answer ?? ''
@@ -229,21 +237,4 @@ function logAccess(app: App, event: H3Event, status: number): void {
     { request_id, method: event.req.method, path: redactPath(event), status, duration_ms, ip, user_id: actor?.id ?? undefined },
     'request',
   )
-}
-
-const allowedHeaders = 'authorization, content-type, idempotency-key, if-match, if-none-match, if-range, range, x-request-id'
-const exposedHeaders = 'accept-ranges, content-disposition, content-range, deprecation, etag, repr-digest, retry-after, x-request-id'
-
-/** Allows the page to read the answer if its origin is configured. `allow` has the methods of the path for a preflight. */
-function allowOrigin(headers: Headers, event: H3Event, origins: readonly string[], allow?: string): void {
-  if (origins.length === 0) return
-  if (!/\borigin\b/i.test(headers.get('vary') ?? '')) headers.append('vary', 'origin')
-  const origin = event.req.headers.get('origin')
-  if (origin === null || !origins.includes(origin)) return
-  headers.set('access-control-allow-origin', origin)
-  headers.set('access-control-expose-headers', exposedHeaders)
-  if (allow === undefined) return
-  headers.set('access-control-allow-methods', allow)
-  headers.set('access-control-allow-headers', allowedHeaders)
-  headers.set('access-control-max-age', '600')
 }

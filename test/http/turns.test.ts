@@ -1,0 +1,75 @@
+/** Requests of one user at once: they leave connections of the database to others. */
+import pg from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
+import { upload } from '../support/app.ts'
+import { startServer, tokenFor } from '../support/servers/server.ts'
+
+async function start(settings: Parameters<typeof startServer>[0] = {}) {
+  const server = await startServer(settings)
+  const { app, url, bob, databaseUrl } = server
+  // In a transaction, pg_stat_activity does not change.
+  const [locker, observer] = [new pg.Client(databaseUrl), new pg.Client(databaseUrl)]
+  for (const client of [locker, observer]) {
+    await client.connect()
+    onTestFinished(() => client.end())
+  }
+  const send = (token: string, method: string, path: string, body?: object) =>
+    fetch(new URL(path, url), {
+      method,
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+  return {
+    ...server,
+    asBobSend: async (method: string, path: string, body?: object) => send(await tokenFor(app, bob), method, path, body),
+    asAdaSend: (method: string, path: string, body?: object) => send(server.token, method, path, body),
+    /** Holds the locks that a statement takes. */
+    lock: (statement: string) => locker.query(`begin; ${statement}`),
+    unlock: () => locker.query('rollback'),
+    /** Returns how many statements of dms wait for a lock. */
+    countBlocked: async (): Promise<number> => {
+      const { rows } = await observer.query(
+        `select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+      )
+      return rows[0].count
+    },
+  }
+}
+
+test('changes that wait for a lock: four of one user at once, the others in turn, and another user changes something meanwhile', async () => {
+  const { asAda, asAdaSend, asBobSend, lock, unlock, countBlocked } = await start({ 'database.pool_max': 6 })
+  const { id } = await upload(asAda, 'a.txt', 'alpha')
+  await lock(`select from documents where id = '${id}' for update`)
+  const changes = Array.from({ length: 8 }, (_, at) => asAdaSend('PUT', `/api/documents/${id}`, { title: `title ${at}` }))
+  await expect.poll(countBlocked).toBe(4)
+  expect((await asBobSend('PUT', '/api/settings', { search_results_per_page: 7 })).status).toBe(200)
+  expect(await countBlocked()).toBe(4)
+  await unlock()
+  expect((await Promise.all(changes)).map(({ status }) => status)).toEqual(Array(8).fill(200))
+})
+
+test('searches: three of one user at once, and another user is answered beside them', async () => {
+  const { asAda, asAdaSend, asBobSend, lock, unlock, countBlocked, runJobs } = await start()
+  await upload(asAda, 'a.txt', 'alpha')
+  await runJobs()
+  await lock('lock table search_segment_1 in access exclusive mode')
+  const searches = Array.from({ length: 5 }, () => asAdaSend('GET', '/api/search?q=alpha'))
+  await expect.poll(countBlocked).toBe(3)
+  const others = asBobSend('GET', '/api/search?q=alpha')
+  await expect.poll(countBlocked).toBe(4)
+  await unlock()
+  expect((await Promise.all([...searches, others])).map(({ status }) => status)).toEqual(Array(6).fill(200))
+})
+
+test('429 RATE_LIMITED for a change behind a hundred that wait', async () => {
+  const { asAda, asAdaSend, lock, unlock, countBlocked } = await start()
+  const { id } = await upload(asAda, 'a.txt', 'alpha')
+  await lock(`select from documents where id = '${id}' for update`)
+  const changes = Array.from({ length: 105 }, () => asAdaSend('PUT', `/api/documents/${id}`, { title: 'title' }))
+  const refused = await Promise.race(changes)
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5'])
+  await expect.poll(countBlocked).toBe(4)
+  await unlock()
+  const statuses = (await Promise.all(changes)).map(({ status }) => status)
+  expect(statuses.sort()).toEqual([...Array(104).fill(200), 429])
+})

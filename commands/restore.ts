@@ -33,7 +33,7 @@ export const restore = (cli: Cli) =>
       '0 restored · 1 backup damaged or signature invalid · 2 --confirm names another database · 3 restored, but some documents have no file · 6 no such backup · 7 database or store not empty · 69 database lost during COMMIT · 75 busy · 78 backup is newer than this dms',
     notes: [
       'The target is a new data folder, or an empty database and an empty folder. The database role needs no superuser rights.',
-      'Backups of older versions are migrated. All tables are restored or none; an interrupted restore can be run again.',
+      'Backups of older versions are migrated. All tables are restored or none; an interrupted restore can be run again. Interrupted at its end, while it builds the search index, it is complete: a warning says so.',
       'Sources are disabled, because the original server may still sync them. To enable one: dms sources update NAME --status active',
     ],
   })
@@ -86,7 +86,7 @@ export const restore = (cli: Cli) =>
       warnOfGaps(cli, result)
       const { manifest, skipped, lost, disabledSources } = result
       if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
-      if (flags.reindex) await reindex(cli, settings)
+      const notIndexed = flags.reindex ? await reindex(cli, settings).catch((error: unknown) => ({ error })) : undefined
       const { created_at, files, bytes } = manifest
       const current = lost.filter((version) => version.current).length
       report(
@@ -98,6 +98,9 @@ export const restore = (cli: Cli) =>
         ].join('; '),
         { skipped, items: lost, failed: lost.length, disabled_sources: disabledSources },
       )
+      if (!notIndexed) return
+      cli.warn('warning: everything is restored, but search does not find it yet: its index is not complete   fix: dms search reindex')
+      throw notIndexed.error
     })
 
 /** Warns of everything that differs from the archive at the time of the backup. */

@@ -118,7 +118,7 @@ const init = (cli: Cli) =>
       ['config init --to new.toml', ''],
     ],
     exits: '0 written · 7 file exists, and no --force',
-    notes: ['All settings are commented out, except a new random jwt_secret.'],
+    notes: ['All settings are commented out, except a new random jwt_secret if the data folder has none.'],
   })
     .option('--to <file>', 'path of the file')
     .option('--force', 'replace an existing file')
@@ -127,9 +127,20 @@ const init = (cli: Cli) =>
       const path = resolve(to ?? cli.options.config ?? (cli.env.DMS_CONFIG || defaultPath(cli)))
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `file ${path} exists`, { fix: 'pass --force to replace it' })
       await mkdir(dirname(path), { recursive: true })
-      await writePrivateFile(path, withSecret(readPackageFile('config.example.toml')), true)
+      const text = readPackageFile('config.example.toml')
+      const secretFile = join(await findDataDir(cli), 'jwt_secret')
+      const hasSecret = existsSync(secretFile)
+      await writePrivateFile(path, hasSecret ? text : withSecret(text), true)
+      // Another secret would end all sessions.
+      if (hasSecret) cli.note(`auth.jwt_secret stays that of ${secretFile}`)
       cli.print({ path }, { columns: columnsOf(['path']), id: 'path', sentence: `✓ Wrote ${path}; to check it: dms config check` })
     })
+
+/** Returns the data folder in force. The configuration file need not exist. */
+async function findDataDir(cli: Cli): Promise<string> {
+  const { inspectConfig } = await import('../../src/config/load.ts')
+  return inspectConfig(cli.configSources()).config.data_dir
+}
 
 function defaultPath({ env }: Cli): string {
   if (process.getuid?.() === 0) return '/etc/dms/config.toml'

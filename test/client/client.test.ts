@@ -27,6 +27,18 @@ const aliases = [
 /** Calls every method. Ids contain characters that must be encoded in a path. */
 const file = { filename: 'a.txt', size: 3, open: () => [Buffer.from('abc')] }
 
+test('an upload of a file that cannot be read fails with the error of the file', async () => {
+  const { asAda } = await startApp()
+  async function* failing() {
+    yield Buffer.from('a')
+    throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO' })
+  }
+  const upload = { filename: 'a.txt', size: 3, open: failing }
+  await expect(asAda.documents.upload(upload)).rejects.toThrow('EIO: i/o error, read')
+  await expect(asAda.documents.bulkUpload([file, upload])).rejects.toThrow('EIO: i/o error, read')
+  expect(await Array.fromAsync(asAda.documents.list())).toEqual([])
+})
+
 const calls: Record<string, (client: Client) => unknown> = {
   'auth.login': ({ auth }) => auth.login('ada', 'secret'),
   'auth.register': ({ auth }) => auth.register({ username: 'ada', email: 'ada@example.org', password: 'secret' }),

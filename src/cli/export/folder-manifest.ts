@@ -6,7 +6,7 @@ import { readTextLines } from '../../text-lines.ts'
 import { saveFile, temporaryPath } from '../remote/save-file.ts'
 import { unusablePath, usage } from '../runtime/exit.ts'
 import { type LinePlace, type LineSpool, openLineSpool } from './line-spool.ts'
-import { type ManifestEntry, manifestFileName, manifestKey } from './manifest.ts'
+import { filesOf, type ManifestEntry, manifestFileName, manifestKey } from './manifest.ts'
 
 export interface FolderManifest {
   keys(): IteratorObject<string>
@@ -67,8 +67,8 @@ async function readPlaces(path: string, folder: string, spool: LineSpool): Promi
   return places
 }
 
-const isOurs = ({ id, file, text_file }: ManifestEntry): boolean =>
-  typeof id === 'string' && [file, text_file ?? file].every((name) => typeof name === 'string' && name === basename(name) && name !== '..')
+const isOurs = (entry: ManifestEntry): boolean =>
+  typeof entry.id === 'string' && filesOf(entry).every((name) => typeof name === 'string' && name === basename(name) && name !== '..')
 
 /** Sorts by id, then by version. The current version, whose key is the id, is the last one. */
 function compareKeys(one: string, other: string): number {

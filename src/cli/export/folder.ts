@@ -13,7 +13,7 @@ import { runBatch } from '../runtime/run-batch.ts'
 import { type Fetched, fetchEach } from './fetch-batch.ts'
 import type { ExportFiles } from './find-files.ts'
 import { type FolderManifest, openFolderManifest } from './folder-manifest.ts'
-import { type ExportFile, type ManifestEntry, manifestKey, textFileName } from './manifest.ts'
+import { type ExportFile, filesOf, type ManifestEntry, manifestKey, textFileName } from './manifest.ts'
 
 export interface ExportOptions {
   readonly hasText: boolean
@@ -64,9 +64,10 @@ async function exportFiles(
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
     else await fetchTo(item, path, onBytes)
     if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
-    // A renamed document: the manifest forgets the earlier name.
-    if (before && options.shouldDeleteExtra) await removeNames(folder, before, new Set([file, textFileName(file)]))
-    await manifest.set(entry)
+    // Other names are those of a renamed document.
+    const earlier = (before ? filesOf(before) : []).filter((name) => name !== file && name !== textFileName(file))
+    if (options.shouldDeleteExtra) await removeFiles(folder, earlier)
+    await manifest.set(options.shouldDeleteExtra || earlier.length === 0 ? entry : { ...entry, earlier_files: earlier })
     return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
@@ -147,22 +148,15 @@ async function removeExtra(
   add: (item: BatchItem) => void,
 ): Promise<void> {
   for (const key of extra) {
-    const { id, file, text_file } = (await manifest.get(key)) as ManifestEntry
-    await removeNames(folder, { file, text_file }, noNames)
+    const entry = (await manifest.get(key)) as ManifestEntry
+    await removeFiles(folder, filesOf(entry))
     manifest.delete(key)
-    add({ action: 'deleted', key: file, id })
+    add({ action: 'deleted', key: entry.file, id: entry.id })
   }
 }
 
-const noNames: ReadonlySet<string> = new Set()
-
-/** Deletes the files of an entry, except those with a name in `kept`. */
-async function removeNames(
-  folder: string,
-  { file, text_file }: { file: string; text_file?: string | undefined },
-  kept: ReadonlySet<string>,
-): Promise<void> {
-  for (const name of [file, text_file]) if (name !== undefined && !kept.has(name)) await unlink(join(folder, name)).catch(ignoreMissing)
+async function removeFiles(folder: string, names: Iterable<string>): Promise<void> {
+  for (const name of names) await unlink(join(folder, name)).catch(ignoreMissing)
 }
 
 function ignoreMissing(error: NodeJS.ErrnoException): void {

@@ -7,7 +7,12 @@ import { safeName } from '../remote/save-file.ts'
 type Version = Awaited<ReturnType<Client['documents']['versions']>>[number]
 
 /** A line of manifest.jsonl: a document, its rendition, or one of its old versions, with file names relative to the manifest. */
-export type ManifestEntry = { readonly file: string; readonly text_file?: string } & (
+export type ManifestEntry = {
+  readonly file: string
+  readonly text_file?: string
+  /** files under earlier names, which --delete-extra deletes */
+  readonly earlier_files?: readonly string[]
+} & (
   | (DocumentView & {
       readonly current?: true
       readonly rendition?: { readonly kind: 'pdfa'; readonly size: number; readonly sha256: string }
@@ -30,6 +35,13 @@ export interface ExportFile {
   download(): Promise<Response>
   text(): Promise<string>
 }
+
+/** Returns the names of all files of an entry. */
+export const filesOf = ({ file, text_file, earlier_files = [] }: ManifestEntry): string[] => [
+  file,
+  ...(text_file === undefined ? [] : [text_file]),
+  ...earlier_files,
+]
 
 export const manifestFileName = 'manifest.jsonl'
 

@@ -73,14 +73,18 @@ async function move(file: FoundFile, to: string): Promise<void> {
     const path = number === 1 ? to : `${stem} (${number})${extension}`
     try {
       await linkOrCopy(file.path, path)
-      // The copy of a large file takes minutes.
-      await rejectChanged(file).catch(async (error) => {
-        if (error instanceof Failure) await unlink(path)
-        throw error
-      })
-      return await unlink(file.path)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      continue
+    }
+    try {
+      // The copy of a large file takes minutes.
+      await rejectChanged(file)
+      return await unlink(file.path)
+    } catch (error) {
+      // The file stays, so that the next run moves it. Without it, this is the last one.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') await unlink(path)
+      throw error
     }
   }
 }

@@ -1,4 +1,5 @@
 /** Upload of many files. Known content is not sent again, and small files share requests. */
+import { accessSync, constants } from 'node:fs'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
 import { AppError, invalid } from '../../errors.ts'
@@ -99,6 +100,7 @@ async function simulateRequest(run: RunContext, request: UploadRequest, runItem:
       const problem = problemOf(file, maxBytes)
       if (problem) throw problem
       if (file.size === 0) throw invalid('file', 'the file is empty')
+      if (file.path !== '-') accessSync(file.path, constants.R_OK)
       const sha256 = sums.get(file.path)
       const id = sha256 && ids.get(sha256)
       const isRepeated = sha256 !== undefined && run.dryRunSums.has(sha256)

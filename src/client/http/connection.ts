@@ -185,14 +185,19 @@ export function connect(transport: Transport, { base = 'http://dms', token, rene
     return Object.assign(entries(), { total: () => total })
   }
   const upload: OpenConnection['upload'] = async (path, form, { method = 'POST', headers, idempotencyKey, signal } = {}) => {
+    let readError = (): Error | null => null
     const init = () => {
-      const { body, contentType, contentLength } = multipart(form.fields, form.field, form.files)
+      const { body, contentType, contentLength, ...sent } = multipart(form.fields, form.field, form.files)
+      readError = sent.readError
       const length = contentLength === null ? {} : { 'content-length': String(contentLength) }
       const key = idempotencyKey ? { 'idempotency-key': idempotencyKey } : {}
       return { headers: { ...headers, 'content-type': contentType, ...length, ...key }, body, duplex: 'half', signal } as RequestInit
     }
     const isRepeatable = form.files.every(({ size }) => size !== null)
-    return requireOk(await request(method, path, init, isRepeatable, idempotencyKey !== undefined))
+    const answer = await request(method, path, init, isRepeatable, idempotencyKey !== undefined)
+    const error = readError()
+    if (error) throw error
+    return requireOk(answer)
   }
   const sendOnce: OpenConnection['sendOnce'] = async (method, path) => attempt(method, path, {}, await token?.())
   const raw: Connection['raw'] = (method, path, body, headers = {}) => {

@@ -17,6 +17,8 @@ export interface Multipart {
   contentType: string
   /** null if the size of a file is unknown */
   contentLength: number | null
+  /** Returns the error of a file that could not be read, null without one. The server gets an incomplete body then. */
+  readError(): Error | null
 }
 
 /** Encodes fields and files (RFC 7578). Skips undefined fields; all files get the name `field`. */
@@ -35,11 +37,20 @@ export function multipart(
   const between = Buffer.from('\r\n')
   const end = Buffer.from(`--${boundary}--\r\n`)
 
+  let readError: Error | null = null
+  async function* reading(file: Upload): AsyncGenerator<Uint8Array> {
+    try {
+      yield* file.open()
+    } catch (error) {
+      readError = error as Error
+      throw error
+    }
+  }
   async function* chunks(): AsyncGenerator<Uint8Array> {
     if (head.length > 0) yield head
     for (const [index, file] of files.entries()) {
       yield before[index] as Buffer
-      yield* file.open()
+      yield* reading(file)
       yield between
     }
     yield end
@@ -52,6 +63,7 @@ export function multipart(
     body: Readable.toWeb(Readable.from(body, { objectMode: false })) as ReadableStream<Uint8Array>,
     contentType: `multipart/form-data; boundary=${boundary}`,
     contentLength,
+    readError: () => readError,
   }
 }
 

@@ -230,6 +230,11 @@ test('config init writes a valid file with mode 0600, once; config env prints th
   expect((await here(place, ['config', 'init', '--to', path])).code).toBe(7)
   expect(await readFile(path, 'utf8')).toBe(written)
   expect((await here(place, ['config', 'init', '--to', path, '--force'])).code).toBe(0)
+  // Another secret would end all sessions.
+  await writeFile(join(place.dataDir, 'jwt_secret'), 'x'.repeat(64))
+  const again = await here(place, ['config', 'init', '--to', path, '--force'])
+  expect([again.code, again.stderr]).toEqual([0, expect.stringContaining(`stays that of ${place.dataDir}/jwt_secret`)])
+  expect(await readFile(path, 'utf8')).toMatch(/^# jwt_secret = ""/m)
   await writeFile(path, written)
   const shown = await here(place, ['config', 'env', '-c', path], {
     env: { DMS_OCR_LANGUAGES: 'deu,eng', DMS_SMTP_FROM: 'dms <a@example.org>' },

@@ -34,6 +34,16 @@ test('a warning for a name of a compressed file: the archive is not compressed',
   expect((await here(place, ['backup', 'create', '-q', '--to', join(dataDir, 'all.tar')])).stderr).toBe('')
 })
 
+test('restore reports what it restored, and warns, if the search index cannot be built', async () => {
+  const { place, dataDir } = await oneDocument()
+  const archive = join(dataDir, 'all.tar')
+  expect((await here(place, ['backup', 'create', '-q', '--to', archive])).code).toBe(0)
+  const env = { DMS_SEARCH_ENGINE: 'meilisearch', DMS_MEILI_URL: 'http://127.0.0.1:1' }
+  const { code, stdout, stderr } = await here(await emptyPlace(), ['restore', archive, '-o', 'json'], { env })
+  expect([code, JSON.parse(stdout)]).toMatchObject([69, { documents: 2, failed: 0 }])
+  expect(stderr).toContain('warning: everything is restored, but search does not find it yet')
+})
+
 describe('backup create --format dir', () => {
   test('a stored file with a flipped byte: exit 3 in every run, no last success; repaired bytes replace it', async () => {
     const { place, stored, content, sha256, dataDir, lastSuccess } = await oneDocument()

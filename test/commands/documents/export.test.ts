@@ -228,17 +228,23 @@ test('export to a folder: files, texts and manifest; a second run writes changes
   ])
 })
 
-test('--delete-extra deletes the file and the text of the earlier name of a document', async () => {
+test('--delete-extra deletes the files and the texts of earlier names of a document, also after exports without it', async () => {
   const { dms, folder, app, asAda, runJobs } = await startCli('HTTP')
   const { id } = await upload(asAda, 'draft.txt', 'one')
   await runJobs()
   const to = join(folder, 'mirror')
-  const run = async () => (await dms(['documents', 'export', '--to', to, '--with-text', '--delete-extra'])).code
-  expect(await run()).toBe(0)
-  await app.db.updateTable('documents').set({ filename: 'final.txt' }).where('id', '=', id).execute()
-  expect(await run()).toBe(0)
-  const file = `final-${id.slice(-12)}.txt`
-  expect((await readdir(to)).sort()).toEqual([file, `${file}.txt`, 'manifest.jsonl'])
+  const run = async (...more: string[]) => (await dms(['documents', 'export', '--to', to, '--with-text', ...more])).code
+  const rename = (filename: string) => app.db.updateTable('documents').set({ filename }).where('id', '=', id).execute()
+  const filesOf = (stem: string) => [`${stem}-${id.slice(-12)}.txt`, `${stem}-${id.slice(-12)}.txt.txt`]
+  expect(await run('--delete-extra')).toBe(0)
+  for (const name of ['second.txt', 'third.txt']) {
+    await rename(name)
+    expect(await run()).toBe(0)
+  }
+  expect((await readdir(to)).sort()).toEqual([...filesOf('draft'), 'manifest.jsonl', ...filesOf('second'), ...filesOf('third')])
+  await rename('final.txt')
+  expect(await run('--delete-extra')).toBe(0)
+  expect((await readdir(to)).sort()).toEqual([...filesOf('final'), 'manifest.jsonl'])
 })
 
 test('--delete-extra keeps the copy of every existing document, also if another is deleted between two pages', async () => {

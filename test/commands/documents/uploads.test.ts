@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
+import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -116,6 +116,24 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
   expect(() => parseAfterUpload('burn')).toThrow('not keep, delete or move:DIR')
 })
+
+test.skipIf(process.getuid?.() === 0)(
+  '--after-upload move of a file that cannot be removed leaves no copy; a dry run expects unreadable files to fail',
+  async () => {
+    const folder = await emptyFolder()
+    await mkdir(join(folder, 'in'))
+    await writeFile(join(folder, 'in/a.txt'), 'first')
+    const [file] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
+    await chmod(join(folder, 'in'), 0o500)
+    await expect(parseAfterUpload(`move:${join(folder, 'done')}`).apply(file)).rejects.toMatchObject({ code: 'EACCES' })
+    expect([await readdir(join(folder, 'done')), await readFile(file.path, 'utf8')]).toEqual([[], 'first'])
+    await chmod(join(folder, 'in'), 0o700)
+    const { dms } = await startCli('HTTP')
+    await chmod(file.path, 0)
+    const simulated = await dms(['documents', 'upload', '-n', file.path])
+    expect([simulated.code, simulated.stderr]).toEqual([1, expect.stringContaining('permission denied')])
+  },
+)
 
 test('--after-upload move: 2 for a folder in an uploaded folder, where files would be found again; not for one with a dot', async () => {
   const folder = await emptyFolder()

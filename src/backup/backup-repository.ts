@@ -20,6 +20,8 @@ export interface BackupInfo {
   /** name of the last migration */
   schema: string
   version: string
+  /** of the document store; another installation has another one */
+  store_id: string
   /** false: the archive is still being written, or was abandoned */
   complete: boolean
 }
@@ -104,7 +106,7 @@ async function readArchiveManifest(path: string): Promise<Manifest | null> {
 
 const toInfo = (
   name: string,
-  { created_at, documents, has_files, migrations, dms }: Head,
+  { created_at, documents, has_files, migrations, dms, store_id }: Head,
   size: number,
   complete: boolean,
 ): BackupInfo => ({
@@ -115,6 +117,7 @@ const toInfo = (
   has_files,
   schema: migrations.at(-1) ?? '',
   version: dms,
+  store_id,
   complete,
 })
 
@@ -122,8 +125,8 @@ const toInfo = (
 const abandonedAfterMs = 3_600_000
 
 /**
- * Returns the archives to prune: abandoned ones, and complete ones except the `keep` newest with files and the `keep` newest without: archives of tables
- * only do not replace those with files. Keeps one more if all of those have damaged files: the newest whole one. Ignores files that dms did not name.
+ * Returns the archives to prune: abandoned ones, and complete ones except, for each document store, the `keep` newest with files and the `keep` newest
+ * without: archives of tables only do not replace those with files, and two installations may share a folder. Keeps one more if all of those have damaged files: the newest whole one. Ignores files that dms did not name.
  * `postdated`: complete archives whose time is in the future, because the clock was ahead. They are not pruned and do not count towards `keep`.
  */
 export async function listPrunable(folder: string, keep: number): Promise<{ prunable: BackupInfo[]; postdated: BackupInfo[] }> {
@@ -140,7 +143,8 @@ export async function listPrunable(folder: string, keep: number): Promise<{ prun
     const newestWhole = excess.length > 0 ? await findWhole(folder, archives) : undefined
     return excess.filter((info) => info !== newestWhole)
   }
-  const excess = await Promise.all([true, false].map((hasFiles) => excessOf(dated.filter(({ has_files }) => has_files === hasFiles))))
+  const groups = Map.groupBy(dated, ({ store_id, has_files }) => `${store_id} ${has_files}`)
+  const excess = await Promise.all(Array.from(groups.values(), excessOf))
   return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess.flat()], postdated }
 }
 

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import type { DocumentWarning } from '../db/schema-documents.ts'
 import type { StagedFile } from '../ports/file-store.ts'
-import { defaultTitle } from './file-names.ts'
+import { defaultTitle, truncateFilename } from './file-names.ts'
 import { inheritRetention } from './retention.ts'
 import { writeRevision } from './revisions.ts'
 import { storeDocument } from './store-document.ts'
@@ -17,6 +17,8 @@ export interface Part {
 
 /** Length of the title of the original in those of its parts, which have at most 1000 characters as all titles. */
 const maxTitleStem = 950
+/** A file name has at most 255 bytes. */
+const maxStemBytes = 200
 
 /**
  * Creates a document for each part, with labels, metadata, retention and owner of the original. The original keeps its file and its text layer; OCR reads
@@ -46,10 +48,12 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
     .executeTakeFirst()
   if (!original) return []
   const stem = defaultTitle(original.filename)
+  const ending = original.filename.slice(stem.length)
   const ids: string[] = []
   for (const [index, { staged, serialNumber }] of parts.entries()) {
     const { document } = await storeDocument(app, trx, original.owner_id, staged, {
-      filename: `${stem}-${index + 1}${original.filename.slice(stem.length)}`,
+      // Short enough that the number is not cut off.
+      filename: `${truncateFilename(stem, maxStemBytes)}-${index + 1}${ending}`,
       title: `${original.title.slice(0, maxTitleStem).toWellFormed()} (${index + 1} of ${parts.length})`,
       labelIds: original.labels,
       metadata: { ...original.metadata, ...asn(serialNumber) },

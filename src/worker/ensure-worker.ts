@@ -55,7 +55,11 @@ export async function ensureWorker(app: App, onStart: () => void): Promise<Ensur
 async function startBoth(app: App) {
   const ocr = await startWorker(app, { queues: ['ocr'], concurrency: app.config.worker.concurrency || availableParallelism() })
   const name = `${workerName(hostname(), process.pid)}/index`
-  return { ocr, index: await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1, name }) }
+  const index = await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1, name }).catch(async (error) => {
+    await ocr.stop(0)
+    throw error
+  })
+  return { ocr, index }
 }
 
 async function hasActiveWorker({ db }: App): Promise<boolean> {

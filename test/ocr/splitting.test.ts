@@ -99,12 +99,13 @@ test('parts are under the retention and the holds of the original, and have no d
 test('split=blank: blank pages separate documents, also several and those at the ends; other PDFs stay whole', async () => {
   const { asAda, runJobs } = await startApp()
   const stack = pdf({ pages: [blank, page('first'), blank, blank, page('second'), page('third'), blank] })
-  const { id } = await upload(asAda, 'stack.pdf', stack, { split: 'blank', title: 'x'.repeat(1000) })
+  const { id } = await upload(asAda, `${'stack'.repeat(50)}.pdf`, stack, { split: 'blank', title: 'x'.repeat(1000) })
   const { id: whole } = await upload(asAda, 'whole.pdf', pdf({ pages: [page('first'), page('second'), blank] }), { split: 'blank' })
   const { id: unasked } = await upload(asAda, 'unasked.pdf', stack, { on_duplicate: 'allow' })
   await runJobs(['ocr'])
   const parts = await partsOf(asAda, id)
   expect(parts.map(({ page_count }) => page_count)).toEqual([1, 2])
+  expect(parts.map(({ filename }) => filename.slice(-6))).toEqual(['-1.pdf', '-2.pdf'])
   for (const { id, title } of parts) expect((await asAda.documents.update(id, { title })).title).toBe(title)
   for (const other of [whole, unasked]) {
     expect(await partsOf(asAda, other)).toEqual([])

@@ -44,12 +44,13 @@ test('ambiguous requests are refused or read as one request; the next one is not
   expect((await fetch('/healthz')).status).toBe(200)
 })
 
-test('400 VALIDATION_ERROR for two Host headers, also of a WebSocket; 200 for one with a port', async () => {
+test('400 VALIDATION_ERROR for two Host headers and for none, also of a WebSocket; 200 for one with a port', async () => {
   const { say } = await startServer()
   const handshake =
     'upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n'
   for (const head of ['GET /healthz HTTP/1.1\r\n', `GET /ws HTTP/1.1\r\n${handshake}`])
-    expect(await say(`${head}host: a\r\nhost: b\r\n\r\n`)).toMatch(/^HTTP\/1\.1 400 [\s\S]*VALIDATION_ERROR[\s\S]*Host/)
+    for (const hosts of ['host: a\r\nhost: b\r\n', ''])
+      expect(await say(`${head}${hosts}\r\n`)).toMatch(/^HTTP\/1\.1 400 [\s\S]*VALIDATION_ERROR[\s\S]*Host/)
   for (const host of ['a:8080', '[::1]:8080', ''])
     expect(await say(`GET /healthz HTTP/1.1\r\nhost: ${host}\r\nconnection: close\r\n\r\n`), host).toMatch(/^HTTP\/1\.1 200 /)
 })

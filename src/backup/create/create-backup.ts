@@ -66,7 +66,7 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
       const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database, options) : null
       return { ...result, recordError }
     } catch (error) {
-      await sink.discard()
+      await sink.discard().catch(() => {})
       throw error
     } finally {
       await rm(folder, { recursive: true, force: true })

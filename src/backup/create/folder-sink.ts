@@ -22,6 +22,8 @@ const readBytes = 1 << 18
 export function folderSink(folder: string, concurrency: number): BackupSink {
   let id = ''
   let isBegun = false
+  /** mtime of the manifest of the last complete run */
+  let completedAt = Number.NEGATIVE_INFINITY
   const resolvePath = (path: string) => join(folder, path)
   const directories = trackDirectories(folder)
   const put = async (path: string, size: number, bytes: Bytes) => {
@@ -45,13 +47,17 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
       const foreign = (await readdir(folder)).filter((name) => ![manifestPath, `${manifestPath}.partial`, 'data', 'files'].includes(name))
       if (!earlier && foreign.length > 0)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds ${foreign[0]}, which does not belong to a backup`)
+      if (earlier) completedAt = (await lstat(resolvePath(manifestPath))).mtimeMs
       await directories.make(`data/${id}`)
       await directories.make('files')
       isBegun = true
     },
     async hasIntact(path, sha256, size) {
       await directories.make(dirname(path))
-      return (await hashFile(resolvePath(path), size)) === sha256
+      if ((await hashFile(resolvePath(path), size)) !== sha256) return false
+      // A run after the last complete one may have written the file, and been killed before it flushed the name.
+      if ((await lstat(resolvePath(path))).mtimeMs >= completedAt) directories.markChanged(dirname(path))
+      return true
     },
     put,
     async finish(manifest, filePaths) {

@@ -1,11 +1,12 @@
 /** Destination of a backup, and its implementation as a tar archive in a file or a pipe. */
 import { existsSync } from 'node:fs'
-import { type FileHandle, mkdir, open, rename, unlink } from 'node:fs/promises'
+import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
 import { flushFolder } from '../../flush-folder.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
+import { nullIfMissing } from '../../missing-file.ts'
 import { type Bytes, writeChunk } from '../byte-streams.ts'
 import { BackupDamaged, type Head, manifestPath } from '../manifest.ts'
 
@@ -41,6 +42,11 @@ export function fileSink(path: string): BackupSink {
   const partial = `${path}.partial`
   let file: FileHandle | null = null
   let written = 0
+  /** Another backup to the same path replaces the name of the temporary file. */
+  const hasName = async (): Promise<boolean> => {
+    const [own, named] = [await file?.stat(), await stat(partial).catch(nullIfMissing)]
+    return own?.ino === named?.ino && own?.dev === named?.dev
+  }
   const tar = tarSink(async (chunk) => {
     await file?.writeFile(chunk)
     written += chunk.length
@@ -50,13 +56,16 @@ export function fileSink(path: string): BackupSink {
     async begin(head) {
       await assertAbsent(path)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      file = await open(partial, 'w+', 0o600)
+      // That of a backup which was killed, or of another one that runs, which fails at its end.
+      await unlink(partial).catch(nullIfMissing)
+      file = await open(partial, 'wx+', 0o600)
       await tar.begin(head)
     },
     async finish(manifest, filePaths) {
       await tar.finish(manifest, filePaths)
       await file?.sync()
       if (file) await readBack(file, written, manifest)
+      if (!(await hasName())) throw new AppError('CONFLICT', { path }, `another backup writes to ${path}`)
       await file?.close()
       await assertAbsent(path)
       await rename(partial, path)
@@ -64,8 +73,9 @@ export function fileSink(path: string): BackupSink {
     },
     async discard() {
       if (!file) return
+      const isOurs = await hasName().catch(() => false)
       await file.close().catch(() => {})
-      await unlink(partial).catch(() => {})
+      if (isOurs) await unlink(partial).catch(() => {})
     },
   }
 }

@@ -30,8 +30,8 @@ const Clause: z.ZodType<SearchClause> = z.object({
 
 const clauses = z.array(Clause).max(maxClauses, `at most ${maxClauses} conditions`).default([])
 
-/** Returns the length that counts towards the limit. NFKC expands one character to up to eighteen. */
-const countedLength = ({ value }: SearchClause): number => Math.max(value.length, value.normalize('NFKC').length)
+/** Returns the number of characters that count towards the limit. NFKC expands one to up to eighteen. */
+const countedLength = ({ value }: SearchClause): number => Math.max([...value].length, [...value.normalize('NFKC')].length)
 
 /** Clauses of a boolean query. */
 export const Clauses = z
@@ -39,7 +39,7 @@ export const Clauses = z
   .refine(({ must, should, must_not }) => must.length + should.length + must_not.length <= maxClauses, `at most ${maxClauses} conditions`)
   .refine(
     ({ must, should, must_not }) =>
-      [...must, ...should, ...must_not].reduce((sum, clause) => sum + countedLength(clause), 0) <= 2 * maxTotalLength,
+      [...must, ...should, ...must_not].reduce((sum, clause) => sum + countedLength(clause), 0) <= maxTotalLength,
     `the values have more than ${maxTotalLength} characters together`,
   )
 

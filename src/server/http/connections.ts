@@ -28,6 +28,8 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   // An unknown expectation is ignored (RFC 9110, 10.1.1): the 417 of node:http has no error body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', answerMalformed)
+  // node:http would refuse a request without Host with an empty body. findAmbiguity() refuses it.
+  Object.assign(server, { requireHostHeader: false })
   return openDrain(server)
 }
 

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
+import { fileSink } from '../../../src/backup/create/tar-sink.ts'
+import type { Head } from '../../../src/backup/manifest.ts'
 import { migrate } from '../../../src/db/migrate.ts'
 import { openDatabase } from '../../../src/db/pool.ts'
 import { openLog } from '../../../src/log/log.ts'
@@ -275,4 +277,33 @@ test('prune keeps archives dated in the future beside --keep others, and warns a
   const pruned = await here(place, ['backup', 'prune', '--keep', '1', '-y'])
   expect(pruned).toMatchObject({ code: 0, stderr: expect.stringContaining(`${future} is dated in the future`) })
   expect((await readdir(shelf)).sort()).toEqual([recent, future])
+})
+
+test('prune keeps --keep archives of each installation that shares the folder', async () => {
+  const { place, dataDir } = await someDocuments()
+  const shelf = join(dataDir, 'backups')
+  await mkdir(shelf, { mode: 0o700 })
+  const [others, old, recent] = [1, 2, 3].map((day) => `dms-2026010${day}T000000Z.tar`) as [string, string, string]
+  for (const name of [old, recent]) expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(0)
+  await writeFile(join(shelf, others), archiveOf(consistent(await entriesOf(join(shelf, old)), { store_id: 'another' })))
+  expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
+  expect((await readdir(shelf)).sort()).toEqual([others, recent])
+})
+
+test('two backups to one path at once: one is complete, the other fails', async () => {
+  const path = join(await folder(), 'all.tar')
+  const head = { created_at: '2026-01-01T00:00:00Z' } as Head
+  const [first, second] = [fileSink(path), fileSink(path)]
+  for (const [sink, text] of [
+    [first, 'first'],
+    [second, 'second'],
+  ] as const) {
+    await sink.begin(head)
+    await sink.put('head.json', text.length, [Buffer.from(text)])
+  }
+  const noFiles = async function* () {}
+  await expect(first.finish('{}', noFiles)).rejects.toMatchObject({ code: 'CONFLICT' })
+  await first.discard()
+  await second.finish('{}', noFiles)
+  expect((await entriesOf(path)).map(({ bytes }) => bytes.toString())).toEqual(['second', '{}'])
 })

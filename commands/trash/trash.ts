@@ -52,16 +52,15 @@ const empty = (cli: Cli) =>
     .action(async (flags: { owner?: string; yes?: boolean; dryRun?: boolean }) => {
       const client = await cli.client()
       const owner = flags.owner === undefined ? undefined : await findOwnerId(client, flags.owner)
-      const count = async () => (await client.trash.page({ owner, per_page: 1 })).pagination.total
-      if (flags.dryRun) {
-        const documents = await count()
-        return cli.print({ documents }, { columns: [{ name: 'documents' }], sentence: `${pluralize(documents, 'document')} in the trash` })
+      const print = (answer: { purged: number; retained: number }, verb: string) => {
+        const kept = answer.retained === 0 ? '' : `; under retention or hold: ${answer.retained}, kept`
+        const sentence = `${verb} ${pluralize(answer.purged, 'document')}${kept}`
+        cli.print(answer, { columns: columnsOf(['purged', 'retained']), sentence })
       }
-      if (!flags.yes) await confirm(cli.options, `Destroy ${pluralize(await count(), 'document')} permanently?`)
-      const answer = await client.trash.empty({ owner })
-      const kept = answer.retained === 0 ? '' : `; ${pluralize(answer.retained, 'document')} under retention or hold stayed`
-      cli.print(answer, {
-        columns: columnsOf(['purged', 'retained']),
-        sentence: `✓ Destroyed ${pluralize(answer.purged, 'document')}${kept}`,
-      })
+      if (flags.dryRun) return print(await client.trash.checkEmptying({ owner }), 'would destroy')
+      if (!flags.yes) {
+        const { purged } = await client.trash.checkEmptying({ owner })
+        await confirm(cli.options, `Destroy ${pluralize(purged, 'document')} permanently?`)
+      }
+      print(await client.trash.empty({ owner }), '✓ Destroyed')
     })

@@ -165,6 +165,9 @@ export const trash = ({ call, list }: OpenConnection) => ({
   /** Destroys the documents that `list` shows. */
   empty: (query: QueryOf<typeof EmptyQuery> = {}): Promise<z.infer<typeof EmptyAnswer>> =>
     call('DELETE', withQuery(pathOf('trash'), query)),
+  /** Returns what `empty` would do, and fails as it would. */
+  checkEmptying: (query: QueryOf<typeof EmptyQuery> = {}): Promise<z.infer<typeof EmptyAnswer>> =>
+    call('GET', withQuery(pathOf('trash', 'deletion'), query)),
 })
 
 const formFields = ({ metadata, ...fields }: Omit<UploadOptions, 'idempotencyKey' | 'signal'>): Query => ({

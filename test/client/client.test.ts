@@ -99,6 +99,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'trash.list': ({ trash }) => Array.fromAsync(trash.list({ owner: 'ada' })),
   'trash.page': ({ trash }) => trash.page({ per_page: 5 }),
   'trash.empty': ({ trash }) => trash.empty({ owner: 'ada' }),
+  'trash.checkEmptying': ({ trash }) => trash.checkEmptying({ owner: 'ada' }),
   'holds.list': ({ holds }) => holds.list({ released: 'false' }),
   'holds.get': ({ holds }) => holds.get('a/b'),
   'holds.create': ({ holds }) => holds.create({ name: 'x' }),

@@ -83,6 +83,7 @@ test('DELETE /api/trash destroys own documents, for an admin those of all or of 
   // As of a script whose variable is not set.
   expect((await asAdmin.send('DELETE', '/api/trash?owner=')).status).toBe(400)
   expect(await asAda.trash.empty({ owner: 'bob' })).toEqual({ purged: 0, retained: 0 })
+  expect(await asAda.trash.checkEmptying()).toEqual({ purged: 2, retained: 1 })
   expect(await asAda.trash.empty()).toEqual({ purged: 2, retained: 1 })
   expect(await asAda.trash.empty()).toEqual({ purged: 0, retained: 1 })
   expect(await remove(asAda, ids[3] ?? '', '?permanent=true')).toEqual([409, 'RETENTION'])

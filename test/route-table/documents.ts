@@ -110,6 +110,13 @@ export const rows: Rows = {
     errors: { CONFLICT: own },
   },
   'GET /api/trash': { good: () => ({ query: { per_page: '5' } }), withIds: [(_world, who) => ({ query: { owner: who.id } })] },
+  'GET /api/trash/deletion': {
+    good: () => ({}),
+    withIds: [(_world, who) => ({ query: { owner: who.id } })],
+    errors: {
+      RETENTION: ({ app, but }) => ({ app: but({ config: { ...app.config, documents: { ...app.config.documents, worm: true } } }) }),
+    },
+  },
   'DELETE /api/trash': {
     good: async (world, who) => {
       await world.trashed(who)

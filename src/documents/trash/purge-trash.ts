@@ -36,6 +36,14 @@ export async function* emptyTrash(
   return { purged, retained: await countTrash(app.db, sql<boolean>`(${trash} and ${isRetained})`) }
 }
 
+/** Returns what emptyTrash() would do now. */
+export async function planEmptying(app: App, actor: Actor, owner: string | undefined): Promise<{ purged: number; retained: number }> {
+  const { rows } = await sql<{ purged: number; retained: number }>`
+    select count(*) filter (where not ${isRetained}) as purged, count(*) filter (where ${isRetained}) as retained
+    from documents where ${isInTrash(actor, owner)}`.execute(app.db)
+  return rows[0]!
+}
+
 /** Destroys the documents whose time in the trash has passed. Returns their number; `isDryRun` only counts them. */
 export async function purgeExpired(app: App, isDryRun: boolean): Promise<number> {
   const expired = sql<boolean>`(deleted_at is not null and deleted_at <= ${secondsAgo(app.config.documents.trash_days * daySeconds)})`

@@ -8,7 +8,7 @@ import { resolvePage } from '../../settings/settings.ts'
 import { documentResponse } from '../content.ts'
 import { assertNotWorm } from '../retention.ts'
 import { DocumentAnswer, etag, trashView, view } from '../view.ts'
-import { emptyTrash } from './purge-trash.ts'
+import { emptyTrash, planEmptying } from './purge-trash.ts'
 import * as trash from './trash.ts'
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
@@ -70,6 +70,20 @@ export const routes = (app: App): Route[] => [
       const fetched = await trash.list(app, actor, query, page)
       const data = fetched.rows.map((document) => ({ ...view(document), ...trashView(app, document) }))
       return { data, pagination: pagination(page, fetched), trash_days: app.config.documents.trash_days }
+    },
+  ),
+  user(
+    'GET /api/trash/deletion',
+    {
+      summary: 'Tell what emptying the trash would destroy',
+      description: 'Fails as emptying it would, and changes nothing.',
+      query: EmptyQuery,
+      answer: EmptyAnswer,
+      errors: ['RETENTION'],
+    },
+    async ({ actor, query }) => {
+      assertNotWorm(app)
+      return planEmptying(app, actor, query.owner)
     },
   ),
   user(

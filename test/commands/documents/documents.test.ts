@@ -173,7 +173,7 @@ describe.each(cliTransports)('%s:', (transport) => {
     ])
     expect((await dms(['documents', 'delete', one.id, '--yes'])).code).toBe(6)
     expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
-    expect(JSON.parse((await dms(['trash', 'empty', '-n', '-o', 'json'])).stdout)).toEqual({ documents: 2 })
+    expect(JSON.parse((await dms(['trash', 'empty', '-n', '-o', 'json'])).stdout)).toEqual({ purged: 2, retained: 0 })
     expect(await dms(['trash', 'empty'])).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
     expect((await dms(['documents', 'delete', one.id, '--permanent', '-y'])).code).toBe(0)
     expect(JSON.parse((await dms(['trash', 'empty', '-y', '-o', 'json'])).stdout)).toEqual({ purged: 1, retained: 0 })

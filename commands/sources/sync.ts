@@ -1,14 +1,15 @@
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { findSource, selectSources } from '../../src/cli/arguments/sources.ts'
-import { type Batch, type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
+import { type BatchItem, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import { lookupPrinterOf } from '../../src/cli/remote/curl-lookup.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { type Exit, Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import type { Progress } from '../../src/cli/runtime/progress.ts'
 import { exitOfAbort, mapSequential } from '../../src/cli/runtime/run-batch.ts'
+import { combineExits, listPlan, type Planned, type PlannedProblem, planOnServer } from '../../src/cli/runtime/sync-plan.ts'
 import { busyError, describeSyncError, type SyncResult, syncInProcess, syncOnServer } from '../../src/cli/runtime/sync-source.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { Source } from '../../src/client/sources.ts'
@@ -32,12 +33,6 @@ const columns: Column<BatchItem>[] = [
   ...columnsOf(['new', 'changed', 'unchanged', 'skipped', 'deleted', 'failed', 'bytes'], { align: 'right' }),
   { name: 'duration_seconds', title: 'SECONDS', align: 'right' },
   { name: 'error', value: ({ error }) => error?.message },
-]
-const planColumns: Column<BatchItem>[] = [
-  ...columnsOf(['action', 'source']),
-  { name: 'key', title: 'PATH' },
-  { name: 'bytes', align: 'right' },
-  errorColumn,
 ]
 
 const notQueueable = ['dryRun', 'concurrency', 'maxFiles', 'lockTimeout']
@@ -90,8 +85,13 @@ export const sync = (cli: Cli) =>
       if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, { app, client }, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
       await listPlan(cli, sources, async function* (source) {
-        const onFailure = ({ message }: Error) => cli.note(`${source.name}: the sync would stop. ${message}`)
-        for await (const { action, file } of planSync(app, source.id, options, cli.signal, onFailure)) yield { action, ...file }
+        const problems: Planned[] = []
+        const listener = {
+          onFailure: ({ message }: Error) => cli.note(`${source.name}: the sync would stop. ${message}`),
+          onProblem: (problem: PlannedProblem) => problems.push(problem),
+        }
+        for await (const { action, file } of planSync(app, source.id, options, cli.signal, listener)) yield { action, ...file }
+        yield* problems
       })
     })
 
@@ -167,14 +167,6 @@ function findBusy(all: readonly SyncResult[], named: readonly string[]): BatchIt
   return !hasFailed && (named.length > 0 || busy.length === all.length) ? busy[0]?.item : undefined
 }
 
-/** Returns the exit code that all sources share, else PARTIAL. OK leaves the exit code to the batch. */
-function combineExits(all: readonly { exit: Exit }[]): Exit {
-  const exits = new Set(all.map(({ exit }) => exit))
-  const [only] = exits
-  if (only && exits.size === 1) return only
-  return exits.has('PARTIAL') ? 'PARTIAL' : 'OK'
-}
-
 function formatItem(item: BatchItem): string {
   const { key, state, error, duration_seconds } = item
   if (state !== 'ok') return `${key}   –  ${error?.message ?? ''}`
@@ -204,36 +196,4 @@ async function enqueue(cli: Cli, client: Client, names: readonly string[], flags
   })
   const [busy] = skipped
   if (busy && (names.length > 0 || skipped.length === sources.length)) throw busyError(busy.item)
-}
-
-type PlannedFile = Awaited<ReturnType<Client['sources']['planSync']>>['files'][number]
-
-/** Returns a function that lists what the server would fetch, with a note if it lists the first files only. */
-function planOnServer(cli: Cli, client: Client, { full, acceptChanges, maxFiles = '10000' }: Flags) {
-  const max_files = parseCount('--max-files', maxFiles, { max: 10_000 })
-  return async function* ({ id, name }: Source): AsyncGenerator<PlannedFile> {
-    const { files, has_more, error, stop } = await client.sources.planSync(id, { full: full === true, max_files })
-    yield* files
-    if (error) throw Object.assign(new Error(error.message), { code: error.code })
-    if (stop && !acceptChanges) cli.note(`${name}: the sync would stop. ${stop.message}`)
-    if (has_more) cli.note(`${name}: the first ${files.length} files that the server has found`)
-  }
-}
-
-async function listPlan(cli: Cli, sources: readonly Source[], plan: (source: Source) => AsyncIterable<PlannedFile>): Promise<void> {
-  const batch: Batch = startBatch(cli, 'sources sync', { columns: planColumns, isDryRun: true })
-  const all: { exit: Exit }[] = []
-  for (const source of sources) {
-    try {
-      for await (const { action, path, size } of plan(source)) batch.add({ action, key: path, source: source.name, bytes: size ?? 0 })
-      all.push({ exit: 'OK' })
-    } catch (error) {
-      if (cli.signal.aborted) throw error
-      const { item, exit } = describeSyncError(source, error, 0)
-      batch.add({ action: 'failed', key: item.key, source: source.name, error: item.error ?? undefined })
-      all.push({ exit })
-    }
-  }
-  cli.exit = combineExits(all)
-  batch.finish()
 }

@@ -70,6 +70,9 @@ export const RollbackAnswer = z.object({
 
 export const PlanAnswer = z.object({
   files: z.array(z.object({ action: z.enum(['created', 'updated']), path: z.string(), size: z.int().nullable() })),
+  problems: z
+    .array(z.object({ path: z.string(), code: z.string(), message: z.string() }))
+    .describe('Entries that the sync would count as failed, at most 1,000.'),
   /** the listing ended early, by `max_files` or after 45 seconds */
   has_more: z.boolean(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),

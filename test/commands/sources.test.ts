@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -279,6 +279,11 @@ test('over HTTP: --dry-run lists what the server would fetch; 3 for a source tha
   const { dms, make, put, root, asAdmin } = await start('HTTP')
   for (const name of ['a', 'b', 'c']) await put(`${name}.txt`, name)
   await make('one')
+  await put('unusable\x01', 'x')
+  const failing = await dms(['sources', 'sync', 'one', '-n', '-o', 'jsonl'])
+  expect(failing.code).toBe(3)
+  expect(readBatch(failing.stdout).summary).toMatchObject({ created: 3, failed: 1 })
+  await rm(join(root, 'unusable\x01'))
   await make('two', { url: join(root, 'none') })
   const dry = await dms(['sources', 'sync', '--all', '-n', '-o', 'jsonl'])
   expect(dry.code).toBe(3)

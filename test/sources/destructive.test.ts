@@ -155,6 +155,18 @@ test('a stopped sync notifies once, although the syncs before failed for another
   expect(failures.map(({ data }) => data.code)).toEqual(['SYNC_LOOKS_DESTRUCTIVE', expect.not.stringMatching('DESTRUCTIVE')])
 })
 
+test('a dry run lists entries that a sync would count as failed beside the files that it would fetch', async () => {
+  const { put, asAdmin, source } = await startWith(20)
+  await put('a\x01b.txt', 'unusable')
+  await put('new.txt', 'new')
+  expect(await asAdmin.sources.planSync(source.id)).toMatchObject({
+    files: [{ action: 'created', path: 'new.txt' }],
+    problems: [{ code: 'SOURCE_PROTOCOL' }],
+    error: null,
+    stop: null,
+  })
+})
+
 test('a dry run reports that the sync would stop', async () => {
   const { fill, paths, asAdmin, source } = await startWith(20)
   expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], stop: null })

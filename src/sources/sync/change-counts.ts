@@ -20,11 +20,11 @@ export async function countKnown(db: Db, sourceId: string, turn: Turn | null): P
   return rows[0] as { known: number; unchanged: number }
 }
 
-/** Returns the number of known files below a folder. */
-export async function countKnownBelow(db: Db, sourceId: string, folder: string): Promise<number> {
+/** Returns the number of known files at a path and below it; '' is the whole source. */
+export async function countKnownAt(db: Db, sourceId: string, path: string): Promise<number> {
   const { rows } = await sql<{ files: number }>`
     select count(*) as files from source_files f
-    where source_id = ${sourceId} and (${folder} = '' or starts_with(path, ${`${folder}/`})) and ${isKnownRow}`.execute(db)
+    where source_id = ${sourceId} and (${path} in ('', f.path) or starts_with(f.path, ${`${path}/`})) and ${isKnownRow}`.execute(db)
   return rows[0]?.files ?? 0
 }
 

@@ -137,13 +137,20 @@ interface PlannedFetch {
   file: SourceFile
 }
 
-/** Yields the files that a sync would fetch. Calls `onFailure` if the sync would stop, judged by the listing. Throws SourceFailure. */
+interface PlanListener {
+  /** The sync would stop, judged by the listing. */
+  onFailure(failure: SourceFailure): void
+  /** An entry that the sync would count as failed. */
+  onProblem(problem: { path: string; code: string; message: string }): void
+}
+
+/** Yields the files that a sync would fetch. Throws SourceFailure. */
 export async function* planSync(
   app: App,
   sourceId: string,
   options: SyncOptions,
   signal: AbortSignal,
-  onFailure: (failure: SourceFailure) => void,
+  { onFailure, onProblem }: PlanListener,
 ): AsyncGenerator<PlannedFetch> {
   const { connection, globs, name } = await createContext(app, sourceId, options, signal)
   const { known } = await counts.countKnown(app.db, sourceId, null)
@@ -176,9 +183,11 @@ export async function* planSync(
   }
   try {
     for await (const entry of connection.walk({ loadTag: folderTags.createTagLookup(app.db, sourceId, options.full), signal })) {
-      if (entry.kind === 'problem') throw new SourceFailure(entry.code, `${entry.path}: ${entry.message}`)
+      if (entry.kind === 'problem') onProblem(entry)
       if (entry.kind === 'file') batch.push(entry.file)
-      if (entry.kind === 'folder' && entry.isPruned) unchanged += await counts.countKnownBelow(app.db, sourceId, entry.path)
+      // What is there is not known to have changed.
+      if (entry.kind === 'problem' || (entry.kind === 'folder' && entry.isPruned))
+        unchanged += await counts.countKnownAt(app.db, sourceId, entry.path)
       if (batch.length >= planBatchSize) yield* planBatch()
       if (left === 0) return judge(changed)
     }

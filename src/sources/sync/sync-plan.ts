@@ -9,6 +9,7 @@ import { planSync } from './sync-job.ts'
 
 /** Time for listing a source. A longer listing ends with the files found so far. */
 const planTimeoutMs = 45_000
+const maxProblems = 1000
 
 export type SyncPlan = z.infer<typeof PlanAnswer>
 
@@ -21,21 +22,28 @@ export async function listPlan(
 ): Promise<SyncPlan> {
   await get(app, actor, id)
   const files: SyncPlan['files'] = []
+  const problems: SyncPlan['problems'] = []
   let stop: SyncPlan['stop'] = null
   const timeout = AbortSignal.timeout(planTimeoutMs)
   // One more file tells whether there are more.
   const options = { full, acceptChanges: false, concurrency: app.config.sources.concurrency, maxFiles: max_files + 1 }
   try {
-    for await (const { action, file } of planSync(app, id, options, timeout, ({ code, message }) => {
-      stop = { code, message }
-    })) {
-      if (files.length === max_files) return { files, has_more: true, error: null, stop }
+    const planned = planSync(app, id, options, timeout, {
+      onFailure({ code, message }) {
+        stop = { code, message }
+      },
+      onProblem({ path, code, message }) {
+        if (problems.length < maxProblems) problems.push({ path, code, message })
+      },
+    })
+    for await (const { action, file } of planned) {
+      if (files.length === max_files) return { files, problems, has_more: true, error: null, stop }
       files.push({ action, path: file.path, size: file.size })
     }
   } catch (error) {
-    if (timeout.aborted) return { files, has_more: true, error: null, stop }
+    if (timeout.aborted) return { files, problems, has_more: true, error: null, stop }
     if (!(error instanceof SourceFailure)) throw error
-    return { files, has_more: false, error: { code: error.code, message: error.message }, stop }
+    return { files, problems, has_more: false, error: { code: error.code, message: error.message }, stop }
   }
-  return { files, has_more: false, error: null, stop }
+  return { files, problems, has_more: false, error: null, stop }
 }

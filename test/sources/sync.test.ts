@@ -154,17 +154,19 @@ test('known bytes are stored once, as a document with duplicate_of', async () =>
   expect(await document('c.txt')).toMatchObject({ duplicate_of: first.id })
 })
 
-test('a file with the bytes of a damaged stored file is fetched by the next sync, which repairs the stored file', async () => {
+test('files with the bytes of a damaged stored file are fetched, by the next sync at the latest, which repairs the stored file', async () => {
   const { put, root, sync, document, app, asAdmin } = await start()
+  const copies = ['b.txt', 'c.txt', 'd.txt', 'e.txt']
   await put('a.txt', 'all the bytes')
   await sync()
   await truncate(await storedPath(app, (await document('a.txt')).sha256), 3)
-  // The sync reads it again, because its time is new, and cannot know yet whether the other file is this one, moved.
+  // The sync reads it again, because its time is new. Files that are listed before it may be this one, moved.
   await utimes(join(root, 'a.txt'), new Date(), new Date(0))
-  await put('b.txt', 'all the bytes')
-  expect(await sync()).toMatchObject({ created: 0, errors: [{ path: 'b.txt', code: 'FILE_MISSING' }] })
-  expect(await sync()).toMatchObject({ created: 1, errors: [] })
-  for (const path of ['a.txt', 'b.txt']) {
+  for (const path of copies) await put(path, 'all the bytes')
+  const { created, errors } = await sync()
+  expect(errors.map(({ code }) => code)).toEqual(Array(copies.length - created).fill('FILE_MISSING'))
+  expect(await sync()).toMatchObject({ created: copies.length - created, errors: [] })
+  for (const path of ['a.txt', ...copies]) {
     const { id, size } = await document(path)
     expect([size, await (await asAdmin.documents.download(id)).text()]).toEqual([13, 'all the bytes'])
   }

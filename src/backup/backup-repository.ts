@@ -126,7 +126,8 @@ const abandonedAfterMs = 3_600_000
 
 /**
  * Returns the archives to prune: abandoned ones, and complete ones except, for each document store, the `keep` newest with files and the `keep` newest
- * without: archives of tables only do not replace those with files, and two installations may share a folder. Keeps one more if all of those have damaged files: the newest whole one. Ignores files that dms did not name.
+ * without: archives of tables only do not replace those with files, and two installations may share a folder. Keeps one more if all of those have
+ * damaged files: the newest whole one. Ignores files that dms did not name.
  * `postdated`: complete archives whose time is in the future, because the clock was ahead. They are not pruned and do not count towards `keep`.
  */
 export async function listPrunable(folder: string, keep: number): Promise<{ prunable: BackupInfo[]; postdated: BackupInfo[] }> {

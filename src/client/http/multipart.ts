@@ -39,10 +39,16 @@ export function multipart(
 
   let readError: Error | null = null
   async function* reading(file: Upload): AsyncGenerator<Uint8Array> {
+    let isRead = false
     try {
-      yield* file.open()
+      for await (const chunk of file.open()) {
+        isRead = true
+        yield chunk
+        isRead = false
+      }
     } catch (error) {
-      readError = error as Error
+      // An error thrown at the yield is that of the receiver.
+      if (!isRead) readError = error as Error
       throw error
     }
   }

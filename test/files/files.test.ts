@@ -1,12 +1,13 @@
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { mkdir, mkdtemp, open, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, readdir, readFile, readlink, rename, rm, stat, symlink, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { AppError } from '../../src/errors.ts'
+import { hasSameBytes } from '../../src/files/compare-files.ts'
 import { folderMarkers } from '../../src/files/folder-markers.ts'
 import { openStores } from '../../src/files/open-stores.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
@@ -381,4 +382,15 @@ test('a file is removed whose volume is mounted between the attempt and its chec
   await pipe.close()
   await removing
   expect(await store.size(address)).toBeNull()
+})
+
+test('a comparison with a file that cannot be opened leaves no file open', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'dms-compare-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const [intact, loop] = [join(folder, 'intact'), join(folder, 'loop')]
+  await writeFile(intact, 'bytes')
+  await symlink(loop, loop)
+  await expect(hasSameBytes(intact, loop)).rejects.toMatchObject({ code: 'ELOOP' })
+  const opened = await Promise.all((await readdir('/proc/self/fd')).map((fd) => readlink(`/proc/self/fd/${fd}`).catch(() => '')))
+  expect(opened).not.toContain(intact)
 })

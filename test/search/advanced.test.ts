@@ -350,7 +350,7 @@ test('400 VALIDATION_ERROR for unknown fields and types, invalid values, sorts a
     ...['prefix', 'regex', '', null].map((type) => of({ field: 'title', value: 'x', type })),
     { query: { must: many(101) } },
     { query: { must: many(60), should: many(41) } },
-    { query: { must: many(21, 'x'.repeat(1000)) } },
+    { query: { must: many(11, 'x'.repeat(1000)) } },
     ...['title"--', '(select pg_sleep(5))', 'password_hash', 'filename', 'constructor', '', null].map((field) => ({ sort: [{ field }] })),
     ...['x', 'asc,(select 1)', '', 1].map((order) => ({ sort: [{ field: 'title', order }] })),
     { sort: { field: 'title' } },
@@ -361,7 +361,8 @@ test('400 VALIDATION_ERROR for unknown fields and types, invalid values, sorts a
     ...[{ page: 0 }, { page: '1' }, { page: 1.5 }, { page: 1e9 }, { per_page: 101 }, { per_page: -1 }, { highlight: 'yes' }, { page: 51 }],
   ]
   for (const body of bad) expect(await refused(body), JSON.stringify(body)?.slice(0, 100)).toEqual([400, 'VALIDATION_ERROR'])
-  expect(await titles({ must: many(100).map(({ field, value }): Clause => [field, value]) })).toEqual([])
+  for (const most of [many(100), many(10, 'x'.repeat(1000)), many(10, '𝒳'.repeat(1000))])
+    expect(await titles({ must: most.map(({ field, value }): Clause => [field, value]) })).toEqual([])
 })
 
 test('odd values are searched for as they are', async () => {

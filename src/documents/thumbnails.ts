@@ -1,8 +1,8 @@
 /** Thumbnails of documents and pictures of their pages, cached per owner in the file store. */
 import { hash } from 'node:crypto'
 import type { App } from '../app.ts'
+import { openSlots } from '../concurrency.ts'
 import { AppError } from '../errors.ts'
-import { openSlots } from '../extract/process/slots.ts'
 import { matchesEtag, untrustedContentHeaders } from '../http/files.ts'
 import { ReadFailure } from '../ports/document-reader.ts'
 import type { DerivedKey } from '../ports/file-store.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { openSlots } from '../../src/extract/process/slots.ts'
+import { openSlots } from '../../src/concurrency.ts'
 
 test('works wait in turns by name, and in their order within a name', async () => {
   const slots = openSlots(1)

@@ -1,7 +1,9 @@
 /** Pool of reader processes. A bad file costs one of them, never the server. */
+
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
+import { openSlots } from '../../concurrency.ts'
 import type { Log } from '../../log/log.ts'
 import { type DocumentReader, ReadFailure, type ReadOptions } from '../../ports/document-reader.ts'
 import { autoLanguage, type InstalledOcr } from '../../ports/ocr-engine.ts'
@@ -12,7 +14,6 @@ import type { Answer, Work } from './messages.ts'
 import { makeReaderFolder, removeReaderFolder, removeStaleFolders } from './reader-folders.ts'
 import { type ReaderProcess, startProcess } from './reader-process.ts'
 import { withoutNetwork } from './sandbox.ts'
-import { openSlots } from './slots.ts'
 
 export interface ReaderSettings {
   /** number of files read at the same time; 0: one per core */

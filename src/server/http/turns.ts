@@ -4,6 +4,7 @@
  */
 import type { H3Event } from 'h3'
 import { isAdmin } from '../../actor.ts'
+import { openSlots, type Slots } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
 import type { Route } from '../../http/route.ts'
 
@@ -16,8 +17,9 @@ const waitMs = 10_000
 const retryAfterSecs = 5
 
 interface Use {
-  running: number
-  readonly waiting: Set<() => void>
+  readonly slots: Slots
+  /** requests that run or wait */
+  requests: number
 }
 
 /** Runs a request when it is its turn. Throws RATE_LIMITED after ten seconds, or if too many wait. */
@@ -29,18 +31,21 @@ export function openTurns(): RunInTurn {
     const kind = kindOf(route)
     if (kind === null || !actor || isLocal || isAdmin(actor)) return request()
     const key = `${kind} ${actor.id}`
-    const use = uses.get(key) ?? { running: 0, waiting: new Set() }
+    const use = uses.get(key) ?? { slots: openSlots(maxAtOnce[kind]), requests: 0 }
+    if (use.requests >= maxAtOnce[kind] + maxWaiting) throw refusal()
     uses.set(key, use)
-    if (use.running < maxAtOnce[kind]) use.running++
-    else await waitForTurn(use)
+    use.requests++
     try {
-      return await request()
+      await use.slots.acquire('', AbortSignal.timeout(waitMs)).catch(() => {
+        throw refusal()
+      })
+      try {
+        return await request()
+      } finally {
+        use.slots.release()
+      }
     } finally {
-      const [next] = use.waiting
-      if (next) {
-        use.waiting.delete(next)
-        next()
-      } else if (--use.running === 0) uses.delete(key)
+      if (--use.requests === 0) uses.delete(key)
     }
   }
 }
@@ -49,18 +54,6 @@ export function openTurns(): RunInTurn {
 function kindOf({ method, shape }: Route): Kind | null {
   if (shape.isSearch) return 'search'
   return method === 'GET' || shape.form ? null : 'change'
-}
-
-async function waitForTurn({ waiting }: Use): Promise<void> {
-  if (waiting.size >= maxWaiting) throw refusal()
-  const { promise, resolve, reject } = Promise.withResolvers<void>()
-  const timer = setTimeout(() => {
-    waiting.delete(resolve)
-    reject(refusal())
-  }, waitMs)
-  waiting.add(resolve)
-  await promise
-  clearTimeout(timer)
 }
 
 const refusal = (): AppError =>

@@ -20,7 +20,7 @@ export interface BackupInfo {
   /** name of the last migration */
   schema: string
   version: string
-  /** of the document store; another installation has another one */
+  /** id of the document store, which differs between installations */
   store_id: string
   /** false: the archive is still being written, or was abandoned */
   complete: boolean

@@ -165,7 +165,7 @@ export const trash = ({ call, list }: OpenConnection) => ({
   /** Destroys the documents that `list` shows. */
   empty: (query: QueryOf<typeof EmptyQuery> = {}): Promise<z.infer<typeof EmptyAnswer>> =>
     call('DELETE', withQuery(pathOf('trash'), query)),
-  /** Returns what `empty` would do, and fails as it would. */
+  /** Tells what `empty` would destroy. Fails whenever `empty` would. */
   checkEmptying: (query: QueryOf<typeof EmptyQuery> = {}): Promise<z.infer<typeof EmptyAnswer>> =>
     call('GET', withQuery(pathOf('trash', 'deletion'), query)),
 })

@@ -7,8 +7,8 @@ const defaultMaxAge = 5_000
 const plannedAt = new WeakMap<pg.ClientBase, number>()
 
 /**
- * Makes the connection plan its prepared statements again if its plans are older than `maxAge` (milliseconds). A plan for a nearly empty table reads
- * all of its rows. PostgreSQL keeps this plan while thousands of rows arrive, until it analyzes the table minutes later.
+ * Discards the plans of a connection's prepared statements if they are older than `maxAge` (milliseconds). A statement that was planned while its table
+ * was nearly empty scans the whole table. PostgreSQL keeps that plan until it next analyzes the table, by which time there may be thousands of rows.
  */
 export async function renewPlans(client: pg.ClientBase, maxAge = defaultMaxAge): Promise<void> {
   const now = performance.now()

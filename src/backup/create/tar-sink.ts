@@ -42,7 +42,7 @@ export function fileSink(path: string): BackupSink {
   const partial = `${path}.partial`
   let file: FileHandle | null = null
   let written = 0
-  /** Another backup to the same path replaces the name of the temporary file. */
+  /** Returns whether the temporary file still has its name. Another backup to the same path takes it away. */
   const hasName = async (): Promise<boolean> => {
     const [own, named] = [await file?.stat(), await stat(partial).catch(nullIfMissing)]
     return own?.ino === named?.ino && own?.dev === named?.dev
@@ -56,7 +56,7 @@ export function fileSink(path: string): BackupSink {
     async begin(head) {
       await assertAbsent(path)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      // That of a backup which was killed, or of another one that runs, which fails at its end.
+      // Left over from a killed backup, or in use by another backup, which then fails when it finishes.
       await unlink(partial).catch(nullIfMissing)
       file = await open(partial, 'wx+', 0o600)
       await tar.begin(head)

@@ -1,6 +1,6 @@
 /**
- * New files and folders in the home of a user. Root gives them to the owner of the folder around them: after `sudo -E dms login`, dms could not read
- * its files as the user any more.
+ * New files and folders in a user's home. If root creates them, they get the owner of the folder they are in: otherwise, after `sudo -E dms login`, the
+ * user's own dms could no longer read them.
  */
 import { constants } from 'node:fs'
 import { type FileHandle, mkdir, open, stat } from 'node:fs/promises'

@@ -1,6 +1,6 @@
 /**
- * Group commit of uploads: files of concurrent requests are stored by one transaction. A round trip takes longer than its statement, and each commit
- * waits for the disk: bench/upload.ts, "400 × 10 kB".
+ * Group commit: one transaction stores the files of concurrent uploads. Alone, each would pay for its own round trips to the database, and its commit
+ * would wait for the disk (bench/upload.ts, "400 × 10 kB").
  */
 import type { App } from '../../app.ts'
 import { isRolledBack } from '../../db/pool.ts'
@@ -27,7 +27,7 @@ export type StoreInGroup = (upload: NewUpload) => Promise<Document | null>
 
 export interface GroupCommit {
   readonly store: StoreInGroup
-  /** Runs a request that will soon call `store`. Groups wait for it, but only once. */
+  /** Runs a request that will soon call `store`. The next group waits for it, later ones do not. */
   announce<T>(request: () => Promise<T>): Promise<T>
 }
 

@@ -30,7 +30,7 @@ const Clause: z.ZodType<SearchClause> = z.object({
 
 const clauses = z.array(Clause).max(maxClauses, `at most ${maxClauses} conditions`).default([])
 
-/** Returns the number of characters that count towards the limit. NFKC expands one to up to eighteen. */
+/** Returns how many characters of a value count towards the limit. Normalization can turn one character into eighteen. */
 const countedLength = ({ value }: SearchClause): number => Math.max([...value].length, [...value.normalize('NFKC')].length)
 
 /** Clauses of a boolean query. */

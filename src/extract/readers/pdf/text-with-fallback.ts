@@ -112,7 +112,7 @@ export function openPageTexts(source: ByteSource, { withPdfium, onPage }: Pdfium
 /** Maximum size of a file that PDF.js opens for its date. It holds the whole file in memory. */
 const maxXmpFileBytes = 32 << 20
 
-/** Returns whether the file has XMP with a creation time, if only that of an embedded picture. PDFium does not read XMP. It is rarely compressed. */
+/** Returns whether the file seems to have a creation time in XMP, which PDFium does not read. It may belong to an embedded picture. */
 const hasXmpDate = (bytes: Uint8Array): boolean => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).includes('xmp:CreateDate')
 
 const countLetters = (text: string): number => text.match(/[\p{L}\p{N}]/gu)?.length ?? 0

@@ -7,7 +7,7 @@ import { toStoreError } from '../../staging.ts'
 /** Received bytes of one part. */
 export interface PartBuffer {
   size(): number
-  /** Copies the bytes of a chunk. Throws SERVICE_UNAVAILABLE if they need a temporary file, and it cannot be written. */
+  /** Appends a copy of the chunk. Throws SERVICE_UNAVAILABLE if memory has no room for it and the temporary file cannot be written. */
   append(chunk: Uint8Array): Promise<void>
   /** Yields all bytes. Repeatable. */
   read(): AsyncIterable<Uint8Array>

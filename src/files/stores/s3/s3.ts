@@ -154,11 +154,7 @@ export function s3Markers({ storage }: Pick<Config, 'storage'>): Markers {
 /** Returns the prefix of all keys, with a slash at its end unless it is empty. */
 const prefixOf = ({ s3_prefix }: Config['storage']): string => s3_prefix.replace(/\/?$/, s3_prefix === '' ? '' : '/')
 
-function stagedFile(
-  file: Omit<StagedFile, 'equals' | 'commit' | 'rollback' | 'confirm' | 'discard'>,
-  objects: StoredObjects,
-  session: WriteSession,
-) {
+function stagedFile(file: Pick<StagedFile, 'sha256' | 'address' | 'size' | 'head'>, objects: StoredObjects, session: WriteSession) {
   let state: 'staged' | 'committed' | 'released' = 'staged'
   const release = async (isUncommitted: boolean) => {
     if (state === 'released') return

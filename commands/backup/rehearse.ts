@@ -50,7 +50,7 @@ export const rehearse = (cli: Cli) =>
       rejectUrlPassword(flags.toDatabase)
       const installation = await openLocalInstallation(cli, 'backup rehearse', { 'backup.key_file': flags.keyFile })
       const { config, log, database } = installation
-      const source = await resolveBackup(cli, reference === undefined || reference === 'latest' ? await latestBackup(config) : reference)
+      const source = await resolveBackup(cli, reference === undefined || reference === 'latest' ? await latestBackup(installation) : reference)
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const [{ rehearseRestore }, { BackupDamaged, describeDocuments, documentCounts }, { withLock }, { recordSuccess }] =
         await Promise.all([
@@ -106,9 +106,12 @@ export const rehearse = (cli: Cli) =>
     })
 
 /** Returns the path of the latest backup in backup.path. Throws Failure NOT_FOUND. */
-async function latestBackup({ backup }: Config): Promise<string> {
-  const { findLatestBackup } = await import('../../src/backup/backup-repository.ts')
-  const name = await findLatestBackup(backup.path)
+async function latestBackup({ config: { backup }, database }: Installation): Promise<string> {
+  const [{ findLatestBackup }, { loadStoreId }] = await Promise.all([
+    import('../../src/backup/backup-repository.ts'),
+    import('../../src/files/store-marker.ts'),
+  ])
+  const name = await findLatestBackup(backup.path, await loadStoreId(database.db))
   if (name === null) throw new Failure('NOT_FOUND', `no backup in ${backup.path}`, { fix: 'dms backup create, or give a path' })
   return join(backup.path, name)
 }

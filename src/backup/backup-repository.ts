@@ -46,10 +46,14 @@ export async function listBackups(folder: string, onUnreadable: (name: string, e
   return infos.filter((info) => info !== null).sort((one, two) => (one.created_at < two.created_at ? 1 : -1))
 }
 
-/** Returns the name of the newest complete backup; null for none. Prefers backups with files, then times that are not in the future. */
-export async function findLatestBackup(folder: string): Promise<string | null> {
+/**
+ * Returns the name of the newest complete backup; null for none. Prefers backups of the document store `storeId`: two installations may share a folder.
+ * Then prefers backups with files, then times that are not in the future.
+ */
+export async function findLatestBackup(folder: string, storeId: string | undefined): Promise<string | null> {
   const complete = (await listBackups(folder)).filter((info) => info.complete)
-  const rank = (info: BackupInfo) => (info.has_files ? 0 : 2) + (isPostdated(info) ? 1 : 0)
+  // After a restore, all backups are of another store.
+  const rank = (info: BackupInfo) => (info.store_id === storeId ? 0 : 4) + (info.has_files ? 0 : 2) + (isPostdated(info) ? 1 : 0)
   return complete.sort((one, two) => rank(one) - rank(two))[0]?.name ?? null
 }
 

@@ -85,9 +85,11 @@ test('--to-database compares in that database and leaves it empty', async () => 
   expect((await here(place, ['backup', 'rehearse', '--to-database', place.databaseUrl])).code).toBe(7)
 })
 
-test('the newest archive with files is rehearsed, also if a newer one has tables only or a time in the future', async () => {
+test('the newest archive with files is rehearsed, also if a newer one has tables only, a time in the future or another store', async () => {
   const { place, archive } = await backedUp()
   const inFolder = (name: string) => join(place.dataDir, 'backups', name)
+  const others = consistent(await entriesOf(archive), { store_id: 'another', created_at: new Date().toISOString() })
+  await writeFile(inFolder('dms-20260102T000000Z.tar'), archiveOf(others))
   await here(place, ['backup', 'create', '--no-files', '--to', inFolder('dms-20260101T000000Z.tar')])
   const entries = consistent(await entriesOf(archive), { created_at: '2099-01-01T00:00:00.000Z' })
   await writeFile(inFolder('dms-20990101T000000Z.tar'), archiveOf(entries))

@@ -50,7 +50,10 @@ export const rehearse = (cli: Cli) =>
       rejectUrlPassword(flags.toDatabase)
       const installation = await openLocalInstallation(cli, 'backup rehearse', { 'backup.key_file': flags.keyFile })
       const { config, log, database } = installation
-      const source = await resolveBackup(cli, reference === undefined || reference === 'latest' ? await latestBackup(installation) : reference)
+      const source = await resolveBackup(
+        cli,
+        reference === undefined || reference === 'latest' ? await latestBackup(installation) : reference,
+      )
       const policy = await loadSignaturePolicy(config.backup.key_file, flags)
       const [{ rehearseRestore }, { BackupDamaged, describeDocuments, documentCounts }, { withLock }, { recordSuccess }] =
         await Promise.all([

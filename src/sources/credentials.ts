@@ -7,13 +7,15 @@ import type { App } from '../app.ts'
 import { readOrCreateSecret, replaceSecretFile } from '../config/secret-file.ts'
 import { withLock } from '../db/lock.ts'
 import type { Trx } from '../db/pool.ts'
-import { ConfigError } from '../errors.ts'
+import { ConfigError, invalid } from '../errors.ts'
 import { SourceFailure } from '../ports/source-type.ts'
 
 export interface Credentials {
   username: string | null
   password: string | null
 }
+
+export const noCredentials: Credentials = { username: null, password: null }
 
 /** Format: this byte, key id, initialization vector, authentication tag, ciphertext. */
 const formatVersion = 1
@@ -31,8 +33,23 @@ export async function encryptCredentials(app: App, trx: Trx, sourceId: string, c
 
 /** Decrypts stored credentials. Throws SourceFailure SOURCE_UNAUTHORIZED if no key matches. */
 export async function decryptCredentials(app: App, sourceId: string, bytes: Buffer | null): Promise<Credentials> {
-  if (bytes === null) return { username: null, password: null }
+  if (bytes === null) return noCredentials
   return decrypt(await loadKeys(app), sourceId, bytes)
+}
+
+/** Decrypts credentials that `changes` replace. If that fails, an update may replace both or none: it would lose the other one. Throws VALIDATION_ERROR. */
+export async function decryptReplaced(
+  app: App,
+  { id, credentials }: { id: string; credentials: Buffer | null },
+  changes: Partial<Credentials>,
+): Promise<Credentials> {
+  try {
+    return await decryptCredentials(app, id, credentials)
+  } catch {
+    const missing = (['username', 'password'] as const).filter((field) => changes[field] === undefined)
+    if (missing.length === 1) throw invalid(missing[0]!, 'give username and password together: the stored ones cannot be decrypted')
+    return noCredentials
+  }
 }
 
 /**
@@ -78,7 +95,7 @@ function decryptNamed(keys: Keys, { id, name }: { id: string; name: string }, by
   } catch {
     throw new SourceFailure(
       'SOURCE_UNAUTHORIZED',
-      `Cannot decrypt the password of source "${name}": it was encrypted with another key. Fix: dms sources rotate-key --old-key-file FILE, or dms sources update "${name}" --password-file FILE`,
+      `Cannot decrypt the password of source "${name}": it was encrypted with another key. Fix: dms sources rotate-key --old-key-file FILE, or dms sources update "${name}" --username USER --password-file FILE`,
     )
   }
 }
@@ -129,7 +146,7 @@ function decrypt(keys: readonly Buffer[], sourceId: string, bytes: Buffer): Cred
   } catch {
     throw new SourceFailure(
       'SOURCE_UNAUTHORIZED',
-      'The stored password was encrypted with another key. Set it again, and sources.encryption_key to one value on all machines.',
+      'The stored password was encrypted with another key. Set user name and password again, and sources.encryption_key to one value on all machines.',
     )
   }
 }

@@ -15,7 +15,7 @@ import { resolveOwner } from '../documents/store-document.ts'
 import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid, validateTogether } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
-import { type Credentials, decryptCredentials, encryptCredentials } from './credentials.ts'
+import { decryptReplaced, encryptCredentials, noCredentials } from './credentials.ts'
 import { validatePatterns } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
 import { cancelSyncs } from './sync/cancel-syncs.ts'
@@ -108,7 +108,7 @@ export async function update(
     const isOriginChanged = originOf(url) !== originOf(source.url)
     const hasNewCredentials = username !== undefined || password !== undefined || isOriginChanged
     if (isUrlChanged) assertTypeAllowed(actor, source.type)
-    const existing = isOriginChanged ? { username: null, password: null } : await decryptOrEmpty(app, source)
+    const existing = isOriginChanged ? noCredentials : await decryptReplaced(app, source, { username, password })
     const credentials = {
       username: username === undefined ? existing.username : username || null,
       password: password === undefined ? existing.password : password || null,
@@ -203,10 +203,6 @@ function folderGrant(actor: Actor, type: Row<'sources'>['type'], ownerRole: Role
 }
 
 const addSeconds = (time: Date, seconds: number): Date => new Date(time.getTime() + seconds * 1000)
-
-/** Decrypts credentials. Returns empty ones if that fails, because an update can set them again. */
-const decryptOrEmpty = (app: App, source: Row<'sources'>): Promise<Credentials> =>
-  decryptCredentials(app, source.id, source.credentials).catch(() => ({ username: null, password: null }))
 
 /** Locks the row of a source until the transaction ends. Throws SOURCE_NOT_FOUND. */
 export async function lockSource(trx: Trx, actor: Actor, id: string): Promise<Row<'sources'>> {

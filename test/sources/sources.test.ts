@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -202,6 +203,29 @@ test('the key of credentials is a separate file; a new one also opens old secret
   await expect(decryptCredentials(app, '01a1fe62-9fd3-722c-9957-6c4d275084d9', credentials)).rejects.toMatchObject({
     code: 'SOURCE_UNAUTHORIZED',
   })
+})
+
+test('400: credentials of another key are replaced together or not at all', async () => {
+  const { asAda, app, dataDir } = await startApp()
+  const { id } = await asAda.sources.create(dav)
+  const file = join(dataDir, 'sources_key')
+  const old = await readFile(file, 'utf8')
+  await writeFile(file, randomBytes(32).toString('base64'))
+  for (const [changes, field] of [
+    [{ username: 'ben' }, 'password'],
+    [{ password: 'other' }, 'username'],
+  ] as const)
+    await expect(asAda.sources.update(id, changes)).rejects.toMatchObject({ status: 400, details: { issues: [{ path: field }] } })
+  await asAda.sources.update(id, { sync_interval: 7200 })
+  await writeFile(file, old)
+  const opened = async () => {
+    const { credentials } = await app.db.selectFrom('sources').select('credentials').where('id', '=', id).executeTakeFirstOrThrow()
+    return (await import('../../src/sources/credentials.ts')).decryptCredentials(app, id, credentials)
+  }
+  expect(await opened()).toEqual({ username: 'ana', password: dav.password })
+  await writeFile(file, randomBytes(32).toString('base64'))
+  expect(await asAda.sources.update(id, { username: 'ben', password: 'other' })).toMatchObject({ has_credentials: true })
+  expect(await opened()).toEqual({ username: 'ben', password: 'other' })
 })
 
 test('a rotation of the key is refused while another one runs', async () => {

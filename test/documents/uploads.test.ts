@@ -1,10 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Client } from '../../src/client/client.ts'
 import { addressOf } from '../../src/documents/stored-files.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
@@ -19,6 +17,7 @@ import {
   startServer,
   storeFiles,
 } from '../support/servers/server.ts'
+import { mountSmallDisk } from '../support/small-disk.ts'
 
 const sha = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
 /** Type of Array.fromAsync, which TypeScript's library lacks. */
@@ -579,14 +578,7 @@ test('equal bytes uploaded and deleted concurrently: every document has its byte
 test('503 SERVICE_UNAVAILABLE while the disk is full: nothing is stored, reads work, and uploads work again with free space', async ({
   skip,
 }) => {
-  const folder = await mkdtemp(join(tmpdir(), 'dms-full-'))
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m,nr_inodes=200', 'tmpfs', folder], { stdio: 'ignore' })
-  } catch {
-    return skip('needs the right to mount a tmpfs')
-  }
-  onTestFinished(() => void execFileSync('umount', ['-l', folder]))
+  const folder = await mountSmallDisk(skip, 'size=4m,nr_inodes=200')
   const { app, asAda } = await startApp({ 'storage.path': folder })
   const log = app.log as { error: unknown }
   log.error = () => {}

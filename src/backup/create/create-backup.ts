@@ -11,7 +11,7 @@ import { openCollector } from '../../files/free-buffers.ts'
 import { checkStoreMarker } from '../../files/store-marker.ts'
 import { storeMarkers } from '../../files/stores/registry.ts'
 import { recordSuccess } from '../../jobs/last-success.ts'
-import { nullIfMissing } from '../../missing-file.ts'
+import { addPath, nullIfMissing } from '../../missing-file.ts'
 import type { Installation } from '../../open-app.ts'
 import { readVersion } from '../../version.ts'
 import { fillBuffer, readLines, tapSizes, teeHash } from '../byte-streams.ts'
@@ -109,7 +109,7 @@ async function writeBackup(
     rows = await writeTables(snapshot, head, put)
     if (options.settings) await put(at.configPath(head.id), encodeJson(options.settings))
     if (options.withSecrets) await writeSecrets(installation.config.data_dir, head.id, put)
-    await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream(list, { mode: 0o600 }))
+    await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream(list, { mode: 0o600 })).catch(addPath(list))
   } finally {
     await snapshot.close()
   }

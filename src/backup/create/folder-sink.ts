@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
 import { flushFolder } from '../../flush-folder.ts'
+import { addPath } from '../../missing-file.ts'
 import { type Bytes, coalesceChunks, readLines, tapSizes, teeHash } from '../byte-streams.ts'
 import { readFolderManifest } from '../folder-manifest.ts'
 import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseChecksumLine, parseJson } from '../manifest.ts'
@@ -157,7 +158,7 @@ async function writeEntry(path: string, size: number, bytes: Bytes): Promise<voi
     done += length
   })
   try {
-    await writeFile(partial, chunks, { flag: 'wx', mode: 0o600, flush: true })
+    await writeFile(partial, chunks, { flag: 'wx', mode: 0o600, flush: true }).catch(addPath(path))
     if (done !== size) throw new Error(`${path}: received ${done} bytes instead of ${size}`)
     await rename(partial, path)
   } catch (error) {

@@ -6,7 +6,7 @@ import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
 import { flushFolder } from '../../flush-folder.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
-import { nullIfMissing } from '../../missing-file.ts'
+import { addPath, nullIfMissing } from '../../missing-file.ts'
 import { type Bytes, writeChunk } from '../byte-streams.ts'
 import { BackupDamaged, type Head, manifestPath } from '../manifest.ts'
 
@@ -48,7 +48,7 @@ export function fileSink(path: string): BackupSink {
     return own?.ino === named?.ino && own?.dev === named?.dev
   }
   const tar = tarSink(async (chunk) => {
-    await file?.writeFile(chunk)
+    await file?.writeFile(chunk).catch(addPath(path))
     written += chunk.length
   })
   return {
@@ -63,7 +63,7 @@ export function fileSink(path: string): BackupSink {
     },
     async finish(manifest, filePaths) {
       await tar.finish(manifest, filePaths)
-      await file?.sync()
+      await file?.sync().catch(addPath(path))
       if (file) await readBack(file, written, manifest)
       if (!(await hasName())) throw new AppError('CONFLICT', { path }, `another backup writes to ${path}`)
       await file?.close()

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { escapeControls } from '../../log/escape.ts'
+import { addPath } from '../../missing-file.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, rejectClosedReader, requireWritableFolder, writeChunk } from '../remote/download-target.ts'
 import { copyChunks, fileExistsError, temporaryPath, verifyContent } from '../remote/save-file.ts'
@@ -66,12 +67,12 @@ export async function exportToTar(
   try {
     await writeTar(cli, client, files, {
       hasText,
-      write: async (chunk) => void (await file.writeFile(chunk)),
+      write: (chunk) => file.writeFile(chunk).catch(addPath(path)),
       isPipe: false,
       spoolPath: temporaryPath(path),
     })
     if (cli.signal.aborted) return
-    await file.sync()
+    await file.sync().catch(addPath(path))
     await rename(temporary, path)
   } finally {
     await file.close()

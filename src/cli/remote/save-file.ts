@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { link, open, rename, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { baseName, truncateFilename } from '../../documents/file-names.ts'
+import { addPath } from '../../missing-file.ts'
 import { Failure } from '../runtime/exit.ts'
 
 /** Longest file name in bytes on common file systems. */
@@ -47,11 +48,11 @@ export async function saveFile(
   const file = await open(temporary, 'wx', 0o666)
   try {
     const saved = await copyChunks(body, async (chunk) => {
-      await file.writeFile(chunk)
+      await file.writeFile(chunk).catch(addPath(path))
       onBytes(chunk.length)
     })
     verifyContent(saved, expected)
-    await file.sync()
+    await file.sync().catch(addPath(path))
     if (canOverwrite) await rename(temporary, path)
     else
       await renameWithoutOverwrite(temporary, path).catch((error: NodeJS.ErrnoException) => {

@@ -164,8 +164,9 @@ export function exitOfAbort({ reason }: AbortSignal): Exit {
 
 const isAbort = (error: unknown): boolean => ['AbortError', 'TimeoutError'].includes((error as Error).name)
 
-/** Errors of connection, token or options concern all items. Issues with `path` "file" concern one. */
+/** Errors of connection, token, options or a full disk concern all items. Issues with `path` "file" concern one. */
 function isFatal(error: unknown): boolean {
+  if (['ENOSPC', 'EDQUOT'].includes(String((error as { code?: unknown }).code))) return true
   if (error instanceof Failure && error.exit === 'USAGE') return true
   // One stored file cannot be read.
   if ((error as { details?: { file?: unknown } }).details?.file !== undefined) return false

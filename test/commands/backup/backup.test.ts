@@ -1,4 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
 import { chmod, mkdir, readdir, readFile, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text as textOf } from 'node:stream/consumers'
@@ -14,6 +15,7 @@ import { rowsOf, someDocuments, summary } from '../../support/backups.ts'
 import { archiveOf, consistent, entriesOf } from '../../support/data/crafted-backup.ts'
 import { begin, connection, dms, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
 import { startServer } from '../../support/servers/server.ts'
+import { mountSmallDisk } from '../../support/small-disk.ts'
 
 const tables = [
   'users',
@@ -289,6 +291,18 @@ test('prune keeps --keep archives of each installation that shares the folder', 
   expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
   expect((await readdir(shelf)).sort()).toEqual([others, recent])
 })
+
+test.for(['tar', 'dir'])(
+  '1 with the name of the file if the disk of a backup (%s) is full; no backup is left',
+  async (format, { skip }) => {
+    const disk = await mountSmallDisk(skip, 'size=64k')
+    const { place } = await someDocuments()
+    const to = join(disk, 'backup')
+    const { code, stderr } = await here(place, ['backup', 'create', '--format', format, '--to', to])
+    expect([code, stderr]).toEqual([1, expect.stringMatching(/^error: .*\/backup\S*: no space left on device$/m)])
+    expect(existsSync(format === 'tar' ? to : join(to, 'manifest.json'))).toBe(false)
+  },
+)
 
 test('two backups to one path at once: one is complete, the other fails', async () => {
   const path = join(await folder(), 'all.tar')

@@ -22,6 +22,7 @@ import { startApp, upload } from '../../support/app.ts'
 import { cliTransports, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
+import { mountSmallDisk } from '../../support/small-disk.ts'
 
 const foundFiles = (files: readonly ExportFile[]): ExportFiles => ({
   batches: (async function* () {
@@ -189,9 +190,23 @@ test.each([
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   const [stdout, stderr, [code]] = await Promise.all([buffer(child.stdout), buffer(child.stderr), once(child, 'exit')])
-  expect([code, stderr.toString()]).toEqual([1, expect.stringContaining('cannot write the archive: EFBIG')])
+  expect([code, stderr.toString()]).toEqual([
+    1,
+    expect.stringContaining(`cannot write the archive: ${join(folder, 'all.tar')}: file too large`),
+  ])
   expect(JSON.parse(stdout.toString())).toMatchObject({ failed: 1, exit_code: 1 })
   expect(await readdir(folder)).toEqual([])
+})
+
+test('1 with the name of the file if the disk is full: the export stops, and the manifest has the complete files', async ({ skip }) => {
+  const folder = await mountSmallDisk(skip, 'size=2m')
+  const { dms, asAda } = await startCli('HTTP')
+  for (const name of ['a', 'b', 'c', 'd', 'e']) await upload(asAda, `${name}.txt`, name.repeat(900_000))
+  const { code, stdout, stderr } = await dms(['documents', 'export', '--to', join(folder, 'out'), '--json', '--concurrency', '1'])
+  expect([code, stderr]).toEqual([1, expect.stringContaining('.txt: no space left on device')])
+  expect(JSON.parse(stdout)).toMatchObject({ created: 2, failed: 0, error: { code: 'ENOSPC' } })
+  expect(linesIn(await readFile(join(folder, 'out', 'manifest.jsonl'), 'utf8'))).toHaveLength(2)
+  expect(await readdir(join(folder, 'out'))).toHaveLength(3)
 })
 
 test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {

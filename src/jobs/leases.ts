@@ -15,20 +15,21 @@ export async function leaseNext(db: Db, queue: Queue, worker: string, leaseMs: n
 }
 
 /**
- * Returns whether another owner's job of equal or higher priority could run in place of this one. While OCR is paused, none could run in place of an OCR
- * job. `maxRunning`: see leaseNext().
+ * Returns whether a job of another owner, of equal or higher priority, could run in place of this one. With `maxRunning` (see leaseNext()) also one of the same
+ * owner, which may wait for this job. While OCR is paused, none could run in place of an OCR job.
  */
 export async function shouldYield(db: Db, { queue, priority, owner_id }: Job, maxRunning = 0): Promise<boolean> {
   // Index ranges before and after the owner's own jobs: the owner may have many.
-  const other = (side: '<' | '>') => sql`
+  const waiting = (side: '<' | '=' | '>', condition: RawBuilder<unknown>) => sql`
     (select owner_id from jobs where queue = ${queue} and status = 'pending' and priority = level and owner_id ${sql.raw(side)} ${owner_id}::uuid
-      and run_at <= now() and not exists (select from users where id = jobs.owner_id and disabled)
-      and (${maxRunning}::integer = 0 or ${maxRunning}::integer > (
-        select count(*) from jobs other where other.queue = jobs.queue and other.status = 'processing' and other.owner_id = jobs.owner_id)) limit 1)`
+      and run_at <= now() and not exists (select from users where id = jobs.owner_id and disabled) and ${condition} limit 1)`
+  const hasRoom = sql`(${maxRunning}::integer = 0 or ${maxRunning}::integer > (
+    select count(*) from jobs other where other.queue = jobs.queue and other.status = 'processing' and other.owner_id = jobs.owner_id))`
+  const all = [waiting('<', hasRoom), waiting('>', hasRoom), waiting('=', sql`${maxRunning}::integer > 0`)]
   const { rows } = await sql<{ is_awaited: boolean }>`
     select (${queue} <> 'ocr' or not exists (select from instance where key = ${ocrPausedKey})) and exists (
       select from unnest(${Object.values(priorities).filter((level) => level >= priority)}::smallint[]) level
-      cross join lateral (${other('<')} union all ${other('>')}) waiting) as is_awaited`.execute(db)
+      cross join lateral (${sql.join(all, sql` union all `)}) waiting) as is_awaited`.execute(db)
   return rows[0]?.is_awaited ?? false
 }
 

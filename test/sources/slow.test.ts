@@ -110,6 +110,24 @@ test.each([
   await worker.stop(minute)
 })
 
+test('a sync pauses for that of another source of its user after its turn, and is continued', async () => {
+  const { app, asAda } = await startApp({ 'ocr.enabled': false, 'sources.min_rate': '0B', 'sources.turn': '1s' })
+  const [slow, quick] = [await startShare(trickle), await startShare((response) => response.end('x'.repeat(100_000)))]
+  const make = (url: string, name: string) =>
+    asAda.sources.create({ name, type: 'webdav', url, sync_interval: 0, file_patterns: ['0.txt'] })
+  const [first, second] = [await make(slow.url, 'slow'), await make(quick.url, 'quick')]
+  const worker = await startWorker(app, { queues: ['sync'], concurrency: 1 })
+  const { job_id } = await asAda.sources.sync(first.id)
+  const running = () => worker.running().map(({ job }) => job.id)
+  await vi.waitFor(() => expect(running()).toEqual([job_id]), { timeout: minute })
+  await asAda.sources.sync(second.id)
+  const status = () => asAda.sources.syncStatus(second.id)
+  await vi.waitFor(async () => expect(await status()).toMatchObject({ state: 'completed', created: 1 }), { timeout: minute })
+  await vi.waitFor(() => expect(running()).toEqual([job_id]), { timeout: minute })
+  await asAda.sources.cancelSync(first.id)
+  await worker.stop(minute)
+})
+
 test('a sync whose listing takes longer than its turn completes, though another user always waits', async () => {
   const { app, asAda, asBob, asAdmin } = await startApp({ 'ocr.enabled': false, 'sources.turn': '1s' })
   const files = (names: readonly string[]) =>

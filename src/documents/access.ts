@@ -42,8 +42,13 @@ function requireVisible<T extends { owner_id: string; deleted_at: Date | null }>
   document: T | undefined,
   { inTrash = false, missing = 'DOCUMENT_NOT_FOUND' }: AccessOptions,
 ): T {
-  const isVisible = document && (isAdmin(actor) || document.owner_id === actor.id) && (inTrash || document.deleted_at === null)
-  if (!isVisible) throw new AppError(missing)
+  if (!document || !(isAdmin(actor) || document.owner_id === actor.id)) throw new AppError(missing)
+  if (!inTrash && document.deleted_at !== null)
+    throw new AppError(
+      missing,
+      {},
+      'The document is in the trash. Restore it with dms documents undelete (POST /api/documents/{id}/undelete).',
+    )
   return document
 }
 

@@ -104,6 +104,8 @@ test('owner and admin read a document in the trash, every change is 404, and for
     client.send('DELETE', `/api/documents/${id}`),
   ]
   for (const client of [asAda, asBob, asAdmin]) for (const answer of changes(client)) expect(await statusOf(answer)).toEqual(gone)
+  await expect(asAda.documents.update(id, { title: 'x' })).rejects.toThrow('in the trash')
+  await expect(asBob.documents.update(id, { title: 'x' })).rejects.toThrow('does not exist')
   const comment = asAda.send('POST', `/api/comments/documents/${id}/comments`, { content: 'x' })
   expect(await statusOf(comment)).toEqual([404, 'COMMENT_DOCUMENT_NOT_FOUND'])
   for (const path of ['', '/download', '/text', '/pages', '/thumbnail'])

@@ -1,7 +1,7 @@
 /** Creates a backup without downtime: first all tables from one snapshot, then their stored files. */
 import { hash, randomBytes } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { type FileHandle, open, readFile, unlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -58,10 +58,10 @@ export interface BackupResult {
 export function createBackup(installation: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
   const { database } = installation
   const write = async (backup: HeldLock, files: HeldLock): Promise<BackupResult> => {
-    const folder = await mkdtemp(join(tmpdir(), 'dms-backup-'))
+    const list = await openUnnamedFile()
     try {
       const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
-      const result = await writeBackup(installation, sink, { ...options, assertLocked }, join(folder, 'files'))
+      const result = await writeBackup(installation, sink, { ...options, assertLocked }, list)
       // The backup is valid, also one of a database that is full or read-only.
       const recordError = result.manifest.damaged.length === 0 ? await tryRecordSuccess(database, options) : null
       return { ...result, recordError }
@@ -69,13 +69,21 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
       await sink.discard().catch(() => {})
       throw error
     } finally {
-      await rm(folder, { recursive: true, force: true })
+      await list.close()
     }
   }
   // Held from before the snapshot until the last file: no referenced file is removed meanwhile.
   const withRemovalLock = (backup: HeldLock) =>
     withLock(database, fileRemovalLock, filesLockTimeoutMs, (files) => write(backup, files), { signal: options.signal })
   return withLock(database, 'backup', options.lockTimeoutMs, withRemovalLock, { signal: options.signal })
+}
+
+/** Opens an empty temporary file and removes its name, so that a kill leaves nothing behind. Streams use its descriptor: close() would wait for their end. */
+async function openUnnamedFile(): Promise<FileHandle> {
+  const path = join(tmpdir(), `dms-backup-${randomBytes(6).toString('hex')}`)
+  const file = await open(path, 'wx+', 0o600)
+  await unlink(path)
+  return file
 }
 
 const tryRecordSuccess = ({ db }: Database, { withFiles }: BackupOptions): Promise<Error | null> =>
@@ -89,7 +97,7 @@ async function writeBackup(
   installation: Installation,
   sink: BackupSink,
   options: BackupOptions & { assertLocked(): Promise<unknown> },
-  list: string,
+  list: FileHandle,
 ): Promise<Omit<BackupResult, 'recordError'>> {
   // If the store were not mounted, every file would be missing in the backup.
   await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), false)
@@ -109,7 +117,9 @@ async function writeBackup(
     rows = await writeTables(snapshot, head, put)
     if (options.settings) await put(at.configPath(head.id), encodeJson(options.settings))
     if (options.withSecrets) await writeSecrets(installation.config.data_dir, head.id, put)
-    await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream(list, { mode: 0o600 })).catch(addPath(list))
+    await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream('', { fd: list.fd, autoClose: false })).catch(
+      addPath(tmpdir()),
+    )
   } finally {
     await snapshot.close()
   }
@@ -168,7 +178,7 @@ async function writeChecksums(
   sink: BackupSink,
   head: at.Head,
   first: string,
-  list: string,
+  list: FileHandle,
   damaged: ReadonlyMap<string, FileDamage>,
 ): Promise<string> {
   const missing = [...damaged.values()].filter(({ problem }) => problem === 'missing').length
@@ -191,12 +201,12 @@ async function writeChecksums(
 }
 
 /** Yields the paths of the stored files in the backup, in ascending order. */
-async function* listFilePaths(list: string, damaged: ReadonlyMap<string, FileDamage>): AsyncGenerator<string> {
+async function* listFilePaths(list: FileHandle, damaged: ReadonlyMap<string, FileDamage>): AsyncGenerator<string> {
   for await (const [sha256] of readFileList(list)) if (damaged.get(sha256)?.problem !== 'missing') yield at.filePath(sha256)
 }
 
-async function* readFileList(list: string): AsyncGenerator<[sha256: string, size: number, address: string]> {
-  for await (const line of readLines(createReadStream(list))) {
+async function* readFileList(list: FileHandle): AsyncGenerator<[sha256: string, size: number, address: string]> {
+  for await (const line of readLines(createReadStream('', { fd: list.fd, start: 0, autoClose: false }))) {
     const [sha256 = '', size, address = ''] = line.split('\t')
     yield [sha256, Number(size), address]
   }

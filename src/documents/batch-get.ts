@@ -78,9 +78,14 @@ async function* entriesOf(app: App, row: BatchRow): AsyncGenerator<Uint8Array> {
     const header = tarHeader(`${id}/${truncateFilename(filename, maxNameBytes)}`, size, modified)
     if (size < smallFileBytes) yield Buffer.concat([header, await buffer(bytes), tarPadding(size)])
     else {
-      yield header
-      yield* bytes
-      yield tarPadding(size)
+      // A client that leaves after the header would leave the file open.
+      try {
+        yield header
+        yield* bytes
+        yield tarPadding(size)
+      } finally {
+        bytes.destroy()
+      }
     }
   }
   if (text === null) return

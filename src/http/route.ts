@@ -7,44 +7,6 @@ import { isId } from '../id.ts'
 import type { Claims } from '../ports/identity-provider.ts'
 import { parseInput, readJson, readJsonOrForm, readQuery } from './input.ts'
 
-declare module 'h3' {
-  interface H3EventContext {
-    actor?: Actor
-    /** Token of the actor. */
-    session?: Session
-    requestId?: string
-    /** Address of the client, behind trusted proxies. */
-    ip?: string
-    startedAt?: number
-    /** Path of the matched route, with `:name` for parameters. */
-    route?: string
-    /** Removal date of a deprecated route. */
-    sunset?: Date | undefined
-    /** Headers of the answer, with names in lower case. Setting them is five times as fast as with `event.res.headers`. */
-    headers?: Record<string, string>
-    /** The answer has the common headers already. */
-    isComplete?: boolean
-    /** Code of an error answer. */
-    failure?: Code
-    /** Error code of a refused request whose answer is no error, such as a page. */
-    refusal?: Code
-    /** Validated body. */
-    input?: unknown
-    /** Additional details for the audit log. */
-    auditDetails?: Record<string, unknown>
-    /** Documents of the request for the audit log, unless path or body names them. */
-    documentIds?: readonly string[]
-    /** Memory reserved for the answer (server/http/answer-budget.ts). */
-    reservation?: { resize(bytes: number): void; grow(bytes: number): Promise<void>; release(): void }
-    /** Reserves memory for a file of this size until the client has read it. Throws like AnswerBudget.reserve(). */
-    reserveFile?: (bytes: number) => Promise<void>
-    /** Whether a command in this process sent the request. Call limits do not apply then. */
-    isLocal?: boolean
-    /** Returns the answer that this client gets instead of the error body. */
-    explain?: (failure: AppError) => Response
-  }
-}
-
 /** Claims that tell if a token is still valid. */
 export type Session = Pick<Claims, 'sub' | 'jti' | 'exp' | 'ver'>
 
@@ -79,6 +41,8 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   cost?: number
   /** The answer is searched for. Few searches of one user run at once (server/http/turns.ts). */
   isSearch?: boolean
+  /** Takes a turn for each step of its work (turnOf()), and none for itself. */
+  takesTurns?: boolean
   /** The answer may be database.max_lag old (server/replica-reads.ts). Never set for rights. */
   readsReplica?: boolean
   /** The answer may have megabytes. The request waits until the caller has read earlier answers. */

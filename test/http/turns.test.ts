@@ -48,6 +48,35 @@ test('changes that wait for a lock: four of one user at once, the others in turn
   expect((await Promise.all(changes)).map(({ status }) => status)).toEqual(Array(8).fill(200))
 })
 
+test('replacements of one file that wait for a lock: four at once, and another user changes something meanwhile', async () => {
+  const { asAda, asBobSend, url, token, lock, unlock, countBlocked } = await start({ 'database.pool_max': 6 })
+  const { id } = await upload(asAda, 'a.txt', 'alpha')
+  await lock(`select from documents where id = '${id}' for update`)
+  const replacements = Array.from({ length: 8 }, (_, at) => {
+    const body = new FormData()
+    body.set('file', new Blob([`version ${at}`]), 'a.txt')
+    return fetch(new URL(`/api/documents/${id}/file`, url), { method: 'PUT', headers: { authorization: `Bearer ${token}` }, body })
+  })
+  await expect.poll(countBlocked).toBe(4)
+  expect((await asBobSend('PUT', '/api/settings', { search_results_per_page: 7 })).status).toBe(200)
+  expect(await countBlocked()).toBe(4)
+  await unlock()
+  expect((await Promise.all(replacements)).map(({ status }) => status)).toEqual(Array(8).fill(201))
+})
+
+test('the trash emptied eight times at once: four wait for a lock, and another user changes something meanwhile', async () => {
+  const { asAda, asAdaSend, asBobSend, lock, unlock, countBlocked } = await start({ 'database.pool_max': 6 })
+  const { id } = await upload(asAda, 'a.txt', 'alpha')
+  await asAda.documents.delete(id)
+  await lock(`select from documents where id = '${id}' for update`)
+  const requests = Array.from({ length: 8 }, async () => (await (await asAdaSend('DELETE', '/api/trash')).json()) as { purged: number })
+  await expect.poll(countBlocked).toBe(4)
+  expect((await asBobSend('PUT', '/api/settings', { search_results_per_page: 7 })).status).toBe(200)
+  expect(await countBlocked()).toBe(4)
+  await unlock()
+  expect((await Promise.all(requests)).reduce((sum, { purged }) => sum + purged, 0)).toBe(1)
+})
+
 test('searches: three of one user at once, and another user is answered beside them', async () => {
   const { asAda, asAdaSend, asBobSend, lock, unlock, countBlocked, runJobs } = await start()
   await upload(asAda, 'a.txt', 'alpha')

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { App } from '../../app.ts'
+import { type TakeTurn, turnOf } from '../../http/event-context.ts'
 import { booleanText } from '../../http/input.ts'
 import { pageQuery, pageSchema, pagination } from '../../http/pages.ts'
 import { type Route, user } from '../../http/route.ts'
@@ -95,19 +96,20 @@ export const routes = (app: App): Route[] => [
       answer: EmptyAnswer,
       // The answer is the work: a token that may not read it would end it.
       needsRead: true,
+      takesTurns: true,
       errors: ['RETENTION'],
     },
-    async ({ actor, query }) => {
+    async ({ actor, event, query }) => {
       assertNotWorm(app)
-      return new StreamedAnswer(reportProgress(emptyTrash(app, actor, query.owner)), { 'content-type': jsonType })
+      return new StreamedAnswer(reportProgress(emptyTrash(app, actor, query.owner), turnOf(event)), { 'content-type': jsonType })
     },
   ),
 ]
 
 /** Yields a space for each step, then the result as JSON. */
-async function* reportProgress(work: AsyncGenerator<unknown, object>): AsyncGenerator<string> {
+async function* reportProgress(work: AsyncGenerator<unknown, object>, takeTurn: TakeTurn): AsyncGenerator<string> {
   for (;;) {
-    const { done, value } = await work.next()
+    const { done, value } = await takeTurn(() => work.next())
     if (done) return yield JSON.stringify(value)
     yield ' '
   }

@@ -51,20 +51,26 @@ export async function storeAll(
     const { document, created } = await storeDocument(app, trx, ownerId, upload.staged, { ...upload, labelIds })
     return bulkResult(upload, document, created)
   }
-  return request ? storeAtomically(app, actor, request, uploads, storeIn) : storeSeparately(app, storeInGroup, uploads, storeIn)
+  const { takeTurn } = upload
+  if (request) return takeTurn(() => storeAtomically(app, actor, request, uploads, storeIn))
+  return storeSeparately(app, storeInGroup, uploads, (upload) =>
+    takeTurn(() => app.db.transaction().execute((trx) => storeIn(trx, upload))),
+  )
 }
 
-async function storeSeparately(app: App, storeInGroup: StoreInGroup, uploads: readonly NewUpload[], storeIn: StoreIn): Promise<Bulk> {
+async function storeSeparately(
+  app: App,
+  storeInGroup: StoreInGroup,
+  uploads: readonly NewUpload[],
+  storeAlone: (upload: NewUpload) => Promise<BulkResult>,
+): Promise<Bulk> {
   const grouped = new Map(uploads.map((upload) => [upload, storeInGroup(upload)]))
   const settled = await Promise.allSettled(grouped.values())
   const isAnyStored = settled.some((result) => result.status === 'fulfilled' && result.value !== null)
   return storeEach(app, uploads, isAnyStored, async (upload) => {
     const document = await grouped.get(upload)
     if (document) return bulkResult(upload, document, true)
-    const result = await app.db
-      .transaction()
-      .execute((trx) => storeIn(trx, upload))
-      .catch((error) => repairAndRethrow(app, upload.staged, error))
+    const result = await storeAlone(upload).catch((error) => repairAndRethrow(app, upload.staged, error))
     await upload.staged.confirm()
     return result
   })

@@ -3,6 +3,7 @@ import type { z } from 'zod'
 import type { Actor } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { AppError, invalid, validateTogether } from '../../errors.ts'
+import type { TakeTurn } from '../../http/event-context.ts'
 import { findAnswer, fingerprint, type IdempotentRequest, runOnce, type StoredAnswer } from '../../http/idempotency.ts'
 import { parseInput } from '../../http/input.ts'
 import type { Fields, Part } from '../../http/multipart.ts'
@@ -24,6 +25,8 @@ export interface UploadRequest {
   readonly fields: unknown
   /** Idempotency-Key */
   readonly key: string | null
+  /** for transactions that are not shared with other uploads */
+  readonly takeTurn: TakeTurn
 }
 
 /** Stages the file parts named `field` while `read` runs and passes them to `store`. Removes temporary files in any case. */
@@ -85,18 +88,20 @@ export async function storeOne(
     if (document) return answerOf(document, true)
   }
   await compareLargeFiles(app, ownerId, [staged])
-  const storing = app.db.transaction().execute((trx) =>
-    runOnce(trx, actor, request, async () => {
-      const ownerId = await resolveOwner(app, trx, actor, owner)
-      const { document, created } = await storeDocument(app, trx, ownerId, staged, {
-        filename,
-        title,
-        metadata,
-        labelIds: await resolveLabelIds(trx, labels),
-        ...options,
-      })
-      return answerOf(document, created)
-    }),
+  const storing = upload.takeTurn(() =>
+    app.db.transaction().execute((trx) =>
+      runOnce(trx, actor, request, async () => {
+        const ownerId = await resolveOwner(app, trx, actor, owner)
+        const { document, created } = await storeDocument(app, trx, ownerId, staged, {
+          filename,
+          title,
+          metadata,
+          labelIds: await resolveLabelIds(trx, labels),
+          ...options,
+        })
+        return answerOf(document, created)
+      }),
+    ),
   )
   const done = await storing.catch((error) => repairAndRethrow(app, staged, error))
   await staged.confirm()

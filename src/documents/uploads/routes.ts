@@ -1,4 +1,5 @@
 import type { App } from '../../app.ts'
+import { turnOf } from '../../http/event-context.ts'
 import { type Fields, type MultipartLimits, readMultipart } from '../../http/multipart.ts'
 import { type Call, type Route, type UserCall, user } from '../../http/route.ts'
 import { storeAll } from './bulk-upload.ts'
@@ -21,7 +22,7 @@ const upload =
     const key = event.req.headers.get('idempotency-key')
     const store = () =>
       receiveFiles(app, event, 'file', 1, ([file], fields) =>
-        storeOne(app, group.store, actor, file as UploadedFile, { fields: { ...query, ...fields }, key }),
+        storeOne(app, group.store, actor, file as UploadedFile, { fields: { ...query, ...fields }, key, takeTurn: turnOf(event) }),
       )
     // With a key, the answer is recorded in a transaction of its own.
     const stored = await (key === null ? group.announce(store) : store())
@@ -38,7 +39,7 @@ const bulkUpload =
   async ({ actor, event, query }: UserCall<typeof UploadQuery>) => {
     const key = event.req.headers.get('idempotency-key')
     const answer = await receiveFiles(app, event, 'files', app.config.limits.bulk_max_files, (files, fields) =>
-      storeAll(app, group.store, actor, files, { fields: { ...query, ...fields }, key }),
+      storeAll(app, group.store, actor, files, { fields: { ...query, ...fields }, key, takeTurn: turnOf(event) }),
     )
     event.context.documentIds = answer.documents.flatMap((document) => (document.status === 'uploaded' ? [document.id] : []))
     return answer

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { App } from '../../app.ts'
 import { invalid } from '../../errors.ts'
+import { turnOf } from '../../http/event-context.ts'
 import { sendFile, untrustedContentHeaders } from '../../http/files.ts'
 import { booleanText, parseInput } from '../../http/input.ts'
 import { type Route, type UserCall, user } from '../../http/route.ts'
@@ -138,12 +139,14 @@ const replace =
       const { ocr_enabled, language } = parseInput(ReplaceForm, fields)
       if (language) await settings.checkLanguage(app, language)
       await compareLargeFiles(app, before.owner_id, [file.staged])
-      const result = await app.db.transaction().execute(async (trx) => {
-        const ocr = ocr_enabled && app.ocr !== null
-        const replacement = { ...file, ocr, language, ifMatch }
-        const stored = await versions.replace(app, trx, actor, id, replacement)
-        return { ...stored, document: await requireDocument(trx, actor, id) }
-      })
+      const result = await turnOf(event)(() =>
+        app.db.transaction().execute(async (trx) => {
+          const ocr = ocr_enabled && app.ocr !== null
+          const replacement = { ...file, ocr, language, ifMatch }
+          const stored = await versions.replace(app, trx, actor, id, replacement)
+          return { ...stored, document: await requireDocument(trx, actor, id) }
+        }),
+      )
       await file.staged.confirm()
       return result
     })

@@ -6,6 +6,7 @@ import type { H3Event } from 'h3'
 import { isAdmin } from '../../actor.ts'
 import { openSlots, type Slots } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
+import type { TakeTurn } from '../../http/event-context.ts'
 import type { Route } from '../../http/route.ts'
 
 type Kind = 'search' | 'change'
@@ -22,38 +23,41 @@ interface Use {
   requests: number
 }
 
-/** Runs a request when it is its turn. Throws RATE_LIMITED after ten seconds, or if too many wait. */
+/** Runs a request when it is its turn, and gives it `context.takeTurn` for later work. Throws RATE_LIMITED after ten seconds, or if too many wait. */
 export type RunInTurn = <T>(event: H3Event, route: Route, request: () => Promise<T>) => Promise<T>
 
 export function openTurns(): RunInTurn {
   const uses = new Map<string, Use>()
-  return async ({ context: { actor, isLocal } }, route, request) => {
-    const kind = kindOf(route)
-    if (kind === null || !actor || isLocal || isAdmin(actor)) return request()
-    const key = `${kind} ${actor.id}`
-    const use = uses.get(key) ?? { slots: openSlots(maxAtOnce[kind]), requests: 0 }
-    if (use.requests >= maxAtOnce[kind] + maxWaiting) throw refusal()
-    uses.set(key, use)
-    use.requests++
-    try {
-      await use.slots.acquire('', AbortSignal.timeout(waitMs)).catch(() => {
-        throw refusal()
-      })
+  const openTurn =
+    (kind: Kind, userId: string): TakeTurn =>
+    async (work) => {
+      const key = `${kind} ${userId}`
+      const use = uses.get(key) ?? { slots: openSlots(maxAtOnce[kind]), requests: 0 }
+      if (use.requests >= maxAtOnce[kind] + maxWaiting) throw refusal()
+      uses.set(key, use)
+      use.requests++
       try {
-        return await request()
+        await use.slots.acquire('', AbortSignal.timeout(waitMs)).catch(() => {
+          throw refusal()
+        })
+        try {
+          return await work()
+        } finally {
+          use.slots.release()
+        }
       } finally {
-        use.slots.release()
+        if (--use.requests === 0) uses.delete(key)
       }
-    } finally {
-      if (--use.requests === 0) uses.delete(key)
     }
+  return async ({ context }, { method, shape }, request) => {
+    const { actor, isLocal } = context
+    const kind = shape.isSearch ? 'search' : method === 'GET' ? null : 'change'
+    if (kind === null || !actor?.id || isLocal || isAdmin(actor)) return request()
+    const takeTurn = openTurn(kind, actor.id)
+    context.takeTurn = takeTurn
+    // An upload takes a connection only after its bytes have arrived, and a streamed change for each of its steps.
+    return shape.form || shape.takesTurns ? request() : takeTurn(request)
   }
-}
-
-/** Uploads take a connection for their bytes only once these have arrived. */
-function kindOf({ method, shape }: Route): Kind | null {
-  if (shape.isSearch) return 'search'
-  return method === 'GET' || shape.form ? null : 'change'
 }
 
 const refusal = (): AppError =>

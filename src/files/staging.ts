@@ -49,20 +49,22 @@ export interface Staging {
 interface StagingOptions {
   folder: string
   fsync: boolean
+  /** Throws if the disk has too little space left. Called during a write, because several may begin together. */
+  requireSpace?: () => Promise<void>
 }
 
 const headBytes = 4100
 const writeBytes = 1 << 20
 const maxChunks = 512
-/** Age of the last write after which a chunk is not collected: senders that hardly send would fill the memory. */
+/** Time after which collected chunks are written: senders that hardly send would fill the memory. */
 const maxCollectMs = 1000
-/** Flushes during the upload let the disk work while the network does. */
+/** Bytes between two flushes, which let the disk work while the network does, and between two checks of the space left. */
 const flushIntervalBytes = 32 << 20
 const staleMs = 24 * 3600 * 1000
 const ownerlessPrefix = 'nobody_0_0'
 
 /** Creates the folder and removes temporary files of dead processes. */
-export async function openStaging({ folder, fsync }: StagingOptions): Promise<Staging> {
+export async function openStaging({ folder, fsync, requireSpace = async () => {} }: StagingOptions): Promise<Staging> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
   // The start time distinguishes processes with the same pid, such as after a restart of a container.
   const owner = `${pidNamespace}_${process.pid}_${Math.floor(performance.timeOrigin)}`
@@ -71,7 +73,6 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
 
   const countBytes = openCollector()
   const unremovedLinks = new Set<string>()
-
   return {
     linkPath: () => join(folder, `${owner}_${randomUUID()}.link`),
     async removeLink(path) {
@@ -87,7 +88,7 @@ export async function openStaging({ folder, fsync }: StagingOptions): Promise<St
         throw toStoreError(error)
       })
       try {
-        const { written, ...copied } = await copy(source, handle, { maxSize, fsync, countBytes })
+        const { written, ...copied } = await copy(source, handle, { maxSize, fsync, requireSpace, countBytes })
         if (written !== copied.size) throw storeUnavailable(new Error(`wrote ${written} of ${copied.size} bytes`))
         await Promise.all([fsync && handle.sync(), prepare?.(copied.sha256)])
         await handle.close()
@@ -153,42 +154,43 @@ function openMarkers(folder: string, owner: string): Staging['markCommit'] {
 async function copy(
   source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   handle: FileHandle,
-  { maxSize, fsync, countBytes }: { maxSize: number; fsync: boolean; countBytes(bytes: number): void },
+  options: { maxSize: number; fsync: boolean; requireSpace(): Promise<void>; countBytes(bytes: number): void },
 ) {
   const hash = createHash('sha256')
   const head: Uint8Array[] = []
   let size = 0
   let written = 0
-  let flushed = 0
+  let checked = 0
   let pending: Uint8Array[] = []
   let pendingBytes = 0
-  let writtenAt = performance.now()
   let writing: Promise<unknown> = Promise.resolve()
   let flushing: Promise<unknown> = Promise.resolve()
 
+  /** Starts to write what is pending, and waits for the writes before it. */
   const write = async () => {
-    await writing
-    const chunks = pending
-    writing = chunks.length > 0 ? handle.writev(chunks).then(({ bytesWritten }) => (written += bytesWritten)) : Promise.resolve()
-    // Awaited by the next write or at the end. Until then the rejection must not count as unhandled.
-    writing.catch(() => {})
+    const [chunks, before] = [pending, writing]
     pending = []
     pendingBytes = 0
-    writtenAt = performance.now()
+    if (chunks.length > 0) writing = before.then(() => handle.writev(chunks)).then(({ bytesWritten }) => (written += bytesWritten))
+    // Awaited by the next write or at the end. Until then the rejection must not count as unhandled.
+    writing.catch(() => {})
+    await before
   }
-
+  const timer = setInterval(() => void write().catch(() => {}), maxCollectMs).unref()
   try {
     for await (const chunk of source) {
       if (size < headBytes) head.push(chunk.slice(0, headBytes - size))
       size += chunk.length
-      if (size > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: maxSize })
+      if (size > options.maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: options.maxSize })
       hash.update(chunk)
       pending.push(chunk)
       pendingBytes += chunk.length
-      countBytes(chunk.length)
-      if (pendingBytes >= writeBytes || pending.length >= maxChunks || performance.now() - writtenAt > maxCollectMs) await write()
-      if (fsync && size - flushed >= flushIntervalBytes) {
-        flushed = size
+      options.countBytes(chunk.length)
+      if (pendingBytes >= writeBytes || pending.length >= maxChunks) await write()
+      if (size - checked < flushIntervalBytes) continue
+      checked = size
+      await options.requireSpace()
+      if (options.fsync) {
         await flushing
         flushing = handle.datasync()
         flushing.catch(() => {})
@@ -196,6 +198,7 @@ async function copy(
     }
     await write()
   } finally {
+    clearInterval(timer)
     await Promise.allSettled([writing, flushing])
   }
   await Promise.all([writing, flushing])

@@ -596,6 +596,17 @@ test('503 SERVICE_UNAVAILABLE while the disk is full: nothing is stored, reads w
   expect((await upload(asAda, 'b.bin', randomBytes(2_000_000))).size).toBe(2_000_000)
 })
 
+test('503 SERVICE_UNAVAILABLE for an upload that would use the space of storage.min_free', async ({ skip }) => {
+  const folder = await mountSmallDisk(skip, 'size=120m')
+  const { app, asAda } = await startApp({ 'storage.path': folder, 'storage.min_free': '80MB' })
+  const log = app.log as { error: unknown }
+  log.error = () => {}
+  const megabytes = Array.from({ length: 100 }, () => Buffer.alloc(1_000_000))
+  const large = { filename: 'large.bin', size: 100_000_000, open: () => megabytes }
+  await expect(asAda.documents.upload(large)).rejects.toMatchObject({ status: 503, code: 'SERVICE_UNAVAILABLE' })
+  expect((await upload(asAda, 'small.txt', 'small')).size).toBe(5)
+})
+
 test('503 SERVICE_UNAVAILABLE below storage.min_free', async () => {
   const { asAda, app } = await startApp({ 'storage.min_free': '1000TB' })
   const log = app.log as { error: unknown }

@@ -77,6 +77,42 @@ test('the trash emptied eight times at once: four wait for a lock, and another u
   expect((await Promise.all(requests)).reduce((sum, { purged }) => sum + purged, 0)).toBe(1)
 })
 
+test('429 RATE_LIMITED for the 65th upload of one user at once; another user uploads meanwhile', async () => {
+  const { url, token, app, bob } = await start()
+  const uploadOf = (token: string, stream: ReadableStream<Uint8Array>) =>
+    fetch(new URL('/api/documents/upload', url), {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'multipart/form-data; boundary=x' },
+      body: stream,
+      duplex: 'half',
+    } as RequestInit)
+  const head = Buffer.from('--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\nalpha')
+  const tail = Buffer.from('\r\n--x--\r\n')
+  const ends: (() => void)[] = []
+  const slow = () =>
+    new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(head)
+        ends.push(() => {
+          controller.enqueue(tail)
+          controller.close()
+        })
+      },
+    })
+  const uploads = Array.from({ length: 65 }, () => uploadOf(token, slow()))
+  const refused = await Promise.race(uploads)
+  expect([refused.status, await refused.json()]).toMatchObject([429, { error: { code: 'RATE_LIMITED' } }])
+  const others = uploadOf(await tokenFor(app, bob), new Blob([head, tail]).stream())
+  expect((await others).status).toBe(201)
+  for (const end of ends)
+    try {
+      end()
+    } catch {
+      // Its request was refused.
+    }
+  expect((await Promise.all(uploads)).filter(({ status }) => status === 201)).toHaveLength(64)
+})
+
 test('searches: three of one user at once, and another user is answered beside them', async () => {
   const { asAda, asAdaSend, asBobSend, lock, unlock, countBlocked, runJobs } = await start()
   await upload(asAda, 'a.txt', 'alpha')

@@ -37,8 +37,8 @@ interface DiskContext {
 export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOptions, storeId: string | null = null): Promise<FileStore> {
   const named = (address: string) => pathOf(root, address)
   await mkdir(root, { recursive: true, mode: 0o700 })
-  const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync })
   const { check, requireMounted, undefinedIfMissing } = await openDiskChecks(root, min_free, storeId)
+  const staging = await openStaging({ folder: tmp_path || join(root, '.tmp'), fsync, requireSpace: check })
   const throwMissing = (address: string) => async (error: NodeJS.ErrnoException) => {
     await undefinedIfMissing(error).catch((cause) => {
       throw toReadError(cause)

@@ -14,6 +14,8 @@ type Kind = 'search' | 'change'
 /** One connection less than searches have; the pool for changes has ten by default. */
 const maxAtOnce: Readonly<Record<Kind, number>> = { search: 3, change: 4 }
 const maxWaiting = 100
+/** Uploads of one user that are received at once: each holds a file and a connection. */
+const maxUploads = 64
 const waitMs = 10_000
 const retryAfterSecs = 5
 
@@ -28,6 +30,18 @@ export type RunInTurn = <T>(event: H3Event, route: Route, request: () => Promise
 
 export function openTurns(): RunInTurn {
   const uses = new Map<string, Use>()
+  const uploads = new Map<string, number>()
+  const receive = async <T>(userId: string, request: () => Promise<T>): Promise<T> => {
+    const count = (change: number) => (uploads.get(userId) ?? 0) + change
+    if (count(1) > maxUploads) throw refusal()
+    uploads.set(userId, count(1))
+    try {
+      return await request()
+    } finally {
+      if (count(-1) === 0) uploads.delete(userId)
+      else uploads.set(userId, count(-1))
+    }
+  }
   const openTurn =
     (kind: Kind, userId: string): TakeTurn =>
     async (work) => {
@@ -56,7 +70,8 @@ export function openTurns(): RunInTurn {
     const takeTurn = openTurn(kind, actor.id)
     context.takeTurn = takeTurn
     // An upload takes a connection only after its bytes have arrived, and a streamed change for each of its steps.
-    return shape.form || shape.takesTurns ? request() : takeTurn(request)
+    if (shape.form) return receive(actor.id, request)
+    return shape.takesTurns ? request() : takeTurn(request)
   }
 }
 

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { type Actor, isAdmin } from '../../actor.ts'
 import type { App } from '../../app.ts'
-import { shareNextRun, shareRuns } from '../../concurrency.ts'
+import { openSemaphore, shareNextRun, shareRuns } from '../../concurrency.ts'
 import { type EventType, retentionMs } from '../../events.ts'
 
 export interface LiveEvent {
@@ -28,6 +28,8 @@ export interface Feed {
 }
 
 const pageSize = 500
+/** Concurrent reads of earlier events, over all connections: sockets that subscribe again and again would take the connections of the database. */
+const maxReads = 2
 const columns = sql`position, type, user_id, data, at`
 
 /** Returns whether a user may see an event. Admins see all events except notifications of others and queue counts of single users. */
@@ -43,6 +45,7 @@ export function openFeed(
   onEvent: (event: LiveEvent) => void,
   beforeDelivery?: (events: readonly LiveEvent[]) => Promise<void>,
 ): Feed {
+  const inSlot = openSemaphore(maxReads)
   let last = 0
   let isWanted = false
   let isRunning = false
@@ -90,11 +93,12 @@ export function openFeed(
     poll,
     async *loadMissed(actor, types, since, until) {
       for (let after = since; ; ) {
-        const { rows } = await sql<LiveEvent>`
+        const page = sql<LiveEvent>`
           select ${columns} from events
           where position > ${after} and position <= ${until} and at > now() - ${retentionMs} * interval '1 ms' and type = any(${types})
             and (${isAdmin(actor)} or user_id = ${actor.id})
-          order by position limit ${pageSize}`.execute(db)
+          order by position limit ${pageSize}`
+        const { rows } = await inSlot(() => page.execute(db))
         if (rows.length > 0) await beforeDelivery?.(rows)
         yield* rows.filter((event) => isVisibleTo(event, actor))
         if (rows.length < pageSize) return

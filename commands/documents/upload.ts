@@ -9,7 +9,7 @@ import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { lockFolders } from '../../src/cli/runtime/run-lock.ts'
 import { inProcessWorkerNote, openClientWithWorker } from '../../src/cli/runtime/wait.ts'
 import { assertMovesOut } from '../../src/cli/upload/after-upload.ts'
-import { type FoundFile, findFiles, readPathList } from '../../src/cli/upload/find-files.ts'
+import { type FoundFile, findFiles, readPathList, unknownStats } from '../../src/cli/upload/find-files.ts'
 import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cli/upload/flags.ts'
 import { uploadFiles } from '../../src/cli/upload/upload.ts'
 import { openUploadCache, type UploadCache, uploadCachePath } from '../../src/cli/upload/upload-cache.ts'
@@ -125,5 +125,5 @@ async function collectFiles(paths: readonly string[], listed: readonly string[],
   const { recursive = false, followSymlinks = false, include, exclude } = flags
   const options = { isRecursive: recursive, shouldFollowLinks: followSymlinks, include, exclude }
   const files = await findFiles([...paths.filter((path) => path !== '-'), ...listed], options)
-  return paths.includes('-') ? [{ path: '-', relativePath: '', size: null, mtimeNs: '0', changedMs: 0 }, ...files] : files
+  return paths.includes('-') ? [{ ...unknownStats, path: '-', relativePath: '' }, ...files] : files
 }

@@ -23,7 +23,8 @@ export function parseAfterUpload(action: string): AfterUpload {
   return {
     isKept: false,
     async apply(file) {
-      await rejectChanged(file)
+      // The status change time is not compared later: a hard link changes it.
+      if ((await rejectChanged(file)) !== file.ctimeNs) throw changed()
       if (remove) await remove(file.path)
       else await move(file, join(folder ?? '', file.relativePath))
     },
@@ -57,11 +58,14 @@ async function realPathOf(path: string): Promise<string> {
   })
 }
 
-/** Throws Failure CONFLICT if the file has changed: a scanner may still have been writing. */
-async function rejectChanged({ path, size, mtimeNs }: FoundFile): Promise<void> {
+const changed = (): Failure =>
+  new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
+
+/** Throws Failure CONFLICT if the file has changed: a scanner may still have been writing. Returns its status change time. */
+async function rejectChanged({ path, size, mtimeNs, inode }: FoundFile): Promise<string> {
   const stats = await stat(path, { bigint: true })
-  if (Number(stats.size) !== size || String(stats.mtimeNs) !== mtimeNs)
-    throw new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
+  if (Number(stats.size) !== size || `${stats.mtimeNs}` !== mtimeNs || `${stats.ino}` !== inode) throw changed()
+  return `${stats.ctimeNs}`
 }
 
 /** Moves a file without replacing another: adds a number to the name if it is taken. Throws Failure CONFLICT if the file changes meanwhile. */

@@ -24,11 +24,18 @@ export interface FoundFile {
   readonly size: number | null
   /** modification time in nanoseconds since 1970, as decimal digits */
   readonly mtimeNs: string
+  /** status change time, likewise: programs such as `cp -p` set the modification time, and none can set this one */
+  readonly ctimeNs: string
+  /** number of the inode, as decimal digits */
+  readonly inode: string
   /** when it last changed, in ms since 1970: the modification time, or that of the entry if the former is in the future */
   readonly changedMs: number
   /** why the file cannot be uploaded */
   readonly error?: Error
 }
+
+/** What is unknown of standard input, and of a file that cannot be read. */
+export const unknownStats = { size: null, mtimeNs: '0', ctimeNs: '0', inode: '0', changedMs: 0 } as const
 
 interface Search {
   readonly options: FindOptions
@@ -56,7 +63,7 @@ export async function findFiles(paths: readonly string[], options: FindOptions):
       else await addFile(path, basename(path), search)
     } catch (error) {
       if (error instanceof Failure) throw error
-      search.results.push({ path, relativePath: basename(path), size: null, mtimeNs: '0', changedMs: 0, error: error as Error })
+      search.results.push({ ...unknownStats, path, relativePath: basename(path), error: error as Error })
     }
   }
   // Several names that are not valid UTF-8 can have the same text.
@@ -90,16 +97,16 @@ async function walk(root: string, folder: string, search: Search, parents: Reado
       if (stats.isDirectory() && search.folders.matches(relativePath)) await walk(root, path, search, chain)
       if (stats.isFile()) await addFile(path, relativePath, search)
     } catch (error) {
-      search.results.push({ path, relativePath, size: null, mtimeNs: '0', changedMs: 0, error: error as Error })
+      search.results.push({ ...unknownStats, path, relativePath, error: error as Error })
     }
   }
 }
 
 async function addFile(path: string, relativePath: string, { files, results }: Search): Promise<void> {
   if (!files.matches(relativePath)) return
-  const { size, mtimeNs, mtimeMs, ctimeMs } = await stat(path, { bigint: true })
+  const { size, mtimeNs, mtimeMs, ctimeNs, ctimeMs, ino } = await stat(path, { bigint: true })
   const changedMs = Number(mtimeMs > Date.now() ? ctimeMs : mtimeMs)
-  results.push({ path, relativePath, size: Number(size), mtimeNs: String(mtimeNs), changedMs })
+  results.push({ path, relativePath, size: Number(size), mtimeNs: `${mtimeNs}`, ctimeNs: `${ctimeNs}`, inode: `${ino}`, changedMs })
 }
 
 /** Reads paths from a file or standard input ("-"). They are separated by line breaks or by NUL (`find -print0`). Throws Failure USAGE. */

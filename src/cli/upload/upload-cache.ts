@@ -1,4 +1,4 @@
-/** Cache of SHA-256 checksums by path, size and modification time. A second run does not read unchanged files again. */
+/** Cache of SHA-256 checksums by path, size and times. A second run does not read unchanged files again. */
 import { createHash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { appendFile } from 'node:fs/promises'
@@ -13,6 +13,8 @@ interface Entry {
   readonly path: string
   readonly size: number
   readonly mtime_ns: string
+  /** absent in older caches */
+  readonly ctime_ns?: string
   readonly sha256: string
   readonly id: string
 }
@@ -48,12 +50,12 @@ export async function openUploadCache(path: string, onWriteError: (error: Error)
     }
   }
   return {
-    getSha256({ path, size, mtimeNs }) {
+    getSha256({ path, size, mtimeNs, ctimeNs }) {
       const [sha256, ...version] = entries.get(resolve(path))?.split(' ') ?? []
-      return version[0] === String(size) && version[1] === mtimeNs ? sha256 : undefined
+      return version[0] === String(size) && version[1] === mtimeNs && version[2] === ctimeNs ? sha256 : undefined
     },
-    async add({ path: file, size, mtimeNs }, sha256, id) {
-      const entry: Entry = { path: resolve(file), size: size ?? 0, mtime_ns: mtimeNs, sha256, id }
+    async add({ path: file, size, mtimeNs, ctimeNs }, sha256, id) {
+      const entry: Entry = { path: resolve(file), size: size ?? 0, mtime_ns: mtimeNs, ctime_ns: ctimeNs, sha256, id }
       const packed = pack(entry)
       if (entries.get(entry.path) === packed) return
       entries.set(entry.path, packed)
@@ -71,7 +73,8 @@ async function create(path: string): Promise<void> {
   await file?.close()
 }
 
-const pack = ({ sha256, size, mtime_ns, id }: Entry): string => Buffer.from(`${sha256} ${size} ${mtime_ns} ${id}`).toString('latin1')
+const pack = ({ sha256, size, mtime_ns, ctime_ns, id }: Entry): string =>
+  Buffer.from(`${sha256} ${size} ${mtime_ns} ${ctime_ns} ${id}`).toString('latin1')
 
 /** Reads the cache line by line: it may be longer than a string can be. Skips an incomplete last line. A cache that cannot be read is empty. */
 async function readEntries(path: string): Promise<Entry[]> {

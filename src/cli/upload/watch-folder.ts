@@ -25,7 +25,7 @@ export interface WatchOptions {
 }
 
 interface FileState {
-  /** size and modification time */
+  /** size and times */
   readonly state: string
   /** performance.now() at the first scan that found this state */
   readonly sinceMs: number
@@ -85,8 +85,8 @@ function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, F
   const now = performance.now()
   const states = new Map<string, FileState>()
   const unreadable = new Set<string>()
-  for (const { path, size, mtimeNs, changedMs, error } of files) {
-    const state = `${size} ${mtimeNs}`
+  for (const { path, size, mtimeNs, ctimeNs, changedMs, error } of files) {
+    const state = `${size} ${mtimeNs} ${ctimeNs}`
     const previous = before.get(path)
     const known = [previous, previous?.readable].find((candidate) => candidate?.state === state)
     const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, Date.now() - changedMs))

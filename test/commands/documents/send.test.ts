@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createThrottle } from '../../../src/cli/arguments/throttle.ts'
+import { unknownStats } from '../../../src/cli/upload/find-files.ts'
 import { openFile, sendFiles } from '../../../src/cli/upload/send.ts'
 import { createClient } from '../../../src/client/client.ts'
 import { localTransport } from '../../../src/client/local.ts'
@@ -16,7 +17,7 @@ test('several files in one request are stored once when the answer is lost', asy
     ['a', 'b', 'c'].map(async (name) => {
       const path = join(folder, `${name}.txt`)
       await writeFile(path, name)
-      return { path, relativePath: `${name}.txt`, size: 1, mtimeNs: '0', changedMs: 0 }
+      return { ...unknownStats, path, relativePath: `${name}.txt`, size: 1 }
     }),
   )
   const transport = localTransport(app, ada.actor)

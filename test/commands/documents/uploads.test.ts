@@ -1,12 +1,26 @@
 import { spawn } from 'node:child_process'
-import { appendFile, chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, utimes, writeFile } from 'node:fs/promises'
+import {
+  appendFile,
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { createThrottle } from '../../../src/cli/arguments/throttle.ts'
 import { assertMovesOut, parseAfterUpload } from '../../../src/cli/upload/after-upload.ts'
-import { type FoundFile, findFiles } from '../../../src/cli/upload/find-files.ts'
+import { type FoundFile, findFiles, unknownStats } from '../../../src/cli/upload/find-files.ts'
 import { planRequests } from '../../../src/cli/upload/plan-requests.ts'
 import { openUploadCache, uploadCachePath } from '../../../src/cli/upload/upload-cache.ts'
 import { addressOf } from '../../../src/documents/stored-files.ts'
@@ -24,7 +38,7 @@ async function emptyFolder(below = tmpdir()): Promise<string> {
   return folder
 }
 
-const file = (name: string, size: number): FoundFile => ({ path: name, relativePath: name, size, mtimeNs: '0', changedMs: 0 })
+const file = (name: string, size: number): FoundFile => ({ ...unknownStats, path: name, relativePath: name, size })
 const mebibyte = 1 << 20
 
 test('small files share requests of at most ten files and 90 MiB; large, empty and unknown ones go alone, in order', () => {
@@ -87,6 +101,7 @@ test('the upload cache has the hash of a file until its size or time changes; it
   const again = await openUploadCache(path, refuse)
   expect(again.getSha256(found)).toBe('f'.repeat(64))
   expect(again.getSha256({ ...found, mtimeNs: '1' })).toBeUndefined()
+  expect(again.getSha256({ ...found, ctimeNs: '1' })).toBeUndefined()
   expect(again.getSha256({ ...found, size: 2 })).toBeUndefined()
   const problems: string[] = []
   const nowhere = await openUploadCache(join(folder, 'a.txt', 'journal.jsonl'), ({ message }) => problems.push(message))
@@ -114,6 +129,17 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   await appendFile(third.path, ' and more')
   await expect(parseAfterUpload('delete').apply(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
+  // As `cp -p` and `mv` replace it: with the size and modification time of the file before.
+  const [fourth] = (await findFiles([third.path], all)) as [FoundFile]
+  const { mtime } = await stat(fourth.path)
+  await writeFile(join(folder, 'other'), 'other and more')
+  await utimes(join(folder, 'other'), mtime, mtime)
+  await utimes(fourth.path, mtime, mtime)
+  const [known] = (await findFiles([fourth.path], all)) as [FoundFile]
+  await rename(join(folder, 'other'), fourth.path)
+  for (const action of ['delete', `move:${join(folder, 'done')}`])
+    await expect(parseAfterUpload(action).apply(known)).rejects.toMatchObject({ exit: 'CONFLICT' })
+  expect(await readFile(fourth.path, 'utf8')).toBe('other and more')
   expect(() => parseAfterUpload('burn')).toThrow('not keep, delete or move:DIR')
 })
 
@@ -211,6 +237,11 @@ test('upload -r over HTTP: a second run sends missing and deleted files only; sm
   await writeFile(join(folder, 'in', 'new.txt'), 'new')
   const second = readBatch((await dms(args, { env })).stdout)
   expect(second.summary).toMatchObject({ created: 2, unchanged: 11, failed: 0 })
+  const { atime, mtime } = await stat(join(folder, 'in', '7.txt'))
+  await writeFile(join(folder, 'other'), 'Number 7')
+  await utimes(join(folder, 'other'), atime, mtime)
+  await rename(join(folder, 'other'), join(folder, 'in', '7.txt'))
+  expect(readBatch((await dms(args, { env })).stdout).summary).toMatchObject({ created: 1, unchanged: 12, failed: 0 })
   expect(new Set(second.items.map(({ id }) => id)).size).toBe(13)
 })
 

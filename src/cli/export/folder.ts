@@ -64,10 +64,12 @@ async function exportFiles(
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
     else await fetchTo(item, path, onBytes)
     if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
-    // Other names are those of a renamed document.
-    const earlier = (before ? filesOf(before) : []).filter((name) => name !== file && name !== textFileName(file))
-    if (options.shouldDeleteExtra) await removeFiles(folder, earlier)
-    await manifest.set(options.shouldDeleteExtra || earlier.length === 0 ? entry : { ...entry, earlier_files: earlier })
+    // Names of a renamed document, and the text that an export without texts leaves: it is deleted with its document.
+    const earlier = (before ? filesOf(before) : []).filter((name) => !filesOf(entry).includes(name))
+    const isExtra = (name: string): boolean => options.shouldDeleteExtra && name !== textFileName(file)
+    await removeFiles(folder, earlier.filter(isExtra))
+    const kept = earlier.filter((name) => !isExtra(name))
+    await manifest.set(kept.length === 0 ? entry : { ...entry, earlier_files: kept })
     return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {

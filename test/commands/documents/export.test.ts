@@ -241,6 +241,9 @@ test('export to a folder: files, texts and manifest; a second run writes changes
     `same-${one.id.slice(-12)}.txt`,
     `same-${one.id.slice(-12)}.txt.txt`,
   ])
+  await asAda.documents.delete(one.id)
+  expect(await run('--delete-extra', '--allow-empty')).toMatchObject({ deleted: 1, exit_code: 0 })
+  expect((await readdir(to)).sort()).toEqual(['manifest.jsonl', 'mine.txt'])
 })
 
 test('--delete-extra deletes the files and the texts of earlier names of a document, also after exports without it', async () => {

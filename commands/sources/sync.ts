@@ -9,7 +9,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import type { Progress } from '../../src/cli/runtime/progress.ts'
 import { exitOfAbort, mapSequential } from '../../src/cli/runtime/run-batch.ts'
-import { combineExits, listPlan, type Planned, type PlannedProblem, planOnServer } from '../../src/cli/runtime/sync-plan.ts'
+import { combineExits, listPlan, type Planned, type PlannedProblem, planOnServer, reportStop } from '../../src/cli/runtime/sync-plan.ts'
 import { busyError, describeSyncError, type SyncResult, syncInProcess, syncOnServer } from '../../src/cli/runtime/sync-source.ts'
 import type { Client } from '../../src/client/client.ts'
 import type { Source } from '../../src/client/sources.ts'
@@ -87,7 +87,7 @@ export const sync = (cli: Cli) =>
       await listPlan(cli, sources, async function* (source) {
         const problems: Planned[] = []
         const listener = {
-          onFailure: ({ message }: Error) => cli.note(`${source.name}: the sync would stop. ${message}`),
+          onFailure: (stop: { code: string; message: string }) => void problems.push(...reportStop(cli, source.name, stop)),
           onProblem: (problem: PlannedProblem) => problems.push(problem),
         }
         for await (const { action, file } of planSync(app, source.id, options, cli.signal, listener)) yield { action, ...file }

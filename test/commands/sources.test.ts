@@ -99,6 +99,8 @@ describe.each(cliTransports)('%s:', (transport) => {
     const { id } = await make('one', { sync_interval: 0 })
     await asAdmin.sources.update(id, { status: 'disabled' })
     expect(await dms(['sources', 'sync', 'one'])).toMatchObject({ code: 7, stdout: expect.stringContaining('disabled') })
+    const planned = await dms(['sources', 'sync', 'one', '-n', '-o', 'jsonl'])
+    expect([planned.code, readBatch(planned.stdout).items]).toMatchObject([7, [{ action: 'failed', error: { code: 'CONFLICT' } }]])
     expect(await asAdmin.sources.get(id)).toMatchObject({ status: 'disabled', document_count: 0, last_error: null })
   })
 
@@ -113,7 +115,9 @@ describe.each(cliTransports)('%s:', (transport) => {
     const stopped = await dms(['sources', 'sync', 'share', '-o', 'jsonl'])
     expect(stopped.code).toBe(3)
     expect(readBatch(stopped.stdout).items).toMatchObject([{ state: 'failed', error: { code: 'SYNC_LOOKS_DESTRUCTIVE' } }])
-    expect((await dms(['sources', 'sync', 'share', '-n'])).stderr).toContain('the sync would stop')
+    const planned = await dms(['sources', 'sync', 'share', '-n', '-q'])
+    expect(planned).toMatchObject({ code: 3, stderr: expect.stringContaining('the sync would stop') })
+    expect((await dms(['sources', 'sync', 'share', '-n', '--accept-changes'])).code).toBe(0)
     expect((await dms(['sources', 'sync', 'share', '--accept-changes', '-q'])).code).toBe(0)
     const rollBack = ['sources', 'rollback', 'share', '--before', before, '-o', 'jsonl']
     const refused = await Promise.all([rollBack, [...rollBack.slice(0, 3), '--before', '2999-01-01', '-y']].map((args) => dms(args)))

@@ -167,6 +167,17 @@ test('a dry run lists entries that a sync would count as failed beside the files
   })
 })
 
+test('a dry run leaves out files of a size that a sync skips, and says that a source has become empty', async () => {
+  const { put, remove, paths, asAdmin, source, app } = await startWith(20)
+  await put('empty.txt', '')
+  await put('large.txt', 'larger than the limit')
+  const sources = app.config.sources as { max_file_size: number }
+  sources.max_file_size = 20
+  expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], problems: [], stop: null })
+  await remove([...paths, 'empty.txt', 'large.txt'])
+  expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], stop: { code: 'SOURCE_EMPTY' } })
+})
+
 test('a dry run reports that the sync would stop', async () => {
   const { fill, paths, asAdmin, source } = await startWith(20)
   expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], stop: null })

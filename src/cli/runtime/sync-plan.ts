@@ -5,7 +5,7 @@ import { parseCount } from '../arguments/flag-values.ts'
 import { type Batch, type BatchItem, errorColumn, startBatch } from '../output/batch-output.ts'
 import { type Column, columnsOf } from '../output/output.ts'
 import type { Cli } from './context.ts'
-import type { Exit } from './exit.ts'
+import { type Exit, Failure } from './exit.ts'
 import { describeSyncError } from './sync-source.ts'
 
 interface PlanFlags {
@@ -33,9 +33,15 @@ export function planOnServer(cli: Cli, client: Client, { full, acceptChanges, ma
     yield* files
     yield* problems
     if (error) throw Object.assign(new Error(error.message), { code: error.code })
-    if (stop && !acceptChanges) cli.note(`${name}: the sync would stop. ${stop.message}`)
+    if (stop && !acceptChanges) yield* reportStop(cli, name, stop)
     if (has_more) cli.note(`${name}: the first ${files.length} files that the server has found`)
   }
+}
+
+/** Notes that a source lists no files. Yields another stop as a problem of the source. */
+export function* reportStop(cli: Cli, name: string, { code, message }: { code: string; message: string }): Generator<PlannedProblem> {
+  if (code === 'SOURCE_EMPTY') cli.note(`${name}: ${message}`)
+  else yield { path: name, code, message: `the sync would stop. ${message}` }
 }
 
 /** Prints what a sync of each source would do. */
@@ -44,6 +50,7 @@ export async function listPlan(cli: Cli, sources: readonly Source[], plan: (sour
   const all: { exit: Exit }[] = []
   for (const source of sources) {
     try {
+      if (source.status === 'disabled') throw new Failure('CONFLICT', 'The source is disabled.', { code: 'CONFLICT' })
       let exit: Exit = 'OK'
       for await (const planned of plan(source)) {
         const item = { key: planned.path, source: source.name }

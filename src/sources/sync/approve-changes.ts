@@ -137,9 +137,12 @@ async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held
   }
 }
 
+/** Returns whether a sync skips files of this size. */
+export const isSkippedSize = ({ config }: App, size: number | null): boolean => size === 0 || (size ?? 0) > config.sources.max_file_size
+
 /** Returns true if the listed size proves that the bytes are new: neither the last fetched bytes nor the bytes of the document. */
 function hasOtherSize({ app }: SyncContext, { size }: SourceFile, row: ledger.ComparedFile): boolean {
-  if (size === null || size === 0 || size > app.config.sources.max_file_size) return false
+  if (size === null || isSkippedSize(app, size)) return false
   const lastSize = row.size ?? (row.sha256 === row.current_sha256 ? row.current_size : null)
   return lastSize !== null && size !== lastSize && size !== row.current_size
 }

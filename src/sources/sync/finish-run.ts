@@ -17,6 +17,9 @@ import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
 import type { SyncContext, WalkState } from './sync-context.ts'
 
+/** Code of a sync that lists no files although some are known. */
+export const emptyCode = 'SOURCE_EMPTY'
+
 /** Files per transaction. */
 const batchSize = 200
 
@@ -26,7 +29,7 @@ export async function finishRun(context: SyncContext, state: WalkState): Promise
   if (!state.isComplete) return
   if (!state.hasFiles && !(await ledger.isEmpty(app.db, sourceId))) {
     // Probably an unmounted share, not an emptied one.
-    const error = { path: '', code: 'SOURCE_EMPTY', message: 'The source lists no files. Nothing was marked as removed.' }
+    const error = { path: '', code: emptyCode, message: 'The source lists no files. Nothing was marked as removed.' }
     await runAndCount(context, async () => ({ counts: {}, errors: [error] }))
     return
   }

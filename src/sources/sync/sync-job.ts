@@ -10,11 +10,11 @@ import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as settings from '../../settings/settings.ts'
 import { compileGlobs, filterMatching, type GlobMatcher } from '../globs.ts'
 import { assertEnabled, findWithOwner, openSource } from '../open-source.ts'
-import { judgeChanges } from './approve-changes.ts'
+import { isSkippedSize, judgeChanges } from './approve-changes.ts'
 import { cancelRuns } from './cancel-syncs.ts'
 import * as counts from './change-counts.ts'
 import { decideAction } from './compare-listing.ts'
-import { failRun } from './finish-run.ts'
+import { emptyCode, failRun } from './finish-run.ts'
 import * as folderTags from './folder-tags.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
@@ -139,7 +139,7 @@ interface PlannedFetch {
 
 interface PlanListener {
   /** The sync would stop, judged by the listing. */
-  onFailure(failure: SourceFailure): void
+  onFailure(failure: { code: string; message: string }): void
   /** An entry that the sync would count as failed. */
   onProblem(problem: { path: string; code: string; message: string }): void
 }
@@ -173,11 +173,13 @@ export async function* planSync(
       const isChanged = matchingPaths.has(file.path) && !row?.is_same
       if (row && counts.isKnown(row)) isChanged ? changed++ : unchanged++
       if (left === 0 || !matchingPaths.has(file.path) || decideAction(row, options.full) !== 'fetch') continue
+      if (isSkippedSize(app, file.size)) continue
       left--
       yield { action: row?.document_id ? 'updated' : 'created', file }
     }
   }
   const judge = (touched: number) => {
+    if (listed === 0 && known > 0) onFailure({ code: emptyCode, message: 'The source lists no files. Nothing would be marked as removed.' })
     const failure = options.acceptChanges || listed === 0 ? null : judgeChanges(app, name, known, touched)
     if (failure) onFailure(failure)
   }

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import { AppError, invalid } from '../errors.ts'
 import { describeIssue } from './issue-text.ts'
-import { decode, parseJson, parseScanned, rejectUnstorable } from './json.ts'
+import { decode, markUnstorable, parseJson, parseScanned, problemOf, unstorableIn } from './json.ts'
 import { openJsonScanner } from './json-scanner.ts'
 import { openYielder } from './time-slices.ts'
 
@@ -27,14 +27,24 @@ const scanBytes = 256 << 10
 export function parseInput<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value, { error: describeIssue })
   if (result.success) return result.data
-  const issues = result.error.issues.slice(0, maxIssues).map(issueOf)
+  const issues = result.error.issues.slice(0, maxIssues).map(({ path, message }) => issueOf(path, problemAt(value, path) ?? message))
   throw new AppError('VALIDATION_ERROR', { issues })
 }
 
-const issueOf = ({ path, message }: z.core.$ZodIssue): Issue => ({
+const issueOf = (path: readonly PropertyKey[], message: string): Issue => ({
   path: path.join('.').slice(0, maxIssueLength).toWellFormed(),
   message: message.slice(0, maxIssueLength).toWellFormed(),
 })
+
+/** Returns the problem of the unstorable value at the path; null for other values. */
+function problemAt(value: unknown, path: readonly PropertyKey[]): string | null {
+  let member = value
+  for (const key of path) {
+    if (typeof member !== 'object' || member === null || !Object.hasOwn(member, key)) return null
+    member = (member as Record<PropertyKey, unknown>)[key]
+  }
+  return problemOf(member)
+}
 
 /** Returns values by name. A repeated name gets all of its values, separated by commas as in lists, so that none is lost. */
 export function joinRepeated(pairs: Iterable<readonly [name: string, value: string]>): Record<string, string> {
@@ -44,11 +54,7 @@ export function joinRepeated(pairs: Iterable<readonly [name: string, value: stri
 }
 
 /** Returns the query string as an object. See joinRepeated(). */
-export function readQuery(event: H3Event): Record<string, string> {
-  const values = joinRepeated(event.url.searchParams)
-  rejectUnstorable(values)
-  return values
-}
+export const readQuery = (event: H3Event): unknown => markUnstorable(joinRepeated(event.url.searchParams))
 
 /** Returns the JSON body, `{}` for an empty one. Throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or VALIDATION_ERROR. */
 export async function readJson(event: H3Event, maxBytes: number): Promise<unknown> {
@@ -67,9 +73,7 @@ export async function readJson(event: H3Event, maxBytes: number): Promise<unknow
 /** Returns a JSON or application/x-www-form-urlencoded body. Throws like readJson(). */
 export async function readJsonOrForm(event: H3Event, maxBytes: number): Promise<unknown> {
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(event.req.headers.get('content-type') ?? '')) return readJson(event, maxBytes)
-  const values = joinRepeated(new URLSearchParams(decode(await readBytes(event, maxBytes, async () => {}))))
-  rejectUnstorable(values)
-  return values
+  return markUnstorable(joinRepeated(new URLSearchParams(decode(await readBytes(event, maxBytes, async () => {})))))
 }
 
 /** Prevents cross-site requests: a form of another site can send text/plain without a preflight, but not JSON. */
@@ -198,9 +202,13 @@ export const jsonText = (maxLength: number) =>
         return z.NEVER
       }
     })
-/** Any JSON object. `z.record` would take 0.1 s for 100,000 keys. */
+/** Any JSON object that can be stored. `z.record` would take 0.1 s for 100,000 keys. */
 export const jsonRecord = z
-  .custom<Record<string, unknown>>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'not a JSON object')
+  .custom<Record<string, unknown>>()
+  .superRefine((value, context) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) context.addIssue('not a JSON object')
+    else for (const problem of unstorableIn(value)) context.addIssue({ code: 'custom', ...problem })
+  })
   .meta({ type: 'object', additionalProperties: {} })
 /** JSON object in a form field. */
 export const jsonObject = jsonText(1 << 20).pipe(jsonRecord)

@@ -1,8 +1,9 @@
 /**
  * Parses JSON bodies with JSON.parse. Parses large lists in slices: an import of 10,000 users delays other requests by less than 100 ms (F27,
- * `bench/attackers.ts`). Refuses values that PostgreSQL cannot store, and integers beyond 2^53 - 1, by their path.
+ * `bench/attackers.ts`). Marks values that PostgreSQL cannot store, and integers beyond 2^53 - 1: a schema refuses them by their path, or drops them
+ * with an unknown field.
  */
-import { invalid } from '../errors.ts'
+import { AppError, invalid } from '../errors.ts'
 import { type JsonScanner, type List, openJsonScanner, sliceBytes } from './json-scanner.ts'
 import { openYielder, type Yielder } from './time-slices.ts'
 
@@ -11,22 +12,19 @@ const maxElementBytes = 1 << 20
 /** Maximum number of lists in a body that is parsed in slices. */
 const maxLists = 1000
 
-/** Parses the text of a field within the limits of bodies. Throws VALIDATION_ERROR. */
+/** Parses the text of a field within the limits of bodies. Throws VALIDATION_ERROR, also for values that cannot be stored. */
 export function parseJson(text: string): unknown {
   openJsonScanner().push(Buffer.from(text))
-  return parseStorable(text, 'not valid JSON')
+  const value = markUnstorable(parse(text, 'not valid JSON'))
+  const issues = unstorableIn(value).map(({ path, message }) => ({ path: path.join('.'), message }))
+  if (issues.length > 0) throw new AppError('VALIDATION_ERROR', { issues })
+  return value
 }
 
-/** Parses bytes that the scanner has read. Throws VALIDATION_ERROR. */
+/** Parses bytes that the scanner has read, and marks unstorable values. Throws VALIDATION_ERROR. */
 export async function parseScanned(bytes: Uint8Array, { lists }: JsonScanner): Promise<unknown> {
   const isLarge = bytes.length > maxElementBytes || lists.some(({ sliceBounds }) => sliceBounds.length > 0)
-  return isLarge ? parseInSlices(bytes, lists) : parseStorable(decode(bytes))
-}
-
-function parseStorable(text: string, problem?: string): unknown {
-  const value = parse(text, problem)
-  rejectUnstorable(value)
-  return value
+  return isLarge ? parseInSlices(bytes, lists) : markUnstorable(parse(decode(bytes)))
 }
 
 /** Replaces each list by its number, parses the rest, then parses the lists in slices. */
@@ -44,7 +42,7 @@ async function parseInSlices(bytes: Uint8Array, lists: readonly List[]): Promise
   const root = parse(decode(frame)) as [number] | Record<string, unknown>
   const pause = openYielder()
   if (Array.isArray(root)) return parseElements(bytes, lists[0] as List, [], pause)
-  rejectUnstorable(root)
+  markUnstorable(root)
   // The last of several members with one key counts, but the lists of all must be valid.
   const keyOf = new Map(Object.entries(root ?? {}).flatMap(([key, value]) => (Array.isArray(value) ? [[value[0], key] as const] : [])))
   for (const [index, list] of lists.entries()) {
@@ -64,10 +62,7 @@ async function parseElements(bytes: Uint8Array, { start, end, sliceBounds }: Lis
     const slice = parse(`[${decode(bytes.subarray(from, bound), true)}]`) as unknown[]
     // There is no element between two commas.
     if (slice.length === 0 && sliceBounds.length > 0) throw invalidJson()
-    for (const element of slice) {
-      rejectUnstorable(element, ...path, elements.length)
-      elements.push(element)
-    }
+    for (const element of slice) elements.push(markUnstorable(element))
     from = bound + 1
     await pause()
   }
@@ -94,38 +89,68 @@ function parse(text: string, problem?: string): unknown {
   }
 }
 
-/** Returns an integer beyond 2^53 - 1 as a bigint, which rejectUnstorable() refuses. A JavaScript number would round it. */
+/** Returns an integer beyond 2^53 - 1 as a bigint, which markUnstorable() marks. A JavaScript number would round it. */
 const exactInteger = (_key: string, value: unknown, { source = '' }: { source?: string }): unknown =>
   typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? BigInt(source) : value
 
-/** Throws VALIDATION_ERROR with the path of the first value that cannot be stored. `prefix` is the path of `root`. */
-export function rejectUnstorable(root: unknown, ...prefix: (string | number)[]): void {
-  const path = [...prefix]
-  const visitMember = (key: string | number, value: unknown): void => {
-    path.push(key)
-    visit(value)
-    path.pop()
+/** Marks in the place of unstorable values. JSON has no symbols, and no schema accepts one. */
+const marks = {
+  bigint: Symbol('an integer beyond 9007199254740991 (2^53 - 1): write it as a string'),
+  infinity: Symbol('a number too large to be stored'),
+  nul: Symbol('holds the character U+0000'),
+  surrogate: Symbol('holds half of a surrogate pair'),
+  prototype: Symbol('holds the key __proto__'),
+}
+
+/** Returns the value with a mark in the place of each value that cannot be stored. Changes arrays and objects in place. */
+export function markUnstorable(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return markOf(value) ?? value
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) value[index] = markUnstorable(value[index])
+    return value
+  }
+  const members = value as Record<string, unknown>
+  // Assigning to an own member named __proto__ leaves the prototype as it is.
+  for (const [key, member] of Object.entries(members)) {
+    const marked = markUnstorable(member)
+    if (marked !== member) members[key] = marked
+  }
+  return value
+}
+
+/** Returns the problem of a mark, null for other values. */
+export const problemOf = (value: unknown): string | null => (typeof value === 'symbol' ? (value.description ?? null) : null)
+
+/** Maximum number of problems that unstorableIn() returns. */
+const maxProblems = 100
+
+/** Returns the path and problem of each mark and each key that cannot be stored, at most 100. */
+export function unstorableIn(root: unknown): { path: (string | number)[]; message: string }[] {
+  const problems: { path: (string | number)[]; message: string }[] = []
+  const path: (string | number)[] = []
+  const add = (problem: string | null): void => {
+    if (problem !== null && problems.length < maxProblems) problems.push({ path: [...path], message: problem })
   }
   const visit = (value: unknown): void => {
-    const problem = problemOf(value)
-    if (problem) throw invalid(path.join('.'), problem)
-    if (Array.isArray(value)) for (let index = 0; index < value.length; index++) visitMember(index, value[index])
-    else if (typeof value === 'object' && value !== null) {
-      for (const [key, member] of Object.entries(value)) {
-        const keyProblem = key === '__proto__' ? 'holds the key __proto__' : problemOf(key)
-        if (keyProblem) throw invalid(path.join('.'), keyProblem)
-        visitMember(key, member)
-      }
+    add(problemOf(value))
+    if (typeof value !== 'object' || value === null) return
+    const isArray = Array.isArray(value)
+    for (const [key, member] of Object.entries(value)) {
+      if (!isArray) add(problemOf(key === '__proto__' ? marks.prototype : markOf(key)))
+      path.push(key)
+      visit(member)
+      path.pop()
     }
   }
   visit(root)
+  return problems
 }
 
 /** PostgreSQL stores neither U+0000 nor half of a surrogate pair, and JSON has no infinity (1e400). */
-function problemOf(value: unknown): string | null {
-  if (typeof value === 'bigint') return 'an integer beyond 9007199254740991 (2^53 - 1): write it as a string'
-  if (typeof value === 'number') return Number.isFinite(value) ? null : 'a number too large to be stored'
+function markOf(value: unknown): symbol | null {
+  if (typeof value === 'bigint') return marks.bigint
+  if (typeof value === 'number') return Number.isFinite(value) ? null : marks.infinity
   if (typeof value !== 'string') return null
-  if (value.includes('\0')) return 'holds the character U+0000'
-  return value.isWellFormed() ? null : 'holds half of a surrogate pair'
+  if (value.includes('\0')) return marks.nul
+  return value.isWellFormed() ? null : marks.surrogate
 }

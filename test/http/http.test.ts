@@ -129,6 +129,29 @@ test('400 VALIDATION_ERROR for bodies that are not JSON, not UTF-8, nested too d
   expect((await asAda.documents.get(id)).metadata).toMatchObject({ constructor: { prototype: { x: 1 } }, toString: 'a' })
 })
 
+test('200 for values that cannot be stored in unknown fields; 400 VALIDATION_ERROR lists all of them in known fields', async () => {
+  const { asAda } = await startServer()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  const put = async (path: string, body: string) => {
+    const response = await asAda.raw('PUT', path, { open: () => body, size: null }, { 'content-type': 'application/json' })
+    return [response.status, response.status === 400 ? ((await errorOf(response)).error.details as { issues: unknown }).issues : null]
+  }
+  for (const value of ['"\\ud800"', '12345678901234567890', '1e999', '["a\\u0000"]', '{"__proto__":{"a\\u0000":1}}'])
+    expect(await put('/api/settings', `{"foo":${value}}`)).toEqual([200, null])
+  const metadata = '{"a":"\\u0000","b":[1,{"c":1e400}],"d\\udc00":1,"e":{"__proto__":2},"f":12345678901234567890}'
+  expect(await put(`/api/documents/${id}`, `{"foo":"\\ud800","title":"\\ud800","metadata":${metadata}}`)).toEqual([
+    400,
+    [
+      { path: 'title', message: 'holds half of a surrogate pair' },
+      { path: 'metadata.a', message: 'holds the character U+0000' },
+      { path: 'metadata.b.1.c', message: 'a number too large to be stored' },
+      { path: 'metadata', message: 'holds half of a surrogate pair' },
+      { path: 'metadata.e', message: 'holds the key __proto__' },
+      { path: 'metadata.f', message: expect.stringContaining('write it as a string') },
+    ],
+  ])
+})
+
 test('400 VALIDATION_ERROR lists all problems of a request', async () => {
   const { asAda } = await startApp()
   const { error } = await errorOf(await asAda.send('GET', '/api/documents?page=0&per_page=101&sort=password_hash&order=up'))

@@ -126,7 +126,10 @@ const bodies: readonly [Fate, string | Buffer][] = [
   ),
   ['refused', '{"title":"x","title":7}'],
   ['kept', '{"title":7,"title":"the last counts"}'],
-  ['refused', '{"__proto__":{"title":"x"}}'],
+  // Unknown fields are ignored, whatever they hold.
+  ['kept', '{"__proto__":{"title":"x"}}'],
+  ['kept', '{"unknown":"\\ud800","a\\u0000":["\\u0000",1e400,{"__proto__":12345678901234567890}],"title":"x"}'],
+  ['refused', '{"title":"\\ud800"}'],
 ]
 
 test('malformed JSON, and JSON that cannot be stored, is 400 VALIDATION_ERROR; all other JSON is returned unchanged', async () => {

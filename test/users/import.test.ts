@@ -90,3 +90,31 @@ test('import: 200 with white space while passwords are hashed or the database wa
   const text = await answer.text()
   expect([answer.status, text[0], JSON.parse(text)]).toMatchObject([200, ' ', { created: 1 }])
 })
+
+test('import: VALIDATION_ERROR for each row with a value that cannot be stored, and all other rows are created', async () => {
+  const { asAdmin, stored } = await start()
+  const rowWith = (at: number, member: string) => `{"username":"person${at}","email":"person${at}@example.org",${member}}`
+  const bad = ['"\\u0000"', '"\\ud800"', '1e999', '12345678901234567890', '{"__proto__":1}']
+  const problems = [/U\+0000/, /surrogate pair/, /too large/, /as a string/, /a text/]
+  for (const fillerCount of [0, 6000]) {
+    const list = bad.map((value, at) => rowWith(at, `"display_name":${value}`))
+    list.push(rowWith(10, '"__proto__":{"role":"admin"},"unknown":["\\u0000",1e999]'), '"\\ud800"')
+    list.push(...Array.from({ length: fillerCount }, () => `{"unknown":"${'x'.repeat(200)}"}`))
+    const open = () => `{"on_conflict":"skip","users":[${list.join()}]}`
+    const response = await asAdmin.raw('POST', '/api/users/import', { open, size: null }, { 'content-type': 'application/json' })
+    const { failed, results } = (await response.json()) as Imported
+    expect([response.status, failed]).toEqual([200, 6 + fillerCount])
+    for (const [at, message] of problems.entries())
+      expect(results[at]).toMatchObject({
+        index: at,
+        username: `person${at}`,
+        action: 'failed',
+        error: { code: 'VALIDATION_ERROR', details: { issues: [{ path: 'display_name', message: expect.stringMatching(message) }] } },
+      })
+    expect(results[6]).toMatchObject({
+      action: 'failed',
+      error: { details: { issues: [{ path: '', message: expect.stringContaining('surrogate') }] } },
+    })
+  }
+  expect(await stored()).toMatchObject([{ username: 'person10', role: 'user' }])
+})

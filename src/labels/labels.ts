@@ -57,11 +57,20 @@ export async function listOfDocument(app: App, actor: Actor, documentId: string)
     .execute()
 }
 
-/** Replaces the labels of a document (ids or names). Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR. */
-export async function replaceOfDocument(app: App, actor: Actor, documentId: string, labels: readonly string[]): Promise<Label[]> {
+/**
+ * Replaces the labels of a document (ids or names). `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, VALIDATION_ERROR,
+ * PRECONDITION_FAILED.
+ */
+export async function replaceOfDocument(
+  app: App,
+  actor: Actor,
+  documentId: string,
+  labels: readonly string[],
+  ifMatch: string | null,
+): Promise<Label[]> {
   await requireDocumentName(app.db, actor, documentId)
   const ids = await documentLabels.resolveLabelIds(app.db, labels, 'label_ids')
-  await documents.update(app, actor, documentId, { labels: ids }, null)
+  await documents.update(app, actor, documentId, { labels: ids }, ifMatch)
   return listOfDocument(app, actor, documentId)
 }
 

@@ -103,11 +103,16 @@ export const routes = (app: App): Route[] => [
     'PUT /api/labels/documents/:id',
     {
       summary: 'Replace the labels of a document',
+      headers: { 'If-Match': 'ETag of the document to change.' },
       ids: document,
       body: LabelIds,
       answer: DocumentLabelsAnswer,
+      errors: ['PRECONDITION_FAILED'],
     },
-    async ({ actor, param, body }) => ({ labels: (await labels.replaceOfDocument(app, actor, param('id'), body.label_ids)).map(view) }),
+    async ({ actor, event, param, body }) => {
+      const replaced = await labels.replaceOfDocument(app, actor, param('id'), body.label_ids, event.req.headers.get('if-match'))
+      return { labels: replaced.map(view) }
+    },
   ),
 ]
 

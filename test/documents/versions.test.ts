@@ -59,6 +59,24 @@ test('200 replace with the bytes of the current version: nothing changes, and da
   expect((await storeFiles(dataDir)).named).toHaveLength(1)
 })
 
+test('412 PRECONDITION_FAILED for restore and DELETE of a version, and PUT of labels, with the ETag of an earlier state', async () => {
+  const { asAda } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'one')
+  const { etag: old } = await asAda.documents.getWithEtag(id)
+  await asAda.documents.replace(id, file('a.txt', 'two'))
+  const changes = [
+    ['POST', `/api/documents/${id}/versions/1/restore`, undefined, 201],
+    ['DELETE', `/api/documents/${id}/versions/1`, undefined, 204],
+    ['PUT', `/api/labels/documents/${id}`, { label_ids: [] }, 200],
+  ] as const
+  for (const [method, path, body, status] of changes) {
+    const statusFor = async (etag: string) => (await asAda.send(method, path, body, { 'if-match': etag })).status
+    expect([path, await statusFor(old)]).toEqual([path, 412])
+    expect([path, await statusFor((await asAda.documents.getWithEtag(id)).etag ?? '')]).toEqual([path, status])
+  }
+  expect(await numbers(asAda, id)).toEqual(['3 current', '2'])
+})
+
 test('412 PRECONDITION_FAILED for the ETag of an earlier state; 400 for an empty file, another field and an unknown language', async () => {
   const { asAda, dataDir } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'one')

@@ -73,5 +73,12 @@ export const rows: Rows = {
   'PUT /api/labels/documents/:id': {
     good: async (world, who) => ({ params: { id: await world.document(who) }, json: { label_ids: [(await world.label(who)).id] } }),
     open: ['json.label_ids'],
+    errors: {
+      PRECONDITION_FAILED: async (world, who) => ({
+        params: { id: await world.document(who) },
+        json: { label_ids: [] },
+        headers: { 'if-match': '"old"' },
+      }),
+    },
   },
 }

@@ -13,13 +13,16 @@ const version = (number: string) => async (world: World, who: Person) => {
 }
 
 const unknown = { VERSION_NOT_FOUND: version('9') }
+const changed = {
+  PRECONDITION_FAILED: async (world: World, who: Person) => ({ ...(await version('1')(world, who)), headers: { 'if-match': '"old"' } }),
+}
 
 const bytes: Row = {
   good: version('1'),
   errors: {
     ...unknown,
+    ...changed,
     RANGE_NOT_SATISFIABLE: async (world, who) => ({ ...(await version('1')(world, who)), headers: { range: 'bytes=100000-' } }),
-    PRECONDITION_FAILED: async (world, who) => ({ ...(await version('1')(world, who)), headers: { 'if-match': '"old"' } }),
   },
 }
 
@@ -45,11 +48,16 @@ export const rows: Rows = {
   'GET /api/documents/:id/versions/:number/download': bytes,
   'GET /api/documents/:id/versions/:number/view': bytes,
   'GET /api/documents/:id/versions/:number/text': { good: version('1'), errors: unknown },
-  'POST /api/documents/:id/versions/:number/restore': { good: version('1'), also: { 200: version('2') }, errors: unknown },
+  'POST /api/documents/:id/versions/:number/restore': {
+    good: version('1'),
+    also: { 200: version('2') },
+    errors: { ...unknown, ...changed },
+  },
   'DELETE /api/documents/:id/versions/:number': {
     good: version('1'),
     errors: {
       ...unknown,
+      ...changed,
       CONFLICT: async (world, who) => ({ params: { ...(await own(world, who)).params, number: '1' } }),
       RETENTION: async (world, who) => ({ params: { id: await world.retained(who), number: '1' } }),
     },

@@ -35,6 +35,7 @@ const ReplaceForm = z.object({
 })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
+const ifMatchHeader = { 'If-Match': 'ETag of the document to change.' } as const
 const versionFileOptions = (app: App) => {
   const { errors, ...options } = fileOptions(app)
   return { ...options, errors: ['VERSION_NOT_FOUND', ...errors] as const }
@@ -46,7 +47,7 @@ export const routes = (app: App): Route[] => [
     {
       summary: 'Replace the file of a document',
       description: 'The file becomes the next version. 200 if the current version has the same bytes already: nothing changes.',
-      headers: { 'If-Match': 'ETag of the document to change.' },
+      headers: ifMatchHeader,
       ids,
       form: { fields: ReplaceForm, file: 'file', many: false },
       status: 201,
@@ -101,15 +102,22 @@ export const routes = (app: App): Route[] => [
     {
       summary: 'Restore a version',
       description: 'Adds a version with the bytes and the text of this one. 200 if the current version has these bytes already.',
+      headers: ifMatchHeader,
       ids,
       status: 201,
       answersStored: true,
       answer: StoredAnswer,
       otherAnswers: { 200: StoredAnswer },
-      errors: ['VERSION_NOT_FOUND'],
+      errors: ['VERSION_NOT_FOUND', 'PRECONDITION_FAILED'],
     },
     async ({ actor, event, param }) => {
-      const { version, created, document } = await versions.restore(app, actor, param('id'), versionNumber(param))
+      const { version, created, document } = await versions.restore(
+        app,
+        actor,
+        param('id'),
+        versionNumber(param),
+        event.req.headers.get('if-match'),
+      )
       event.res.status = created ? 201 : 200
       return { version: versionView(version), document: view(document) }
     },
@@ -119,10 +127,11 @@ export const routes = (app: App): Route[] => [
     {
       summary: 'Delete a version',
       description: 'If it is the current version, the newest of the others becomes current. The only version cannot be deleted.',
+      headers: ifMatchHeader,
       ids,
-      errors: ['VERSION_NOT_FOUND', 'CONFLICT', 'RETENTION'],
+      errors: ['VERSION_NOT_FOUND', 'PRECONDITION_FAILED', 'CONFLICT', 'RETENTION'],
     },
-    ({ actor, param }) => versions.remove(app, actor, param('id'), versionNumber(param)),
+    ({ actor, event, param }) => versions.remove(app, actor, param('id'), versionNumber(param), event.req.headers.get('if-match')),
   ),
 ]
 

@@ -107,13 +107,23 @@ export async function addVersion(
   return { version: await find(trx, id, number), created: true }
 }
 
-/** Makes the file, text and pages of a version current again, as a new version. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND. */
-export async function restore(app: App, actor: Actor, id: string, number: number): Promise<StoredVersion & { document: Document }> {
+/**
+ * Makes the file, text and pages of a version current again, as a new version. `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND,
+ * VERSION_NOT_FOUND, PRECONDITION_FAILED.
+ */
+export async function restore(
+  app: App,
+  actor: Actor,
+  id: string,
+  number: number,
+  ifMatch: string | null,
+): Promise<StoredVersion & { document: Document }> {
   return app.db.transaction().execute(async (trx) => {
     await lockDocument(trx, id)
-    const { sha256: currentSha256 } = await requireDocument(trx, actor, id)
+    const current = await requireDocument(trx, actor, id)
     const { sha256 } = await find(trx, id, number)
-    const created = sha256 !== currentSha256
+    requireMatch(current, ifMatch)
+    const created = sha256 !== current.sha256
     if (created) await restoreVersions(app, trx, actor, [{ id, number }])
     return { version: await findCurrent(trx, id), created, document: await requireDocument(trx, actor, id) }
   })
@@ -148,14 +158,15 @@ export async function restoreVersions(
 }
 
 /**
- * Deletes a version. If it is the current version, the newest other one becomes current. Throws DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, RETENTION, or
- * CONFLICT for the only version.
+ * Deletes a version. If it is the current version, the newest other one becomes current. `ifMatch` is the If-Match header. Throws
+ * DOCUMENT_NOT_FOUND, VERSION_NOT_FOUND, PRECONDITION_FAILED, RETENTION, or CONFLICT for the only version.
  */
-export async function remove(app: App, actor: Actor, id: string, number: number): Promise<void> {
+export async function remove(app: App, actor: Actor, id: string, number: number, ifMatch: string | null): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await lockDocument(trx, id)
     const document = await requireDocument(trx, actor, id)
     const version = await find(trx, id, number)
+    requireMatch(document, ifMatch)
     await assertDestroyable(app, trx, id)
     const [newest] = await select(trx, id).where('version.number', '!=', number).orderBy('version.number', 'desc').limit(1).execute()
     if (!newest) throw new AppError('CONFLICT', { number }, 'The only version of a document cannot be deleted. Delete the document.')

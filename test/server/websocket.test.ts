@@ -564,6 +564,18 @@ describe('events', () => {
     expect((await latest.next('document_created')).seq).toBe(seqs.at(-1))
   })
 
+  test('since: also replays a subscribed type, once up to its subscription, and sends no event again that was sent live', async () => {
+    const dms = await startLive({}, { servers: 1 })
+    await send(dms.app, dms.ada.id, 'missed')
+    const socket = await dms.joined(dms.ada, ['document_created'])
+    await send(dms.app, dms.ada.id, 'live')
+    expect(await socket.next('document_created')).toMatchObject({ title: 'live' })
+    socket.say({ type: 'subscribe', events: ['document_created', 'document_updated'], since: 0 })
+    expect(await socket.next('document_created')).toMatchObject({ title: 'missed' })
+    await send(dms.app, dms.ada.id, 'later')
+    expect(await socket.next('document_created')).toMatchObject({ title: 'later' })
+  })
+
   test('events older than ten minutes are not sent, and their partition is truncated when all are older', async () => {
     const dms = await startLive({}, { servers: 1 })
     await send(dms.app, dms.ada.id, 'old')

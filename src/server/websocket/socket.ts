@@ -70,8 +70,8 @@ const closeTimeoutMs = 5000
 export function openSocket(context: SocketContext, peer: Peer, ip: string): Socket {
   const { app, feed } = context
   const openedAt = performance.now()
-  /** Subscribed types with their names in messages of the client. */
-  const subscriptions = new Map<EventType, EventName>()
+  /** Subscribed types with their names in messages of the client, and the position after which events were sent live. */
+  const subscriptions = new Map<EventType, { name: EventName; liveAfter: number }>()
   let session: Session | null = null
   let slot: string | null = null
   let isClosed = false
@@ -135,22 +135,25 @@ export function openSocket(context: SocketContext, peer: Peer, ip: string): Sock
   }
 
   /** Sends the subscriptions with the position from which events are live, for `since` after a lost connection. */
-  const sendSubscriptions = () => send(JSON.stringify({ type: 'subscribed', events: [...subscriptions.values()], seq: feed.last }))
+  const sendSubscriptions = () =>
+    send(JSON.stringify({ type: 'subscribed', events: [...subscriptions.values()].map(({ name }) => name), seq: feed.last }))
 
   const subscribe = async ({ actor }: Session, names: readonly EventName[], since: number | null) => {
     if (since !== null) await feed.poll()
     const newNames = names.filter((name) => !subscriptions.has(typeOf(name)))
-    for (const name of newNames) subscriptions.set(typeOf(name), name)
+    for (const name of newNames) subscriptions.set(typeOf(name), { name, liveAfter: feed.last })
     sendSubscriptions()
-    const types = newNames.map(typeOf)
-    if (types.includes('queue_status')) context.onQueueSubscribed()
-    // Live events are buffered from here on, and the replay ends at this position.
-    if (since !== null && types.length > 0) await replay(actor, types, since, feed.last)
+    if (newNames.includes('queue_status')) context.onQueueSubscribed()
+    // Live events are buffered from here on, and the replay of each type ends where its live events began.
+    if (since !== null && names.length > 0) await replay(actor, names.map(typeOf), since)
   }
 
-  const replay = async (actor: Actor, types: readonly EventType[], since: number, until: number) => {
+  const replay = async (actor: Actor, types: readonly EventType[], since: number) => {
     replayBuffer = { texts: [], size: 0 }
+    const lastMissed = (type: EventType) => subscriptions.get(type)?.liveAfter ?? 0
+    const until = Math.max(...types.map(lastMissed))
     for await (const event of feed.loadMissed(actor, types, since, until)) {
+      if (event.position > lastMissed(event.type)) continue
       send(renderEvent(event))
       if (peer.bufferedAmount > drainThresholdBytes) await peer.waitForDrain({ threshold: drainThresholdBytes })
       if (isClosed) return

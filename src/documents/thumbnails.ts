@@ -106,7 +106,8 @@ async function cachedPicture(
   draw: () => Promise<DrawnPicture>,
 ): Promise<Response> {
   const etag = `"${hash('sha256', `${document.sha256} ${name}`).slice(0, 32)}"`
-  const cacheHeaders = { 'cache-control': 'private, max-age=3600', vary: 'accept', etag }
+  // The URL stays when the file is replaced: caches ask each time, and the ETag makes that cheap.
+  const cacheHeaders = { 'cache-control': 'private, no-cache', vary: 'accept', etag }
   const headers = { 'content-type': type, ...cacheHeaders, ...untrustedContentHeaders }
   if (matchesEtag(ifNoneMatch, etag)) return new Response(null, { status: 304, headers })
   const key: DerivedKey = { sha256: document.sha256, ownerId: document.owner_id }

@@ -106,5 +106,12 @@ export const formatDay = (at: string): string =>
 /** Returns an element with a day, which programs can read too. */
 export const dayElement = (at: string): Markup => html`<time datetime="${at}">${formatDay(at)}</time>`
 
-/** Tells if the Accept header prefers HTML, as browsers do. Programs that accept anything get JSON. */
-export const prefersHtml = (headers: Headers): boolean => /^\s*(?:text\/html|application\/xhtml\+xml)\b/i.test(headers.get('accept') ?? '')
+/** Tells if the Accept header prefers HTML, as browsers do. Programs that accept anything get JSON. Of equal qualities, the first counts. */
+export function prefersHtml(headers: Headers): boolean {
+  const ranges = (headers.get('accept') ?? '').split(',').map((range) => ({
+    isHtml: /^\s*(?:text\/html|application\/xhtml\+xml)\s*(?:;|$)/i.test(range),
+    quality: Number(/;\s*q\s*=\s*([01](?:\.\d*)?)/i.exec(range)?.[1] ?? 1),
+  }))
+  const [preferred] = ranges.filter(({ quality }) => quality > 0).sort((a, b) => b.quality - a.quality)
+  return preferred?.isHtml === true
+}

@@ -66,7 +66,7 @@ export async function create(app: App, actor: Actor, options: NewToken): Promise
     name: options.name,
     name_key: options.name.toLowerCase(),
     token_hash: hashOf(token),
-    scopes: [...options.scopes],
+    scopes: [...new Set(options.scopes)],
     token_version: owner.token_version,
     expires_at: options.expires_at ?? null,
     created_at: app.now(),

@@ -173,7 +173,8 @@ describe.skipIf(!hasBrowser())('the page of a shared link', () => {
     await download(page)
     await page.getByRole('button', { name: 'Download' }).click()
     await page.getByText('This link has been used up').waitFor()
-    for (const headers of [{ accept: '*/*' }, { accept: 'application/json' }])
+    const accepts = ['*/*', 'application/json', 'text/html;q=0, application/json', 'text/html; q=0.5, application/json']
+    for (const headers of accepts.map((accept) => ({ accept })))
       expect(await (await fetch(address, { headers })).json()).toMatchObject({ error: { code: 'SHARED_LINK_MAX_VIEWS' } })
   })
 

@@ -55,6 +55,12 @@ test('201 with the token, which is shown once and stored as a hash', async () =>
   expect((await asAda.tokens.get(id)).last_used_at).toEqual(expect.any(String))
 })
 
+test('201 with each scope once', async () => {
+  const { asAda } = await startApp()
+  const created = await asAda.tokens.create({ name: 'twice', scopes: ['write', 'read', 'write', 'read'] })
+  expect(created.scopes).toEqual(['write', 'read'])
+})
+
 test.each([
   [null, null],
   ['2099-12-31', '2099-12-31T23:59:59.999Z'],

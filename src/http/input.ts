@@ -4,7 +4,7 @@ import type { H3Event } from 'h3'
 import { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import { AppError, invalid } from '../errors.ts'
-import { describeIssue } from './issue-text.ts'
+import { branchIssues, describeIssue, memberAt, orRequired } from './issue-text.ts'
 import { decode, markUnstorable, parseJson, parseScanned, problemOf, unstorableIn } from './json.ts'
 import { openJsonScanner } from './json-scanner.ts'
 import { openYielder } from './time-slices.ts'
@@ -27,24 +27,16 @@ const scanBytes = 256 << 10
 export function parseInput<S extends z.ZodType>(schema: S, value: unknown): z.output<S> {
   const result = schema.safeParse(value, { error: describeIssue })
   if (result.success) return result.data
-  const issues = result.error.issues.slice(0, maxIssues).map(({ path, message }) => issueOf(path, problemAt(value, path) ?? message))
-  throw new AppError('VALIDATION_ERROR', { issues })
+  const issues = result.error.issues.flatMap((issue) => branchIssues(issue, value)).slice(0, maxIssues)
+  throw new AppError('VALIDATION_ERROR', {
+    issues: issues.map(({ path, message }) => issueOf(path, problemOf(memberAt(value, path)) ?? message)),
+  })
 }
 
 const issueOf = (path: readonly PropertyKey[], message: string): Issue => ({
   path: path.join('.').slice(0, maxIssueLength).toWellFormed(),
   message: message.slice(0, maxIssueLength).toWellFormed(),
 })
-
-/** Returns the problem of the unstorable value at the path; null for other values. */
-function problemAt(value: unknown, path: readonly PropertyKey[]): string | null {
-  let member = value
-  for (const key of path) {
-    if (typeof member !== 'object' || member === null || !Object.hasOwn(member, key)) return null
-    member = (member as Record<PropertyKey, unknown>)[key]
-  }
-  return problemOf(member)
-}
 
 /** Returns values by name. A repeated name gets all of its values, separated by commas as in lists, so that none is lost. */
 export function joinRepeated(pairs: Iterable<readonly [name: string, value: string]>): Record<string, string> {
@@ -169,15 +161,15 @@ export const integerText = (min: number, max: number) =>
 export const numberText = (min: number, max: number) =>
   textOfNumber(z.string().regex(/^\d{1,16}(\.\d{1,16})?$/, 'a number'), 'number', min, max)
 /** An id in any case, which becomes lower case as PostgreSQL writes it: texts of ids are compared. */
-export const idText = z.guid('an id').toLowerCase()
-const timestampMessage = 'an RFC 3339 date or date and time'
+export const idText = z.guid(orRequired('an id')).toLowerCase()
+const timestampMessage = orRequired('an RFC 3339 date or date and time')
 const dateText = z.iso.date(timestampMessage)
 /** Tells if RFC 3339 can represent the year. */
 const hasFourDigitYear = (date: Date): boolean => date.getUTCFullYear() >= 0 && date.getUTCFullYear() <= 9999
 /** RFC 3339 timestamp, or what `day` accepts. */
 const timestampOr = (day: z.ZodType<string, string>) =>
   z
-    .union([z.iso.datetime({ offset: true, error: timestampMessage }), day], timestampMessage)
+    .union([z.iso.datetime({ offset: true, ...timestampMessage }), day], timestampMessage)
     .transform((value) => new Date(value))
     .refine(hasFourDigitYear, timestampMessage)
 /** RFC 3339 timestamp, or a date, which means its first moment in UTC. */
@@ -186,7 +178,7 @@ export const moment = timestampOr(dateText)
 export const endTimestampText = timestampOr(dateText.transform((day) => `${day}T23:59:59.999Z`))
 /** Calendar date, without time and time zone. */
 export const calendarDate = z.iso
-  .date({ error: 'a date such as 2026-03-17', abort: true })
+  .date({ ...orRequired('a date such as 2026-03-17'), abort: true })
   .refine(isCalendarDate, 'a date such as 2026-03-17')
 /** JSON as text, within the limits of bodies. */
 export const jsonText = (maxLength: number) =>

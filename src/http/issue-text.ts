@@ -52,3 +52,26 @@ function amount(origin: string, limit: number | bigint, side: string, sideOfNumb
   if (origin === 'string') return `${side} ${limit} characters`
   return origin === 'array' || origin === 'set' ? `${side} ${limit} entries` : `${limit} ${sideOfNumber}`
 }
+
+/** Returns the options of a schema with a message of its own, and `required` for a missing value. */
+export const orRequired = (message: string) => ({ error: ({ input }: z.core.$ZodRawIssue) => (input === undefined ? 'required' : message) })
+
+/** Returns the member of the value at a path; undefined if there is none. */
+export function memberAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let member = value
+  for (const key of path) {
+    if (typeof member !== 'object' || member === null || !Object.hasOwn(member, key)) return undefined
+    member = (member as Record<PropertyKey, unknown>)[key]
+  }
+  return member
+}
+
+/** Returns the issues of the only branch of a union whose members an object has, with their paths in it. Returns other issues as they are. */
+export function branchIssues(issue: z.core.$ZodIssue, value: unknown): z.core.$ZodIssue[] {
+  if (issue.code !== 'invalid_union') return [issue]
+  const input = memberAt(value, issue.path)
+  if (typeof input !== 'object' || input === null) return [issue]
+  const branches = issue.errors.filter((issues) => issues.every(({ path }) => path.length > 0 && memberAt(input, path) !== undefined))
+  const [branch = []] = branches
+  return branches.length === 1 && branch.length > 0 ? branch.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })) : [issue]
+}

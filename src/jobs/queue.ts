@@ -210,7 +210,9 @@ export async function setPriority(db: Db, id: string, priority: Priority): Promi
     .where('id', '=', id)
     .where('status', '=', 'pending')
     .executeTakeFirst()
-  if (numUpdatedRows !== 1n) throw new AppError('CONFLICT', { status: 'not pending' }, 'The job no longer waits.')
+  if (numUpdatedRows === 1n) return
+  const job = await db.selectFrom('jobs').select('status').where('id', '=', id).executeTakeFirst()
+  throw new AppError('CONFLICT', { ...job }, 'The job no longer waits.')
 }
 
 /** The key in `instance` that exists while OCR is paused. */

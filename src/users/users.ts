@@ -195,7 +195,8 @@ async function refuseOwner(trx: Trx, id: string): Promise<void> {
   const owned = await documents.countOwned(trx, id)
   if (owned.documents === 0) return
   const trash = owned.trashed === 0 ? '' : `, ${owned.trashed} of them in the trash`
-  const message = `The user owns ${owned.documents} documents${trash}. Pass documents=delete, or documents=transfer and to=USER.`
+  const count = owned.documents === 1 ? '1 document' : `${owned.documents} documents`
+  const message = `The user owns ${count}${trash}. Pass documents=delete, or documents=transfer and to=USER.`
   throw new AppError('CONFLICT', { ...owned }, message)
 }
 

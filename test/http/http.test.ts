@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import type { H3Event } from 'h3'
 import { sql } from 'kysely'
@@ -150,6 +151,13 @@ test('200 for values that cannot be stored in unknown fields; 400 VALIDATION_ERR
       { path: 'metadata.f', message: expect.stringContaining('write it as a string') },
     ],
   ])
+})
+
+test('400 VALIDATION_ERROR "required" for missing ids and dates', async () => {
+  const { asAda } = await startApp()
+  const issues = async (path: string) => ((await errorOf(await asAda.send('POST', path, {}))).error.details as { issues: unknown }).issues
+  expect(await issues('/api/shared-links')).toEqual([{ path: 'document_id', message: 'required' }])
+  expect(await issues(`/api/sources/${randomUUID()}/rollback`)).toEqual([{ path: 'before', message: 'required' }])
 })
 
 test('400 VALIDATION_ERROR lists all problems of a request', async () => {

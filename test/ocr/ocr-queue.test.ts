@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Client, Page } from '../../src/client/client.ts'
 import * as claims from '../../src/jobs/leases.ts'
@@ -215,6 +216,16 @@ test('409 CONFLICT for prioritising or cancelling a job that is not pending', as
     await asAda.send('DELETE', `/api/ocr/queue/${job?.id}`),
   ])
     expect([response.status, await code(response)]).toEqual([409, 'CONFLICT'])
+  const { error } = await (await asAda.send('PUT', `/api/ocr/queue/${job?.id}/priority`, { priority: 'high' })).json()
+  expect(error.details).toEqual({ status: 'completed' })
+})
+
+test('400 VALIDATION_ERROR of queue/retry has the path within the given member', async () => {
+  const { asAda } = await startApp()
+  const issues = async (body: object) => (await (await asAda.send('POST', '/api/ocr/queue/retry', body)).json()).error.details.issues
+  expect(await issues({ ids: [randomUUID(), 'zz'] })).toEqual([{ path: 'ids.1', message: 'an id' }])
+  expect(await issues({ status: 'completed' })).toEqual([{ path: 'status', message: '"failed"' }])
+  expect(await issues({})).toEqual([{ path: '', message: expect.stringContaining('either') }])
 })
 
 test('cancelling a pending job: the document is failed and keeps its text', async () => {

@@ -948,6 +948,10 @@ test('filters in the query: type, label, added, status, owner; an invalid one is
     ['date:2020..2019', '', 1],
   ] as const)
     expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
+  expect((await asAda.search.query('date:2026-02-30')).warnings).toEqual(['date:2026-02-30: the day 2026-02-30 does not exist: ignored'])
+  expect((await asAda.search.query('added:2026-01..2026-13')).warnings).toEqual([
+    'added:2026-01..2026-13: the month 2026-13 does not exist: ignored',
+  ])
   const dated = (document_date: object) => asAda.search.query('dated', { filters: { document_date } })
   expect((await dated({ from: '2019-07-01', to: '2019-07-01' })).results[0]?.document_date).toBe('2019-07-01')
   expect((await dated({ from: '2019-07-02' })).total).toBe(0)

@@ -204,6 +204,7 @@ test('DELETE /api/users/{id}: 409 CONFLICT while the user owns documents, unless
   const { id } = await upload(asAda, 'a.txt', 'words of ada')
   const path = `/api/users/${ada.id}`
   expect(await code(await asAdmin.send('DELETE', path))).toEqual([409, 'CONFLICT'])
+  expect(await (await asAdmin.send('DELETE', path)).text()).toContain('The user owns 1 document. ')
   for (const bad of [
     'documents=keep',
     'documents=transfer',

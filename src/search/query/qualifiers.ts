@@ -87,6 +87,9 @@ const qualifiers: Readonly<Record<string, Qualifier>> = {
   },
 }
 
+/** Kinds of periods by the length of their text. */
+const periodNames: Readonly<Record<number, string>> = { 4: 'year', 7: 'month', 10: 'day' }
+
 /** Parses the period of a filter. Warns of mistakes. */
 function periodOf(draft: Draft, field: string, value: string, isNegated: boolean): Period | null {
   if (isNegated) {
@@ -94,7 +97,9 @@ function periodOf(draft: Draft, field: string, value: string, isNegated: boolean
     return null
   }
   const period = parsePeriod(value)
-  if (!period)
+  const absent = value.split('..').find((part) => /^\d{4}(-\d\d){0,2}$/.test(part) && !parsePeriod(part))
+  if (absent) draft.warnings.push(`${field}:${value}: the ${periodNames[absent.length]} ${absent} does not exist: ignored`)
+  else if (!period)
     draft.warnings.push(`${field}:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
   else if (period.from && period.to && period.from > period.to)
     draft.warnings.push(`${field}:${value} ends before it begins: no document matches`)

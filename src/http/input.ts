@@ -5,8 +5,9 @@ import { z } from 'zod'
 import { isCalendarDate } from '../calendar.ts'
 import { AppError, invalid } from '../errors.ts'
 import { branchIssues, describeIssue, memberAt, orRequired } from './issue-text.ts'
-import { decode, markUnstorable, parseJson, parseScanned, problemOf, unstorableIn } from './json.ts'
+import { decode, parseJson, parseScanned, problemOf, unstorableIn } from './json.ts'
 import { openJsonScanner } from './json-scanner.ts'
+import { collectValues, RepeatedValue } from './named-values.ts'
 import { openYielder } from './time-slices.ts'
 
 interface Issue {
@@ -29,24 +30,19 @@ export function parseInput<S extends z.ZodType>(schema: S, value: unknown): z.ou
   if (result.success) return result.data
   const issues = result.error.issues.flatMap((issue) => branchIssues(issue, value)).slice(0, maxIssues)
   throw new AppError('VALIDATION_ERROR', {
-    issues: issues.map(({ path, message }) => issueOf(path, problemOf(memberAt(value, path)) ?? message)),
+    issues: issues.map(({ path, message }) => issueOf(path, problemIn(memberAt(value, path)) ?? message)),
   })
 }
+
+const problemIn = (value: unknown): string | null => (value instanceof RepeatedValue ? 'given more than once' : problemOf(value))
 
 const issueOf = (path: readonly PropertyKey[], message: string): Issue => ({
   path: path.join('.').slice(0, maxIssueLength).toWellFormed(),
   message: message.slice(0, maxIssueLength).toWellFormed(),
 })
 
-/** Returns values by name. A repeated name gets all of its values, separated by commas as in lists, so that none is lost. */
-export function joinRepeated(pairs: Iterable<readonly [name: string, value: string]>): Record<string, string> {
-  const values = new Map<string, string>()
-  for (const [name, value] of pairs) values.set(name, values.has(name) ? `${values.get(name)},${value}` : value)
-  return Object.fromEntries(values)
-}
-
-/** Returns the query string as an object. See joinRepeated(). */
-export const readQuery = (event: H3Event): unknown => markUnstorable(joinRepeated(event.url.searchParams))
+/** Returns the query string as an object. See collectValues(). */
+export const readQuery = (event: H3Event): Record<string, unknown> => collectValues(event.url.searchParams)
 
 /** Returns the JSON body, `{}` for an empty one. Throws PAYLOAD_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE or VALIDATION_ERROR. */
 export async function readJson(event: H3Event, maxBytes: number): Promise<unknown> {
@@ -65,7 +61,7 @@ export async function readJson(event: H3Event, maxBytes: number): Promise<unknow
 /** Returns a JSON or application/x-www-form-urlencoded body. Throws like readJson(). */
 export async function readJsonOrForm(event: H3Event, maxBytes: number): Promise<unknown> {
   if (!/^application\/x-www-form-urlencoded\s*(?:;|$)/i.test(event.req.headers.get('content-type') ?? '')) return readJson(event, maxBytes)
-  return markUnstorable(joinRepeated(new URLSearchParams(decode(await readBytes(event, maxBytes, async () => {})))))
+  return collectValues(new URLSearchParams(decode(await readBytes(event, maxBytes, async () => {}))))
 }
 
 /** Prevents cross-site requests: a form of another site can send text/plain without a preflight, but not JSON. */
@@ -225,17 +221,17 @@ export const listOf = <Item extends z.ZodType>(item: Item, max: number, min = 0)
     })
   return list as unknown as z.ZodType<z.output<Item>[], z.input<Item>[]>
 }
-const split = (value: string): string[] =>
-  value
+const split = (value: string | RepeatedValue): string[] =>
+  (typeof value === 'string' ? value : value.joined)
     .split(',')
     .map((item) => item.trim())
     .filter((item) => item !== '')
-/** List in a form, separated by commas. */
-export const commaSeparated = z.string().transform(split)
-/** List in a query string, separated by commas. */
+const listText = z.custom<string>((value) => typeof value === 'string' || value instanceof RepeatedValue, 'a text')
+/** List in a form, separated by commas or with a repeated name. */
+export const commaSeparated = listText.meta({ type: 'string' }).transform(split)
+/** List in a query string, separated by commas or with a repeated name. */
 export const commaList = <Item extends z.ZodType<unknown, string>>(item: Item) =>
-  z
-    .string()
+  listText
     .meta(Object.assign(itemsOf(item), { type: 'array' as const }))
     .transform(split)
     .pipe(z.array(item))

@@ -4,7 +4,8 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
-import { joinRepeated, readChunks, rejectLargerThan } from './input.ts'
+import { readChunks, rejectLargerThan } from './input.ts'
+import { collectValues } from './named-values.ts'
 
 export interface MultipartLimits {
   /** Maximum size of a file. */
@@ -25,8 +26,8 @@ export interface Part {
   source: Readable
 }
 
-/** Field values by name. See joinRepeated(). */
-export type Fields = Record<string, string>
+/** Field values by name. See collectValues(). */
+export type Fields = Record<string, unknown>
 
 const maxFields = 50
 const maxFieldBytes = 64 << 10
@@ -82,7 +83,7 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   if (stop.signal.aborted) parser.destroy(new Error('the upload was refused'))
   await Promise.allSettled(received)
   if (stop.signal.aborted) throw stop.signal.reason
-  return joinRepeated(fields)
+  return collectValues(fields)
 }
 
 /** Writes the body to the parser. pipeline() would destroy the request on failure, and with it the connection that the answer needs. */

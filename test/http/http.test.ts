@@ -153,6 +153,31 @@ test('200 for values that cannot be stored in unknown fields; 400 VALIDATION_ERR
   ])
 })
 
+test('400 VALIDATION_ERROR for a query parameter or form field that is given twice and takes one value; lists and unknown names may repeat', async () => {
+  const { asAda, fetch } = await startServer()
+  const issuesOf = async (response: Response) => ((await errorOf(response)).error.details as { issues: unknown }).issues
+  const twice = await asAda.send('GET', '/api/documents?owner=a&owner=b&page=1&page=1&status=failed&status=pending&x=1&x=2')
+  const message = 'given more than once'
+  expect(await issuesOf(twice)).toEqual([
+    { path: 'page', message },
+    { path: 'owner', message },
+  ])
+  const found = await asAda.send('GET', '/api/documents?status=failed&status=pending,completed&x=1&x=2')
+  expect(found.status).toBe(200)
+  const field = (name: string, body: string) => ({ disposition: `; name="${name}"`, body })
+  const post = (fields: object[]) =>
+    fetch('/api/documents/upload', {
+      method: 'POST',
+      headers: { 'content-type': multipartType },
+      body: multipartBody([...(fields as Parameters<typeof multipartBody>[0]), filePart('a')]) as BodyInit,
+    })
+  expect(await issuesOf(await post([field('title', 'a'), field('title', 'b')]))).toEqual([{ path: 'title', message }])
+  const { id } = await asAda.labels.create({ name: 'one', color: '#112233' })
+  const { name } = await asAda.labels.create({ name: 'two', color: '#112233' })
+  const stored = await post([field('labels', id), field('labels', name)])
+  expect([stored.status, (await stored.json()).document.labels]).toEqual([201, ['one', 'two']])
+})
+
 test('400 VALIDATION_ERROR "required" for missing ids and dates', async () => {
   const { asAda } = await startApp()
   const issues = async (path: string) => ((await errorOf(await asAda.send('POST', path, {}))).error.details as { issues: unknown }).issues

@@ -5,6 +5,7 @@ import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
 import { readChunks, rejectLargerThan } from './input.ts'
+import { decode } from './json.ts'
 import { collectValues } from './named-values.ts'
 
 export interface MultipartLimits {
@@ -44,13 +45,16 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   const received: Promise<void>[] = []
   const abort = (error: unknown) => stop.abort(error)
 
-  parser.on('field', (name, value, { valueTruncated, nameTruncated, encoding }) => {
+  parser.on('field', (nameBytes, value, { valueTruncated, nameTruncated, encoding }) => {
+    const name = decodeParameter(nameBytes ?? '')
     if (valueTruncated || nameTruncated) abort(invalid(name, 'is too long'))
     // Such as a list of files in one part (`curl -F files=@a,b`), which RFC 7578 forbids. They would be lost.
     else if (name === limits.field) abort(invalid(name, 'each file must be a part with a filename'))
     else if (isEncoded(encoding)) abort(encoded(name, encoding))
     else if (value.includes('\0')) abort(invalid(name, 'holds the character U+0000'))
-    else fields.push([name ?? '', value])
+    // busboy puts it in the place of bytes that are not valid.
+    else if (value.includes('\ufffd')) abort(invalid(name, 'is not valid UTF-8, or holds the character U+FFFD'))
+    else fields.push([name, value])
   })
   parser.on('file', (field, source, { filename, encoding }) => {
     // Without a listener, an error of the part (a broken connection) would be uncaught.
@@ -59,7 +63,7 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
       abort(encoded(field, encoding))
       return void source.resume()
     }
-    const receiving = receive({ field: field ?? '', filename: unescapeName(filename ?? ''), source })
+    const receiving = receive({ field: field ?? '', filename: unescapeName(decodeParameter(filename ?? '')), source })
     received.push(receiving)
     receiving.catch((error) => {
       abort(error)
@@ -106,8 +110,8 @@ function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busb
   try {
     return busboy({
       headers: { 'content-type': type },
-      // Browsers and curl send names in UTF-8. The default is latin1.
-      defParamCharset: 'utf8',
+      // One character for each byte: decodeParameter() decodes them.
+      defParamCharset: 'latin1',
       // documents/file-names.ts removes paths with both kinds of slashes.
       preservePath: true,
       highWaterMark: 1 << 20,
@@ -125,6 +129,17 @@ function openParser(event: H3Event, { fileBytes, files }: MultipartLimits): busb
     })
   } catch {
     throw invalid('', 'the Content-Type header has no boundary: leave this header to the HTTP client')
+  }
+}
+
+/** Decodes a name whose characters are bytes: UTF-8, as browsers and curl send it, else latin1. Names of `filename*` are decoded already. */
+function decodeParameter(text: string): string {
+  const bytes = Buffer.from(text, 'latin1')
+  if (bytes.toString('latin1') !== text) return text
+  try {
+    return decode(bytes, true)
+  } catch {
+    return text
   }
 }
 

@@ -4,16 +4,16 @@ import { parseId } from '../../src/cli/arguments/ids.ts'
 import { confirm, promptLine } from '../../src/cli/arguments/prompt.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
-import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
+import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { GlobalOptions } from '../../src/cli/runtime/options.ts'
 import type { Client } from '../../src/client/client.ts'
 
-const columns: PlainColumn[] = [
+const columns: Column<{ username: string; user_id: string | null }>[] = [
   { name: 'id' },
   { name: 'parent_id', title: 'REPLY_TO', show: 'wide' },
-  { name: 'username', title: 'USER' },
+  { name: 'username', title: 'USER', value: ({ username, user_id }) => (user_id === null ? `${username} (deleted)` : username) },
   ...columnsOf(['created_at', 'content']),
   { name: 'is_edited', title: 'EDITED', show: 'wide' },
 ]

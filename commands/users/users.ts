@@ -145,7 +145,7 @@ const remove = (cli: Cli) =>
     ],
     exits:
       '0 deleted · 2 no terminal to confirm on, and no --confirm · 5 not an admin · 6 no such user, or recipient · 7 owns documents, or is the last active admin',
-    notes: ['Comments of the user are deleted, with all replies to them.'],
+    notes: ['Comments on documents that stay are kept with the user name.'],
   })
     .alias('rm')
     .option('--documents <what>', 'delete, or transfer:USER; required if the user owns documents')

@@ -13,9 +13,11 @@ import { countHit } from '../http/rate-limit.ts'
 import { isId } from '../id.ts'
 import { notify } from '../notifications/notifications.ts'
 
-export interface Comment extends Row<'comments'> {
+export interface Comment extends Omit<Row<'comments'>, 'deleted_username'> {
+  /** of a deleted author: the name at that time */
   username: string
-  user_role: Role
+  /** null: the author was deleted */
+  user_role: Role | null
 }
 
 /** A top-level comment. */
@@ -59,10 +61,10 @@ export async function list(app: App, actor: Actor, documentId: string, span: Spa
       jsonArrayFrom(
         eb
           .selectFrom('comments as reply')
-          .innerJoin('users as replier', 'replier.id', 'reply.user_id')
+          .leftJoin('users as replier', 'replier.id', 'reply.user_id')
           .whereRef('reply.parent_id', '=', 'comments.id')
           .selectAll('reply')
-          .select(['replier.username', 'replier.role as user_role'])
+          .select([sql<string>`coalesce(replier.username, reply.deleted_username)`.as('username'), 'replier.role as user_role'])
           .orderBy('reply.created_at')
           .orderBy('reply.id')
           .limit(maxInlineReplies),
@@ -137,7 +139,8 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
 export async function update(app: App, actor: Actor, documentId: string, id: string, content: string): Promise<Comment> {
   await requireReadable(app.db, actor, documentId)
   const { user_id } = await getComment(app.db, documentId, id)
-  if (user_id !== actor.id) throw new AppError('COMMENT_PERMISSION_DENIED')
+  // The operator has no id either.
+  if (user_id === null || user_id !== actor.id) throw new AppError('COMMENT_PERMISSION_DENIED')
   checkContent(content)
   return app.db.transaction().execute(async (trx) => {
     await trx.updateTable('comments').set({ content, is_edited: true, updated_at: app.now() }).where('id', '=', id).execute()
@@ -192,6 +195,6 @@ const readComment = (trx: Trx, id: string): Promise<Comment> =>
 const selectComments = (db: Db) =>
   db
     .selectFrom('comments')
-    .innerJoin('users', 'users.id', 'comments.user_id')
+    .leftJoin('users', 'users.id', 'comments.user_id')
     .selectAll('comments')
-    .select(['users.username', 'users.role as user_role'])
+    .select([sql<string>`coalesce(users.username, comments.deleted_username)`.as('username'), 'users.role as user_role'])

@@ -163,7 +163,10 @@ export interface Schema extends DocumentTables {
     id: Generated<string>
     document_id: string
     parent_id: string | null
-    user_id: string
+    /** null: the author was deleted */
+    user_id: string | null
+    /** name of the author; null while the user exists */
+    deleted_username: string | null
     content: string
     is_edited: Generated<boolean>
   }

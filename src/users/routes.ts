@@ -94,7 +94,7 @@ export const routes = (app: App): Route[] => [
     'DELETE /api/users/:id',
     {
       summary: 'Delete a user, and transfer or delete the documents',
-      description: 'Deletes the comments of the user as well, and all replies to them.',
+      description: 'Comments of the user on documents that stay are kept with the username.',
       ids,
       query: Removal,
       errors: ['CONFLICT', 'RETENTION'],

@@ -27,6 +27,15 @@ test('comments: add, reply, edit, delete; list prints replies after their commen
   await expect(asBob.comments.list(id)).rejects.toMatchObject({ status: 404 })
 })
 
+test('comments list marks deleted authors in tables; json has user_id null', async () => {
+  const { dms, app, asAda, asAdmin, bob } = await startCli('HTTP')
+  const { id } = await upload(asAda, 'a.txt', 'a')
+  await app.db.insertInto('comments').values({ document_id: id, user_id: bob.id, content: 'of bob' }).execute()
+  await asAdmin.users.delete(bob.id)
+  expect((await dms(['comments', 'list', id, '--fields', 'username,content'])).stdout).toMatch(/^bob \(deleted\)\tof bob$/m)
+  expect(JSON.parse((await dms(['comments', 'list', id, '--json'])).stdout)).toMatchObject([{ username: 'bob', user_id: null }])
+})
+
 test('notifications and settings of a user; 2 for the operator', async () => {
   const { dms, asAda, runJobs, env } = await startCli('local')
   await upload(asAda, 'a.txt', 'a')

@@ -1,4 +1,6 @@
+import type { Kysely } from 'kysely'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { down, up } from '../../migrations/0032_comment_authors.ts'
 import { operator } from '../../src/actor.ts'
 import { localClient } from '../../src/client/local.ts'
 import { startApp, upload } from '../support/app.ts'
@@ -9,6 +11,7 @@ type Settings = Parameters<typeof startApp>[0]
 
 interface Comment {
   id: string
+  user_id: string | null
   content: string
   parent_id: string | null
   created_at: string
@@ -237,6 +240,86 @@ describe('changing and deleting', () => {
     await say('reply', (await say('first')).id)
     await asAda.documents.delete(document.id, { permanent: true })
     expect(await app.db.selectFrom('comments').select('id').execute()).toEqual([])
+  })
+})
+
+describe('a deleted author', () => {
+  /** Adds a comment of Ada and one of an admin to a document of Ada, each with a reply of the other. */
+  async function withThreads() {
+    const started = await withDocuments()
+    const { ada, bob, asAda, asAdmin, mine, say } = started
+    const sayAsAdmin = (content: string, parent_id?: string) => asAdmin.call<Comment>('POST', mine, { content, parent_id })
+    const own = await say('of ada')
+    await sayAsAdmin('reply of root', own.id)
+    await say('reply of ada', (await sayAsAdmin('of root')).id)
+    const { comments } = await asAda.call<Page>('GET', mine)
+    /** The comment after the deletion of Ada. */
+    const withoutAda = <T extends Comment>(comment: T) =>
+      comment.user_id === ada.id ? { ...comment, user_id: null, user_role: null } : comment
+    const deleteAda = async (query: string) =>
+      expect((await asAdmin.send('DELETE', `/api/users/${ada.id}?documents=${query}`)).status).toBe(204)
+    return {
+      ...started,
+      own,
+      transfer: () => deleteAda(`transfer&to=${bob.id}`),
+      deleteAda,
+      expected: comments.map((thread) => ({ ...withoutAda(thread), replies: thread.replies.map(withoutAda) })),
+    }
+  }
+
+  test('200: comments and replies stay on a transferred document, with user_id and user_role null and the username', async () => {
+    const { asBob, mine, expected, transfer } = await withThreads()
+    await transfer()
+    expect((await asBob.call<Page>('GET', mine)).comments).toEqual(expected)
+    const [newest, oldest] = expected
+    expect([newest?.replies, oldest]).toMatchObject([
+      [{ content: 'reply of ada', user_id: null, user_role: null, username: 'ada' }],
+      { content: 'of ada', user_id: null, user_role: null, username: 'ada', replies: [{ username: 'root', user_role: 'admin' }] },
+    ])
+    expect((await asBob.call<Page>('GET', `${mine}/${newest?.id}/replies`)).replies).toEqual(newest?.replies)
+    expect(await asBob.call('GET', `${mine}/count`)).toEqual({ count: 4 })
+  })
+
+  test('200: comments on documents of other users stay, with all replies to them', async () => {
+    const { app, asAda, asAdmin, bob, mine, say } = await withDocuments()
+    await asAdmin.call('PUT', `/api/users/${bob.id}`, { role: 'admin' })
+    const comment = await localClient(app, { ...bob.actor, role: 'admin' }).call<Comment>('POST', mine, { content: 'of bob' })
+    const reply = await say('reply of ada', comment.id)
+    expect((await asAdmin.send('DELETE', `/api/users/${bob.id}?documents=delete`)).status).toBe(204)
+    expect((await asAda.call<Page>('GET', mine)).comments).toEqual([
+      { ...comment, user_id: null, user_role: null, reply_count: 1, replies: [reply] },
+    ])
+  })
+
+  test('403 COMMENT_PERMISSION_DENIED for a change by anybody, also the operator; an admin deletes the comment', async () => {
+    const { app, asAdmin, asBob, mine, own, transfer } = await withThreads()
+    await transfer()
+    for (const client of [asBob, asAdmin, localClient(app, operator)])
+      await expect(client.call('PUT', `${mine}/${own.id}`, { content: 'x' })).rejects.toMatchObject({
+        status: 403,
+        code: 'COMMENT_PERMISSION_DENIED',
+      })
+    expect((await asBob.send('DELETE', `${mine}/${own.id}`)).status).toBe(403)
+    expect((await asAdmin.send('DELETE', `${mine}/${own.id}`)).status).toBe(204)
+  })
+
+  test('documents=delete deletes all comments on the documents', async () => {
+    const { app, deleteAda } = await withThreads()
+    await deleteAda('delete')
+    expect(await app.db.selectFrom('comments').select('id').execute()).toEqual([])
+  })
+
+  test('the migration keeps all comments; back, comments of deleted users are lost with the replies to them', async () => {
+    const { app, asAda, asBob, mine, expected, transfer } = await withThreads()
+    const db = app.db as Kysely<unknown>
+    const before = await asAda.call<Page>('GET', mine)
+    await down(db)
+    await up(db)
+    expect(await asAda.call<Page>('GET', mine)).toEqual(before)
+    await transfer()
+    await down(db)
+    await up(db)
+    expect((await asBob.call<Page>('GET', mine)).comments).toEqual([{ ...expected[0], reply_count: 0, replies: [] }])
   })
 })
 

@@ -117,6 +117,18 @@ test('200 for a label that is renamed while a user with its documents is deleted
   expect(answer.status).toBe(200)
 })
 
+test('204 DELETE of a user with comments on a locked document of another user: it does not wait for the document', async () => {
+  const { app, bob, asAda, asAdmin } = await startApp()
+  const { id } = await upload(asAda, 'a.txt', 'hello')
+  await sql`insert into comments (document_id, user_id, content) values (${id}, ${bob.id}, 'hello')`.execute(app.db)
+  await app.db.transaction().execute(async (trx) => {
+    await sql`select from documents where id = ${id} for update`.execute(trx)
+    expect((await asAdmin.send('DELETE', `/api/users/${bob.id}`)).status).toBe(204)
+    await sql`delete from documents where id = ${id}`.execute(trx)
+    await enqueueIndex(trx, [id])
+  })
+})
+
 test('204 DELETE of a user whose label is being renamed: it waits for the label before it locks documents', async () => {
   const { app, bob, asBob, asAdmin } = await startApp()
   const label = await asBob.labels.create({ name: 'tax', color: '#000000' })

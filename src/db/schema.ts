@@ -158,7 +158,7 @@ export interface Schema extends DocumentTables {
     revoked_at: Date | null
     created_at: CreatedAt
   }
-  shared_link_views: { link_id: string; client: string; at: Date }
+  shared_link_views: { link_id: string; client: string; at: Date; sha256: string | null }
   comments: Timestamps & {
     id: Generated<string>
     document_id: string

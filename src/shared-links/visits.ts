@@ -164,23 +164,25 @@ async function spendView(app: App, link: SharedLink, ip: string): Promise<void> 
   throw new AppError('SHARED_LINK_MAX_VIEWS')
 }
 
-async function recordView(trx: Trx, { id }: SharedLink, ip: string): Promise<void> {
+async function recordView(trx: Trx, { id, sha256 }: SharedLink, ip: string): Promise<void> {
   await trx
     .insertInto('shared_link_views')
-    .values({ link_id: id, client: ip, at: clock })
-    .onConflict((conflict) => conflict.columns(['link_id', 'client']).doUpdateSet({ at: clock }))
+    .values({ link_id: id, client: ip, at: clock, sha256 })
+    .onConflict((conflict) => conflict.columns(['link_id', 'client']).doUpdateSet({ at: clock, sha256 }))
     .execute()
   await sql`
     delete from shared_link_views where ctid in
       (select ctid from shared_link_views where at < ${secondsAgo(viewSeconds)} limit 10 for update skip locked)`.execute(trx)
 }
 
-async function hasRecentView(app: App, { id }: SharedLink, ip: string): Promise<boolean> {
+/** Returns whether the client viewed the current file of the link. A new version is another view. */
+async function hasRecentView(app: App, { id, sha256 }: SharedLink, ip: string): Promise<boolean> {
   const view = await app.db
     .selectFrom('shared_link_views')
     .select('at')
     .where('link_id', '=', id)
     .where('client', '=', ip)
+    .where('sha256', '=', sha256)
     .where('at', '>', secondsAgo(viewSeconds))
     .where('at', '<=', clock)
     .executeTakeFirst()

@@ -1,6 +1,8 @@
 import { unlink } from 'node:fs/promises'
+import type { Kysely } from 'kysely'
 import { pino } from 'pino'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { down, up } from '../../migrations/0033_viewed_files.ts'
 import { operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { type Client, createClient } from '../../src/client/client.ts'
@@ -11,6 +13,7 @@ import { buildServer } from '../../src/server/http/assemble.ts'
 import { startApp, upload } from '../support/app.ts'
 import { conforming } from '../support/conformance.ts'
 import { connectAll } from '../support/connect-all.ts'
+import { replace } from '../support/data/versions.ts'
 import { startKillable } from '../support/processes/killable.ts'
 import { storedPath } from '../support/stored-path.ts'
 
@@ -588,6 +591,47 @@ describe('the rest of a file', () => {
     expect(await linkNow()).toMatchObject({ view_count: 4 })
     expect((await part(guest, link, 'bytes=5-')).status).toBe(206)
     expect(await linkNow()).toMatchObject({ view_count: 4 })
+  })
+
+  test('a range of a new version is another view: 410 SHARED_LINK_MAX_VIEWS for a used-up link, until the viewed bytes are restored', async () => {
+    const { app, asAda, link, linkNow, document } = await sharedFile({ max_views: 1 })
+    const guest = visitor(app, '192.0.2.1')
+    await part(guest, link, 'bytes=0-4')
+    await replace(asAda, document.id, 'letter.txt', 'Dear Eve, dear Mallory')
+    for (const range of ['bytes=1-', 'bytes=-3'])
+      expect(await codeOf(await part(guest, link, range))).toEqual([410, 'SHARED_LINK_MAX_VIEWS'])
+    await asAda.documents.restore(document.id, 1)
+    expect(await (await part(guest, link, 'bytes=5-')).text()).toBe('Bob, dear Alice')
+    expect(await linkNow()).toMatchObject({ view_count: 1 })
+  })
+
+  test('206 for a range of a new version counts a view; the rest of it belongs to this view', async () => {
+    const { app, asAda, link, linkNow, document } = await sharedFile({ max_views: 2 })
+    const guest = visitor(app, '192.0.2.1')
+    await part(guest, link, 'bytes=0-4')
+    await replace(asAda, document.id, 'letter.txt', 'Dear Eve, dear Mallory')
+    for (const range of ['bytes=1-4', 'bytes=5-']) {
+      expect((await part(guest, link, range)).status).toBe(206)
+      expect(await linkNow()).toMatchObject({ view_count: 2 })
+    }
+  })
+
+  test('the migration keeps views, and the file of a view that is later than the file', async () => {
+    const { app, asAda, link, document, later } = await sharedFile({ max_views: 2 })
+    const db = app.db as Kysely<unknown>
+    const guest = visitor(app, '192.0.2.1')
+    const migrate = async () => {
+      await down(db)
+      await up(db)
+      return app.db.selectFrom('shared_link_views').select(['client', 'sha256']).execute()
+    }
+    await later(1000)
+    await part(guest, link, 'bytes=0-4')
+    expect(await migrate()).toEqual([{ client: '192.0.2.1', sha256: document.sha256 }])
+    expect((await part(guest, link, 'bytes=5-')).status).toBe(206)
+    await later(1000)
+    await replace(asAda, document.id, 'letter.txt', 'Dear Eve, dear Mallory')
+    expect(await migrate()).toEqual([{ client: '192.0.2.1', sha256: null }])
   })
 
   test('410 SHARED_LINK_MAX_VIEWS for an invalid range, which would return the whole file again', async () => {

@@ -35,6 +35,7 @@ export const rollback = (cli: Cli) =>
       '0 rolled back, or nothing to do · 2 no terminal to confirm on, and no --yes · 3 some documents failed · 6 no such source · 75 source is being synced',
     notes: [
       'Each document gets the version of that moment as a new version. Later documents move to the trash, documents trashed since return.',
+      'If the server has no trash (documents.trash_days = 0), later documents stay and count as failed.',
       'Can be repeated, also after an interruption. Later versions stay in the history of the document. A waiting sync is cancelled.',
       'The next sync does not fetch the same damaged files again. A date means its first moment (UTC).',
     ],

@@ -7,7 +7,7 @@ import { afterMillisecond } from '../db/clock.ts'
 import { Busy, withLock } from '../db/lock.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import { markSourceRestored } from '../documents/source-documents.ts'
-import { moveToTrash, undelete } from '../documents/trash/trash.ts'
+import { hasTrash, moveToTrash, undelete } from '../documents/trash/trash.ts'
 import { restoreVersions } from '../documents/versions/versions.ts'
 import { AppError } from '../errors.ts'
 import { nilId } from '../id.ts'
@@ -51,8 +51,8 @@ interface Decided {
 }
 
 /**
- * Takes the documents of a source back to their versions of `before`. Later documents move to the trash, documents trashed since return. Cancels a
- * waiting sync. Changes nothing for a time in the future. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS.
+ * Takes the documents of a source back to their versions of `before`. Later documents move to the trash, documents trashed since return. Without a
+ * trash, later documents stay and count as failed. Cancels a waiting sync. Changes nothing for a time in the future. Throws SOURCE_NOT_FOUND, SOURCE_SYNC_IN_PROGRESS.
  */
 export async function rollback(
   app: App,
@@ -64,7 +64,7 @@ export async function rollback(
   const collector = collectItems()
   if (dry_run) {
     await visitAll(async (after) => {
-      const decided = decideAll(await listCandidates(app.db, id, before, { after, limit: batchSize }), before)
+      const decided = decideAll(app, await listCandidates(app.db, id, before, { after, limit: batchSize }), before)
       collector.add(decided)
       return decided
     })
@@ -115,9 +115,13 @@ async function listCandidates(db: Db, sourceId: string, before: Date, { after, l
   return rows
 }
 
-function decide(candidate: Candidate, before: Date): Decision {
+function decide(app: App, candidate: Candidate, before: Date): Decision {
   const { created_at, deleted_at, number, sha256, version_sha256, source_removed_at } = candidate
-  if (created_at > before) return deleted_at === null ? { action: 'trashed', isTrashed: true } : { action: 'unchanged' }
+  if (created_at > before) {
+    if (deleted_at !== null) return { action: 'unchanged' }
+    // The next maintenance would destroy it.
+    return hasTrash(app) ? { action: 'trashed', isTrashed: true } : failure('NO_TRASH', noTrashMessage)
+  }
   if (deleted_at !== null && deleted_at <= before) return { action: 'unchanged' }
   if (number === null) return failure('VERSION_NOT_FOUND', 'No version of that time is stored.')
   const isReplaced = version_sha256 !== sha256
@@ -127,17 +131,18 @@ function decide(candidate: Candidate, before: Date): Decision {
   return { action: isReplaced || isUndeleted || isUnmarked ? 'restored' : 'unchanged', isReplaced, isUndeleted, isUnmarked }
 }
 
+const noTrashMessage = 'There is no trash for this document. Set documents.trash_days, restart dms, then roll back again.'
 const failure = (code: string, message: string): Decision => ({ action: 'failed', error: { code, message } })
 
-const decideAll = (candidates: readonly Candidate[], before: Date): Decided[] =>
-  candidates.map((candidate) => ({ candidate, decision: decide(candidate, before) }))
+const decideAll = (app: App, candidates: readonly Candidate[], before: Date): Decided[] =>
+  candidates.map((candidate) => ({ candidate, decision: decide(app, candidate, before) }))
 
 /** Returns a function that rolls back the next documents in one transaction. If one of them fails, rolls back each in a separate transaction. */
 function openRollback(app: App, actor: Actor, id: string, before: Date): (after: string) => Promise<Decided[]> {
   let single = 0
   const run = (page: Page) =>
     app.db.transaction().execute(async (trx) => {
-      const decided = decideAll(await listCandidates(trx, id, before, { ...page, isLocked: true }), before)
+      const decided = decideAll(app, await listCandidates(trx, id, before, { ...page, isLocked: true }), before)
       await apply(app, trx, actor, decided)
       return decided
     })

@@ -174,7 +174,7 @@ export const routes = (app: App, limitListings = openListingLimit()): Route[] =>
     {
       summary: 'Return the documents of a source to their versions of a moment',
       description:
-        'Each document gets the bytes of that moment as a new version. Later documents move to the trash, documents trashed since return. Repeatable.',
+        'Each document gets the bytes of that moment as a new version. Later documents move to the trash, documents trashed since return. Without a trash, later documents stay and count as failed (`NO_TRASH`). Repeatable.',
       ids,
       body: RollbackOptions,
       answer: RollbackAnswer,

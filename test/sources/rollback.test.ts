@@ -4,12 +4,13 @@ import { withLock } from '../../src/db/lock.ts'
 import { moveToTrash } from '../../src/documents/trash/trash.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { lockName } from '../../src/sources/sync/run-records.ts'
+import { maintain } from '../../src/worker/maintenance.ts'
 import { startSynced } from '../support/data/synced-source.ts'
 import { tokenFor } from '../support/servers/server.ts'
 
 /** Creates a source with 12 clean files. Returns the time after their sync. */
-async function start() {
-  const synced = await startSynced()
+async function start(settings: Parameters<typeof startSynced>[0] = {}) {
+  const synced = await startSynced(settings)
   const paths = synced.names(12)
   await synced.fill(paths)
   expect(await synced.sync()).toMatchObject({ created: 12 })
@@ -121,6 +122,23 @@ test('a document without a version of that time fails, and the others return', a
   expect(result).toMatchObject({ restored: 11, trashed: 6, failed: 1 })
   expect(result.items[0]).toMatchObject({ document_id: id, action: 'failed', error: { code: 'VERSION_NOT_FOUND' } })
 })
+
+test.each([true, false])(
+  'without a trash, later documents stay and count as failed, in the dry run too; documents.worm = %s',
+  async (worm) => {
+    const dms = await start({ 'documents.trash_days': 0, 'documents.worm': worm })
+    await encrypt(dms)
+    for (const dry_run of [true, false]) {
+      const result = await dms.rollBack({ dry_run })
+      expect(result).toMatchObject({ restored: 12, trashed: 0, unchanged: 0, failed: 6 })
+      const error = { code: 'NO_TRASH', message: expect.stringContaining('Set documents.trash_days') }
+      expect(result.items[0]).toMatchObject({ path: expect.stringMatching('locked$'), action: 'failed', error })
+    }
+    await dms.later(2 * 86_400_000)
+    await maintain(dms.app)
+    expect((await dms.documents()).size).toBe(18)
+  },
+)
 
 test('a disabled source is rolled back, and a waiting sync is cancelled', async () => {
   const dms = await start()

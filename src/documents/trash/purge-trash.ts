@@ -6,7 +6,7 @@ import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import { isRetained } from '../retention.ts'
 import { destroyDocuments, type Reason } from './destroy.ts'
-import { isInTrash } from './trash.ts'
+import { hasTrash, isInTrash } from './trash.ts'
 
 /** The actor of maintenance in the audit log. */
 export const maintenanceActor: Actor = { ...operator, via: 'maintenance' }
@@ -44,8 +44,12 @@ export async function planEmptying(app: App, actor: Actor, owner: string | undef
   return rows[0]!
 }
 
-/** Destroys the documents whose time in the trash has passed. Returns their number; `isDryRun` only counts them. */
+/**
+ * Destroys the documents whose time in the trash has passed. Returns their number; `isDryRun` only counts them. WORM without a trash destroys none: a
+ * document that is in the trash all the same had no time there.
+ */
 export async function purgeExpired(app: App, isDryRun: boolean): Promise<number> {
+  if (app.config.documents.worm && !hasTrash(app)) return 0
   const expired = sql<boolean>`(deleted_at is not null and deleted_at <= ${secondsAgo(app.config.documents.trash_days * daySeconds)})`
   if (isDryRun) return countTrash(app.db, sql<boolean>`(${expired} and not ${isRetained})`)
   let purged = 0

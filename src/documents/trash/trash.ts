@@ -92,7 +92,8 @@ export async function checkRemoval(app: App, actor: Actor, id: string, isPermane
   return isFinal
 }
 
-const hasTrash = ({ config }: App): boolean => config.documents.trash_days > 0
+/** Returns whether deleted documents stay in the trash. */
+export const hasTrash = ({ config }: App): boolean => config.documents.trash_days > 0
 
 /** Moves documents to the trash; destroys them if there is no trash. Throws RETENTION if there is no trash. */
 export async function discardDocuments(app: App, trx: Trx, actor: Actor, ids: readonly string[]): Promise<void> {

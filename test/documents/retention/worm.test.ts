@@ -32,3 +32,13 @@ test('documents.worm: 409 RETENTION for every permanent deletion, also by admins
   expect(await left()).toEqual([retained])
   expect(await app.db.selectFrom('stored_files').select('sha256').where('sha256', '=', sha256).execute()).toEqual([])
 })
+
+test('documents.worm without a trash: 409 RETENTION for a deletion, and maintenance purges no document that is in the trash', async () => {
+  const { app, asAda, ada, later } = await startApp({ 'documents.worm': true, 'documents.trash_days': 0 })
+  const { id } = await upload(asAda, 'a.txt', 'text', { ocr_enabled: false })
+  await expect(asAda.call('DELETE', `/api/documents/${id}`)).rejects.toMatchObject(refusal)
+  await app.db.transaction().execute((trx) => moveToTrash(app, trx, ada.id, [id]))
+  await later(2 * 86_400_000)
+  expect([await maintain(app, ['trash'], true), await maintain(app, ['trash'])]).toEqual([{ trash: 0 }, { trash: 0 }])
+  expect(await asAda.trash.page()).toMatchObject({ data: [{ id }] })
+})

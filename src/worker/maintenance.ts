@@ -10,6 +10,7 @@ import { isDue, recordSuccess } from '../jobs/last-success.ts'
 import { dropJobWeeks } from '../jobs/weeks.ts'
 import { deleteRead } from '../notifications/notifications.ts'
 import { deleteEnded } from '../shared-links/shared-links.ts'
+import { watchClock } from './steady-clock.ts'
 
 /** Each step deletes expired data and returns the number of deletions; with `isDryRun` it only counts them. */
 const steps = {
@@ -31,6 +32,10 @@ export const allSteps = Object.keys(steps) as readonly Step[]
 type RemovedCounts = Partial<Record<Step, number>>
 
 const dailySeconds = 86_400
+/** Age of the last maintenance that the database clock may show without a doubt: a day, and time for a restart. */
+const plausibleSeconds = 26 * 3600
+/** Time without a step of the database clock after which it is trusted. */
+const steadyMs = 3_600_000
 
 /**
  * Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it, and the error of
@@ -54,17 +59,42 @@ async function runSteps(app: App, chosen: readonly Step[], isDryRun: boolean): P
   return removed
 }
 
-/** Runs maintenance if no worker has done it within a day. */
-export async function maintainDaily(app: App): Promise<void> {
+/**
+ * Returns a function that runs maintenance if no worker has done it within a day. If the database clock may be wrong, and documents or versions would be
+ * destroyed, it waits for an hour with a steady clock.
+ */
+export function openDailyMaintenance(app: App): () => Promise<void> {
+  const clock = watchClock(app)
+  let isDeferred = false
   const isTime = () => isDue(app.db, 'maintenance', dailySeconds)
-  if (!(await isTime())) return
-  try {
-    // Another worker may have done it between the check and the lock.
-    await withLock(app.database, 'maintenance', 0, async () => {
-      if (await isTime()) app.log.info(await runSteps(app, allSteps, false), 'maintenance done')
-    })
-  } catch (error) {
-    if (!(error instanceof Busy)) throw error
+  const canRun = async (): Promise<boolean> => {
+    if (clock.steadyMs() >= steadyMs) return true
+    if (isDeferred) return false
+    const isPlausible = !clock.hasStepped() && !(await isDue(app.db, 'maintenance', plausibleSeconds))
+    return isPlausible || (await purgeExpired(app, true)) + (await purgeVersions(app, true)) === 0
+  }
+  return async () => {
+    await clock.update()
+    if (!(await isTime())) {
+      isDeferred = false
+      return
+    }
+    if (!(await canRun())) {
+      const reason = clock.hasStepped() ? 'the clock of the database was set' : 'the last maintenance was long ago'
+      const message = `daily maintenance runs after an hour with a steady clock, because ${reason}. To run it now: dms maintenance run`
+      if (!isDeferred) app.log.warn({ steady_ms: Math.round(clock.steadyMs()) }, message)
+      isDeferred = true
+      return
+    }
+    isDeferred = false
+    try {
+      // Another worker may have done it between the check and the lock.
+      await withLock(app.database, 'maintenance', 0, async () => {
+        if (await isTime()) app.log.info(await runSteps(app, allSteps, false), 'maintenance done')
+      })
+    } catch (error) {
+      if (!(error instanceof Busy)) throw error
+    }
   }
 }
 

@@ -9,7 +9,7 @@ import { correctJobTimes } from '../jobs/clock-changes.ts'
 import { addJobWeeks } from '../jobs/weeks.ts'
 import { recoverChanges } from '../search/change-log.ts'
 import { enqueueDueSyncs } from '../sources/sync/run-records.ts'
-import { maintainDaily } from './maintenance.ts'
+import { openDailyMaintenance } from './maintenance.ts'
 
 const intervalMs = 60_000
 /** Time after a failure until a task is run again, if it is longer than the interval. These read whole tables. */
@@ -27,7 +27,6 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
   'index what an interrupted rebuild has recorded': recoverChanges,
   'optimize the search index': ({ search }) => search.optimize(),
   'forget expired idempotency keys': async ({ db }) => void (await deleteExpired(db)),
-  'daily maintenance': maintainDaily,
 }
 
 interface Schedule {
@@ -40,6 +39,7 @@ interface Schedule {
  * after an hour.
  */
 export function startSchedule(app: App): Schedule {
+  const allTasks = { ...tasks, 'daily maintenance': openDailyMaintenance(app) }
   const running = new Map<string, Promise<void>>()
   const retryAtMs = new Map<string, number>()
   const isDue = (task: string) => !running.has(task) && app.monotonicMs() >= (retryAtMs.get(task) ?? 0)
@@ -51,7 +51,7 @@ export function startSchedule(app: App): Schedule {
     running.delete(task)
   }
   const runAll = () => {
-    for (const [task, run] of Object.entries(tasks)) if (isDue(task)) running.set(task, runTask(task, run))
+    for (const [task, run] of Object.entries(allTasks)) if (isDue(task)) running.set(task, runTask(task, run))
   }
   runAll()
   const timer = setInterval(runAll, intervalMs)

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { databaseNow } from '../../src/db/clock.ts'
 import { leaseNext } from '../../src/jobs/leases.ts'
 import { countConnections } from '../../src/metrics/metrics.ts'
@@ -14,7 +14,7 @@ import { startServerHeartbeat } from '../../src/server/server-heartbeat.ts'
 import { takeSlot } from '../../src/server/websocket/connection-slots.ts'
 import { enqueueDueSyncs } from '../../src/sources/sync/run-records.ts'
 import { createToken } from '../../src/users/email-verification.ts'
-import { maintainDaily } from '../../src/worker/maintenance.ts'
+import { maintain, openDailyMaintenance } from '../../src/worker/maintenance.ts'
 import { reapStaleWorkers } from '../../src/worker/reap-workers.ts'
 import { startSchedule } from '../../src/worker/schedule.ts'
 import { startApp, upload } from '../support/app.ts'
@@ -172,7 +172,7 @@ test('after the database clock was set back, waiting jobs, syncs and daily maint
   const ids = await Promise.all(['one', 'two'].map(async (name) => (await upload(asAda, `${name}.txt`, name)).id))
   await enqueueDueSyncs(app)
   await runJobs(['sync'])
-  await maintainDaily(app)
+  await openDailyMaintenance(app)()
   await leaseNext(app.db, 'ocr', 'other-host/1', 60_000)
   await setDatabaseClock(-2 * day)
 
@@ -215,4 +215,62 @@ test('a server and a worker that died while the database clock was a day ahead c
   await later(60_000)
   await runJobs()
   expect((await asAda.documents.get(id)).status).toBe('completed')
+})
+
+/** Puts a document in the trash, and opens daily maintenance after the usual one of today. */
+async function startMaintained(settings: Parameters<typeof startApp>[0] = {}) {
+  const dms = await startApp(settings)
+  const { app, asAda } = dms
+  const runDaily = openDailyMaintenance(app)
+  await runDaily()
+  const { id } = await upload(asAda, 'a.txt', 'hello', { ocr_enabled: false })
+  await asAda.documents.delete(id)
+  const warn = vi.spyOn(app.log, 'warn')
+  const trash = async () => (await asAda.trash.page()).data.length
+  const warnings = () => warn.mock.calls.filter((call) => String(call[1]).startsWith('daily maintenance')).map((call) => String(call[1]))
+  return { ...dms, runDaily, trash, warnings }
+}
+
+test.each([
+  [40 * day, 30],
+  [25 * 3_600_000, 1],
+])('the trash survives a database clock that is %i ms ahead for a minute', async (step, trash_days) => {
+  const { app, runDaily, trash, warnings, setDatabaseClock, later } = await startMaintained({ 'documents.trash_days': trash_days })
+  await setDatabaseClock(step)
+  // A worker that has seen the step, and one that started after it.
+  const other = openDailyMaintenance(app)
+  for (const run of [runDaily, runDaily, ...(step > 26 * 3_600_000 ? [other] : [])]) await run()
+  expect(warnings()[0]).toContain('the clock of the database was set. To run it now: dms maintenance run')
+  expect(warnings().slice(1)).toEqual(step > 26 * 3_600_000 ? [expect.stringContaining('the last maintenance was long ago')] : [])
+  await later(60_000)
+  await setDatabaseClock(-step)
+  await runDaily()
+  await later(2 * 3_600_000)
+  await runDaily()
+  expect(await trash()).toBe(1)
+})
+
+test('the trash is purged an hour after a machine was off for a month, at once by dms maintenance run, and daily otherwise', async () => {
+  const { app, trash, warnings, setDatabaseClock, later, asAda } = await startMaintained()
+  await setDatabaseClock(40 * day)
+  const runDaily = openDailyMaintenance(app)
+  await runDaily()
+  await later(59 * 60_000)
+  await runDaily()
+  expect([await trash(), warnings().length]).toEqual([1, 1])
+  await later(60_000)
+  await runDaily()
+  expect(await trash()).toBe(0)
+
+  const remove = async (name: string) => asAda.documents.delete((await upload(asAda, name, name, { ocr_enabled: false })).id)
+  await remove('b.txt')
+  for (let days = 0; days < 31; days++) {
+    await later(day)
+    await openDailyMaintenance(app)()
+  }
+  expect([await trash(), warnings().length]).toEqual([0, 1])
+  await remove('c.txt')
+  await setDatabaseClock(40 * day)
+  await maintain(app)
+  expect(await trash()).toBe(0)
 })

@@ -1,0 +1,37 @@
+/**
+ * Detects steps of the database clock. What is deleted by age is lost for good, also if the clock was ahead for a minute only. The monotonic clock of
+ * this process cannot be set.
+ */
+import type { App } from '../app.ts'
+import { databaseNow } from '../db/clock.ts'
+
+/** A smaller step is not detected: what it deletes too early is an hour too early. */
+const maxStepMs = 3_600_000
+
+export interface SteadyClock {
+  /** Compares both clocks with the last call. */
+  update(): Promise<void>
+  /** Milliseconds since the last detected step, or since the start. */
+  steadyMs(): number
+  /** Whether a step was detected. */
+  hasStepped(): boolean
+}
+
+export function watchClock(app: App): SteadyClock {
+  let last: { timeMs: number; atMs: number } | null = null
+  let steadySinceMs = app.monotonicMs()
+  let hasStepped = false
+  return {
+    async update() {
+      const timeMs = (await databaseNow(app.db)).getTime()
+      const atMs = app.monotonicMs()
+      if (last && Math.abs(timeMs - last.timeMs - (atMs - last.atMs)) > maxStepMs) {
+        steadySinceMs = atMs
+        hasStepped = true
+      }
+      last = { timeMs, atMs }
+    },
+    steadyMs: () => app.monotonicMs() - steadySinceMs,
+    hasStepped: () => hasStepped,
+  }
+}

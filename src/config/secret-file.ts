@@ -1,7 +1,7 @@
 /** Generated secrets in files of the data folder. Processes that start at the same time use the same secret. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { link, mkdir, readFile, rename, unlink, writeFile } from 'node:fs/promises'
+import { link, mkdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { flushFolder } from '../flush-folder.ts'
 
@@ -9,29 +9,37 @@ import { flushFolder } from '../flush-folder.ts'
 export async function readOrCreateSecret(path: string, bytes: number): Promise<string> {
   if (!existsSync(path)) {
     await mkdir(dirname(path), { recursive: true })
-    await createFile(path, randomBytes(bytes).toString('base64'))
+    await createSecretFile(path, `${randomBytes(bytes).toString('base64')}\n`)
   }
   return (await readFile(path, 'utf8')).trim()
 }
 
 /** Replaces the file atomically and durably: what is encrypted with a key that is lost with the power cannot be read again. */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
-  await rename(await writeTemporary(path, text), path)
+  await rename(await writeTemporary(path, `${text}\n`), path)
   await flushFolder(dirname(path))
 }
 
-/** Creates the file atomically and durably by a link. Keeps the file of a process that was first. */
-async function createFile(path: string, text: string): Promise<void> {
-  const temporary = await writeTemporary(path, text)
-  await link(temporary, path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw error
-  })
-  await unlink(temporary)
-  await flushFolder(dirname(path))
+/** Creates the file atomically and durably by a link. Keeps the file of a process that was first. Returns whether it was created. */
+export async function createSecretFile(path: string, contents: string | Uint8Array): Promise<boolean> {
+  const temporary = await writeTemporary(path, contents)
+  try {
+    await link(temporary, path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return false
+  } finally {
+    await unlink(temporary)
+    await flushFolder(dirname(path))
+  }
 }
 
-async function writeTemporary(path: string, text: string): Promise<string> {
+async function writeTemporary(path: string, contents: string | Uint8Array): Promise<string> {
   const temporary = `${path}.${randomUUID()}.tmp`
-  await writeFile(temporary, `${text}\n`, { mode: 0o600, flush: true })
+  await writeFile(temporary, contents, { mode: 0o600, flush: true }).catch(async (error) => {
+    await rm(temporary, { force: true })
+    throw error
+  })
   return temporary
 }

@@ -1,7 +1,7 @@
 /** Writes restored files into a document store, and keys into the data directory. Small files are written concurrently: each waits for an fsync. */
-import { open, readFile, rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flushFolder } from '../../flush-folder.ts'
+import { createSecretFile } from '../../config/secret-file.ts'
 import type { FileStore, StagedFile } from '../../ports/file-store.ts'
 import { type Bytes, readAll } from '../byte-streams.ts'
 import { secretNames } from '../create/create-backup.ts'
@@ -116,16 +116,9 @@ export function createSecretWriter(dataDir: string) {
       const existing: string[] = []
       for (const [name, secret] of secrets) {
         const path = join(dataDir, name)
-        const handle = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
-          if (error.code !== 'EEXIST') throw error
-        })
-        if (handle) written.push(path)
+        if (await createSecretFile(path, secret)) written.push(path)
         else if (!(await readFile(path)).equals(secret)) existing.push(name)
-        await handle?.writeFile(secret)
-        await handle?.sync()
-        await handle?.close()
       }
-      if (written.length > 0) await flushFolder(dataDir)
       return existing
     },
     /** Removes the keys that write() created. */

@@ -8,6 +8,7 @@ import { defaultTitle, truncateFilename } from './file-names.ts'
 import { inheritRetention } from './retention.ts'
 import { writeRevision } from './revisions.ts'
 import { storeDocument } from './store-document.ts'
+import { lockOrCreateAll } from './stored-files.ts'
 
 export interface Part {
   staged: StagedFile
@@ -47,6 +48,9 @@ export async function recordParts(app: App, trx: Trx, id: string, parts: readonl
     .where('documents.id', '=', id)
     .executeTakeFirst()
   if (!original) return []
+  // All at once: the order of the pages is not the order in which other transactions lock them. The first of equal parts is stored.
+  const bySum = new Map(parts.toReversed().map(({ staged }) => [staged.sha256, staged]))
+  await lockOrCreateAll(trx, [...bySum.values()])
   const stem = defaultTitle(original.filename)
   const ending = original.filename.slice(stem.length)
   const ids: string[] = []

@@ -164,6 +164,11 @@ export async function repairStored(app: App, staged: StagedFile): Promise<void> 
 export const lockExisting = (trx: Trx, sha256: string): Promise<{ address: string; size: number } | undefined> =>
   trx.selectFrom('stored_files').select(['address', 'size']).where('sha256', '=', sha256).forUpdate().executeTakeFirst()
 
+/** Locks the existing rows of SHA-256 sums, in the order of lockOrCreateAll(). */
+export async function lockAllExisting(trx: Trx, sums: readonly string[]): Promise<void> {
+  await sql`select from stored_files where sha256 = any(${sums}::text[]) order by sha256 for update`.execute(trx)
+}
+
 /** Requests the removal of a file after the commit. */
 export async function requestRemoval(trx: Trx, address: string): Promise<void> {
   await sql`insert into file_removals (address) values (${address}) on conflict do nothing`.execute(trx)

@@ -3,9 +3,10 @@ import { createHash } from 'node:crypto'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import type { Trx } from '../../src/db/pool.ts'
+import { recordParts } from '../../src/documents/splits.ts'
 import { lockOrCreate, placeholderAddress } from '../../src/documents/stored-files.ts'
 import { syncNow } from '../../src/sources/sync/sync-job.ts'
-import { startApp } from '../support/app.ts'
+import { startApp, upload } from '../support/app.ts'
 import { startSynced } from '../support/data/synced-source.ts'
 import { countWaiting, meanwhile } from '../support/lock-waits.ts'
 import { startLying } from '../support/servers/lying-server.ts'
@@ -102,6 +103,56 @@ test('a sync locks the stored files of a batch in the usual order, not in the or
     (trx) => store(trx, high),
   )
   expect(ended).toMatchObject({ state: 'completed', updated: 2, failed: 0 })
+})
+
+test('a sync that finds copies of moved files locks their stored files by SHA-256, not by path', async () => {
+  const dms = await startSynced()
+  const { app, source } = dms
+  const [low = '', high = ''] = ['one', 'two'].toSorted((a, b) => (sumOf(a) < sumOf(b) ? -1 : 1))
+  await dms.put('low.txt', low)
+  await dms.put('high.txt', high)
+  expect(await dms.sync()).toMatchObject({ created: 2 })
+  await dms.remove(['low.txt', 'high.txt'])
+  for (const folder of ['copy', 'moved']) {
+    await dms.put(`${folder}/1.txt`, high)
+    await dms.put(`${folder}/2.txt`, low)
+  }
+  const options = { full: false, acceptChanges: true, concurrency: 1, maxFiles: null, lockTimeoutMs: 0 }
+  // Uploads do not wait for this lock, only the end of the sync does.
+  const lock = (trx: Trx, bytes: string) => sql`select from stored_files where sha256 = ${sumOf(bytes)} for key share`.execute(trx)
+  const ended = await meanwhile(
+    app,
+    (trx) => lock(trx, low),
+    () => syncNow(app, source.id, options, new AbortController().signal),
+    (trx) => lock(trx, high),
+  )
+  expect(ended).toMatchObject({ state: 'completed', created: 2, updated: 2, failed: 0 })
+})
+
+test('the parts of a split document lock their stored files by SHA-256, not by page', async () => {
+  const { app, asAda } = await startApp()
+  const { id } = await upload(asAda, 'stack.pdf', 'stack', { ocr_enabled: false })
+  const [low = '', high = ''] = ['one', 'two'].toSorted((a, b) => (sumOf(a) < sumOf(b) ? -1 : 1))
+  const parts = await Promise.all(
+    [high, low, high].map(async (bytes) => ({
+      staged: await app.files.stage(
+        (async function* () {
+          yield Buffer.from(bytes)
+        })(),
+        100,
+      ),
+      serialNumber: null,
+    })),
+  )
+  const lock = (trx: Trx, bytes: string) =>
+    lockOrCreate(trx, { sha256: sumOf(bytes), size: bytes.length, address: placeholderAddress(sumOf(bytes)) })
+  const ids = await meanwhile(
+    app,
+    (trx) => lock(trx, low),
+    () => app.db.transaction().execute((trx) => recordParts(app, trx, id, parts)),
+    (trx) => lock(trx, high),
+  )
+  expect(ids).toHaveLength(3)
 })
 
 const sumOf = (bytes: string): string => createHash('sha256').update(bytes).digest('hex')

@@ -6,7 +6,7 @@ import { clock } from '../../db/clock.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
 import { markSourceRemoved, renameDocument, storeBatch } from '../../documents/source-documents.ts'
-import { lockExisting } from '../../documents/stored-files.ts'
+import { lockAllExisting, lockExisting } from '../../documents/stored-files.ts'
 import { headBytes } from '../../extract/detect.ts'
 import { notify } from '../../notifications/notifications.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
@@ -78,6 +78,11 @@ async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: read
   const { app, sourceId, run, from } = context
   const moving = await ledger.listMoving(trx, sourceId, run, batchSize)
   if (moving.length === 0) return null
+  // All at once: the order of the paths is not the order in which other transactions lock stored files.
+  await lockAllExisting(
+    trx,
+    moving.flatMap(({ sha256 }) => sha256 ?? []),
+  )
   const counts = runs.emptyCounts()
   const errors: runs.FileError[] = []
   const entries: ledger.LedgerEntry[] = []

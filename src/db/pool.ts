@@ -180,9 +180,8 @@ export const isRolledBack = (error: unknown): boolean => error instanceof pg.Dat
 /** Returns whether a write was refused because the database is read-only. */
 export const isReadOnly = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '25006'
 
-/** ENOENT: there is no Unix socket. */
 const networkErrors = new Set(
-  'ECONNREFUSED ECONNRESET ECONNABORTED EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN ENOENT EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN'.split(' '),
+  'ECONNREFUSED ECONNRESET ECONNABORTED EHOSTUNREACH EHOSTDOWN ENETUNREACH ENETDOWN EPIPE ETIMEDOUT ENOTFOUND EAI_AGAIN'.split(' '),
 )
 const lostConnection =
   /Connection terminated|timeout exceeded when trying to connect|timeout expired|Client has encountered a connection error/
@@ -192,5 +191,7 @@ export function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) return /^(08|40|53|57)/.test(error.code ?? '') || isReadOnly(error)
   if (error instanceof ReadOnlyHost) return true
   const { code = '', message, syscall } = error as NodeJS.ErrnoException
-  return (networkErrors.has(code) && syscall !== 'open') || lostConnection.test(message ?? '')
+  // Only the connection to a Unix socket: the ENOENT of any other call is about a file.
+  if (code === 'ENOENT') return syscall === 'connect'
+  return networkErrors.has(code) || lostConnection.test(message ?? '')
 }

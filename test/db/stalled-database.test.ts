@@ -1,3 +1,8 @@
+import { once } from 'node:events'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, inject, onTestFinished, test } from 'vitest'
 import { isUnavailable, openDatabase } from '../../src/db/pool.ts'
@@ -36,4 +41,14 @@ test('a query is cancelled as unreachable when the database has been silent for 
   await relay.cut()
   await relay.resume()
   expect(await Promise.all(ways.map(ask))).toEqual([1, 1])
+})
+
+test('a missing Unix socket is a database out of reach, a missing file is none', async () => {
+  const missing = join(tmpdir(), `dms-${process.pid}-missing`)
+  const errors = await Promise.all([
+    once(connect(missing), 'connect').catch((error: unknown) => error),
+    ...[readFile, readdir, stat].map((read) => read(missing).catch((error: unknown) => error)),
+  ])
+  expect(errors).toMatchObject(Array.from({ length: 4 }, () => ({ code: 'ENOENT' })))
+  expect(errors.map(isUnavailable)).toEqual([true, false, false, false])
 })

@@ -39,6 +39,19 @@ test('a logout takes effect with the next request on this server, and with its n
   await close()
 })
 
+test('401 for an API token with the next request on this server after its revocation, whose notification is late', async () => {
+  const { app, ada, asAda, tokenOf, close } = await twoServers(() => 0)
+  const connect = () => new Promise<never>(() => {})
+  const authCache = openAuthCache({ ...app, database: { ...app.database, connect }, monotonicMs: () => 0 })
+  const server = buildServer(app, { authCache })
+  const ask = async (token: string, method = 'GET', path = '/api/documents') =>
+    (await server.request(path, { method, headers: { authorization: `Bearer ${token}` } })).status
+  const session = await tokenOf(ada)
+  const { id, token } = await asAda.tokens.create({ name: 'script', scopes: ['read'] })
+  expect([await ask(token), await ask(session, 'DELETE', `/api/tokens/${id}`), await ask(token)]).toEqual([200, 204, 401])
+  await close()
+})
+
 test('a demotion, a disabled account and a new password take effect with their notifications, for this user only', async () => {
   const { app, admin, ada, bob, tokenOf, ask, close } = await twoServers(() => 0)
   const [boss, hers, his] = [await tokenOf(admin), await tokenOf(ada), await tokenOf(bob)]

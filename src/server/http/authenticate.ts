@@ -21,7 +21,7 @@ export async function authenticate(app: App, event: H3Event, authCache?: AuthCac
 }
 
 /** Paths that may change rights or end sessions. */
-const sessionChangingPaths = /^\/api\/(?:v1\/)?(?:auth|users)\//
+const sessionChangingPaths = /^\/api\/(?:v1\/)?(?:auth|tokens|users)\//
 
 /** Clears the cache before the answer to a change of rights: the next request of the client must see the change. */
 export function clearAuthCache(event: H3Event, authCache: AuthCache | undefined): void {

@@ -52,8 +52,6 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
     else if (name === limits.field) abort(invalid(name, 'each file must be a part with a filename'))
     else if (isEncoded(encoding)) abort(encoded(name, encoding))
     else if (value.includes('\0')) abort(invalid(name, 'holds the character U+0000'))
-    // busboy puts it in the place of bytes that are not valid.
-    else if (value.includes('\ufffd')) abort(invalid(name, 'is not valid UTF-8, or holds the character U+FFFD'))
     else fields.push([name, value])
   })
   parser.on('file', (field, source, { filename, encoding }) => {

@@ -85,3 +85,20 @@ export async function readAtMost({ body }: Response, maxBytes: number): Promise<
   }
   return { text: text + decoder.decode(), isWhole: true }
 }
+
+/** Bytes of the end of a long body. */
+const tailBytes = 4_000
+
+/** Reads the beginning of a body and, if it is longer than `maxBytes`, its end: `tail` is null for a body that fits. */
+export async function readEnds({ body }: Response, maxBytes: number): Promise<{ head: string; tail: string | null }> {
+  const decoder = new TextDecoder()
+  let head = ''
+  let size = 0
+  let tail = Buffer.alloc(0)
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    head += decoder.decode(chunk.subarray(0, Math.max(0, maxBytes - size)), { stream: true })
+    size += chunk.length
+    tail = Buffer.concat([tail, chunk]).subarray(-tailBytes)
+  }
+  return size > maxBytes ? { head, tail: tail.toString() } : { head: head + decoder.decode(), tail: null }
+}

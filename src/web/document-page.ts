@@ -1,11 +1,11 @@
 import type { Client } from '../client/client.ts'
-import { readError } from '../client/http/connection.ts'
 import { canShowInline } from '../http/files.ts'
 import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, nothing, typeName } from '../http/html.ts'
 import { languageName } from '../ocr/languages.ts'
-import { readAtMost } from './answers.ts'
+import { redirect } from './answers.ts'
+import { documentText } from './document-text.ts'
 import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
-import { type Found, findMatches, foundOn, mostTerms, pageSection, readSearch } from './page-section.ts'
+import { bestPage, findMatches, foundOn, mostTerms, readSearch } from './page-section.ts'
 import { labelLink } from './search-page.ts'
 import { undeleteForm } from './trash-page.ts'
 import { versionList } from './version-list.ts'
@@ -13,24 +13,28 @@ import type { Visit } from './visit.ts'
 
 /** Number of pages of the document on one web page. */
 const pagesAtOnce = 20
-/** Bytes of text shown at most; the rest can be downloaded. */
-const maxTextBytes = 500_000
 
 type Document = Awaited<ReturnType<Client['documents']['get']>>
-type Page = Awaited<ReturnType<Client['documents']['pages']>>[number]
 
-/** Returns a document: its preview, its facts, its text by page, and its versions. */
-export async function documentPage({ app, client, id, query, username }: Visit): Promise<string> {
+/** Returns a document: its preview, its facts, its text by page, and its versions. A search without a page redirects to the best page. */
+export async function documentPage({ app, client, id, query, username }: Visit): Promise<string | Response> {
   const [document, versions] = await Promise.all([client.documents.get(id, { content: false }), client.documents.versions(id)])
   const isTrashed = document.deleted_at != null
   const path = `/documents/${id}`
   const search = readSearch(query)
   const matches = await findMatches(client, id, search)
   const bestPages = mostTerms(matches.pages)
-  const totalParts = Math.max(1, Math.ceil((document.page_count ?? 1) / pagesAtOnce))
-  const requested = Math.floor(Number(query.get('page')) || partOf(bestPages[0] ?? 1))
-  const part = Math.min(Math.max(1, requested), totalParts)
   const pathOf = (part: number): string => withParameters(path, { page: part, ...search })
+  const pathAt = (page: number): string => `${withParameters(path, { page: partOf(page), at: page, ...search })}#page-${page}`
+  const best = bestPage(matches.pages)
+  if (best > 1 && !query.has('page')) return redirect(pathAt(best))
+  const pageCount = Math.max(1, document.page_count ?? 1)
+  const totalParts = partOf(pageCount)
+  const part = Math.min(Math.max(1, Math.floor(Number(query.get('page')) || 1)), totalParts)
+  const first = (part - 1) * pagesAtOnce + 1
+  const last = part * pagesAtOnce
+  const at = Math.min(Math.max(first, Math.floor(Number(query.get('at')) || first)), Math.min(last, pageCount))
+  const isNumbered = pageCount > 1
   const content = html`<article class="document">
 <header>
 <h1>${document.title}</h1>
@@ -48,8 +52,8 @@ ${isTrashed ? nothing : deleteForm(id, app.config.documents.trash_days > 0)}
 <h2 id="text">Text</h2>
 ${document.error ? notice('bad', `This document could not be read: ${document.error.message}`) : nothing}
 ${document.warnings.map(({ message }) => notice('quiet', message))}
-${foundOn(bestPages, (page) => `${pathOf(partOf(page))}#page-${page}`)}
-${await text(client, document, part, { search, matches })}
+${foundOn(bestPages, pathAt)}
+${await documentText(client, document, { first, last: Math.min(last, Math.max(first, pageCount)), at, isNumbered, pathOf: pathAt, search, matches })}
 ${pager(part, totalParts, pathOf)}
 </section>
 ${versionList(id, versions, !isTrashed)}
@@ -96,28 +100,3 @@ function facts(document: Document, now: Date): Markup {
 const languageNames = (codes: readonly string[]): string | null => codes.map(languageName).join(', ') || null
 
 const partOf = (page: number): number => Math.ceil(page / pagesAtOnce)
-
-async function text(client: Client, document: Document, part: number, { search, matches }: Found): Promise<Markup> {
-  const { id, status } = document
-  const from = (part - 1) * pagesAtOnce + 1
-  const response = await client.send('GET', withParameters(`/api/documents/${id}/pages`, { from, limit: pagesAtOnce }))
-  if (!response.ok) throw await readError(response)
-  const json = await readAtMost(response, maxTextBytes)
-  if (json.isWhole) {
-    const { pages } = JSON.parse(json.text) as { pages: Page[] }
-    const hasPictures = document.error === null
-    const filled = pages.filter(({ text, width }) => text.trim() !== '' || (hasPictures && width !== null))
-    if (filled.length === 0)
-      return html`<p class="quiet">${status === 'pending' || status === 'processing' ? 'The text appears here when the document has been read.' : 'No text was found in this document.'}</p>`
-    // The first matches of a long document may all be on earlier pages.
-    const isCovered = matches.next === null || matches.next >= from + pagesAtOnce
-    const shown = isCovered ? matches : await findMatches(client, id, search, { from, limit: pagesAtOnce })
-    const spans = new Map(shown.pages.map(({ page, matches }) => [page, matches]))
-    const isNumbered = pages.length > 1 || part > 1
-    return html`${filled.map((page) => pageSection(document, page, { isNumbered, hasPictures, search, spans: spans.get(page.page) ?? [] }))}`
-  }
-  const whole = await client.send('GET', `/api/documents/${id}/text`)
-  if (!whole.ok) throw await readError(whole)
-  const head = await readAtMost(whole, maxTextBytes)
-  return html`${notice('quiet', html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.`)}<pre>${head.text}</pre>`
-}

@@ -1,7 +1,7 @@
 /** Sections of the page of a document: pages with picture and text, and the words of a search that were found on them. */
 import type { Client } from '../client/client.ts'
 import { html, type Markup, nothing } from '../http/html.ts'
-import { withParameters } from './layout.ts'
+import { notice, withParameters } from './layout.ts'
 
 /** Links to pages with matches. */
 const maxLinks = 12
@@ -40,6 +40,12 @@ export function mostTerms(pages: Matches['pages']): number[] {
   return pages.filter(({ terms }) => terms === most).map(({ page }) => page)
 }
 
+/** Returns the first page with the most terms of the search and, of those, with the most matches. 1 without matches. */
+export function bestPage(pages: Matches['pages']): number {
+  const sorted = pages.toSorted((one, other) => other.terms - one.terms || other.matches.length - one.matches.length)
+  return sorted[0]?.page ?? 1
+}
+
 /** Returns links to pages with matches; nothing for a document of one page. */
 export function foundOn(pages: readonly number[], pathOf: (page: number) => string): Markup {
   if (pages.length === 0 || (pages.length === 1 && pages[0] === 1)) return nothing
@@ -52,6 +58,8 @@ type Page = Awaited<ReturnType<Client['documents']['pages']>>[number]
 
 interface SectionOptions {
   readonly isNumbered: boolean
+  /** whether the text is only the beginning of the text of the page */
+  readonly isCut: boolean
   readonly hasPictures: boolean
   readonly search: Search
   /** places of the matches in the text */
@@ -62,7 +70,7 @@ interface SectionOptions {
 export const pageSection = (
   { id, title }: { id: string; title: string },
   page: Page,
-  { isNumbered, hasPictures, search, spans }: SectionOptions,
+  { isNumbered, isCut, hasPictures, search, spans }: SectionOptions,
 ): Markup => {
   const { page: number, text, source, confidence } = page
   const ocr =
@@ -70,6 +78,7 @@ export const pageSection = (
   return html`<section class="page" id="page-${number}">
 ${isNumbered ? html`<h3><a href="#page-${number}">Page ${number}</a>${ocr}</h3>` : nothing}
 ${hasPictures ? picture(`/documents/${id}/pages/${number}`, `Page ${number} of ${title}`, page, spans.length > 0 ? search : null) : nothing}
+${isCut ? notice('quiet', html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.${matchesBeyond(spans, text.length)}`) : nothing}
 ${text.trim() === '' ? nothing : html`<pre>${markText(text, spans)}</pre>`}
 </section>`
 }
@@ -88,13 +97,24 @@ function picture(path: string, name: string, { width, height }: Page, search: Se
   }</a>`
 }
 
+/** Matches of a page in an answer of the API at most. */
+const maxMatches = 1_000
+
+/** Returns a sentence about the matches after the shown beginning of a text. */
+function matchesBeyond(spans: Spans, length: number): string {
+  const count = spans.filter(({ end }) => end > length).length
+  const isLimited = spans.length >= maxMatches
+  if (count === 0) return isLimited ? ' The rest may contain more matches.' : ''
+  return ` The rest contains ${isLimited ? 'at least ' : ''}${count.toLocaleString('en')} ${count === 1 ? 'match' : 'matches'}.`
+}
+
 function markText(text: string, spans: Spans): Markup {
   const parts: Markup[] = []
   let offset = 0
   for (const { start, end } of spans) {
     // In scripts without spaces, matches can overlap.
     const from = Math.max(offset, start)
-    if (end <= from) continue
+    if (end <= from || end > text.length) continue
     parts.push(html`${text.slice(offset, from)}<mark>${text.slice(from, end)}</mark>`)
     offset = end
   }

@@ -66,7 +66,11 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
         event,
       )
     }
-  const page = (render: (visit: Visit) => Promise<string>): Handle => user(async (visit) => pageAnswer(200, await render(visit)))
+  const page = (render: (visit: Visit) => Promise<string | Response>): Handle =>
+    user(async (visit) => {
+      const rendered = await render(visit)
+      return typeof rendered === 'string' ? pageAnswer(200, rendered) : rendered
+    })
 
   add('/', { GET: page(searchPage) })
   add('/documents/:id', { GET: page(documentPage) })

@@ -47,7 +47,7 @@ describe.skipIf(!hasBrowser())('pictures of pages on the web page', () => {
     const { page } = await open({ javaScriptEnabled: false })
     await signIn(page, '/?q=fee+harbour')
     await page.locator('.results h2 a').click()
-    expect(new URL(page.url()).search).toBe('?q=fee+harbour')
+    expect(page.url()).toMatch(/\?page=3&at=42&q=fee\+harbour#page-42$/)
     expect(await page.getByRole('searchbox').inputValue()).toBe('fee harbour')
     expect(await page.locator('.page h3').allTextContents()).toEqual(['Page 41', 'Page 42', 'Page 43'])
     await page.getByRole('navigation', { name: 'Pages with matches' }).getByRole('link', { name: 'Page 42' }).click()
@@ -62,6 +62,38 @@ describe.skipIf(!hasBrowser())('pictures of pages on the web page', () => {
     expect(await page.locator('.marks, mark').count()).toBe(0)
     expect(trouble).toEqual([])
   })
+
+  test('pages of a long text are all reachable, with pictures and marks; a long page is cut and says how many matches follow', async () => {
+    const { open, signIn, asAda, runJobs, trouble } = await servePage(browser)
+    const line = 'The quick brown fox jumps over the lazy dog by the quay. '.repeat(9)
+    const pages = Array.from({ length: 45 }, (_, i) => ({
+      text: [i === 36 ? 'The harbour fee' : 'Fee', ...Array(100).fill(line)],
+      leading: 8,
+    }))
+    const { id } = await upload(asAda, 'long.pdf', pdf({ pages }))
+    const words = `${'quiet words '.repeat(60_000)} harbour harbour`
+    const note = await upload(asAda, 'note.txt', `harbour ${words}`)
+    await runJobs()
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, `/documents/${id}`)
+    const seen = new Set(await page.locator('.page h3 a').allTextContents())
+    for (let steps = 0; seen.size < 45 && steps < 20; steps++) {
+      const further = page.getByRole('link', { name: /^Continue with page|^Next$/ }).first()
+      await further.click()
+      for (const name of await page.locator('.page h3 a').allTextContents()) seen.add(name)
+    }
+    expect([...seen]).toEqual(Array.from({ length: 45 }, (_, i) => `Page ${i + 1}`))
+    await page.goto(`/documents/${id}?q=harbour`)
+    expect(page.url()).toMatch(/\?page=2&at=37&q=harbour#page-37$/)
+    expect(await page.locator('#page-37 mark').allTextContents()).toEqual(['harbour'])
+    expect(await page.getByAltText('Page 37 of long').count()).toBe(1)
+    await page.goto(`/documents/${note.id}?q=harbour`)
+    expect(await page.locator('.page .notice').textContent()).toBe(
+      'The text is long. This is its beginning; the whole text opens as a file. The rest contains 2 matches.',
+    )
+    expect(await page.locator('.page mark').allTextContents()).toEqual(['harbour'])
+    expect(trouble).toEqual([])
+  }, 120_000)
 
   test('a page whose picture fails is text alone; no violation of axe-core in light and dark, from 1280 to 320 pixels', async () => {
     const { app, open, signIn, asAda, runJobs, trouble } = await servePage(browser)

@@ -99,6 +99,7 @@ describe.skipIf(!hasBrowser())('pictures of pages on the web page', () => {
     const { app, open, signIn, asAda, runJobs, trouble } = await servePage(browser)
     const { id } = await upload(asAda, 'fees.pdf', pdf({ pages: [{ text: ['The harbour fee'] }, { text: ['Paid to the harbour'] }] }))
     await runJobs()
+    await app.db.updateTable('document_pages').set({ source: 'ocr', confidence: 0.87 }).where('document_id', '=', id).execute()
     const { thumbnail } = app.previewer
     app.previewer.thumbnail = async (file, size, type, options = {}) => {
       if (options.page === 2) throw new ReadFailure('FILE_TOO_COMPLEX')
@@ -107,6 +108,7 @@ describe.skipIf(!hasBrowser())('pictures of pages on the web page', () => {
     for (const look of looks) {
       const { context, page } = await open(look)
       await signIn(page, `/documents/${id}?q=harbour`)
+      expect(await page.locator('#page-1 h3').textContent()).toBe('Page 1 OCR, 87 % sure')
       await expectAccessible(page, 'document with marks')
       const failed = page.getByAltText('Page 2 of fees')
       await failed.scrollIntoViewIfNeeded()

@@ -9,6 +9,8 @@ interface Facet {
   /** results by value */
   readonly counts: Readonly<Record<string, number>>
   readonly chosen: readonly string[]
+  /** whether more documents match than were counted */
+  readonly isCapped: boolean
   /** default: the value */
   readonly nameOf?: (value: string) => string
   pathWith(values: string[]): string
@@ -17,13 +19,13 @@ interface Facet {
 }
 
 /** Returns the heading and the links of a facet; empty if the facet has no values. */
-export function facet(name: string, { counts, chosen, nameOf = String, pathWith, compare = mostFirst }: Facet): Markup {
+export function facet(name: string, { counts, chosen, isCapped, nameOf = String, pathWith, compare = mostFirst }: Facet): Markup {
   const values = Object.entries(counts).toSorted(compare)
   if (values.length === 0) return nothing
   const item = ([value, count]: [string, number]): Markup => {
     const isChosen = chosen.includes(value)
     const path = pathWith(isChosen ? chosen.filter((one) => one !== value) : [...chosen, value])
-    return html`<li><a href="${path}"${markup(isChosen ? ' aria-current="true"' : '')}><span>${nameOf(value)}</span> <span class="count">${count.toLocaleString('en')}</span></a></li>`
+    return html`<li><a href="${path}"${markup(isChosen ? ' aria-current="true"' : '')}><span>${nameOf(value)}</span> <span class="count">${count.toLocaleString('en')}${isCapped ? '+' : ''}</span></a></li>`
   }
   const rest = values.slice(maxValues)
   return html`<h2>${name}</h2><ul>${values.slice(0, maxValues).map(item)}</ul>${

@@ -50,7 +50,7 @@ const header = (
 <a class="brand" href="/"><img src="${assets.paths.icon}" alt="" width="26" height="26">dms</a>
 <form class="search" role="search" action="/">
 <label class="hidden" for="q">Search documents</label>
-<input id="q" name="q" type="search" dir="auto" value="${q}" placeholder="Search documents" maxlength="1000" autocomplete="off" aria-keyshortcuts="/">${filters}
+<input id="q" name="q" type="search" dir="auto" value="${q}" placeholder="Search documents" maxlength="1000" autocomplete="off" aria-keyshortcuts="Control+K Meta+K">${filters}
 <button>Search</button>
 </form>
 <nav aria-label="Main">${navigation.map(([href, name]) => html`<a href="${href}"${current(href === path)}>${name}</a>`)}</nav>

@@ -3,20 +3,23 @@ document.documentElement.classList.add('scripted')
 
 const search = document.querySelector('#q')
 const parallelUploads = 2
+/** Pauses before an upload is sent again after the connection broke, in seconds. */
+const retryDelaysSecs = [1, 2, 4, 8, 15, 30]
 /** Each refresh is three calls of the API. */
 const refreshMs = 10_000
 
-/** `/` goes to the search field, arrows from there to the results and between them. */
+/** Ctrl+K goes to the search field, arrows from there to the results and between them. Keys without Ctrl belong to speech input and the browser. */
 document.addEventListener('keydown', (event) => {
   const { key, target } = event
-  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
-  const isTyping = target.matches('input, textarea, select') && target !== search
-  if (isTyping) return
-  if (key === '/' && target !== search && search) {
+  if (event.isComposing) return
+  if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && key.toLowerCase() === 'k' && search) {
     event.preventDefault()
     search.focus()
     search.select()
   }
+  if (event.ctrlKey || event.metaKey || event.altKey) return
+  const isTyping = target.matches('input, textarea, select') && target !== search
+  if (isTyping) return
   if (key === 'Escape' && target === search) search.blur()
   if (key !== 'ArrowDown' && key !== 'ArrowUp') return
   const results = [...document.querySelectorAll('.results h2 a')]
@@ -47,6 +50,8 @@ function uploadList() {
 
 const waiting = []
 let running = 0
+/** Uploads whose connection broke. Later files wait for them. */
+let broken = 0
 
 function enqueue(files) {
   const form = document.querySelector('.drop')
@@ -56,10 +61,13 @@ function enqueue(files) {
     item.append(element('span', file.name))
     uploadList().append(item)
     if (file.size > maxBytes) finish(item, 'bad', 'Larger than this server accepts')
-    else addWaiting({ file, item })
+    else addWaiting({ file, item, key: createKey(), attempt: 0 })
   }
   startWaiting()
 }
+
+/** Returns an idempotency key. A repeated upload stores the file once. Pages without TLS have no randomUUID. */
+const createKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
 function addWaiting(upload) {
   upload.item.className = ''
@@ -68,7 +76,7 @@ function addWaiting(upload) {
 }
 
 function startWaiting() {
-  while (running < parallelUploads && waiting.length > 0) {
+  while (broken === 0 && running < parallelUploads && waiting.length > 0) {
     const next = waiting.shift()
     running++
     send(next).finally(() => {
@@ -101,14 +109,26 @@ async function canRead(file) {
   }
 }
 
-/** Sends a file. Waits and repeats if the server asks for it; offers another attempt after a failure. */
-async function send({ file, item }) {
+const sleep = (secs) => new Promise((resolve) => setTimeout(resolve, secs * 1000))
+
+/** Sends a file. Waits and repeats if the server asks for it, or if the connection breaks; offers another attempt after a failure. */
+async function send(upload) {
+  const { file, item, attempt } = upload
   const isReadable = await canRead(file)
-  const { status, answer, wait } = isReadable ? await post(file, item) : { status: 0 }
+  const { status, answer, wait } = isReadable ? await post(upload) : { status: 0 }
   if ((status === 429 || status === 503) && wait > 0) {
     finish(item, '', `Waiting ${wait} s, the server is busy`)
-    await new Promise((resolve) => setTimeout(resolve, wait * 1000))
-    return send({ file, item })
+    await sleep(wait)
+    return send(upload)
+  }
+  const delay = retryDelaysSecs[attempt]
+  if (isReadable && status === 0 && delay !== undefined) {
+    finish(item, '', `The connection broke. Trying again in ${delay} s`)
+    broken++
+    await sleep(delay)
+    return send({ ...upload, attempt: attempt + 1 }).finally(() => {
+      broken--
+    })
   }
   const [result] = answer?.documents ?? []
   if (result?.status === 'uploaded') {
@@ -116,13 +136,18 @@ async function send({ file, item }) {
     return finish(item, 'good', result.created ? 'Uploaded' : 'Was there already')
   }
   finish(item, 'bad', isReadable ? (result?.error?.message ?? reasonOf(status, answer)) : 'This is a folder, or cannot be read')
+  if (!isWorthRetrying(status, result)) return
   const again = element('button', 'Try again', { type: 'button', class: 'plain' })
   again.addEventListener('click', () => {
-    addWaiting({ file, item })
+    addWaiting({ ...upload, key: createKey(), attempt: 0 })
     startWaiting()
   })
   item.append(again)
 }
+
+/** Returns whether another attempt may succeed: not for a file that the server refuses. */
+const isWorthRetrying = (status, result) =>
+  result ? /UNAVAILABLE|INTERNAL/.test(result.error.code) : status < 400 || status >= 500 || status === 401 || status === 429
 
 /** Returns the reason of a failure. A proxy before this server answers without a message. */
 function reasonOf(status, answer) {
@@ -132,7 +157,7 @@ function reasonOf(status, answer) {
   return status === 0 ? 'The connection broke' : `The server answered with ${status}`
 }
 
-function post(file, item) {
+function post({ file, item, key }) {
   return new Promise((resolve) => {
     const request = new XMLHttpRequest()
     const progress = element('progress', '', { max: '100', value: '0', 'aria-label': `Upload of ${file.name}` })
@@ -144,6 +169,7 @@ function post(file, item) {
       resolve({ status: request.status, answer: request.response, wait: Number(request.getResponseHeader('retry-after')) })
     request.open('POST', '/upload')
     request.setRequestHeader('accept', 'application/json')
+    request.setRequestHeader('idempotency-key', key)
     request.responseType = 'json'
     const form = new FormData()
     form.append('files', file)

@@ -29,7 +29,7 @@ type Handle = (event: H3Event) => Promise<Response>
 const maxFormBytes = 16 << 10
 
 const fileHeaders = ['accept', 'if-none-match', 'if-range', 'range']
-const uploadHeaders = ['content-type', 'content-length', 'expect']
+const uploadHeaders = ['content-type', 'content-length', 'expect', 'idempotency-key']
 
 /** Adds the page to a server. `authenticate` returns the user of the session token of a request. */
 export function servePage(app: App, h3: H3, authenticate: (token: string, event: H3Event) => Promise<Bearer>): void {

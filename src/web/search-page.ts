@@ -148,17 +148,19 @@ function chips(request: Request): Markup {
   return html`<ul class="chips" aria-label="Filters in use">${removals.map(({ text, path }) => html`<li><a href="${path}"><span class="hidden">Remove filter </span>${text}<span aria-hidden="true"> ×</span></a></li>`)}</ul>`
 }
 
-function facets({ facets: { mime_types, labels, years } }: Answer, request: Request): Markup {
+function facets({ facets: { mime_types, labels, years }, total_capped: isCapped }: Answer, request: Request): Markup {
   const groups = [
     facet('Type', {
       counts: mime_types,
+      isCapped,
       chosen: request.types,
       nameOf: typeNamesOf(Object.keys(mime_types)),
       pathWith: (types) => pathWith(request, { types }),
     }),
-    facet('Label', { counts: labels, chosen: request.labels, pathWith: (names) => pathWith(request, { labels: names }) }),
+    facet('Label', { counts: labels, isCapped, chosen: request.labels, pathWith: (names) => pathWith(request, { labels: names }) }),
     facet('Year', {
       counts: years,
+      isCapped,
       chosen: request.year ? [request.year] : [],
       pathWith: (chosen) => pathWith(request, { year: chosen.at(-1) ?? '' }),
       compare: ([one], [other]) => Number(other) - Number(one),

@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect(trouble).toEqual([])
   })
 
-  test('uploads by drop with progress, the queue that refreshes itself, keys: / and arrows', async () => {
+  test('uploads by drop with progress, the queue that refreshes itself, keys: Ctrl+K and arrows, and / does nothing', async () => {
     const { open, signIn, asAda, runJobs, trouble } = await serve()
     await upload(asAda, 'one.txt', 'harbour one')
     await upload(asAda, 'two.txt', 'harbour two')
@@ -97,10 +97,12 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     await page.getByText('Nothing to do').waitFor()
     expect(await page.evaluate('document.body.dataset.broken')).toBe('true')
     await page.keyboard.press('/')
+    expect(await page.evaluate('document.activeElement.id')).not.toBe('q')
+    await page.keyboard.press('Control+k')
     await page.keyboard.type('harbour')
     await page.keyboard.press('Enter')
     await page.waitForURL('**/?q=harbour')
-    await page.keyboard.press('/')
+    await page.keyboard.press('Control+k')
     await page.keyboard.press('ArrowDown')
     await page.keyboard.press('ArrowDown')
     const second = await page.locator('.results h2 a').nth(1).textContent()
@@ -163,15 +165,56 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     await send()
     await page.getByRole('button', { name: 'Upload' }).click()
     await item.getByText('Larger than the proxy of this server accepts').waitFor()
+    expect(await item.getByRole('button').count()).toBe(0)
     await page.unroute('**/upload')
 
     const cookies = await context.cookies()
     await context.clearCookies()
-    await item.getByRole('button', { name: 'Try again' }).click()
+    await send()
+    await page.getByRole('button', { name: 'Upload' }).click()
     await item.getByText('You are signed out. Sign in in another tab.').waitFor()
     await context.addCookies(cookies)
     await item.getByRole('button', { name: 'Try again' }).click()
     await item.getByText('Uploaded').waitFor()
+  })
+
+  test('an upload whose connection breaks is sent again with its key, and later files wait', async () => {
+    const { open, signIn, asAda } = await serve()
+    const { page } = await open()
+    await signIn(page, '/upload')
+    const keys: (string | undefined)[] = []
+    let isDown = true
+    await page.route('**/upload', async (route) => {
+      keys.push(route.request().headers()['idempotency-key'])
+      if (!isDown) return route.continue()
+      // The file is stored, but its answer is lost.
+      if (keys.length === 1) await route.fetch()
+      return route.abort('connectionrefused')
+    })
+    const names = ['1.txt', '2.txt', '3.txt', '4.txt']
+    await page.setInputFiles(
+      '#files',
+      names.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) })),
+    )
+    await page.getByRole('button', { name: 'Upload' }).click()
+    await page.getByText('The connection broke. Trying again in 2 s').first().waitFor()
+    expect(await page.getByText('Waiting', { exact: true }).count()).toBe(2)
+    isDown = false
+    await expect.poll(() => page.locator('.uploads li.good').count(), { timeout: 30_000 }).toBe(4)
+    expect(await page.locator('.uploads li').allTextContents()).toEqual(names.map((name) => `${name}Uploaded`))
+    expect(new Set(keys).size).toBe(4)
+    expect(keys.length).toBeGreaterThan(6)
+    expect((await asAda.documents.page()).pagination.total).toBe(4)
+  })
+
+  test('facets of a search beyond limits.search_max_results have counts with +', async () => {
+    const { open, signIn, asAda, runJobs } = await servePage(browser, { 'limits.search_max_results': 2 })
+    for (const name of ['1.txt', '2.txt', '3.txt']) await upload(asAda, name, `harbour ${name}`)
+    await runJobs()
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/?q=harbour')
+    expect(await page.locator('h1').textContent()).toBe('More than 2 documents')
+    expect(await page.getByRole('complementary').locator('.count').allTextContents()).toEqual(['2+'])
   })
 
   test('the API documentation is searched by words, and opens the operation of its anchor', async () => {
@@ -179,7 +222,7 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     const { page } = await open()
     await page.goto('/api/docs#post_documents_upload')
     expect(await page.locator('details[open] summary code').allTextContents()).toEqual(['/api/documents/upload'])
-    await page.keyboard.press('/')
+    await page.keyboard.press('Control+k')
     await page.keyboard.type('labels unassign')
     expect(await page.locator('details:visible summary code').allTextContents()).toEqual(['/api/labels/{id}/unassign'])
     expect(await page.locator('output').textContent()).toMatch(/^1 of \d+ operations$/)

@@ -48,7 +48,8 @@ document.querySelector('.find').hidden = false
 field.addEventListener('input', find)
 addEventListener('hashchange', open)
 addEventListener('keydown', (event) => {
-  if (event.key === '/' && event.target !== field) { event.preventDefault(); field.focus() }
+  const isShortcut = (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === 'k'
+  if (isShortcut) { event.preventDefault(); field.focus() }
 })
 open()`
 
@@ -70,7 +71,7 @@ export function docsPage({ info, paths }: Description): string {
 <header><h1>dms API</h1><p class="lead">${info.description} For programs: <a href="openapi.json">openapi.json</a>.</p></header>
 <nav aria-label="Groups"><ul>${groups.map(([tag, list]) => html`<li><a href="#${tag}">${tag} <span>${list.length}</span></a></li>`)}</ul></nav>
 <div>
-<div class="find" hidden><label for="find">Search operations</label><input id="find" type="search" autocomplete="off" aria-keyshortcuts="/"><output for="find"></output></div>
+<div class="find" hidden><label for="find">Search operations</label><input id="find" type="search" autocomplete="off" aria-keyshortcuts="Control+K Meta+K"><output for="find"></output></div>
 ${groups.map(([tag, list]) => html`<section class="group" aria-labelledby="${tag}"><h2 id="${tag}">${tag}</h2>${list.map(entry)}</section>`)}
 </div>
 </main><script>${markup(script)}</script>`,

@@ -63,7 +63,7 @@ ${versionList(id, versions, !isTrashed)}
 }
 
 const trashNotice = ({ id, deleted_at, purge_at }: Document): Markup => html`<div class="notice bad trashed" role="status">
-<p>This document is in the trash since ${formatDay(deleted_at ?? '')}${purge_at ? `, and is deleted for good after ${formatDay(purge_at)}` : ''}.</p>
+<p>This document has been in the trash since ${formatDay(deleted_at ?? '')}${purge_at ? `, and is deleted for good after ${formatDay(purge_at)}` : ''}.</p>
 <div class="actions">${undeleteForm(id, `/documents/${id}`, 'Restore')}<a class="button" href="/documents/${id}/delete">Delete for good</a></div>
 </div>`
 

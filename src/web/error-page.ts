@@ -1,5 +1,5 @@
 import type { AppError, Code } from '../errors.ts'
-import { html } from '../http/html.ts'
+import { formatBytes, html } from '../http/html.ts'
 import { layout } from './layout.ts'
 
 const titles: Readonly<Partial<Record<Code, string>>> = {
@@ -21,18 +21,23 @@ const advice: Readonly<Partial<Record<Code, string>>> = {
 }
 
 /** Returns the page for an error. */
-export function errorPage({ code, details, message }: AppError, requestId: string, username: string | undefined): string {
+export function errorPage({ code, details, message }: AppError, requestId: string, username: string | undefined, path: string): string {
   const wait = details.retry_after_secs
-  const issue = (details.issues as { message: string }[] | undefined)?.[0]?.message
-  const text = typeof wait === 'number' ? `Try again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.` : (advice[code] ?? issue ?? message)
+  const issue = (details.issues as { path: string; message: string }[] | undefined)?.[0]
+  const reason = issue ? [issue.path, issue.message].filter(Boolean).join(': ') : limitOf(details) || message
+  const text = typeof wait === 'number' ? `Try again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.` : (advice[code] ?? reason)
   return layout({
     title: titles[code] ?? 'Something went wrong',
     username,
     content: html`<div class="card empty">
 <h1>${titles[code] ?? 'Something went wrong'}</h1>
 <p>${text}</p>
-<p><a class="button" href="/">Documents</a></p>
+<p>${path === '/upload' ? html`<a class="button" href="/upload">Upload</a>` : html`<a class="button" href="/">Documents</a>`}</p>
 <p class="quiet small">Request ${requestId}</p>
 </div>`,
   })
 }
+
+/** Returns the maximum size of a file or request; empty if the error has none. */
+const limitOf = ({ max_bytes }: AppError['details']): string =>
+  typeof max_bytes === 'number' ? `At most ${formatBytes(max_bytes)} are accepted.` : ''

@@ -131,8 +131,19 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
     }),
   })
   add('/sign-in', {
-    GET: async ({ url: { searchParams } }) =>
-      pageAnswer(200, signInPage(app, { next: searchParams.get('next'), code: searchParams.get('error') })),
+    GET: async (event) => {
+      const next = event.url.searchParams.get('next')
+      const code = event.url.searchParams.get('error')
+      const token = getCookie(event, sessionCookieName(app))
+      const isSignedIn =
+        code === null &&
+        token !== undefined &&
+        (await authenticate(token, event).then(
+          () => true,
+          () => false,
+        ))
+      return isSignedIn ? redirect(localPath(next)) : pageAnswer(200, signInPage(app, { next, code }))
+    },
     POST: (event) => signIn(app, h3, event),
   })
   add('/sign-out', {
@@ -221,5 +232,5 @@ function failurePage(app: App, { context, req, url }: H3Event, failure: AppError
     const next = localPath(pathname + search)
     return redirect(withParameters('/sign-in', { next: next === '/' ? null : next }), expiredCookie(app))
   }
-  return pageAnswer(failure.status, errorPage(failure, context.requestId ?? '', context.actor?.username))
+  return pageAnswer(failure.status, errorPage(failure, context.requestId ?? '', context.actor?.username, url.pathname))
 }

@@ -54,6 +54,7 @@ ${facets(answer, request)}
 ${await trashedNotice(client, query.get('trashed'))}
 ${filterForm(request)}
 ${chips(request)}
+${request.from && request.to && request.from > request.to ? notice('quiet', 'The first day is after the last day, so no document can match.') : nothing}
 ${answer.warnings.map((warning) => notice('quiet', warning))}
 ${total === 0 ? empty(isFiltered) : html`<ol class="results">${recent ? recent.data.map(recentItem) : answer.results.map((result) => resultItem(result, { q, fuzzy: answer.relaxed ? 'true' : null }))}</ol>`}
 ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
@@ -77,14 +78,16 @@ function readRequest(query: URLSearchParams): Request {
   const page = Number(query.get('page') ?? 1)
   return {
     q: (query.get('q') ?? '').slice(0, 1000),
-    types: query.getAll('type').filter(Boolean),
-    labels: query.getAll('label').filter(Boolean),
+    types: distinct(query.getAll('type')),
+    labels: distinct(query.getAll('label')),
     year: isCalendarDate(`${query.get('year')}-01-01`) ? query.get('year')! : '',
     from: dayOf(query.get('from')),
     to: dayOf(query.get('to')),
     page: Number.isInteger(page) && page >= 1 && page <= 1_000_000 ? page : 1,
   }
 }
+
+const distinct = (values: readonly string[]): string[] => [...new Set(values)].filter(Boolean)
 
 const dayOf = (text: string | null): string => (text !== null && isCalendarDate(text) ? text : '')
 

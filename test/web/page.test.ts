@@ -207,6 +207,23 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect((await asAda.documents.page()).pagination.total).toBe(4)
   })
 
+  test('equal filters are one, days in reverse order are named, and a refused upload names its limit and its page', async () => {
+    const { open, signIn } = await servePage(browser, { 'limits.bulk_max_files': 1 })
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/?type=text/plain&type=text/plain&from=2026-02-02&to=2026-01-01')
+    expect(await page.getByRole('list', { name: 'Filters in use' }).getByRole('listitem').count()).toBe(2)
+    expect(await page.getByText('The first day is after the last day, so no document can match.').count()).toBe(1)
+    await page.goto('/sign-in?next=/upload')
+    expect(new URL(page.url()).pathname).toBe('/upload')
+    await page.setInputFiles(
+      '#files',
+      ['1.txt', '2.txt'].map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) })),
+    )
+    await page.getByRole('button', { name: 'Upload' }).click()
+    expect(await page.locator('.empty p').first().textContent()).toBe('files: at most 1')
+    expect(await page.locator('.empty').getByRole('link', { name: 'Upload' }).getAttribute('href')).toBe('/upload')
+  })
+
   test('facets of a search beyond limits.search_max_results have counts with +', async () => {
     const { open, signIn, asAda, runJobs } = await servePage(browser, { 'limits.search_max_results': 2 })
     for (const name of ['1.txt', '2.txt', '3.txt']) await upload(asAda, name, `harbour ${name}`)

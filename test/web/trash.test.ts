@@ -48,7 +48,7 @@ describe.skipIf(!hasBrowser())('versions and the trash on the web page', () => {
     await page.getByRole('navigation', { name: 'Main' }).getByRole('link', { name: 'Trash' }).click()
     expect(await page.locator('.jobs a').allTextContents()).toEqual(['plan'])
     await page.getByRole('link', { name: 'plan', exact: true }).click()
-    expect(await page.getByRole('status').textContent()).toContain('This document is in the trash since')
+    expect(await page.getByRole('status').textContent()).toContain('This document has been in the trash since')
     expect(await page.getByRole('button', { name: /Move to trash|Restore version/ }).count()).toBe(0)
     await page.getByRole('link', { name: 'Trash' }).click()
     await page.getByRole('button', { name: 'Restore plan' }).click()
@@ -89,6 +89,15 @@ describe.skipIf(!hasBrowser())('versions and the trash on the web page', () => {
     await page.getByRole('button', { name: 'Delete for good' }).click()
     expect(await page.locator('h1').textContent()).toBe('This document must be kept')
     expect((await asAda.documents.get(kept.id)).deleted_at).toBeDefined()
+  })
+
+  test('a reload does not repeat the result of an emptied trash', async () => {
+    const { open, signIn } = await servePage(browser)
+    const { page } = await open()
+    await signIn(page, '/trash?purged=1')
+    expect(await page.getByRole('status').textContent()).toBe('1 document deleted for good.')
+    await page.reload()
+    expect(await page.getByRole('status').count()).toBe(0)
   })
 
   test('without a trash, a document is deleted after a question', async () => {

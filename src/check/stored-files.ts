@@ -88,7 +88,7 @@ const toReadProblem = (error: unknown): Problem => ({
 /** Returns the error of the file system that an error of the store is about. */
 const causeOf = (error: unknown): NodeJS.ErrnoException => ((error as Error).cause ?? error) as NodeJS.ErrnoException
 
-type NamedFile = Pick<Stored, 'address' | 'size'> & { modifiedAt: Date }
+type NamedFile = Pick<Stored, 'address' | 'size'> & { ageMs: number }
 
 /** Yields files and rows without a version of a document. */
 export async function* orphans(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
@@ -115,8 +115,8 @@ async function* findFilesWithoutRow(app: App, files: readonly NamedFile[]): Asyn
     app.db,
     files.map(({ address }) => address),
   )
-  for (const { address, modifiedAt, size } of files) {
-    if (uses.get(address) !== 'none' || app.now().getTime() - modifiedAt.getTime() < minAgeMs) continue
+  for (const { address, ageMs, size } of files) {
+    if (uses.get(address) !== 'none' || ageMs < minAgeMs) continue
     // A purge may have removed it since the list was read. It is reported if its store is out of reach.
     if ((await app.files.size(address).catch(() => undefined)) === null) continue
     yield {

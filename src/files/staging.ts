@@ -44,6 +44,8 @@ export interface Staging {
   removeLink(path: string): Promise<void>
   /** Lists markers that were abandoned or whose processes are dead. */
   listAbandoned(): Promise<AbandonedCommit[]>
+  /** Returns the time of the folder's file system. */
+  readClock(): Promise<number>
 }
 
 interface StagingOptions {
@@ -74,6 +76,7 @@ export async function openStaging({ folder, fsync, requireSpace = async () => {}
   const countBytes = openCollector()
   const unremovedLinks = new Set<string>()
   return {
+    readClock: () => readFolderClock(folder, owner),
     linkPath: () => join(folder, `${owner}_${randomUUID()}.link`),
     async removeLink(path) {
       const links = [path, ...unremovedLinks]

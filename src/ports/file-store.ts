@@ -55,11 +55,11 @@ export interface FileStore {
   remove(address: string): Promise<void>
   /**
    * Lists all files in order of address, in bounded memory. Concurrent changes may be included or not. With `onUnreadable`, skips unreadable folders;
-   * without it throws.
+   * without it throws. `ageMs`: time since the file was written, by the clock that dated it.
    */
   list(
     onUnreadable?: (location: string) => void,
-  ): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
+  ): AsyncIterable<{ readonly address: string; readonly size: number; readonly ageMs: number }>
   /** Moves a file to the quarantine, and returns its new location. Throws FileMissing. */
   quarantine(address: string): Promise<string>
   /** Returns a derived file of an owner; null for a missing one. */

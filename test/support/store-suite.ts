@@ -39,7 +39,7 @@ export function testStore(open: () => Promise<FileStore>): void {
     await staged.discard()
     const { address } = staged
     expect(await store.size(address)).toBe(size)
-    expect(await Array.fromAsync(store.list())).toEqual([{ address, size, modifiedAt: expect.any(Date) }])
+    expect(await Array.fromAsync(store.list())).toEqual([{ address, size, ageMs: expect.any(Number) }])
     expect(sha(await buffer(await store.read(address)))).toBe(sha(bytes))
     const part = await buffer(await store.read(address, { start: 10, end: 8_900_000 }))
     expect(part.equals(bytes.subarray(10, 8_900_001))).toBe(true)

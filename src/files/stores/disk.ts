@@ -85,7 +85,9 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
       if (!(await attempt())) await attempt()
     },
     async *list(onUnreadable) {
-      yield* listFiles(root, onUnreadable)
+      // A store that is full or read-only can be listed, too.
+      const nowMs = await staging.readClock().catch(() => Date.now())
+      yield* listFiles(root, onUnreadable, nowMs)
       // The list of a store that was unmounted meanwhile is not complete.
       await requireMounted()
     },
@@ -123,7 +125,11 @@ export async function openDisk({ path: root, tmp_path, min_free, fsync }: DiskOp
 }
 
 /** Yields all stored files; none if the folder does not exist. Two levels of folders keep each listing short. */
-export async function* listFiles(root: string, onUnreadable?: (location: string) => void): ReturnType<FileStore['list']> {
+export async function* listFiles(
+  root: string,
+  onUnreadable?: (location: string) => void,
+  nowMs = Date.now(),
+): ReturnType<FileStore['list']> {
   const emptyIfUnreadable = (error: NodeJS.ErrnoException): string[] => {
     if (error.code !== 'EACCES' || error.path === undefined || !onUnreadable) return emptyIfNoFolder(error)
     onUnreadable(error.path)
@@ -136,7 +142,7 @@ export async function* listFiles(root: string, onUnreadable?: (location: string)
       const folder = join(root, first, second)
       for (const address of await within(folder, addressPattern)) {
         const stats = await stat(join(folder, address)).catch(nullIfMissing)
-        if (stats) yield { address, size: stats.size, modifiedAt: stats.mtime }
+        if (stats) yield { address, size: stats.size, ageMs: nowMs - stats.mtimeMs }
       }
     }
   }

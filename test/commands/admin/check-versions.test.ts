@@ -13,7 +13,7 @@ import { storeFiles } from '../../support/servers/server.ts'
 import { storedPath } from '../../support/stored-path.ts'
 
 async function start() {
-  const { app, asAda, runJobs, dataDir } = await startApp()
+  const { app, asAda, runJobs, dataDir, setProcessClock } = await startApp()
   const find = async (repair = false): Promise<Finding[]> => {
     const found: Finding[] = []
     const signal = new AbortController().signal
@@ -27,7 +27,7 @@ async function start() {
     await runJobs()
     return { id, sha256 }
   }
-  return { app, asAda, find, add, runJobs, dataDir }
+  return { app, asAda, find, add, runJobs, dataDir, setProcessClock }
 }
 
 test('a document whose current version is not recorded: --repair records it, and its file is no orphan', async () => {
@@ -154,4 +154,16 @@ test('an old version without its pages, and a current one with the text of an ol
     [2, undefined, undefined, 'removed'],
   ])
   expect((await find()).map(({ version, message }) => [version, message])).toEqual([[1, expect.stringContaining('has lost its text')]])
+})
+
+test('a file that an upload has just written is no orphan when the clock of the host is two days ahead of the store', async () => {
+  const { app, find, setProcessClock } = await start()
+  const staged = await app.files.stage(Readable.from([Buffer.from('uploading')]), 100)
+  await staged.commit()
+  setProcessClock(2 * 86_400_000)
+  expect(await find(true)).toEqual([])
+  expect(await app.files.size(staged.address)).toBe(9)
+  await utimes(app.files.describeLocation(staged.address), new Date(0), new Date(0))
+  expect(await find()).toMatchObject([{ check: 'orphans', sha256: staged.sha256 }])
+  await staged.discard()
 })

@@ -20,7 +20,7 @@ export interface StoredObjects {
   /** Throws FileMissing. */
   read(address: string, range?: { start: number; end: number }): Promise<Readable>
   remove(address: string): Promise<void>
-  list(): AsyncIterable<{ readonly address: string; readonly size: number; readonly modifiedAt: Date }>
+  list(): AsyncIterable<{ readonly address: string; readonly size: number; readonly ageMs: number }>
   /** Yields all addresses, in no order. Costs fewer requests than list(). */
   addresses(): AsyncIterable<string>
   /** Moves a file out of the list, and returns its new location. Throws FileMissing. */
@@ -69,7 +69,7 @@ export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
   async function* listFolder(folder: 'files/' | 'large/' | 'quarantine/large/') {
     for await (const { key, size, modifiedAtMs } of bucket.list(prefix + folder)) {
       const address = key.slice(prefix.length + folder.length)
-      if (addressPattern.test(address)) yield { address, size: size ?? 0, modifiedAt: new Date(modifiedAtMs) }
+      if (addressPattern.test(address)) yield { address, size: size ?? 0, ageMs: bucket.serverTimeMs() - modifiedAtMs }
     }
   }
   async function* listLarge() {

@@ -1,10 +1,11 @@
 /** Staging: receives bytes into temporary files, hashed and flushed, before any row refers to them. */
-import { createHash, randomUUID } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError, unreadableFile } from '../errors.ts'
 import { addressPattern } from '../ports/file-store.ts'
 import { isAlive, pidNamespace } from '../processes.ts'
+import { copyToFile } from './copy-to-file.ts'
 import { openCollector } from './free-buffers.ts'
 
 export interface StagedBytes {
@@ -55,13 +56,6 @@ interface StagingOptions {
   requireSpace?: () => Promise<void>
 }
 
-const headBytes = 4100
-const writeBytes = 1 << 20
-const maxChunks = 512
-/** Time after which collected chunks are written: senders that hardly send would fill the memory. */
-const maxCollectMs = 1000
-/** Bytes between two flushes, which let the disk work while the network does, and between two checks of the space left. */
-const flushIntervalBytes = 32 << 20
 const staleMs = 24 * 3600 * 1000
 const ownerlessPrefix = 'nobody_0_0'
 
@@ -91,7 +85,7 @@ export async function openStaging({ folder, fsync, requireSpace = async () => {}
         throw toStoreError(error)
       })
       try {
-        const { written, ...copied } = await copy(source, handle, { maxSize, fsync, requireSpace, countBytes })
+        const { written, ...copied } = await copyToFile(source, handle, { maxSize, fsync, requireSpace, countBytes })
         if (written !== copied.size) throw storeUnavailable(new Error(`wrote ${written} of ${copied.size} bytes`))
         await Promise.all([fsync && handle.sync(), prepare?.(copied.sha256)])
         await handle.close()
@@ -151,61 +145,6 @@ function openMarkers(folder: string, owner: string): Staging['markCommit'] {
     const { release } = await starting.written
     return { remove: () => release(false), abandon: () => release(true) }
   }
-}
-
-/** Copies `source` to the file. Reads and hashes the next chunks while a write is in progress. */
-async function copy(
-  source: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  handle: FileHandle,
-  options: { maxSize: number; fsync: boolean; requireSpace(): Promise<void>; countBytes(bytes: number): void },
-) {
-  const hash = createHash('sha256')
-  const head: Uint8Array[] = []
-  let size = 0
-  let written = 0
-  let checked = 0
-  let pending: Uint8Array[] = []
-  let pendingBytes = 0
-  let writing: Promise<unknown> = Promise.resolve()
-  let flushing: Promise<unknown> = Promise.resolve()
-
-  /** Starts to write what is pending, and waits for the writes before it. */
-  const write = async () => {
-    const [chunks, before] = [pending, writing]
-    pending = []
-    pendingBytes = 0
-    if (chunks.length > 0) writing = before.then(() => handle.writev(chunks)).then(({ bytesWritten }) => (written += bytesWritten))
-    // Awaited by the next write or at the end. Until then the rejection must not count as unhandled.
-    writing.catch(() => {})
-    await before
-  }
-  const timer = setInterval(() => void write().catch(() => {}), maxCollectMs).unref()
-  try {
-    for await (const chunk of source) {
-      if (size < headBytes) head.push(chunk.slice(0, headBytes - size))
-      size += chunk.length
-      if (size > options.maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: options.maxSize })
-      hash.update(chunk)
-      pending.push(chunk)
-      pendingBytes += chunk.length
-      options.countBytes(chunk.length)
-      if (pendingBytes >= writeBytes || pending.length >= maxChunks) await write()
-      if (size - checked < flushIntervalBytes) continue
-      checked = size
-      await options.requireSpace()
-      if (options.fsync) {
-        await flushing
-        flushing = handle.datasync()
-        flushing.catch(() => {})
-      }
-    }
-    await write()
-  } finally {
-    clearInterval(timer)
-    await Promise.allSettled([writing, flushing])
-  }
-  await Promise.all([writing, flushing])
-  return { sha256: hash.digest('hex'), size, written, head: Buffer.concat(head) }
 }
 
 /** Returns whether the process that created a file is dead. A process of another host or container counts as dead after a day. */

@@ -107,7 +107,7 @@ are never accepted.
 }
 
 function cron(): string {
-  return `With -q a command prints nothing unless something is wrong, so cron sends mail only then. The exit code is the result of
+  return `With -q a command prints only problems, on standard error, so cron sends mail only then. The exit code is the result of
 the work. A second sync, import, backup, check, reindex or upload of the same folder exits 75 while the first one runs;
 --lock-timeout waits instead. In a crontab % is written \\%.
 

@@ -61,9 +61,15 @@ async function loadPages(client: Client, id: string, first: number, last: number
   for (let limit = last - first + 1; ; limit = Math.floor(limit / 2)) {
     const response = await client.send('GET', withParameters(`/api/documents/${id}/pages`, { from: first, limit }))
     if (!response.ok) throw await readError(response)
+    // Only the end of a single page is needed. Longer answers are cancelled.
+    if (limit > 1) {
+      const { text, isWhole } = await readAtMost(response, maxTextBytes)
+      if (isWhole) return { ...(JSON.parse(text) as { pages: Page[] }), first, last: first + limit - 1, isCut: false }
+      continue
+    }
     const { head, tail } = await readEnds(response, maxTextBytes)
-    if (tail === null) return { ...(JSON.parse(head) as { pages: Page[] }), first, last: first + limit - 1, isCut: false }
-    if (limit === 1) return { pages: [parseCutPage(head, tail)], first, last: first, isCut: true }
+    if (tail !== null) return { pages: [parseCutPage(head, tail)], first, last: first, isCut: true }
+    return { ...(JSON.parse(head) as { pages: Page[] }), first, last: first, isCut: false }
   }
 }
 

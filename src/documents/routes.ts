@@ -14,9 +14,9 @@ import {
   moment,
   numberText,
 } from '../http/input.ts'
+import { streamedJson } from '../http/json/stream.ts'
 import { pageQuery, pagination } from '../http/pages.ts'
 import { type Route, type UserCall, user } from '../http/route.ts'
-import { streamedJson } from '../http/streamed-json.ts'
 import { visibleLine } from '../http/visible-text.ts'
 import { resolvePage } from '../settings/settings.ts'
 import { requireDocument } from './access.ts'

@@ -5,7 +5,7 @@ import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
 import { readChunks, rejectLargerThan } from './input.ts'
-import { decode } from './json.ts'
+import { decode } from './json/parse.ts'
 import { collectValues } from './named-values.ts'
 
 export interface MultipartLimits {

@@ -1,5 +1,5 @@
 /** Values by name of query strings and forms, where a name may be given more than once. */
-import { markUnstorable } from './json.ts'
+import { markUnstorable } from './json/parse.ts'
 
 /** All values of a name that is given more than once, separated by commas. Only lists accept it. */
 export class RepeatedValue {

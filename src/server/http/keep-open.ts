@@ -1,8 +1,8 @@
 /** Keeps the connections of requests open that take long: proxies close those on which nothing is sent for 30 or 60 seconds. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { H3Event } from 'h3'
+import { jsonChunks, jsonType, StreamedAnswer } from '../../http/json/stream.ts'
 import type { Route } from '../../http/route.ts'
-import { jsonChunks, jsonType, StreamedAnswer } from '../../http/streamed-json.ts'
 import type { Log } from '../../log/log.ts'
 import { redactPath, requestId } from './request-log.ts'
 

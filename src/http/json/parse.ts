@@ -3,9 +3,9 @@
  * `bench/attackers.ts`). Marks values that PostgreSQL cannot store, and integers beyond 2^53 - 1: a schema refuses them by their path, or drops them
  * with an unknown field.
  */
-import { AppError, invalid } from '../errors.ts'
-import { type JsonScanner, type List, openJsonScanner, sliceBytes } from './json-scanner.ts'
-import { openYielder, type Yielder } from './time-slices.ts'
+import { AppError, invalid } from '../../errors.ts'
+import { openYielder, type Yielder } from '../time-slices.ts'
+import { type JsonScanner, type List, openJsonScanner, sliceBytes } from './scanner.ts'
 
 /** Maximum size of a list element in a body that is parsed in slices, and of the body without its lists, in bytes. */
 const maxElementBytes = 1 << 20

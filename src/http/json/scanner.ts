@@ -2,7 +2,7 @@
  * Limits of JSON bodies, checked on their bytes before JSON.parse creates any value. Fault F27 (hostile JSON) needs them: without limits, its
  * bodies blocked the event loop for 20 to 59 s and took 3.1 GB.
  */
-import { invalid } from '../errors.ts'
+import { invalid } from '../../errors.ts'
 
 /** Maximum nesting of arrays and objects. */
 export const maxDepth = 64

@@ -58,7 +58,7 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
       const files = await findFiles([options.folder], options.find)
       // The file system of the folder may have been unmounted: when it is back, its files are the same.
       const isUnmounted = files.length === 0 && upload.afterUpload.isKept
-      states = isUnmounted ? states : updateStates(files, states, settleMs)
+      states = isUnmounted ? states : updateStates(files, states, options)
       // Unreadable files are reported once by the upload, until their state changes.
       const ready = files.filter(({ path }) => isReady(states.get(path), settleMs))
       const isUnreachable = ready.length > 0 && !(await tryUpload(cli, () => uploadFiles(cli, client, ready, upload), retryMs))
@@ -79,14 +79,18 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
 
 /**
  * Updates the states of the files. Age before the first scan counts towards `settleMs`. A file or folder that cannot be read keeps its states: they are
- * valid again once it can be read.
+ * valid again once it can be read. A new status change time alone, as after `chmod`, counts only if known content is not stored again.
  */
-function updateStates(files: readonly FoundFile[], before: ReadonlyMap<string, FileState>, settleMs: number): Map<string, FileState> {
+function updateStates(
+  files: readonly FoundFile[],
+  before: ReadonlyMap<string, FileState>,
+  { settleMs, upload: { shouldSkipKnown } }: Pick<WatchOptions, 'settleMs' | 'upload'>,
+): Map<string, FileState> {
   const now = performance.now()
   const states = new Map<string, FileState>()
   const unreadable = new Set<string>()
   for (const { path, size, mtimeNs, ctimeNs, changedMs, error } of files) {
-    const state = `${size} ${mtimeNs} ${ctimeNs}`
+    const state = `${size} ${mtimeNs} ${shouldSkipKnown ? ctimeNs : ''}`
     const previous = before.get(path)
     const known = [previous, previous?.readable].find((candidate) => candidate?.state === state)
     const sinceMs = previous ? now : now - Math.min(settleMs, Math.max(0, Date.now() - changedMs))

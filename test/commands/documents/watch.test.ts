@@ -34,7 +34,13 @@ const commandOf = (signal: AbortSignal, url: string | null = null, warn = (_: st
 const watchUntil = (
   signal: AbortSignal,
   client: Client,
-  { folder, pollMs, onItem, onScan }: { folder: string; pollMs: number | null; onItem: (item: BatchItem) => void; onScan: () => void },
+  {
+    folder,
+    pollMs,
+    onItem,
+    onScan,
+    onDuplicate = 'upload',
+  }: { folder: string; pollMs: number | null; onItem: (item: BatchItem) => void; onScan: () => void; onDuplicate?: 'skip' | 'upload' },
 ): Promise<void> =>
   watchFolder(commandOf(signal), client, {
     ...{ folder, settleMs: 0, pollMs, retryMs: 50, signal },
@@ -47,7 +53,7 @@ const watchUntil = (
         return []
       },
     },
-    upload: { ...parseUploadFlags('documents watch', flags), cache: null, batch: { add: onItem, finish() {} } },
+    upload: { ...parseUploadFlags('documents watch', { ...flags, onDuplicate }), cache: null, batch: { add: onItem, finish() {} } },
   })
 
 test('an unreadable entry is reported once, and files beside it are uploaded', async () => {
@@ -145,6 +151,33 @@ test('--on-duplicate upload: files are stored once, although the folder is empty
     },
   })
   expect(items.map(({ action, key }) => [action, key])).toEqual(['a.txt', 'b.txt'].map((name) => ['created', join(folder, name)]))
+})
+
+test('--on-duplicate skip: a file that replaces another of its size and modification time is uploaded', async () => {
+  const { app, ada } = await startApp()
+  const top = await mkdtemp(join(tmpdir(), 'dms-watch-'))
+  onTestFinished(() => rm(top, { recursive: true, force: true }))
+  const folder = join(top, 'scans')
+  await mkdir(folder)
+  const time = new Date('2026-01-01')
+  for (const [path, text] of [
+    [join(folder, 'a.txt'), 'one'],
+    [join(top, 'new'), 'two'],
+  ] as const) {
+    await writeFile(path, text)
+    await utimes(path, time, time)
+  }
+  const stop = new AbortController()
+  const items: BatchItem[] = []
+  await watchUntil(stop.signal, createClient(localTransport(app, ada.actor)), {
+    ...{ folder, pollMs: 50, onDuplicate: 'skip' },
+    onItem(item) {
+      if (items.push(item) === 1) renameSync(join(top, 'new'), join(folder, 'a.txt'))
+      else stop.abort()
+    },
+    onScan() {},
+  })
+  expect(items.map(({ action }) => action)).toEqual(['created', 'created'])
 })
 
 test('without --poll: a file is uploaded within seconds, although another folder has taken the place of the watched one', async () => {

@@ -4,7 +4,7 @@ import { rewriteLine, takesNextWord } from '../src/cli/arguments/rewrite-line.ts
 import {
   addLockTimeoutHint,
   addOwnerHint,
-  describeDatabaseError,
+  describeConnectionError,
   formatErrorJson,
   formatErrorLines,
 } from '../src/cli/output/error-lines.ts'
@@ -82,9 +82,9 @@ function timeoutOf({ exit, stop }: CliRuntime): { error: unknown } | null {
   return { error: new Failure('PENDING', `${reason.message}: the work is not complete`) }
 }
 
-/** Adds the folders that may hold the data to NoData, and the database to connection errors. */
+/** Adds the folders that may hold the data to NoData, and the peer to connection errors. */
 async function describeError(error: unknown, cli: CliRuntime): Promise<unknown> {
-  if (!(error instanceof NoData)) return describeDatabaseError(error)
+  if (!(error instanceof NoData)) return describeConnectionError(error, cli.server)
   return (await import('../src/cli/runtime/missing-archive.ts')).describeMissingArchive(error, cli)
 }
 

@@ -11,13 +11,15 @@ interface Issue {
 }
 
 /**
- * Names the database in errors that only say how a connection failed. Clients of remote servers, engines and sources name their peer themselves
- * (remote-client.ts); other errors are returned unchanged.
+ * Names the peer in errors that only say how a connection failed: `server`, or the database if it is null. Search engines, sources, and remote servers that
+ * cannot be reached are named already (remote-client.ts). Other errors are returned unchanged.
  */
-export function describeDatabaseError(error: unknown): unknown {
+export function describeConnectionError(error: unknown, server: string | null): unknown {
   const hasMessage = !(error instanceof Error) || error instanceof Failure || error instanceof AppError || 'status' in error
   const isPipe = (error as { code?: unknown }).code === 'EPIPE'
   if (hasMessage || isPipe || error.name === 'TimeoutError' || exitOf(error) !== 'UNAVAILABLE') return error
+  if (server !== null)
+    return new Failure('UNAVAILABLE', `${server}: the connection broke: ${errorMessage(error)}`, { fix: 'repeat the command' })
   return new Failure('UNAVAILABLE', `the database cannot be reached: ${errorMessage(error)}`, { fix: 'dms doctor --only config,database' })
 }
 

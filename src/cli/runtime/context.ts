@@ -72,6 +72,8 @@ export interface CliRuntime extends Cli {
   prepare(): Promise<void>
   /** watches for stop requests; null until `signal` is read */
   readonly stop: StopWatcher | null
+  /** server of the client; null without a client of a remote server */
+  readonly server: string | null
   /** ends the command; if its action still runs, results and notes of it are dropped */
   close(isActionRunning: boolean): Promise<void>
 }
@@ -85,6 +87,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
   const started = process.uptime()
   let options: GlobalOptions | null = null
   let localApp: App | null = null
+  let server: string | null = null
   let stop: StopWatcher | null = null
   let activeProgress: Progress | null = null
   let dataOwner: string | null = null
@@ -143,6 +146,9 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
     },
     get stop() {
       return stop
+    },
+    get server() {
+      return server
     },
     get signal() {
       return watch(false)
@@ -220,6 +226,7 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
       if (cli.options.printCurl) return (await import('../remote/curl-client.ts')).createCurlClient(remote, cli.write)
       const { openRemoteClient } = await import('../remote/remote-client.ts')
       const client = await openRemoteClient(remote, cli.connectOptions)
+      server = remote.url
       endings.push(() => client.close())
       return client
     },

@@ -49,6 +49,19 @@ test('4 for a refused token from a variable, with the name of the variable and a
       ])
 })
 
+test('69 with the name of the server if the connection breaks in the middle of an answer', async () => {
+  const server = createServer((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': '1000' })
+    response.write('{"data":[', () => response.destroy())
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { code, stderr } = await runHere(['documents', 'list', '--url', url, '--timeout', '20s'], { env: { DMS_TOKEN: 'any' } })
+  expect([code, stderr]).toEqual([69, expect.stringContaining(url)])
+  expect(stderr).not.toContain('database')
+})
+
 test('69 after --timeout while an unreachable server is retried', async () => {
   expect(await runHere(['users', 'list', '--url', 'http://127.0.0.1:1', '--timeout', '1s'])).toMatchObject({
     code: 69,

@@ -25,6 +25,7 @@ const floors: readonly (readonly string[])[] = [
     'src/calendar.ts',
     'src/id.ts',
     'src/flush-folder.ts',
+    'src/unnamed-file.ts',
     'src/xml.ts',
     'src/json.ts',
     'src/certificates.ts',

@@ -1,7 +1,7 @@
 import type { H3Event } from 'h3'
 import { z } from 'zod'
 import type { App } from '../app.ts'
-import { fileHeaders, matchesEtag, redirectAnswers, sendFile, untrustedContentHeaders } from '../http/files.ts'
+import { fileHeaders, ifMatchHeader, matchesEtag, redirectAnswers, sendFile, untrustedContentHeaders } from '../http/files.ts'
 import {
   booleanText,
   calendarDate,
@@ -81,7 +81,7 @@ const textRead = { cost: readCost, readsReplica: true } as const
 export const ifNoneMatch = { 'If-None-Match': fileHeaders['If-None-Match'] } as const
 
 const changeOptions = {
-  headers: { 'If-Match': 'ETag of the document to change.' },
+  headers: ifMatchHeader,
   ids,
   body: Changes,
   answer: DocumentAnswer,

@@ -44,8 +44,8 @@ declare module 'h3' {
   }
 }
 
-/** Runs work when it is the turn of its user, of whose requests few take a connection of the database at once (server/http/turns.ts). Throws RATE_LIMITED after ten seconds, or if too many wait. */
+/** Runs work that takes a connection of the database, as soon as few others of its user do (server/http/turns.ts). Throws RATE_LIMITED. */
 export type TakeTurn = <T>(work: () => Promise<T>) => Promise<T>
 
-/** Returns the turns of a request. Those that are not limited run their work at once. */
+/** Returns the function with which a request takes a turn. If the request is not limited, the function runs the work at once. */
 export const turnOf = ({ context: { takeTurn = (work) => work() } }: H3Event): TakeTurn => takeTurn

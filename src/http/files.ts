@@ -94,6 +94,9 @@ function redirectTo(url: URL, event: H3Event, file: Headers): Response {
   return new Response(null, { status: event.req.method === 'POST' ? 303 : 302, headers: { ...headers, 'referrer-policy': 'no-referrer' } })
 }
 
+/** Description of the header If-Match, for routes that change a document. */
+export const ifMatchHeader = { 'If-Match': 'ETag of the document to change.' } as const
+
 /** Tells if a list of ETags (`If-None-Match`, `If-Match`) has this one, by weak comparison. */
 export const matchesEtag = (header: string | null, etag: string): boolean =>
   header !== null && (header.trim() === '*' || header.split(',').some((tag) => tag.trim().replace(/^W\//, '') === etag))

@@ -1,7 +1,7 @@
 /** Values by name of query strings and forms, where a name may be given more than once. */
 import { markUnstorable } from './json/parse.ts'
 
-/** All values of a name that is given more than once, separated by commas. Only lists accept it. */
+/** The values of a name that is given more than once, joined by commas. Only lists accept them. */
 export class RepeatedValue {
   readonly joined: string
 

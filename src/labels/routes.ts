@@ -2,6 +2,7 @@ import { z } from 'zod'
 import type { App } from '../app.ts'
 import { maxLabels } from '../documents/document-labels.ts'
 import { maxRetentionDays } from '../documents/retention.ts'
+import { ifMatchHeader } from '../http/files.ts'
 import { listOf } from '../http/input.ts'
 import { CursorPagination, wholeQuery } from '../http/pages.ts'
 import { type Route, user } from '../http/route.ts'
@@ -103,7 +104,7 @@ export const routes = (app: App): Route[] => [
     'PUT /api/labels/documents/:id',
     {
       summary: 'Replace the labels of a document',
-      headers: { 'If-Match': 'ETag of the document to change.' },
+      headers: ifMatchHeader,
       ids: document,
       body: LabelIds,
       answer: DocumentLabelsAnswer,

@@ -40,7 +40,7 @@ export function mostTerms(pages: Matches['pages']): number[] {
   return pages.filter(({ terms }) => terms === most).map(({ page }) => page)
 }
 
-/** Returns the first page with the most terms of the search and, of those, with the most matches. 1 without matches. */
+/** Returns the page with the most terms of the search; of equal ones, the first with the most matches. Returns 1 without matches. */
 export function bestPage(pages: Matches['pages']): number {
   const sorted = pages.toSorted((one, other) => other.terms - one.terms || other.matches.length - one.matches.length)
   return sorted[0]?.page ?? 1

@@ -5,7 +5,7 @@
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
 
-/** A smaller step is not detected: what it deletes too early is an hour too early. */
+/** Smaller steps are not detected: they only delete what would be due within the hour. */
 const maxStepMs = 3_600_000
 
 export interface SteadyClock {

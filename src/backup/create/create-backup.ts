@@ -1,7 +1,7 @@
 /** Creates a backup without downtime: first all tables from one snapshot, then their stored files. */
 import { hash, randomBytes } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
-import { type FileHandle, open, readFile, unlink } from 'node:fs/promises'
+import { type FileHandle, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -13,6 +13,7 @@ import { storeMarkers } from '../../files/stores/registry.ts'
 import { recordSuccess } from '../../jobs/last-success.ts'
 import { addPath, nullIfMissing } from '../../missing-file.ts'
 import type { Installation } from '../../open-app.ts'
+import { openUnnamedFile } from '../../unnamed-file.ts'
 import { readVersion } from '../../version.ts'
 import { fillBuffer, readLines, tapSizes, teeHash } from '../byte-streams.ts'
 import * as at from '../manifest.ts'
@@ -58,7 +59,7 @@ export interface BackupResult {
 export function createBackup(installation: Installation, sink: BackupSink, options: BackupOptions): Promise<BackupResult> {
   const { database } = installation
   const write = async (backup: HeldLock, files: HeldLock): Promise<BackupResult> => {
-    const list = await openUnnamedFile()
+    const list = await openUnnamedFile(join(tmpdir(), `dms-backup-${randomBytes(6).toString('hex')}`))
     try {
       const assertLocked = () => Promise.all([backup.assertHeld(), files.assertHeld()])
       const result = await writeBackup(installation, sink, { ...options, assertLocked }, list)
@@ -76,14 +77,6 @@ export function createBackup(installation: Installation, sink: BackupSink, optio
   const withRemovalLock = (backup: HeldLock) =>
     withLock(database, fileRemovalLock, filesLockTimeoutMs, (files) => write(backup, files), { signal: options.signal })
   return withLock(database, 'backup', options.lockTimeoutMs, withRemovalLock, { signal: options.signal })
-}
-
-/** Opens an empty temporary file and removes its name, so that a kill leaves nothing behind. Streams use its descriptor: close() would wait for their end. */
-async function openUnnamedFile(): Promise<FileHandle> {
-  const path = join(tmpdir(), `dms-backup-${randomBytes(6).toString('hex')}`)
-  const file = await open(path, 'wx+', 0o600)
-  await unlink(path)
-  return file
 }
 
 const tryRecordSuccess = ({ db }: Database, { withFiles }: BackupOptions): Promise<Error | null> =>

@@ -1,5 +1,5 @@
 /** Keeps lines in a temporary file, because the manifest of a large export does not fit into memory. */
-import { open, unlink } from 'node:fs/promises'
+import { openUnnamedFile } from '../../unnamed-file.ts'
 
 /** Place of a line in the file, in bytes. */
 export interface LinePlace {
@@ -17,10 +17,9 @@ export interface LineSpool {
   close(): Promise<void>
 }
 
-/** Creates the file and removes its name, so that a kill leaves nothing behind. */
+/** Opens an empty spool. `path`: of its temporary file, which has no name afterwards. */
 export async function openLineSpool(path: string): Promise<LineSpool> {
-  const file = await open(path, 'wx+', 0o600)
-  await unlink(path)
+  const file = await openUnnamedFile(path)
   let size = 0
   const readOne = async ({ offset, length }: LinePlace): Promise<Buffer> => {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset)

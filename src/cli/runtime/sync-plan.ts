@@ -38,7 +38,7 @@ export function planOnServer(cli: Cli, client: Client, { full, acceptChanges, ma
   }
 }
 
-/** Notes that a source lists no files. Yields another stop as a problem of the source. */
+/** Prints a note if the source lists no files. Yields any other reason to stop as a problem of the source. */
 export function* reportStop(cli: Cli, name: string, { code, message }: { code: string; message: string }): Generator<PlannedProblem> {
   if (code === 'SOURCE_EMPTY') cli.note(`${name}: ${message}`)
   else yield { path: name, code, message: `the sync would stop. ${message}` }

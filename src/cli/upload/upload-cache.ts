@@ -1,4 +1,4 @@
-/** Cache of SHA-256 checksums by path, size and times. A second run does not read unchanged files again. */
+/** Cache of SHA-256 checksums by path, size, modification time and status change time. A second run does not read unchanged files again. */
 import { createHash, hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { appendFile } from 'node:fs/promises'

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { App } from '../../app.ts'
 import { invalid } from '../../errors.ts'
 import { turnOf } from '../../http/event-context.ts'
-import { sendFile, untrustedContentHeaders } from '../../http/files.ts'
+import { ifMatchHeader, sendFile, untrustedContentHeaders } from '../../http/files.ts'
 import { booleanText, parseInput } from '../../http/input.ts'
 import { type Route, type UserCall, user } from '../../http/route.ts'
 import { viewOf } from '../../http/view.ts'
@@ -35,7 +35,6 @@ const ReplaceForm = z.object({
 })
 
 const ids = { id: 'DOCUMENT_NOT_FOUND' } as const
-const ifMatchHeader = { 'If-Match': 'ETag of the document to change.' } as const
 const versionFileOptions = (app: App) => {
   const { errors, ...options } = fileOptions(app)
   return { ...options, errors: ['VERSION_NOT_FOUND', ...errors] as const }

@@ -1,6 +1,6 @@
 /**
  * Limits how many searches and how many changes of one user run at once: each takes a connection of the database for up to its statement timeout, and
- * there are few. Others of the same user wait for their turn. Admins and commands on this machine are not limited.
+ * there are few. Others of the same user wait for their turn. Uploads in progress are limited too. Admins and commands on this machine are not.
  */
 import type { H3Event } from 'h3'
 import { isAdmin } from '../../actor.ts'
@@ -9,13 +9,22 @@ import { AppError } from '../../errors.ts'
 import type { TakeTurn } from '../../http/event-context.ts'
 import type { Route } from '../../http/route.ts'
 
-type Kind = 'search' | 'change'
+interface Limit {
+  readonly atOnce: number
+  readonly waiting: number
+}
 
-/** One connection less than searches have; the pool for changes has ten by default. */
-const maxAtOnce: Readonly<Record<Kind, number>> = { search: 3, change: 4 }
-const maxWaiting = 100
-/** Uploads of one user that are received at once: each holds a file and a connection. */
-const maxUploads = 64
+/**
+ * Searches: one connection less than they have. The pool for changes has ten by default. Each upload holds a file and a connection of its sender, and a sender
+ * may be slow: none waits.
+ */
+const limits = {
+  search: { atOnce: 3, waiting: 100 },
+  change: { atOnce: 4, waiting: 100 },
+  upload: { atOnce: 64, waiting: 0 },
+} as const satisfies Record<string, Limit>
+
+type Kind = keyof typeof limits
 const waitMs = 10_000
 const retryAfterSecs = 5
 
@@ -30,24 +39,13 @@ export type RunInTurn = <T>(event: H3Event, route: Route, request: () => Promise
 
 export function openTurns(): RunInTurn {
   const uses = new Map<string, Use>()
-  const uploads = new Map<string, number>()
-  const receive = async <T>(userId: string, request: () => Promise<T>): Promise<T> => {
-    const count = (change: number) => (uploads.get(userId) ?? 0) + change
-    if (count(1) > maxUploads) throw refusal()
-    uploads.set(userId, count(1))
-    try {
-      return await request()
-    } finally {
-      if (count(-1) === 0) uploads.delete(userId)
-      else uploads.set(userId, count(-1))
-    }
-  }
   const openTurn =
     (kind: Kind, userId: string): TakeTurn =>
     async (work) => {
       const key = `${kind} ${userId}`
-      const use = uses.get(key) ?? { slots: openSlots(maxAtOnce[kind]), requests: 0 }
-      if (use.requests >= maxAtOnce[kind] + maxWaiting) throw refusal()
+      const { atOnce, waiting } = limits[kind]
+      const use = uses.get(key) ?? { slots: openSlots(atOnce), requests: 0 }
+      if (use.requests >= atOnce + waiting) throw refusal()
       uses.set(key, use)
       use.requests++
       try {
@@ -70,7 +68,7 @@ export function openTurns(): RunInTurn {
     const takeTurn = openTurn(kind, actor.id)
     context.takeTurn = takeTurn
     // An upload takes a connection only after its bytes have arrived, and a streamed change for each of its steps.
-    if (shape.form) return receive(actor.id, request)
+    if (shape.form) return openTurn('upload', actor.id)(request)
     return shape.takesTurns ? request() : takeTurn(request)
   }
 }

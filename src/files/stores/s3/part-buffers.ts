@@ -1,7 +1,8 @@
 /** Parts of uploads until S3 has them: in memory as long as there is room for it, else in temporary files. */
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, rm } from 'node:fs/promises'
+import { type FileHandle, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { openUnnamedFile } from '../../../unnamed-file.ts'
 import { toStoreError } from '../../staging.ts'
 
 /** Received bytes of one part. */
@@ -38,10 +39,7 @@ export function openPartBuffers(folder: string): () => PartBuffer {
     const moveToFile = async (): Promise<FileHandle> => {
       await mkdir(folder, { recursive: true, mode: 0o700 })
       // If the process dies before the name is removed, openStaging() removes the file, because it ends in .part.
-      const path = join(folder, `${randomBytes(8).toString('hex')}.part`)
-      file = await open(path, 'wx+', 0o600)
-      // A file without a name is gone with its process.
-      await rm(path, { force: true })
+      file = await openUnnamedFile(join(folder, `${randomBytes(8).toString('hex')}.part`))
       await file.writeFile(blocks)
       bytesInFile = blocks.length * blockBytes
       freeMemory()

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
-import { parseCount, refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag, refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
 import { auditExport } from '../../src/cli/export/audit-export.ts'
 import { findExportFiles } from '../../src/cli/export/find-files.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -20,6 +20,7 @@ interface Flags extends Omit<FilterFlags, 'to'> {
   allowEmpty?: boolean
   clobber?: boolean
   concurrency: string
+  lockTimeout: string
 }
 
 export const exportDocuments = (cli: Cli) =>
@@ -35,7 +36,7 @@ export const exportDocuments = (cli: Cli) =>
         ['dms documents export --to - | age -r "$KEY" > all.tar.age', 'to a pipe'],
       ],
       exits:
-        '0 exported · 2 bad filter · 3 some documents failed · 4 not signed in · 6 no such label, source or owner · 7 archive exists, or --delete-extra would empty the folder · 69 server unreachable · 130 interrupted',
+        '0 exported · 2 bad filter · 3 some documents failed · 4 not signed in · 6 no such label, source or owner · 7 archive exists, or --delete-extra would empty the folder · 69 server unreachable · 75 another export to the folder runs · 130 interrupted',
       notes: [
         'File names are the original names with the end of the id: contract-9c1f3a5b7d2e.pdf. manifest.jsonl has one JSON object per document, with the file name in "file".',
         'With --all-versions, manifest.jsonl also has an object for each old version, with "current": false. Documents in the trash are not exported.',
@@ -54,6 +55,7 @@ export const exportDocuments = (cli: Cli) =>
     .option('--allow-empty', 'let --delete-extra delete all files')
     .option('--clobber', 'replace an existing archive')
     .option('--concurrency <n>', 'parallel downloads, to a folder', '4')
+    .option('--lock-timeout <duration>', 'time to wait for another export to the folder', '0s')
     .action(async (flags: Flags) => {
       const {
         to,
@@ -64,6 +66,7 @@ export const exportDocuments = (cli: Cli) =>
         allowEmpty = false,
         clobber = false,
         concurrency,
+        lockTimeout,
         ...filters
       } = flags
       refuseEmpty('--to', 'place', to)
@@ -73,10 +76,14 @@ export const exportDocuments = (cli: Cli) =>
       if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')
       const concurrencyCount = parseCount('--concurrency', concurrency, { max: 64 })
+      const lockTimeoutMs = parseDurationFlag('--lock-timeout', lockTimeout)
       if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
       const order = { sort: 'created_at', order: 'asc' }
       const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
+      const { exportToFolder, lockExportFolder } = await import('../../src/cli/export/folder.ts')
+      // Before the list is read: the other export may write documents that an older list does not have.
+      if (!isTar && !cli.options.printCurl) await lockExportFolder(cli, to, lockTimeoutMs)
       const files = await findExportFiles(client, query, {
         hasOldVersions: allVersions,
         // The header of an archive announces size and checksum: a version that arrives meanwhile must not take the place of the listed one.
@@ -92,7 +99,6 @@ export const exportDocuments = (cli: Cli) =>
         else await exportToTar(cli, client, files, to, { hasText: withText, canOverwrite: clobber })
         return
       }
-      const { exportToFolder } = await import('../../src/cli/export/folder.ts')
       await exportToFolder(cli, client, files, to, {
         hasText: withText,
         shouldDeleteExtra: deleteExtra,

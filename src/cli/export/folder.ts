@@ -6,10 +6,11 @@ import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
-import { saveFile } from '../remote/save-file.ts'
+import { removeStaleParts, saveFile } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure, unusablePath } from '../runtime/exit.ts'
 import { runBatch } from '../runtime/run-batch.ts'
+import { lockFolder } from '../runtime/run-lock.ts'
 import { type Fetched, fetchEach } from './fetch-batch.ts'
 import type { ExportFiles } from './find-files.ts'
 import { type FolderManifest, openFolderManifest } from './folder-manifest.ts'
@@ -26,11 +27,23 @@ export interface ExportOptions {
 
 const unknown = { size: null, sha256: null }
 
-/** Exports the files and writes the manifest, also after an interruption. Throws Failure USAGE if the folder cannot be created, CONFLICT if all files would be deleted. */
+/**
+ * Creates the folder and locks it until the command ends. Removes what killed exports left. Throws Failure USAGE if the folder cannot be used, BUSY if
+ * another export uses it for longer than `timeoutMs`.
+ */
+export async function lockExportFolder(cli: Cli, folder: string, timeoutMs: number): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true })
+    // In the folder itself: other users and hosts may export to it.
+    await lockFolder(cli, join(folder, '.dms-export.lock'), folder, 'documents export', performance.now() + timeoutMs)
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).syscall === undefined ? error : unusablePath('--to', folder, error as Error)
+  }
+  await removeStaleParts(folder)
+}
+
+/** Exports the files to a locked folder and writes the manifest, also after an interruption. Throws Failure CONFLICT if all files would be deleted. */
 export async function exportToFolder(cli: Cli, client: Client, files: ExportFiles, folder: string, options: ExportOptions): Promise<void> {
-  await mkdir(folder, { recursive: true }).catch((error: Error) => {
-    throw unusablePath('--to', folder, error)
-  })
   const manifest = await openFolderManifest(folder)
   try {
     await exportFiles(cli, client, files, { folder, manifest }, options)

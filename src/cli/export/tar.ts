@@ -8,7 +8,7 @@ import { escapeControls } from '../../log/escape.ts'
 import { addPath } from '../../missing-file.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, rejectClosedReader, requireWritableFolder, writeChunk } from '../remote/download-target.ts'
-import { copyChunks, fileExistsError, temporaryPath, verifyContent } from '../remote/save-file.ts'
+import { copyChunks, fileExistsError, removeStaleParts, temporaryPath, verifyContent } from '../remote/save-file.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { exitOfAbort, runBatch } from '../runtime/run-batch.ts'
@@ -61,6 +61,7 @@ export async function exportToTar(
   { hasText, canOverwrite }: TarOptions,
 ): Promise<void> {
   await requireWritableFolder(dirname(path), path)
+  await removeStaleParts(dirname(path))
   if (!canOverwrite && (await stat(path).catch(() => null))) throw fileExistsError(path)
   const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o600)

@@ -1,9 +1,10 @@
 /** Saving of downloads: safe names and atomic writes. */
 import { createHash, randomBytes } from 'node:crypto'
-import { link, open, rename, unlink } from 'node:fs/promises'
+import { link, open, readdir, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { baseName, truncateFilename } from '../../documents/file-names.ts'
 import { addPath } from '../../missing-file.ts'
+import { isAlive, pidNamespace } from '../../processes.ts'
 import { Failure } from '../runtime/exit.ts'
 
 /** Longest file name in bytes on common file systems. */
@@ -65,8 +66,26 @@ export async function saveFile(
   }
 }
 
-/** Returns a path beside `path` for a file that is not complete. */
-export const temporaryPath = (path: string): string => join(dirname(path), `.dms-${randomBytes(6).toString('hex')}.part`)
+/** Returns a path beside `path` for a file that is not complete. The name has the process that writes it. */
+export const temporaryPath = (path: string): string =>
+  join(dirname(path), `.dms-${pidNamespace}-${process.pid}-${randomBytes(6).toString('hex')}.part`)
+
+/** Age at which an incomplete file belongs to a dead process, if this host cannot tell. */
+const stalePartMs = 86_400_000
+
+/** Removes the incomplete files that dead processes have left in the folder. Keeps those that this user may not remove. */
+export async function removeStaleParts(folder: string): Promise<void> {
+  for (const name of await readdir(folder).catch(() => [])) {
+    const [part, namespace, pid] = /^\.dms-(?:([0-9a-f]{12})-(\d+)-)?[0-9a-f]{12}\.part$/.exec(name) ?? []
+    if (part !== undefined && (namespace === pidNamespace ? !isAlive(Number(pid)) : await isOld(join(folder, part))))
+      await unlink(join(folder, part)).catch(() => {})
+  }
+}
+
+const isOld = async (path: string): Promise<boolean> => {
+  const about = await stat(path).catch(() => null)
+  return about !== null && Date.now() - about.mtimeMs > stalePartMs
+}
 
 /**
  * Gives a complete file its name. Throws EEXIST if the name is taken: link() fails then, rename() would replace the other file. The caller removes

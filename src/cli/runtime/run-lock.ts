@@ -28,7 +28,8 @@ export async function lockFolders(cli: Cli, command: string, folders: readonly s
   }
 }
 
-async function lockFolder(cli: Cli, lock: string, folder: string, command: string, deadline: number): Promise<void> {
+/** Locks the folder by the lock file `lock` until the command ends. Throws Failure BUSY at `deadline`, a time of performance.now(). */
+export async function lockFolder(cli: Cli, lock: string, folder: string, command: string, deadline: number): Promise<void> {
   const release = await acquireFileLock(lock, {
     deadline,
     words: `${new Date().toISOString()} dms ${command}`,

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -207,6 +207,59 @@ test('1 with the name of the file if the disk is full: the export stops, and the
   expect(JSON.parse(stdout)).toMatchObject({ created: 2, failed: 0, error: { code: 'ENOSPC' } })
   expect(linesIn(await readFile(join(folder, 'out', 'manifest.jsonl'), 'utf8'))).toHaveLength(2)
   expect(await readdir(join(folder, 'out'))).toHaveLength(3)
+})
+
+test.each(['out', 'out/all.tar'])('export to %s: removes what killed exports left, not what others are writing', async (target) => {
+  const { dms, env, folder, asAda } = await startCli('HTTP')
+  await upload(asAda, 'a.txt', 'a'.repeat(40_000_000))
+  const out = join(folder, 'out')
+  await mkdir(out)
+  const to = ['documents', 'export', '--to', join(folder, target)]
+  const parts = async () => (await readdir(out)).filter((name) => name.endsWith('.part')).sort()
+  const child = spawn(process.execPath, [executable, ...to], { env: { ...bareEnvironment(), ...env }, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  await expect.poll(parts, { timeout: 30_000, interval: 1 }).toHaveLength(1)
+  child.kill('SIGKILL')
+  await ended
+  expect(await parts()).toHaveLength(1)
+  const [old, recent] = ['.dms-00000000000a.part', '.dms-00000000000b-1-00000000000b.part']
+  for (const name of [old, recent]) await writeFile(join(out, name), '')
+  await utimes(join(out, old), 1, 1)
+  expect(await dms(to)).toMatchObject({ code: 0 })
+  expect(await parts()).toEqual([recent])
+})
+
+test('75 while another export to the folder runs, which it names; --lock-timeout waits, and the manifest has the documents of both', async () => {
+  const { dms, env, folder, asAda, url } = await startCli('HTTP')
+  const [one, two] = [await upload(asAda, 'one.txt', 'one'), await upload(asAda, 'two.txt', 'two')]
+  for (const [{ id }, label] of [
+    [one, 'first'],
+    [two, 'second'],
+  ] as const)
+    expect(await dms(['documents', 'update', id, '--add-label', label, '--create-labels'])).toMatchObject({ code: 0 })
+  const stalled = Promise.withResolvers<void>()
+  const proxy = createServer(async ({ url: path = '/', headers }, response) => {
+    if (path.includes('/download')) await stalled.promise
+    const answer = await fetch(new URL(path, url), { headers: { authorization: headers.authorization ?? '' } })
+    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
+    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const to = join(folder, 'out')
+  const args = ['documents', 'export', '--to', to, '--label']
+  const slow = { ...env, DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const child = spawn(process.execPath, [executable, ...args, 'first'], { env: { ...bareEnvironment(), ...slow }, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  await expect.poll(() => existsSync(to) && readdir(to), { timeout: 30_000 }).toContain('.dms-export.lock')
+  const refused = await dms([...args, 'second'])
+  expect([refused.code, refused.stderr]).toEqual([75, expect.stringContaining(`(dms documents export pid=${child.pid} `)])
+  const waiting = dms([...args, 'second', '--lock-timeout', '1m'])
+  stalled.resolve()
+  expect([(await ended)[0], (await waiting).code]).toEqual([0, 0])
+  const lines = linesIn(await readFile(join(to, 'manifest.jsonl'), 'utf8'))
+  expect(lines.map(({ id }) => id)).toEqual([one.id, two.id])
+  expect((await readdir(to)).filter((name) => name.startsWith('.'))).toEqual([])
 })
 
 test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {

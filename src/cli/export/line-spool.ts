@@ -1,4 +1,5 @@
 /** Keeps lines in a temporary file, because the manifest of a large export does not fit into memory. */
+import type { FileHandle } from 'node:fs/promises'
 import { openUnnamedFile } from '../../unnamed-file.ts'
 
 /** Place of a line in the file, in bytes. */
@@ -18,8 +19,10 @@ export interface LineSpool {
 }
 
 /** Opens an empty spool. `path`: of its temporary file, which has no name afterwards. */
-export async function openLineSpool(path: string): Promise<LineSpool> {
-  const file = await openUnnamedFile(path)
+export const openLineSpool = async (path: string): Promise<LineSpool> => createLineSpool(await openUnnamedFile(path))
+
+/** Returns a spool over an empty file that is open for reading and writing. Closing the spool closes the file. */
+export function createLineSpool(file: FileHandle): LineSpool {
   let size = 0
   const readOne = async ({ offset, length }: LinePlace): Promise<Buffer> => {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset)

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -229,6 +229,19 @@ test.each(['out', 'out/all.tar'])('export to %s: removes what killed exports lef
   expect(await parts()).toEqual([recent])
 })
 
+/** Starts a proxy of `server` and returns its URL. Requests that match wait for `end`. */
+async function startStallingProxy(server: string, isStalled: (path: string) => boolean, end: Promise<void>): Promise<string> {
+  const proxy = createServer(async ({ url: path = '/', headers }, response) => {
+    if (isStalled(path)) await end
+    const answer = await fetch(new URL(path, server), { headers: { authorization: headers.authorization ?? '' } })
+    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
+    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+}
+
 test('75 while another export to the folder runs, which it names; --lock-timeout waits, and the manifest has the documents of both', async () => {
   const { dms, env, folder, asAda, url } = await startCli('HTTP')
   const [one, two] = [await upload(asAda, 'one.txt', 'one'), await upload(asAda, 'two.txt', 'two')]
@@ -238,17 +251,10 @@ test('75 while another export to the folder runs, which it names; --lock-timeout
   ] as const)
     expect(await dms(['documents', 'update', id, '--add-label', label, '--create-labels'])).toMatchObject({ code: 0 })
   const stalled = Promise.withResolvers<void>()
-  const proxy = createServer(async ({ url: path = '/', headers }, response) => {
-    if (path.includes('/download')) await stalled.promise
-    const answer = await fetch(new URL(path, url), { headers: { authorization: headers.authorization ?? '' } })
-    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
-    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
-  }).listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  onTestFinished(() => void proxy.close())
+  const proxy = await startStallingProxy(url, (path) => path.includes('/download'), stalled.promise)
   const to = join(folder, 'out')
   const args = ['documents', 'export', '--to', to, '--label']
-  const slow = { ...env, DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const slow = { ...env, DMS_URL: proxy }
   const child = spawn(process.execPath, [executable, ...args, 'first'], { env: { ...bareEnvironment(), ...slow }, stdio: 'ignore' })
   const ended = once(child, 'exit')
   await expect.poll(() => existsSync(to) && readdir(to), { timeout: 30_000 }).toContain('.dms-export.lock')
@@ -260,6 +266,27 @@ test('75 while another export to the folder runs, which it names; --lock-timeout
   const lines = linesIn(await readFile(join(to, 'manifest.jsonl'), 'utf8'))
   expect(lines.map(({ id }) => id)).toEqual([one.id, two.id])
   expect((await readdir(to)).filter((name) => name.startsWith('.'))).toEqual([])
+})
+
+test('an export that was killed: the next one knows its files, and --delete-extra deletes those of deleted documents', async () => {
+  const { dms, env, folder, asAda, url } = await startCli('HTTP')
+  const small = await upload(asAda, 'small.txt', 'small')
+  const large = await upload(asAda, 'large.txt', 'large'.repeat(300_000))
+  const proxy = await startStallingProxy(url, (path) => path.includes(`${large.id}/download`), new Promise(() => {}))
+  const to = join(folder, 'mirror')
+  const fileOf = ({ id }: { id: string }, stem: string) => `${stem}-${id.slice(-12)}.txt`
+  const args = ['documents', 'export', '--to', to, '--concurrency', '1']
+  const child = spawn(process.execPath, [executable, ...args], { env: { ...bareEnvironment(), ...env, DMS_URL: proxy }, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  await expect.poll(() => existsSync(join(to, '.dms-export.jsonl')), { timeout: 30_000 }).toBe(true)
+  child.kill('SIGKILL')
+  await ended
+  expect(await readdir(to)).toContain(fileOf(small, 'small'))
+  await asAda.documents.delete(small.id)
+  await appendFile(join(to, '.dms-export.jsonl'), '{"id":')
+  const { code, stdout } = await dms([...args, '--delete-extra', '--json'])
+  expect([code, JSON.parse(stdout)]).toMatchObject([0, { created: 1, deleted: 1 }])
+  expect((await readdir(to)).sort()).toEqual([fileOf(large, 'large'), 'manifest.jsonl'])
 })
 
 test('export to a folder: files, texts and manifest; a second run writes changes only; --delete-extra deletes exported files only', async () => {

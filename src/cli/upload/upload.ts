@@ -2,11 +2,11 @@
 import { accessSync, constants } from 'node:fs'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
-import { AppError, invalid } from '../../errors.ts'
+import { AppError, formatFileError, invalid } from '../../errors.ts'
 import { describeMissingAdmin } from '../arguments/users.ts'
 import type { Batch, BatchItem } from '../output/batch-output.ts'
 import type { Cli } from '../runtime/context.ts'
-import { exitOf, isExpectedExit } from '../runtime/exit.ts'
+import { exitOf, Failure, isExpectedExit } from '../runtime/exit.ts'
 import { type RunItem, runBatch, toItemError } from '../runtime/run-batch.ts'
 import { waitForDocuments } from '../runtime/wait.ts'
 import type { AfterUpload } from './after-upload.ts'
@@ -166,13 +166,20 @@ async function sendTogether(
 async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, bytes }: SentFile): Promise<BatchItem | null> {
   if (file.path !== '-') {
     await run.cache?.add(file, sha256, id)
-    await run.afterUpload.apply(file)
+    await run.afterUpload.apply(file).catch((error) => Promise.reject(describeKept(error, id)))
   }
   if (!created) run.unchanged.count++
   const item: BatchItem = { action: created ? 'created' : 'unchanged', key: file.path, id, bytes }
   if (!run.shouldWait) return item
   run.waitingItems.push(item)
   return null
+}
+
+/** Describes the error of a file that could not be deleted or moved: the document is stored, and no second upload is needed. */
+function describeKept(error: NodeJS.ErrnoException, id: string): Error {
+  if (error instanceof Failure) return error
+  const message = `uploaded as ${id}, but the file could not be deleted or moved: ${formatFileError(error.message)}`
+  return new Failure('FAILED', message, { code: error.code ?? 'FAILED', cause: error })
 }
 
 /** Returns why the file cannot be uploaded, else undefined. */

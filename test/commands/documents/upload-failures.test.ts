@@ -84,6 +84,23 @@ test('a run that waits for another one uploads what that one has left; --files-f
   expect(await dms([...args, ...move])).toMatchObject({ code: 2, stderr: expect.stringContaining('would be uploaded again') })
 })
 
+test('--after-upload move: 3 for a file that cannot be moved, with the id of its document; the others are moved', async () => {
+  const { dms, folder, asAda } = await startCli('HTTP')
+  const path = join(folder, 'in', 'sub', 'a.txt')
+  await mkdir(join(folder, 'in', 'sub'), { recursive: true })
+  await mkdir(join(folder, 'done'))
+  for (const file of [path, join(folder, 'in', 'b.txt')]) await writeFile(file, file)
+  await writeFile(join(folder, 'done', 'sub'), 'a file in place of the folder')
+  const args = ['documents', 'upload', '-r', join(folder, 'in'), '--after-upload', `move:${join(folder, 'done')}`, '-o', 'jsonl']
+  const { code, stdout } = await dms(args)
+  const { items, summary } = readBatch(stdout)
+  expect([code, summary]).toMatchObject([3, { created: 1, failed: 1 }])
+  const stored = (await Array.fromAsync(asAda.documents.list())).find(({ filename }) => filename === 'a.txt')
+  expect(items.find(({ key }) => key === path)).toMatchObject({
+    error: { code: 'EEXIST', message: expect.stringMatching(`^uploaded as ${stored?.id}, but the file could not be deleted or moved: `) },
+  })
+})
+
 test('a file that is given twice is uploaded and deleted once; -n reports an empty file as the upload does', async () => {
   const { dms, folder, asAda } = await startCli('HTTP')
   const [scans, scan, empty] = [join(folder, 'scans'), join(folder, 'scans', 'a.txt'), join(folder, 'empty.txt')]

@@ -5,7 +5,7 @@ export const codes = {
   NOT_FOUND: [404, 'There is no resource at this path.'],
   VALIDATION_ERROR: [400, 'The request is not valid.'],
   DUPLICATE_RESOURCE: [409, 'A resource with this value exists already.'],
-  RATE_LIMITED: [429, 'Too many requests. Retry after retry_after_secs.'],
+  RATE_LIMITED: [429, 'Too many requests. Retry later.'],
   INTERNAL_ERROR: [500, 'Internal server error. The server log has the cause under the request id.'],
   SERVICE_UNAVAILABLE: [503, 'The service is temporarily unavailable. Retry later.'],
 
@@ -15,7 +15,7 @@ export const codes = {
   SHARED_LINK_MAX_VIEWS: [410, 'The shared link has reached its maximum number of views.'],
   SHARED_LINK_PASSWORD_REQUIRED: [401, 'The shared link requires a password.'],
   SHARED_LINK_INVALID_PASSWORD: [403, 'The password of the shared link is wrong.'],
-  SHARED_LINK_RATE_LIMITED: [429, 'Too many requests for shared links. Retry after retry_after_secs.'],
+  SHARED_LINK_RATE_LIMITED: [429, 'Too many requests for shared links. Retry later.'],
 
   COMMENT_NOT_FOUND: [404, 'The comment does not exist.'],
   COMMENT_DOCUMENT_NOT_FOUND: [404, 'The document does not exist.'],
@@ -23,7 +23,7 @@ export const codes = {
   COMMENT_CONTENT_EMPTY: [400, 'The comment is empty.'],
   COMMENT_CONTENT_TOO_LONG: [400, 'A comment can have at most 10,000 characters.'],
   COMMENT_NESTING_TOO_DEEP: [400, 'Replies cannot have replies. Reply to the top-level comment.'],
-  COMMENT_RATE_LIMITED: [429, 'Too many comments. Retry after retry_after_secs.'],
+  COMMENT_RATE_LIMITED: [429, 'Too many comments. Retry later.'],
 
   DOCUMENT_NOT_FOUND: [404, 'The document does not exist.'],
   VERSION_NOT_FOUND: [404, 'The document has no version with this number.'],
@@ -43,7 +43,7 @@ export const codes = {
   UNSUPPORTED_MEDIA_TYPE: [415, 'The path does not accept this content type.'],
   HEADERS_TOO_LARGE: [431, 'The request line and headers are too large.'],
   UPGRADE_REQUIRED: [426, 'The path accepts WebSocket connections only.'],
-  STORAGE_UNAVAILABLE: [503, 'The document store is out of reach. Retry after retry_after_secs.'],
+  STORAGE_UNAVAILABLE: [503, 'The document store is out of reach. Retry later.'],
   RANGE_NOT_SATISFIABLE: [416, 'The requested range is outside of the file.'],
   IDEMPOTENCY_KEY_REUSED: [422, 'The Idempotency-Key was used for a different request. Use a new key.'],
   PRECONDITION_FAILED: [412, 'The resource has changed. Read it again, then retry.'],
@@ -60,13 +60,19 @@ export class AppError extends Error {
   readonly status: number
   readonly details: Record<string, unknown>
 
-  constructor(code: Code, details: Record<string, unknown> = {}, message: string = codes[code][1]) {
+  constructor(code: Code, details: Record<string, unknown> = {}, message = defaultMessage(code, details)) {
     super(message)
     this.name = 'AppError'
     this.code = code
     this.status = codes[code][0]
     this.details = details
   }
+}
+
+/** Returns the message of a code. It has the time after which to retry, if `details` has it. */
+export function defaultMessage(code: Code, { retry_after_secs: wait }: Record<string, unknown> = {}): string {
+  const [, message] = codes[code]
+  return typeof wait === 'number' ? message.replace('Retry later', `Retry after ${wait} ${wait === 1 ? 'second' : 'seconds'}`) : message
 }
 
 /** Returns the error of one stored file that is missing or cannot be read, whereas others can: `details.file` tells it from an outage. */

@@ -15,6 +15,11 @@ async function serve({ app }: Started) {
 
 const limited = { 'limits.api_calls_per_minute': 20 }
 
+interface ErrorBody {
+  retry_after_secs: number
+  error: { code: string; message: string; details: { retry_after_secs: number } }
+}
+
 test('429 RATE_LIMITED after exactly the limit, with the seconds to wait in three places; 200 after them', async () => {
   const started = await startApp(limited)
   const { url, close } = await serve(started)
@@ -22,8 +27,9 @@ test('429 RATE_LIMITED after exactly the limit, with the seconds to wait in thre
   for (let call = 0; call < 20; call++) statuses.push((await fetch(`${url}/api/health`)).status)
   expect(new Set(statuses)).toEqual(new Set([200]))
   const refused = await fetch(`${url}/api/health`)
-  const body = (await refused.json()) as { retry_after_secs: number; error: { code: string; details: { retry_after_secs: number } } }
+  const body = (await refused.json()) as ErrorBody
   expect([refused.status, body.error.code]).toEqual([429, 'RATE_LIMITED'])
+  expect(body.error.message).toMatch(new RegExp(`^Too many requests\\. Retry after ${body.retry_after_secs} seconds?\\.$`))
   expect(body.retry_after_secs).toBeGreaterThan(0)
   expect(body.retry_after_secs).toBeLessThanOrEqual(60)
   expect([body.error.details.retry_after_secs, Number(refused.headers.get('retry-after'))]).toEqual([

@@ -3,7 +3,7 @@
  * error codes by route, examples, security and parameters.
  */
 import { z } from 'zod'
-import { type Code, codes } from '../../errors.ts'
+import { type Code, codes, defaultMessage } from '../../errors.ts'
 import { schemaOf } from '../../http/input.ts'
 import { hidesAnswer, type Route } from '../../http/route.ts'
 import { ignoresToken } from '../http/authenticate.ts'
@@ -197,10 +197,16 @@ function errorResponses(route: Route): Operation['responses'] {
 }
 
 function failureExample(code: Code): z.infer<typeof ErrorBody> {
-  const [status, message] = codes[code]
+  const [status] = codes[code]
   const retryAfter = status === 429 ? { retry_after_secs: 30 } : {}
   const issues = code === 'VALIDATION_ERROR' ? { issues: [{ path: 'name', message: 'must not be empty' }] } : {}
-  const error = { code, message, details: { ...retryAfter, ...issues }, timestamp: '2026-01-31T12:00:00.000Z', request_id: '0c6f1f9e' }
+  const error = {
+    code,
+    message: defaultMessage(code, retryAfter),
+    details: { ...retryAfter, ...issues },
+    timestamp: '2026-01-31T12:00:00.000Z',
+    request_id: '0c6f1f9e',
+  }
   return { error, ...retryAfter }
 }
 

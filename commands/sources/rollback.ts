@@ -1,6 +1,6 @@
 import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { findSource } from '../../src/cli/arguments/sources.ts'
-import { parseWhen } from '../../src/cli/arguments/time-span.ts'
+import { findServerTime, parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
@@ -44,9 +44,11 @@ export const rollback = (cli: Cli) =>
     .option('-n, --dry-run', 'list what would change')
     .option('-y, --yes', 'roll back without asking')
     .action(async (nameOrId: string, { dryRun = false, yes = false, ...flags }: Flags) => {
-      const before = parseWhen('--before', flags.before)
-      if (Date.parse(before) > Date.now()) throw usage(`--before ${flags.before} is in the future`)
+      parseWhen('--before', flags.before)
       const client = await cli.client()
+      const now = await findServerTime(cli, client)
+      const before = parseWhen('--before', flags.before, false, now)
+      if (Date.parse(before) > now) throw usage(`--before ${flags.before} is in the future`)
       const source = await findSource(client, nameOrId)
       if (!dryRun && !yes && !cli.options.printCurl) {
         const { restored, trashed } = await request(client, source, before, true)

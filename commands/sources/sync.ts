@@ -1,6 +1,7 @@
 import { Option } from 'commander'
 import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { findSource, selectSources } from '../../src/cli/arguments/sources.ts'
+import { findServerTime } from '../../src/cli/arguments/time-span.ts'
 import { type BatchItem, startBatch } from '../../src/cli/output/batch-output.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
@@ -72,15 +73,15 @@ export const sync = (cli: Cli) =>
       if (!flags.wait || (cli.options.printCurl && !dryRun)) return enqueue(cli, await cli.client(), names, flags)
       if (!isLocal) {
         const client = await cli.client()
-        if (dryRun) return listPlan(cli, await listSelected(client, names, flags), planOnServer(cli, client, flags))
-        return syncAll(cli, await listSelected(client, names, flags), names, (source, progress) =>
+        if (dryRun) return listPlan(cli, await listSelected(cli, client, names, flags), planOnServer(cli, client, flags))
+        return syncAll(cli, await listSelected(cli, client, names, flags), names, (source, progress) =>
           syncOnServer(cli, client, source, requestOf(flags), progress),
         )
       }
       const app = await cli.app('sources sync', { hasStatementTimeout: false })
       const { openLocalClient } = await import('../../src/cli/remote/local-client.ts')
       const client = await openLocalClient(app, cli)
-      const sources = await listSelected(client, names, flags)
+      const sources = await listSelected(cli, client, names, flags)
       const options = parseOptions(flags, app.config.sources.concurrency)
       if (!dryRun) return syncAll(cli, sources, names, (source, progress) => syncInProcess(cli, { app, client }, source, options, progress))
       const { planSync } = await import('../../src/sources/sync/sync-job.ts')
@@ -117,12 +118,13 @@ function parseOptions(
   }
 }
 
-async function listSelected(client: Client, names: readonly string[], { due }: Flags): Promise<Source[]> {
+async function listSelected(cli: Cli, client: Client, names: readonly string[], { due }: Flags): Promise<Source[]> {
   if (lookupPrinterOf(client) && names.length > 0) return mapSequential(names, (name) => findSource(client, name))
   const sources = await client.sources.list()
   if (names.length > 0) return selectSources(sources, names)
-  const now = new Date().toISOString()
-  return sources.filter(({ status, next_sync }) => status !== 'disabled' && (!due || (next_sync !== null && next_sync <= now)))
+  const now = due ? await findServerTime(cli, client) : 0
+  const isDue = ({ next_sync }: Source): boolean => next_sync !== null && Date.parse(next_sync) <= now
+  return sources.filter((source) => source.status !== 'disabled' && (!due || isDue(source)))
 }
 
 /** Syncs the sources one after the other. */
@@ -175,7 +177,7 @@ function formatItem(item: BatchItem): string {
 }
 
 async function enqueue(cli: Cli, client: Client, names: readonly string[], flags: Flags): Promise<void> {
-  const sources = await listSelected(client, names, flags)
+  const sources = await listSelected(cli, client, names, flags)
   const skipped: SyncResult[] = []
   const rows = await mapSequential(sources, async (source) => {
     try {

@@ -27,6 +27,13 @@ export const health = ({ call, fetch, sendOnce }: OpenConnection) => ({
   /** Checks the OpenID Connect provider. */
   oidc: (): Promise<z.infer<typeof HealthAnswer>> => call('GET', pathOf('health', 'auth', 'oidc')),
   check: (): Promise<{ status: 'ok' }> => call('GET', pathOf('health')),
+  /** Returns the time of the server, in whole seconds. Without HTTP it is the time of this machine. */
+  time: async (): Promise<Date> => {
+    const response = await fetch('GET', pathOf('health'))
+    await response.body?.cancel()
+    const date = response.headers.get('date')
+    return date === null ? new Date() : new Date(date)
+  },
   /** Returns the liveness probe as text. */
   probe: async (): Promise<string> => (await fetch('GET', '/healthz')).text(),
   /** Returns the readiness checks, even of a server that is not ready (503). */

@@ -177,6 +177,7 @@ const calls: Record<string, (client: Client) => unknown> = {
   'health.oidc': ({ health }) => health.oidc(),
   'health.probe': ({ health }) => health.probe(),
   'health.ready': ({ health }) => health.ready(),
+  'health.time': ({ health }) => health.time(),
   'openapi.get': ({ openapi }) => openapi.get(),
   'openapi.page': ({ openapi }) => openapi.page(),
 }

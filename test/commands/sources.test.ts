@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -297,6 +299,37 @@ test('over HTTP: --dry-run lists what the server would fetch; 3 for a source tha
   const some = await dms(['sources', 'sync', 'one', '-n', '--max-files', '2'])
   expect(some).toMatchObject({ code: 0, stderr: 'one: the first 2 files that the server has found\n' })
   expect((await asAdmin.sources.list())[0]).toMatchObject({ document_count: 0, last_sync: null })
+})
+
+test('over HTTP: sync --due and rollback --before use the clock of the server', async () => {
+  const { url, dms, make, put, app } = await start('HTTP')
+  await put('a.txt', 'one')
+  const { id } = await make('ahead', { sync_interval: 86_400 })
+  const aheadMs = 3_600_000
+  const rollbacks: { before: string }[] = []
+  const proxy = createServer(async (request, response) => {
+    const { url: path = '/', method = 'GET', headers } = request
+    const body = await text(request)
+    if (path.endsWith('/rollback')) rollbacks.push(JSON.parse(body))
+    const { authorization = '', 'content-type': type = 'application/json' } = headers
+    const answer = await fetch(new URL(path, url), {
+      method,
+      headers: { authorization, 'content-type': type },
+      body: method === 'GET' ? null : body,
+    })
+    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
+    const date = new Date(Date.now() + aheadMs).toUTCString()
+    response.writeHead(answer.status, { ...others, date }).end(Buffer.from(await answer.arrayBuffer()))
+  }).listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  onTestFinished(() => void proxy.close())
+  const env = { DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const next_sync = new Date(Date.now() + aheadMs / 2)
+  await app.db.updateTable('sources').set({ next_sync }).where('id', '=', id).execute()
+  const synced = await dms(['sources', 'sync', '--due', '--json'], { env })
+  expect([synced.code, JSON.parse(synced.stdout)]).toMatchObject([0, { sources: [{ source: 'ahead' }] }])
+  expect(await dms(['sources', 'rollback', 'ahead', '--before', '10m', '-n'], { env })).toMatchObject({ code: 0 })
+  expect(Math.abs(Date.parse(rollbacks[0]?.before ?? '') - Date.now() - aheadMs + 600_000)).toBeLessThan(60_000)
 })
 
 test('over HTTP: 2 for server-only options', async () => {

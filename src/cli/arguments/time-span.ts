@@ -1,6 +1,8 @@
 /** Dates in flags, and the flags of a time span. */
 import { type Command, Option } from 'commander'
 import { isCalendarDate, type Period, parsePeriod } from '../../calendar.ts'
+import type { Client } from '../../client/client.ts'
+import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
 import { parseDurationFlag } from './flag-values.ts'
 
@@ -37,8 +39,7 @@ const dayMs = 86_400_000
  * Converts a date, a time, yesterday, today, tomorrow (in UTC) or a duration to a date or time of the API. A duration counts back from now,
  * or ahead with `isAhead`. Throws Failure USAGE.
  */
-export function parseWhen(flag: string, text: string, isAhead = false): string {
-  const now = Date.now()
+export function parseWhen(flag: string, text: string, isAhead = false, now = Date.now()): string {
   const word = text.trim().toLowerCase()
   if (word === 'now') return new Date(now).toISOString()
   if (Object.hasOwn(days, word)) return new Date(now + (days[word] ?? 0) * dayMs).toISOString().slice(0, 10)
@@ -55,6 +56,11 @@ export function parseWhen(flag: string, text: string, isAhead = false): string {
   const ms = parseDurationFlag(flag, word)
   return new Date(now + (isAhead ? ms : -ms)).toISOString()
 }
+
+/** Returns the time of the server, in ms since 1970. Times that the server has set are compared with it: the clock of this machine may be wrong. */
+export const findServerTime = async ({ options }: Cli, { health }: Client): Promise<number> =>
+  // The request would be printed in place of the one that was asked for.
+  options.printCurl ? Date.now() : (await health.time()).getTime()
 
 /** Converts a date, yesterday or today (in UTC) to YYYY-MM-DD. Throws Failure USAGE. */
 export function parseDayFlag(flag: string, text: string): string {

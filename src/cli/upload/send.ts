@@ -53,9 +53,16 @@ export async function sendFile(sending: SendOptions, file: FoundFile, onBytes: (
   const idempotencyKey = sending.keyOf?.(file) ?? randomUUID()
   const { id, created, document } = await client.documents.upload(reading.upload, { ...options, idempotencyKey, signal }).catch((error) => {
     signal?.throwIfAborted()
-    throw describeMissingAdmin(error, options.owner)
+    throw describeMissingAdmin(describeChanged(error), options.owner)
   })
   return verifyChecksum({ id, created, sha256: document.sha256, bytes: reading.bytes() }, reading.sum())
+}
+
+/** Describes the error of a file that grew or shrank while it was sent. */
+function describeChanged(error: NodeJS.ErrnoException): Error {
+  const { code } = error
+  if (code !== 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH') return error
+  return new Failure('FAILED', 'the file changed while it was sent', { code, cause: error })
 }
 
 /** Sends several files in one request. Returns a function per file that returns its result or throws its error. Throws ClientError if the request was rejected. */

@@ -155,7 +155,9 @@ async function sendTogether(
   try {
     results = await sendFiles(run.sendOptions, files, onBytes)
   } catch (error) {
-    if (run.cli.signal.aborted || isExpectedExit(error) || ['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) throw error
+    // Nothing new may start, such as a request for each file. The next run sends them.
+    run.cli.signal.throwIfAborted()
+    if (isExpectedExit(error) || ['AUTH', 'UNAVAILABLE'].includes(exitOf(error))) throw error
     return false
   }
   for (const [index, file] of files.entries()) await runItem(file.path, async () => toItem(run, file, (results[index] as () => SentFile)()))

@@ -6,6 +6,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { readBatch, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
@@ -48,8 +49,29 @@ test.each([
   const { code, stdout } = await dms(['documents', 'upload', '-r', folder, '-o', 'jsonl'], { env: { DMS_URL: proxy } })
   const { items, summary } = readBatch(stdout)
   expect([code, summary]).toMatchObject([3, { created: 10, failed: 1, error: null }])
-  expect(items.filter(({ action }) => action === 'failed').map(({ key }) => key)).toEqual([changed])
+  const error = { code: expect.any(String), message: 'the file changed while it was sent' }
+  expect(items.filter(({ action }) => action === 'failed')).toMatchObject([{ key: changed, error }])
   expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(10)
+})
+
+test('upload -r: 130 if a request fails after SIGINT; the next run sends its files', async () => {
+  const { dms, env, folder, url, asAda } = await startCli('HTTP')
+  for (const name of names) await writeFile(join(folder, name), `content of ${name}`)
+  const proxy = await startProxy(url, async (path) => {
+    if (!isUpload(path)) return undefined
+    child.kill('SIGINT')
+    await sleep(200)
+    return 400
+  })
+  const args = [executable, 'documents', 'upload', '-r', folder, '-o', 'jsonl']
+  const child = spawn(process.execPath, args, {
+    env: { ...bareEnvironment(), ...env, DMS_URL: proxy },
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const [stdout, [code]] = await Promise.all([buffer(child.stdout), once(child, 'exit')])
+  expect([code, readBatch(stdout.toString()).summary]).toMatchObject([130, { created: 0, error: null }])
+  expect(await dms(['documents', 'upload', '-r', folder])).toMatchObject({ code: 0 })
+  expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(names.length)
 })
 
 test.each([

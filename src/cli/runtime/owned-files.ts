@@ -16,16 +16,18 @@ export async function createFolder(path: string): Promise<void> {
   }
 }
 
-/** Creates a file with mode 0600 and opens it for writing. Fails if it exists. */
-export async function createFile(path: string): Promise<FileHandle> {
+/** Creates a file with mode 0600 and opens it for writing. Fails if it exists, or if it cannot get its owner, unless `canKeepOwner`. */
+export async function createFile(path: string, canKeepOwner = false): Promise<FileHandle> {
   const file = await open(path, 'wx', 0o600)
   try {
     if (isRoot()) await giveTo(dirname(path), file)
-    return file
   } catch (error) {
+    // NFS and FAT may refuse even root.
+    if (canKeepOwner && (error as NodeJS.ErrnoException).code === 'EPERM') return file
     await file.close()
     throw error
   }
+  return file
 }
 
 const isRoot = (): boolean => process.geteuid?.() === 0

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { appendFile, mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { appendFile, chown, mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -267,6 +267,19 @@ test('75 while another export to the folder runs, which it names; --lock-timeout
   expect(lines.map(({ id }) => id)).toEqual([one.id, two.id])
   expect((await readdir(to)).filter((name) => name.startsWith('.'))).toEqual([])
 })
+
+test.skipIf(process.getuid?.() !== 0 || !existsSync('/usr/bin/setpriv'))(
+  'root exports to a folder of another user where it may not change owners, as on NFS',
+  async () => {
+    const { env, folder, asAda } = await startCli('HTTP')
+    await upload(asAda, 'a.txt', 'a')
+    await chown(folder, 12345, 12345)
+    const args = ['--bounding-set=-chown', '--inh-caps=-chown', process.execPath, executable, 'documents', 'export', '--to', folder]
+    const child = spawn('/usr/bin/setpriv', args, { env: { ...bareEnvironment(), ...env }, stdio: 'ignore' })
+    expect((await once(child, 'exit'))[0]).toBe(0)
+    expect(await readdir(folder)).toHaveLength(2)
+  },
+)
 
 test('an export that was killed: the next one knows its files, and --delete-extra deletes those of deleted documents', async () => {
   const { dms, env, folder, asAda, url } = await startCli('HTTP')

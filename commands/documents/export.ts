@@ -86,8 +86,6 @@ export const exportDocuments = (cli: Cli) =>
       if (!isTar && !cli.options.printCurl) await lockExportFolder(cli, to, lockTimeoutMs)
       const files = await findExportFiles(client, query, {
         hasOldVersions: allVersions,
-        // The header of an archive announces size and checksum: a version that arrives meanwhile must not take the place of the listed one.
-        isPinned: allVersions || isTar,
         rendition,
         concurrency: concurrencyCount,
         signal: cli.signal,

@@ -17,8 +17,6 @@ export interface ExportFiles {
 
 export interface FindOptions {
   readonly hasOldVersions: boolean
-  /** request versions by number, so that a new version cannot take the place of the listed one */
-  readonly isPinned: boolean
   readonly rendition: 'pdfa' | undefined
   /** parallel requests for renditions and old versions */
   readonly concurrency: number
@@ -54,7 +52,7 @@ async function* windowsOf(first: IteratorResult<DocumentView>, others: EntryStre
 async function filesOf(
   client: Client,
   documents: readonly DocumentView[],
-  { hasOldVersions, isPinned, rendition, concurrency, signal }: FindOptions,
+  { hasOldVersions, rendition, concurrency, signal }: FindOptions,
 ): Promise<ExportFile[]> {
   const renditions = new Map<string, ExportFile>()
   const addRendition = async (document: DocumentView) => {
@@ -62,7 +60,7 @@ async function filesOf(
     if (made) renditions.set(document.id, made)
   }
   if (rendition) await mapConcurrently(documents, concurrency, addRendition, signal)
-  const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document, isPinned))
+  const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document))
   const addOldVersions = async (document: DocumentView) => void files.push(...(await oldVersionFiles(client, document)))
   if (hasOldVersions) await mapConcurrently(documents, concurrency, addOldVersions, signal)
   return files

@@ -63,8 +63,8 @@ export const textFileName = (file: string): string => `${file}.txt`
 /** Returns the key of a line: a document has one for its current version and one for each old version. */
 export const manifestKey = (entry: ManifestEntry): string => (entry.current === false ? `${entry.id} ${entry.version}` : entry.id)
 
-/** Returns the file of a document. `isPinned` requests its version by number, so that a new version cannot take its place. */
-export function documentFile({ documents }: Client, document: DocumentView, isPinned: boolean): ExportFile {
+/** Returns the file of a document. Requests its version by number: a version that arrives meanwhile has another size and checksum. */
+export function documentFile({ documents }: Client, document: DocumentView): ExportFile {
   const { id, size, sha256, created_at, version } = document
   const file = exportFileName(document)
   return {
@@ -76,7 +76,7 @@ export function documentFile({ documents }: Client, document: DocumentView, isPi
     file,
     hasText: document.status === 'completed',
     entry: (hasText) => ({ ...document, current: true, ...names(file, hasText) }),
-    download: () => (isPinned ? documents.downloadVersion(id, version) : documents.download(id)),
+    download: () => documents.downloadVersion(id, version),
     text: () => documents.text(id),
   }
 }
@@ -90,7 +90,7 @@ export async function renditionFile(client: Client, document: DocumentView, kind
   const { size, sha256 } = made
   const file = exportFileName({ id, filename: renditionName(filename) })
   return {
-    ...documentFile(client, document, true),
+    ...documentFile(client, document),
     version,
     size,
     sha256,

@@ -20,7 +20,7 @@ test('the first files are found before all documents are listed', async () => {
     pages++
     return Response.json({ data, pagination: { total: 5000, next_cursor: pages < 50 ? String(pages) : null } })
   })
-  const options = { hasOldVersions: false, isPinned: false, rendition: undefined, concurrency: 4, signal: new AbortController().signal }
+  const options = { hasOldVersions: false, rendition: undefined, concurrency: 4, signal: new AbortController().signal }
   const { batches, documentCount, count } = await findExportFiles(client, {}, options)
   expect([documentCount, count, pages]).toEqual([5000, 5000, 1])
   let found = 0

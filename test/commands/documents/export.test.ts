@@ -157,7 +157,7 @@ test.each([
   })
   for (const letter of ['a', 'b', 'c']) await upload(client, `${letter}.txt`, letter.repeat(name.includes('single') ? 1_100_000 : 700))
   const documents = await Array.fromAsync(client.documents.list())
-  const files = documents.map((document) => documentFile(client, document, false))
+  const files = documents.map((document) => documentFile(client, document))
   let writeCount = 0
   const fails = vi.spyOn(process.stdout, 'write').mockImplementation(((_: Uint8Array, done: (error?: Error) => void) => {
     done(writeCount++ === failing ? Object.assign(new Error(code), { code }) : undefined)
@@ -229,10 +229,10 @@ test.each(['out', 'out/all.tar'])('export to %s: removes what killed exports lef
   expect(await parts()).toEqual([recent])
 })
 
-/** Starts a proxy of `server` and returns its URL. Requests that match wait for `end`. */
-async function startStallingProxy(server: string, isStalled: (path: string) => boolean, end: Promise<void>): Promise<string> {
+/** Starts a proxy of `server` and returns its URL. Requests that match wait for `stall`. */
+async function startStallingProxy(server: string, isStalled: (path: string) => boolean, stall: () => Promise<void>): Promise<string> {
   const proxy = createServer(async ({ url: path = '/', headers }, response) => {
-    if (isStalled(path)) await end
+    if (isStalled(path)) await stall()
     const answer = await fetch(new URL(path, server), { headers: { authorization: headers.authorization ?? '' } })
     const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
     response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
@@ -251,7 +251,11 @@ test('75 while another export to the folder runs, which it names; --lock-timeout
   ] as const)
     expect(await dms(['documents', 'update', id, '--add-label', label, '--create-labels'])).toMatchObject({ code: 0 })
   const stalled = Promise.withResolvers<void>()
-  const proxy = await startStallingProxy(url, (path) => path.includes('/download'), stalled.promise)
+  const proxy = await startStallingProxy(
+    url,
+    (path) => path.includes('/download'),
+    () => stalled.promise,
+  )
   const to = join(folder, 'out')
   const args = ['documents', 'export', '--to', to, '--label']
   const slow = { ...env, DMS_URL: proxy }
@@ -281,11 +285,30 @@ test.skipIf(process.getuid?.() !== 0 || !existsSync('/usr/bin/setpriv'))(
   },
 )
 
+test('a file that is replaced during an export: the folder has the version of the manifest', async () => {
+  const { dms, folder, asAda, url } = await startCli('HTTP')
+  const { id, sha256 } = await upload(asAda, 'large.txt', 'old'.repeat(500_000))
+  const isDownload = (path: string) => path.includes(`${id}/`) && path.endsWith('/download')
+  const proxy = await startStallingProxy(url, isDownload, async () => {
+    await writeFile(join(folder, 'new.txt'), 'new'.repeat(500_000))
+    expect(await dms(['documents', 'replace', id, join(folder, 'new.txt')])).toMatchObject({ code: 0 })
+  })
+  const to = join(folder, 'out')
+  expect(await dms(['documents', 'export', '--to', to], { env: { DMS_URL: proxy } })).toMatchObject({ code: 0 })
+  const [line] = linesIn(await readFile(join(to, 'manifest.jsonl'), 'utf8'))
+  const bytes = await readFile(join(to, String(line?.file)))
+  expect([line?.sha256, createHash('sha256').update(bytes).digest('hex')]).toEqual([sha256, sha256])
+})
+
 test('an export that was killed: the next one knows its files, and --delete-extra deletes those of deleted documents', async () => {
   const { dms, env, folder, asAda, url } = await startCli('HTTP')
   const small = await upload(asAda, 'small.txt', 'small')
   const large = await upload(asAda, 'large.txt', 'large'.repeat(300_000))
-  const proxy = await startStallingProxy(url, (path) => path.includes(`${large.id}/download`), new Promise(() => {}))
+  const proxy = await startStallingProxy(
+    url,
+    (path) => path.includes(`${large.id}/`),
+    () => new Promise(() => {}),
+  )
   const to = join(folder, 'mirror')
   const fileOf = ({ id }: { id: string }, stem: string) => `${stem}-${id.slice(-12)}.txt`
   const args = ['documents', 'export', '--to', to, '--concurrency', '1']

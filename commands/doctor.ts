@@ -49,7 +49,8 @@ export const doctor = (cli: Cli) =>
       if (flags.bundle !== undefined && !installation) throw usage('--bundle works on the server only')
       const { runChecks } = await import('../src/doctor/doctor.ts')
       const diagnoses: Diagnosis[] = []
-      await runChecks(checks, flags.fix === true, (diagnosis) => {
+      await runChecks(checks, flags.fix === true, (result) => {
+        const diagnosis = result.fix === undefined ? result : { ...result, fix: cli.options.addTargetFlags(result.fix) }
         diagnoses.push(diagnosis)
         const lines = formatDiagnosis(diagnosis, cli.options.width)
         const isProblem = diagnosis.status === 'fail' || diagnosis.status === 'warn'

@@ -228,7 +228,9 @@ function report(error: unknown, program: Command, cli: CliRuntime, mark: string)
   if ((error as { code?: unknown }).code === 'commander.help') return
   let isJson = program.opts<{ json?: boolean }>().json === true
   let isVerbose = false
+  const { fix } = error as { fix?: unknown }
   try {
+    if (typeof fix === 'string') Object.assign(error as Error, { fix: cli.options.addTargetFlags(fix) })
     isJson = cli.options.isJson
     isVerbose = cli.options.verbose > 0
   } catch {

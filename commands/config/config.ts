@@ -13,7 +13,7 @@ import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import { writePrivateFile } from '../../src/cli/runtime/private-file.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
-import { escapeControls } from '../../src/log/escape.ts'
+import { escapeControls, shellWord } from '../../src/log/escape.ts'
 import { readPackageFile } from '../../src/version.ts'
 
 export const config = (cli: Cli) => group('config', 'Check, show and write the configuration', [check(cli), show(cli), init(cli), env(cli)])
@@ -133,7 +133,10 @@ const init = (cli: Cli) =>
       await writePrivateFile(path, hasSecret ? text : withSecret(text), true)
       // Another secret would end all sessions.
       if (hasSecret) cli.note(`auth.jwt_secret stays that of ${secretFile}`)
-      cli.print({ path }, { columns: columnsOf(['path']), id: 'path', sentence: `✓ Wrote ${path}; to check it: dms config check` })
+      cli.print(
+        { path },
+        { columns: columnsOf(['path']), id: 'path', sentence: `✓ Wrote ${path}; to check it: dms config check --file ${shellWord(path)}` },
+      )
     })
 
 /** Returns the data folder in force. The configuration file need not exist. */

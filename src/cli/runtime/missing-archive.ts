@@ -25,8 +25,7 @@ export async function describeMissingArchive({ message, folder }: NoData, cli: C
     ...(await findDataFolders(cli, config.data_dir)),
     ...(await findServer(config.server).catch(() => [])),
   ]
-  const dataDir = cli.options.settings.data_dir === undefined ? '' : ` --data-dir ${folder}`
-  const fix = `to create an archive there: dms serve${dataDir}, or pass --init`
+  const fix = 'to create an archive there: dms serve, or pass --init'
   return new Failure('CONFIG', message, { fix, code: 'NO_DATA', details: { folder, candidates } })
 }
 

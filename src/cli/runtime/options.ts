@@ -2,6 +2,7 @@
 import { type Command, Option } from 'commander'
 import type { FlagSettings } from '../../config/load.ts'
 import { parseBoolean } from '../../config/values.ts'
+import { shellWord } from '../../log/escape.ts'
 import { maxTimer, parseDurationFlag } from '../arguments/flag-values.ts'
 import { type Format, formats, type RenderOptions } from '../output/output.ts'
 import type { RequestedTarget } from '../remote/target.ts'
@@ -16,6 +17,8 @@ export interface GlobalOptions extends RenderOptions {
   readonly settings: FlagSettings
   /** configuration file (--config) */
   readonly config: string | undefined
+  /** adds --config and --data-dir to the dms commands in a text, because users copy them */
+  readonly addTargetFlags: (text: string) => string
   /** server as flags and variables name it; `cli.target` is the server itself */
   readonly requestedTarget: RequestedTarget
   /** print requests as curl commands and send nothing */
@@ -100,6 +103,12 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   return {
     settings: { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') },
     config: readFlag('config'),
+    addTargetFlags(text) {
+      const flags = [['-c', readFlag('config')] as const, ['--data-dir', readFlag('dataDir')] as const]
+      const words = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, shellWord(value)]))
+      const names = program.commands.map((command) => command.name()).join('|')
+      return words.length === 0 ? text : text.replace(new RegExp(`\\bdms (?=(?:${names})\\b)`, 'g'), () => `dms ${words.join(' ')} `)
+    },
     requestedTarget: readRequestedTarget(opts, readFlag, env),
     printCurl: opts.printCurl === true,
     as: readFlag('as') ?? (env.DMS_AS || null),

@@ -94,6 +94,14 @@ test('doctor reports problems of index, marker, secrets, jobs and configuration 
   expect(wrong.of('database')?.status).toBe('ok')
 })
 
+test('the commands of fixes name the configuration file of the command line', async () => {
+  const place = await emptyPlace()
+  const file = join(await folder(), 'a b.toml')
+  await writeFile(file, '[server]\nprot = 80\n', { mode: 0o600 })
+  const wrong = await ask(place, ['-c', file, '--only', 'config'])
+  expect(wrong.of('config')).toMatchObject({ status: 'fail', fix: `dms -c '${file}' config check` })
+})
+
 test('doctor warns of a failed job until its document has been read by a later one', async () => {
   const { app, databaseUrl, dataDir, asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'a')

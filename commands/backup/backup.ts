@@ -39,6 +39,7 @@ const list = (cli: Cli) =>
       ['backup list -o json | jq -r .[0].created_at', 'time of the last backup'],
     ],
     exits: '0 listed · 2 remote server given · 78 configuration invalid, or neither backups nor an archive',
+    notes: ['complete: false for an archive that is being written, was abandoned, or is truncated. dms backup verify reads every byte.'],
   })
     .alias('ls')
     .action(async () => {
@@ -63,7 +64,7 @@ const prune = (cli: Cli) =>
     notes: [
       'Deletes only archives named by dms (dms-<time>.tar), and unfinished ones older than an hour.',
       'Keeps the newest archive without damaged files, too, if all newer ones have some.',
-      'Keeps archives dated in the future, without counting them, and warns about each.',
+      'Keeps truncated archives and those dated in the future, without counting them, and warns about each.',
     ],
   })
     .option('--keep <number>', 'newest archives to keep, each with files and tables only (default: backup.keep)')
@@ -72,11 +73,12 @@ const prune = (cli: Cli) =>
     .action(async ({ keep, yes, dryRun }: { keep?: string; yes?: boolean; dryRun?: boolean }) => {
       const [config, repository] = await Promise.all([loadConfig(cli, 'backup prune'), import('../../src/backup/backup-repository.ts')])
       const count = keep === undefined ? config.backup.keep : parseCount('--keep', keep)
-      const { prunable, postdated } = await repository.listPrunable(config.backup.path, count)
+      const { prunable, postdated, truncated } = await repository.listPrunable(config.backup.path, count)
       for (const { name, created_at } of postdated)
         cli.warn(
           `${escapeControls(name)} is dated in the future (${escapeControls(created_at)}): it is kept, and does not count towards --keep`,
         )
+      for (const { name } of truncated) cli.warn(`${escapeControls(name)} is truncated: it is kept, and does not count towards --keep`)
       if (prunable.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${prunable.length} backups?`)
       await runBatch(cli, {
         command: 'backup prune',

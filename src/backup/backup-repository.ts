@@ -2,11 +2,11 @@
 import { createReadStream } from 'node:fs'
 import { open, readdir, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { blockSize } from '../http/tar-writer.ts'
+import { blockSize, tarEnd } from '../http/tar-writer.ts'
 import { nullIfMissing } from '../missing-file.ts'
 import { readAll } from './byte-streams.ts'
 import { readFolderManifest } from './folder-manifest.ts'
-import { Head, Manifest, manifestPath, maxHeadBytes, maxManifestBytes, parseEntryPath, parseJson } from './manifest.ts'
+import { BackupDamaged, Head, Manifest, manifestPath, maxHeadBytes, maxManifestBytes, parseEntryPath, parseJson } from './manifest.ts'
 import { readTar } from './tar.ts'
 
 export interface BackupInfo {
@@ -22,7 +22,7 @@ export interface BackupInfo {
   version: string
   /** id of the document store, which differs between installations */
   store_id: string
-  /** false: the archive is still being written, or was abandoned */
+  /** false: the archive is still being written, was abandoned, or is truncated */
   complete: boolean
 }
 
@@ -51,10 +51,11 @@ export async function listBackups(folder: string, onUnreadable: (name: string, e
  * Then prefers backups with files, then times that are not in the future.
  */
 export async function findLatestBackup(folder: string, storeId: string | undefined): Promise<string | null> {
-  const complete = (await listBackups(folder)).filter((info) => info.complete)
+  // A truncated archive is not passed over: its rehearsal has to fail.
+  const finished = (await listBackups(folder)).filter(isFinished)
   // After a restore, all backups are of another store.
   const rank = (info: BackupInfo) => (info.store_id === storeId ? 0 : 4) + (info.has_files ? 0 : 2) + (isPostdated(info) ? 1 : 0)
-  return complete.sort((one, two) => rank(one) - rank(two))[0]?.name ?? null
+  return finished.sort((one, two) => rank(one) - rank(two))[0]?.name ?? null
 }
 
 /** Returns whether the time of a backup is in the future, because the clock was ahead. */
@@ -68,9 +69,12 @@ async function readInfo(path: string): Promise<BackupInfo | null> {
     return manifest && toInfo(name, manifest, manifest.bytes, true)
   }
   if (!/\.tar(\.partial)?$/.test(name)) return null
-  const manifestOrHead = await readArchiveHead(path)
-  return manifestOrHead && toInfo(name, manifestOrHead, stats.size, !name.endsWith('.partial'))
+  const head = await readArchiveHead(path)
+  return head && toInfo(name, head, stats.size, isFinished({ name }) && (await readArchiveManifest(path))?.id === head.id)
 }
+
+/** Returns whether a backup has got its final name. */
+const isFinished = ({ name }: Pick<BackupInfo, 'name'>): boolean => !name.endsWith('.partial')
 
 /** Reads the head, which is the first entry of an archive. */
 async function readArchiveHead(path: string): Promise<Head | null> {
@@ -89,7 +93,7 @@ async function readArchiveHead(path: string): Promise<Head | null> {
 /** Bytes at the end of an archive that are searched for the manifest: first few, then as many as it may have. */
 const tailSizes = [1 << 16, maxManifestBytes + (1 << 13)]
 
-/** Reads the manifest, the last entry of an archive. Returns null if there is none. */
+/** Reads the manifest, the last entry of an archive. Returns null if there is none, or an invalid one. */
 async function readArchiveManifest(path: string): Promise<Manifest | null> {
   const handle = await open(path)
   try {
@@ -97,12 +101,16 @@ async function readArchiveManifest(path: string): Promise<Manifest | null> {
     for (const tailSize of tailSizes) {
       const tail = Buffer.alloc(Math.min(size, tailSize))
       await handle.read(tail, 0, tail.length, size - tail.length)
+      if (!tail.subarray(-tarEnd.length).equals(tarEnd)) return null
       for (let at = tail.length - blockSize; at >= 0; at -= blockSize) {
         if (tail.toString('latin1', at, at + manifestPath.length + 1) !== `${manifestPath}\0`) continue
         for await (const { bytes } of readTar([tail.subarray(at)])) return parseJson(Manifest, path, (await readAll(bytes)).toString())
       }
     }
     return null
+  } catch (error) {
+    if (error instanceof BackupDamaged) return null
+    throw error
   } finally {
     await handle.close()
   }
@@ -132,17 +140,19 @@ const abandonedAfterMs = 3_600_000
  * Returns the archives to prune: abandoned ones, and complete ones except, for each document store, the `keep` newest with files and the `keep` newest
  * without: archives of tables only do not replace those with files, and two installations may share a folder. Keeps one more if all of those have
  * damaged files: the newest whole one. Ignores files that dms did not name.
- * `postdated`: complete archives whose time is in the future, because the clock was ahead. They are not pruned and do not count towards `keep`.
+ * `postdated`: archives whose time is in the future, because the clock was ahead. `truncated`: archives without an end. Both are not pruned and do not
+ * count towards `keep`.
  */
-export async function listPrunable(folder: string, keep: number): Promise<{ prunable: BackupInfo[]; postdated: BackupInfo[] }> {
+export async function listPrunable(folder: string, keep: number): Promise<Record<'prunable' | 'postdated' | 'truncated', BackupInfo[]>> {
   const archives = (await listBackups(folder)).filter(({ name }) => archivePattern.test(name))
   const now = Date.now()
   const isAbandoned = async ({ name }: BackupInfo) => now - (await stat(join(folder, name))).mtimeMs > abandonedAfterMs
-  const unfinished = archives.filter(({ complete }) => !complete)
+  const unfinished = archives.filter((info) => !isFinished(info))
   const isEachAbandoned = await Promise.all(unfinished.map(isAbandoned))
-  const finished = archives.filter(({ complete }) => complete)
-  const postdated = finished.filter(isPostdated)
-  const dated = finished.filter((info) => !postdated.includes(info))
+  const truncated = archives.filter((info) => isFinished(info) && !info.complete)
+  const complete = archives.filter((info) => info.complete)
+  const postdated = complete.filter(isPostdated)
+  const dated = complete.filter((info) => !postdated.includes(info))
   const excessOf = async (archives: readonly BackupInfo[]): Promise<BackupInfo[]> => {
     const excess = archives.slice(keep)
     const newestWhole = excess.length > 0 ? await findWhole(folder, archives) : undefined
@@ -150,7 +160,7 @@ export async function listPrunable(folder: string, keep: number): Promise<{ prun
   }
   const groups = Map.groupBy(dated, ({ store_id, has_files }) => `${store_id} ${has_files}`)
   const excess = await Promise.all(Array.from(groups.values(), excessOf))
-  return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess.flat()], postdated }
+  return { prunable: [...unfinished.filter((_, index) => isEachAbandoned[index]), ...excess.flat()], postdated, truncated }
 }
 
 /** Returns the first archive in which no stored file is damaged or missing. */

@@ -281,6 +281,22 @@ test('prune keeps archives dated in the future beside --keep others, and warns a
   expect((await readdir(shelf)).sort()).toEqual([recent, future])
 })
 
+test('list shows a truncated archive as not complete; prune keeps it, does not count it, and warns', async () => {
+  const { place, dataDir } = await someDocuments()
+  const shelf = join(dataDir, 'backups')
+  await mkdir(shelf, { mode: 0o700 })
+  const [old, whole, truncated] = [1, 2, 3].map((day) => `dms-2026010${day}T000000Z.tar`) as [string, string, string]
+  for (const name of [old, whole]) expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(0)
+  const bytes = await readFile(join(shelf, whole))
+  await writeFile(join(shelf, truncated), bytes.subarray(0, bytes.length / 2))
+  const { stdout } = await here(place, ['backup', 'list', '--fields', 'name,complete'])
+  expect(stdout.trim().split('\n').sort()).toEqual([`${old}\ttrue`, `${whole}\ttrue`, `${truncated}\tfalse`])
+  await utimes(join(shelf, truncated), new Date(0), new Date(0))
+  const pruned = await here(place, ['backup', 'prune', '--keep', '1', '-y'])
+  expect(pruned).toMatchObject({ code: 0, stderr: `${truncated} is truncated: it is kept, and does not count towards --keep\n` })
+  expect((await readdir(shelf)).sort()).toEqual([whole, truncated])
+})
+
 test('prune keeps --keep archives of each installation that shares the folder', async () => {
   const { place, dataDir } = await someDocuments()
   const shelf = join(dataDir, 'backups')

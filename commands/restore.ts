@@ -6,7 +6,7 @@ import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf } from '../src/cli/output/output.ts'
 import { buildSummary } from '../src/cli/output/result-stream.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
-import { usage } from '../src/cli/runtime/exit.ts'
+import { exitOf, usage } from '../src/cli/runtime/exit.ts'
 import { openLocalInstallation, openLocalTarget } from '../src/cli/runtime/installation.ts'
 import type { FlagSettings } from '../src/config/load.ts'
 
@@ -63,12 +63,15 @@ export const restore = (cli: Cli) =>
         cli.print(summary, { columns: columnsOf([...Object.keys(counts), 'duration_seconds']), sentence })
       }
       if (flags.dryRun) {
-        await assertEmpty(target)
         const { readHead } = await import('../src/backup/backup-source.ts')
         const head = await readHead(source)
         const { created_at, dms, files, bytes } = head
-        const sentence = `would restore ${describeDocuments(head)} of ${created_at} (dms ${dms})`
-        return report({ created_at, ...documentCounts(head), files, bytes }, sentence)
+        const conflict = await assertEmpty(target).catch((error: unknown) => ({ error }))
+        if (conflict) cli.exit = exitOf(conflict.error)
+        const sentence = `${conflict ? 'the backup has' : 'would restore'} ${describeDocuments(head)} of ${created_at} (dms ${dms})`
+        report({ created_at, ...documentCounts(head), files, bytes }, sentence)
+        if (conflict) throw conflict.error
+        return
       }
       const policy = await loadSignaturePolicy(target.config.backup.key_file, flags)
       const installation = await openLocalInstallation(cli, 'restore', settings, { creates: true, isRestore: true })

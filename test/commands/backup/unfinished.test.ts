@@ -16,7 +16,7 @@ async function backups() {
   expect((await here(place, ['backup', 'create', '--to', archive, '-q'])).code).toBe(0)
   await writeFile(damaged, await readFile(archive))
   await truncate(damaged, 30_000)
-  return { archive, damaged }
+  return { archive, damaged, place }
 }
 
 const opening = [
@@ -70,6 +70,17 @@ test('embedded database: restore -n creates nothing, and a failed restore elsewh
   expect((await here(place, ['restore', archive, '-q'])).code).toBe(0)
   expect((await here(place, ['documents', 'list', '-o', 'id'])).stdout.trim().split('\n')).toHaveLength(3)
   expect((await readdir(place.dataDir)).includes('.dms-restore')).toBe(false)
+})
+
+test('restore -n shows the contents of a backup before 7 for a place that has users', async () => {
+  const { archive, place } = await backups()
+  expect(await here(place, ['restore', '-n', archive])).toMatchObject({
+    code: 7,
+    stdout: expect.stringContaining('documents\t3\n'),
+    stderr: expect.stringMatching(/^error: the database holds users; /),
+  })
+  const { stdout } = await here(place, ['restore', '-n', archive, '--json'])
+  expect(JSON.parse(stdout)).toMatchObject({ dry_run: true, documents: 3, exit_code: 7 })
 })
 
 test('7 for users that a running server adds while the restore waits for its archive; they stay', async () => {

@@ -1,5 +1,6 @@
 /** Files to upload: paths, folders and lists of paths. */
 import { isUtf8 } from 'node:buffer'
+import type { BigIntStats } from 'node:fs'
 import { readdir, readFile, realpath, stat } from 'node:fs/promises'
 import { basename, join, relative, resolve } from 'node:path'
 import { buffer } from 'node:stream/consumers'
@@ -56,11 +57,11 @@ export async function findFiles(paths: readonly string[], options: FindOptions):
   const search: Search = { options, files: compile([...include, ...excluded]), folders: compile(excluded), results: [] }
   for (const path of paths) {
     try {
-      const stats = await stat(path)
+      const stats = await stat(path, { bigint: true })
       if (stats.isDirectory() && !options.isRecursive) throw usage(`${path} is a folder`, 'pass -r to upload its files')
       if (stats.isDirectory()) await walk(path, path, search, new Set())
       else if (!stats.isFile()) throw new Error('neither a file nor a folder')
-      else await addFile(path, basename(path), search)
+      else addFile(path, basename(path), stats, search)
     } catch (error) {
       if (error instanceof Failure) throw error
       search.results.push({ ...unknownStats, path, relativePath: basename(path), error: error as Error })
@@ -93,18 +94,18 @@ async function walk(root: string, folder: string, search: Search, parents: Reado
     if (name.startsWith('.') || (entry.isSymbolicLink() && !search.options.shouldFollowLinks)) continue
     try {
       if (!isUtf8(entry.name)) throw new Error('the name is not valid UTF-8: rename the file')
-      const stats = await stat(path)
+      const stats = await stat(path, { bigint: true })
       if (stats.isDirectory() && search.folders.matches(relativePath)) await walk(root, path, search, chain)
-      if (stats.isFile()) await addFile(path, relativePath, search)
+      if (stats.isFile()) addFile(path, relativePath, stats, search)
     } catch (error) {
       search.results.push({ ...unknownStats, path, relativePath, error: error as Error })
     }
   }
 }
 
-async function addFile(path: string, relativePath: string, { files, results }: Search): Promise<void> {
+function addFile(path: string, relativePath: string, stats: BigIntStats, { files, results }: Search): void {
   if (!files.matches(relativePath)) return
-  const { size, mtimeNs, mtimeMs, ctimeNs, ctimeMs, ino } = await stat(path, { bigint: true })
+  const { size, mtimeNs, mtimeMs, ctimeNs, ctimeMs, ino } = stats
   const changedMs = Number(mtimeMs > Date.now() ? ctimeMs : mtimeMs)
   results.push({ path, relativePath, size: Number(size), mtimeNs: `${mtimeNs}`, ctimeNs: `${ctimeNs}`, inode: `${ino}`, changedMs })
 }

@@ -1,6 +1,7 @@
 /** Retries while files move from one document store to the other. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LockLost } from '../db/lock.ts'
+import type { FileStore } from '../ports/file-store.ts'
 import { isOutage } from './stores/secondary.ts'
 
 export interface RetryOptions {
@@ -26,11 +27,7 @@ export async function retry<T>(work: () => Promise<T>, options: RetryOptions): P
 }
 
 /** Yields the items of `list`, which come in order of `keyOf`. If the list breaks off, starts it again and skips what was yielded. Throws the last error. */
-export async function* listThroughOutages<T>(
-  list: () => AsyncIterable<T>,
-  keyOf: (item: T) => string,
-  options: RetryOptions,
-): AsyncGenerator<T> {
+async function* listThroughOutages<T>(list: () => AsyncIterable<T>, keyOf: (item: T) => string, options: RetryOptions): AsyncGenerator<T> {
   let lastKey = ''
   for (let attempt = 0; ; attempt++) {
     try {
@@ -46,6 +43,22 @@ export async function* listThroughOutages<T>(
     }
   }
 }
+
+/** Yields the stored files of a store, also through outages. Throws the last error. */
+export const listFiles = (store: FileStore, options: RetryOptions) =>
+  listThroughOutages(
+    () => store.list(),
+    ({ address }) => address,
+    options,
+  )
+
+/** Yields the derived files of a store, likewise. */
+export const listDerived = (store: FileStore, options: RetryOptions) =>
+  listThroughOutages(
+    () => store.listDerived(),
+    ({ key, name }) => `${key.sha256}/${key.ownerId}_${name}`,
+    options,
+  )
 
 /** Waits until the next attempt is due. Throws `error` if no attempt is left. */
 async function waitAfter(error: unknown, attempt: number, { signal, wait = pause }: RetryOptions): Promise<void> {

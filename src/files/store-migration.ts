@@ -7,7 +7,7 @@ import { mapConcurrently } from '../concurrency.ts'
 import { type HeldLock, LockLost, withLock } from '../db/lock.ts'
 import { ConfigError } from '../errors.ts'
 import { type DerivedFile, FileMissing, type FileStore, type StoreKind, sha256Of } from '../ports/file-store.ts'
-import { listThroughOutages, type RetryOptions, retry } from './retry.ts'
+import { listDerived, listFiles, type RetryOptions, retry } from './retry.ts'
 import { countFiles } from './store-status.ts'
 import { isOutage, readSum, wholeFile } from './stores/secondary.ts'
 import { otherKind } from './used-stores.ts'
@@ -49,12 +49,9 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
       throw new ConfigError(['storage.s3_bucket is not set: it names the bucket of the document store'])
     const source = await app.stores.open(from)
     if (source === null) return
+    if (options.isDryRun) return countPlanned(app, source, counts, options)
     const total = await countAll(source, options)
     const progress = { done: 0, total: total.files, bytes: 0, totalBytes: total.bytes }
-    if (options.isDryRun) {
-      Object.assign(counts[options.keep ? 'copied' : 'moved'], total)
-      return
-    }
     const migration = { app, source, target: await app.stores.create(options.to), lock, options }
     let failed = 0
     const skipped = new Set<string>()
@@ -104,6 +101,22 @@ export function migrateStore(app: App, counts: MigrationCounts, options: Migrati
 export const zeroCounts = (): MigrationCounts => ({ moved: zero(), copied: zero(), unchanged: zero(), skipped: zero() })
 
 const zero = () => ({ files: 0, bytes: 0 })
+
+/** Counts what a migration would do, without reading files. */
+async function countPlanned(app: App, source: FileStore, counts: MigrationCounts, options: MigrationOptions): Promise<void> {
+  const add = (result: keyof MigrationCounts, size: number): void => {
+    counts[result].files++
+    counts[result].bytes += size
+  }
+  const moved = options.keep ? 'copied' : 'moved'
+  const target = options.keep ? await app.stores.open(options.to) : null
+  const countFile = async ({ address, size }: { address: string; size: number }): Promise<void> => {
+    if (!(await hasRow(app, address))) return add('skipped', size)
+    add((await target?.size(address)) === size ? 'unchanged' : moved, size)
+  }
+  await mapConcurrently(listFiles(source, options), concurrency, countFile, options.signal)
+  for await (const { size } of listDerived(source, options)) add(moved, size)
+}
 
 /** Counts stored and derived files. */
 async function countAll(store: FileStore, options: MigrationOptions): Promise<{ files: number; bytes: number }> {
@@ -193,20 +206,6 @@ function toFileError(error: unknown): unknown {
   const { syscall, message } = ((error as Error).cause ?? error) as NodeJS.ErrnoException
   return syscall === undefined ? error : new Error(`the stored file cannot be read: ${message}`)
 }
-
-const listFiles = (store: FileStore, options: MigrationOptions) =>
-  listThroughOutages(
-    () => store.list(),
-    ({ address }) => address,
-    options,
-  )
-
-const listDerived = (store: FileStore, options: MigrationOptions) =>
-  listThroughOutages(
-    () => store.listDerived(),
-    ({ key, name }) => `${key.sha256}/${key.ownerId}_${name}`,
-    options,
-  )
 
 /** Yields the derived files of one SHA-256 at a time. */
 async function* derivedGroups(files: AsyncIterable<DerivedFile>): AsyncGenerator<DerivedFile[]> {

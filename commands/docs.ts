@@ -30,6 +30,13 @@ export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Comman
     }),
 ]
 
+/** Shows a command of `docs` in its help as users type it. */
+export function withAliasInUsage(command: Command): Command {
+  const createHelp = command.createHelp.bind(command)
+  command.createHelp = () => Object.assign(createHelp(), { commandUsage: () => `dms docs ${command.name()} ${command.usage()}` })
+  return command
+}
+
 interface Flags {
   dir: string
 }

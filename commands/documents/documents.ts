@@ -7,7 +7,7 @@ import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 import { isFinished } from '../../src/cli/runtime/wait.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
 import { escapeControls } from '../../src/log/escape.ts'
-import { docs } from '../docs.ts'
+import { docs, withAliasInUsage } from '../docs.ts'
 import { remove, undelete } from './delete.ts'
 import { download, thumbnail } from './download.ts'
 import { exportDocuments } from './export.ts'
@@ -28,7 +28,7 @@ export function documents(cli: Cli, loadAll: () => Promise<Command>): Command {
     'Manage documents',
     verbs.map((verb) => verb(cli)),
   ).alias('docs')
-  for (const verb of docs(cli, loadAll)) command.addCommand(verb, { hidden: true })
+  for (const verb of docs(cli, loadAll)) command.addCommand(withAliasInUsage(verb), { hidden: true })
   return command
 }
 

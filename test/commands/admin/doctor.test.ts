@@ -237,6 +237,7 @@ test('config init writes a valid file with mode 0600, once; config env prints th
   expect((await here(place, ['config', 'check', '--strict', '--file', path])).code).toBe(0)
   expect((await here(place, ['config', 'init', '--to', path])).code).toBe(7)
   expect(await readFile(path, 'utf8')).toBe(written)
+  for (const to of ['', place.dataDir]) expect((await here(place, ['config', 'init', '--to', to, '--force'])).code).toBe(2)
   expect((await here(place, ['config', 'init', '--to', path, '--force'])).code).toBe(0)
   // Another secret would end all sessions.
   await writeFile(join(place.dataDir, 'jwt_secret'), 'x'.repeat(64))

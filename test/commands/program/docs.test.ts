@@ -56,6 +56,11 @@ test('Markdown: linked pages exist', async () => {
   }
 })
 
+test('help shows docs man and docs markdown as they are typed', async () => {
+  for (const kind of ['man', 'markdown'])
+    expect((await run(['docs', kind, '--help'])).stdout).toMatch(new RegExp(`^Usage: dms docs ${kind} \\[options\\]\n`))
+})
+
 test('2 without --dir, 1 for a folder that is not writable', async () => {
   expect(await run(['docs', 'man'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--dir') })
   expect(await run(['docs', 'man', '--dir', '/dev/null/man'])).toMatchObject({ code: 1, stdout: '' })

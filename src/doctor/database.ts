@@ -165,7 +165,7 @@ async function checkSources(db: Db): Promise<CheckResult> {
   const failed = listNames('has_failed')
   if (failed !== '') return warn(`the last sync failed: ${failed}`, 'dms sources list')
   const overdue = listNames('is_overdue')
-  if (overdue !== '') return warn(`not synced for three times the interval: ${overdue}`, 'dms sources sync')
+  if (overdue !== '') return warn(`not synced for three times the interval: ${overdue}`, 'dms sources sync --due')
   return ok(`${rows.length} sources`)
 }
 

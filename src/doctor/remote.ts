@@ -45,7 +45,7 @@ export function remoteChecks(url: string, openAnonymous: () => Promise<Pick<Clie
       async run() {
         // With --only token this is the first request: for an unreachable server, signing in is no fix.
         await getHead('/healthz')
-        return checkToken(openClient)
+        return checkToken(openClient, url)
       },
     },
   ]
@@ -122,11 +122,12 @@ async function checkMetrics(getHead: Get, url: string): Promise<CheckResult> {
     : ok('not readable from this machine')
 }
 
-async function checkToken(openClient: () => Promise<Client>): Promise<CheckResult> {
+async function checkToken(openClient: () => Promise<Client>, url: string): Promise<CheckResult> {
   try {
     const { username, role } = await (await openClient()).call<{ username: string; role: string }>('GET', '/api/auth/me')
     return ok(`signed in as ${username} (${role})`)
   } catch (error) {
-    return fail((error as Error).message, 'dms login')
+    const { message, fix = `dms login ${url}` } = error as Error & { fix?: string }
+    return fail(message, fix)
   }
 }

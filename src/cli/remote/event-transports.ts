@@ -45,7 +45,7 @@ async function findAdmin({ db }: Parameters<typeof issueToken>[0]): Promise<user
   const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
     throw new Failure('CONFLICT', 'no admin exists to read events as', {
-      fix: 'dms users add --username NAME --role admin, or pass --as USER',
+      fix: 'dms users add --username NAME --email ADDRESS --role admin, or pass --as USER',
     })
   return admin
 }

@@ -50,6 +50,17 @@ test('doctor warns of a backup and a rehearsal whose times are in the future', a
     expect(of(id)).toMatchObject({ status: 'warn', message: expect.stringContaining('in the future: the clock was ahead') })
 })
 
+test('doctor prints the command that syncs overdue sources', async () => {
+  const { app, databaseUrl, dataDir, asAda } = await startApp()
+  await asAda.sources.create({ name: 'inbox', type: 'webdav', url: 'https://dav.example.org/', sync_interval: 60 })
+  await app.db
+    .updateTable('sources')
+    .set({ last_sync: new Date(0) })
+    .execute()
+  const { of } = await ask({ databaseUrl, dataDir }, ['--only', 'sources'])
+  expect(of('sources')).toMatchObject({ status: 'warn', message: expect.stringContaining('inbox'), fix: 'dms sources sync --due' })
+})
+
 test('doctor warns that no worker is running if the last heartbeat has a time in the future', async () => {
   const { app, databaseUrl, dataDir } = await startApp()
   await app.db
@@ -140,7 +151,7 @@ test('doctor --url checks reachability, version, clock and token; an unreachable
   expect(there.of('ready')).toMatchObject({ status: 'warn', message: 'degraded: worker' })
   expect(there.code).toBe(0)
   const stranger = await ask(place, ['--url', url, '--only', 'token'])
-  expect([stranger.code, stranger.of('token')?.fix]).toEqual([3, 'dms login'])
+  expect([stranger.code, stranger.of('token')?.fix]).toEqual([3, `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE`])
   const alone = await ask(place, ['--url', 'http://127.0.0.1:1', '--only', 'token'], { DMS_TOKEN: token })
   expect([alone.code, alone.of('token')?.fix]).toEqual([3, undefined])
   expect(alone.of('token')).toMatchObject({ status: 'fail', message: expect.stringContaining('cannot be reached') })

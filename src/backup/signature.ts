@@ -39,20 +39,23 @@ export function checkSignature(text: string, { key, acceptsUnsigned }: Signature
   )
 }
 
-/** Reads a key file and trims white space. Returns null for an empty path. Throws ConfigError for an unreadable file or a short key. */
-export async function readKey(path: string): Promise<Buffer | null> {
+/**
+ * Reads a key file and trims white space. Returns null for an empty path. Throws ConfigError for an unreadable file or a short key; `fix` is the remedy for
+ * a missing one.
+ */
+export async function readKey(path: string, fix: string = createCommand(path)): Promise<Buffer | null> {
   if (path === '') return null
   const text = await readFile(path, 'latin1').catch((error: NodeJS.ErrnoException) => {
     // Only a missing file: the command would replace the key of all earlier backups.
     const fixes: Record<string, string> = {
-      ENOENT: `: ${createCommand(path)}`,
+      ENOENT: `: ${fix}`,
       EACCES: `; fix: chown ${process.getuid?.()} ${quote(path)}`,
     }
     throw new ConfigError([`backup.key_file ${path} cannot be read (${error.code})${fixes[error.code ?? ''] ?? ''}`])
   })
   const key = Buffer.from(text.trim(), 'latin1')
   if (key.length >= minKeyBytes) return key
-  throw new ConfigError([`backup.key_file ${path} has ${key.length} bytes, but needs at least ${minKeyBytes}: ${createCommand(path)}`])
+  throw new ConfigError([`backup.key_file ${path} has ${key.length} bytes, but needs at least ${minKeyBytes}: ${fix}`])
 }
 
 const createCommand = (path: string): string => `create one with openssl rand -base64 48 > ${shellWord(path)}`

@@ -36,7 +36,9 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
     concurrency,
     async begin(head) {
       id = head.id
-      await mkdir(folder, { recursive: true, mode: 0o700 })
+      await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+        throw error.code === 'EEXIST' ? new AppError('CONFLICT', { path: folder }, `${folder} is a file, not a folder`) : error
+      })
       const earlier = await readFolderManifest(folder)
       if (earlier && earlier.store_id !== head.store_id)
         throw new AppError('CONFLICT', { path: folder }, `${folder} holds a backup of another dms, made ${earlier.created_at}`)

@@ -34,5 +34,6 @@ export interface SigningKeyFlags {
 /** Loads the key that signatures are checked with. Throws ConfigError if the key cannot be read. */
 export async function loadSignaturePolicy(keyFile: string, { unsignedOk }: SigningKeyFlags): Promise<SignaturePolicy> {
   const { readKey } = await import('../../backup/signature.ts')
-  return { key: await readKey(keyFile), acceptsUnsigned: unsignedOk === true }
+  const key = await readKey(keyFile, 'pass the key that the backup was signed with')
+  return { key, acceptsUnsigned: unsignedOk === true }
 }

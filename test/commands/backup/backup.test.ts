@@ -194,6 +194,10 @@ test('--format dir: writes new files, removes old ones, refuses foreign folders'
   const foreign = await folder()
   await writeFile(join(foreign, 'thesis.txt'), 'mine')
   expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', foreign])).code).toBe(7)
+  expect(await here(place, ['backup', 'create', '--format', 'dir', '--to', join(foreign, 'thesis.txt')])).toMatchObject({
+    code: 7,
+    stderr: expect.stringContaining('thesis.txt is a file, not a folder'),
+  })
   const other = await someDocuments()
   expect((await here(other.place, ['backup', 'create', '--format', 'dir', '--to', to])).code).toBe(7)
   expect((await here(place, ['backup', 'verify', to])).code).toBe(0)

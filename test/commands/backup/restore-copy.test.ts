@@ -126,5 +126,9 @@ test('78 for a key that is missing, too short, or in the backup folder, before a
     const { code, stderr } = await here(place, ['backup', 'create', '--to', archive], { env: { DMS_BACKUP_KEY_FILE: path } })
     expect([code, stderr]).toEqual([78, expect.stringContaining(reason)])
   }
+  expect(await here(place, ['backup', 'verify', archive, '--key-file', `${short}.none`])).toMatchObject({
+    code: 78,
+    stderr: expect.stringContaining('cannot be read (ENOENT): pass the key that the backup was signed with'),
+  })
   expect((await here(place, ['restore', archive])).code).toBe(6)
 })

@@ -102,7 +102,8 @@ export const restore = (cli: Cli) =>
         { skipped, items: lost, failed: lost.length, disabled_sources: disabledSources },
       )
       if (!notIndexed) return
-      cli.warn('warning: everything is restored, but search does not find it yet: its index is not complete   fix: dms search reindex')
+      const fix = cli.options.addTargetFlags('dms search reindex')
+      cli.warn(`warning: everything is restored, but search does not find it yet: its index is not complete   fix: ${fix}`)
       throw notIndexed.error
     })
 
@@ -113,7 +114,7 @@ function warnOfGaps(cli: Cli, { manifest, ignored, skipped, lost, keptSecrets, d
   for (const version of lost) cli.warn(`warning: ${formatLost(version)}`)
   if (disabledSources.length > 0) {
     const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
-    cli.note(`disabled sources: ${names}; to enable one: dms sources update NAME --status active`)
+    cli.note(`disabled sources: ${names}; to enable one: ${cli.options.addTargetFlags('dms sources update NAME --status active')}`)
   }
   for (const name of keptSecrets) cli.warn(`warning: kept the existing ${name}`)
   if (!manifest.has_files) cli.warn('warning: the backup has no files; copy them to the document store')

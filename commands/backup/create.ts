@@ -114,7 +114,9 @@ function warnOfDamage(cli: Cli, { manifest, lostInStore, unreadable }: BackupRes
   for (const sha256 of lostInStore)
     cli.warn(`warning: stored file ${sha256} is damaged in the document store, but intact in the backup: ${pathOf(sha256)}`)
   if (manifest.damaged.length > 0)
-    cli.warn('the backup is incomplete: the files above are not in it, or corrupt; fix: dms check lists their documents')
+    cli.warn(
+      `the backup is incomplete: the files above are not in it, or corrupt; fix: ${cli.options.addTargetFlags('dms check')} lists their documents`,
+    )
 }
 
 async function openSink({ to, format }: Flags, jobs: number, backupFolder: string): Promise<{ place: string; sink: BackupSink }> {

@@ -145,7 +145,7 @@ async function syncAll(
       all.push(synced)
       batch.add(synced.item, escapeControls(formatItem(synced.item)))
       if (!cli.options.isJson && synced.item.error?.code === 'SOURCE_UNAUTHORIZED')
-        cli.warn(`         fix: dms sources update ${source.id} --password-stdin`)
+        cli.warn(`         fix: ${cli.options.addTargetFlags(`dms sources update ${source.id} --password-stdin`)}`)
     }
   } catch (error) {
     if (!cli.signal.aborted) throw error

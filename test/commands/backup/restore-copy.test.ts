@@ -39,7 +39,7 @@ test('a restored copy has disabled sources and neither sync nor mail jobs', asyn
   await here(place, ['backup', 'create', '--to', archive])
 
   const copy = await emptyPlace()
-  const { code, stdout, stderr } = await here(copy, ['restore', archive, '--json'])
+  const { code, stdout, stderr } = await here(copy, ['restore', archive, '--data-dir', copy.dataDir, '--json'])
   const states = async (of: typeof copy) =>
     (await (await connection(of)).query(`select name || ' ' || status as state from sources order by 1`)).rows.map(({ state }) => state)
   const jobs = async (of: typeof copy) =>
@@ -48,7 +48,9 @@ test('a restored copy has disabled sources and neither sync nor mail jobs', asyn
   expect(await jobs(copy)).toEqual([])
   expect([code, stderr]).toEqual([
     0,
-    expect.stringContaining('disabled sources: "a", "b", "c"; to enable one: dms sources update NAME --status active'),
+    expect.stringContaining(
+      `disabled sources: "a", "b", "c"; to enable one: dms --data-dir ${copy.dataDir} sources update NAME --status active`,
+    ),
   ])
   const { disabled_sources } = JSON.parse(stdout) as { disabled_sources: { id: string; name: string }[] }
   expect(disabled_sources.map(({ name }) => name)).toEqual(['a', 'b', 'c'])

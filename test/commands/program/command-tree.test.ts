@@ -45,7 +45,7 @@ test.each(leaves.map(({ name }) => name))(
     const { streams, stdout } = screen({}, null)
     expect(await runHere([...name.split(' '), '--help'], streams)).toBe(0)
     expect(stdout()).toMatch(/^Usage: dms .*\nExamples:\n.*\nExit codes: 0 /s)
-    expect(stdout()).toContain(`dms ${name}`)
+    expect(stdout()).toContain(`dms ${name.replace(/^documents (?=man$|markdown$)/, 'docs ')}`)
     // Defaults are shown as typed, not as JavaScript values.
     expect(stdout()).not.toMatch(/\(default: (\[|")/)
     // An example must begin with `dms` or another program, not with a dms subcommand.

@@ -26,6 +26,7 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
   ).toEqual([1, 2])
   expect((await dms('audit', 'list', '--limit', '1', '-o', 'tsv', '--fields', 'seq,outcome')).stdout).toBe('2\tok\n')
   expect((await dms('audit', 'list', '--since', '1h', '--from', '2026-01-01')).code).toBe(2)
+  for (const flag of ['--actor', '--action', '--ip']) expect((await dms('audit', 'export', flag, '')).code).toBe(2)
 
   const head = /^head\t(\S+)$/m.exec((await dms('audit', 'verify')).stdout)?.[1] ?? ''
   expect(head).toMatch(/^2:[0-9a-f]{64}$/)

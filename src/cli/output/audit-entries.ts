@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
 import type { Client } from '../../client/client.ts'
+import { refuseEmpty } from '../arguments/flag-values.ts'
 import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from '../arguments/time-span.ts'
 import { type Column, columnsOf } from './output.ts'
 
@@ -25,11 +26,13 @@ export const addAuditFlags = (command: Command): Command =>
     .option('--outcome <outcome>', 'only this outcome: ok, refused or failed')
     .option('--ip <address>', 'only from this address')
 
-/** Converts the flags to a filter. */
-export const parseAuditFilter = ({ since, until, from, to, ...filter }: AuditFlags): AuditFilter => ({
-  ...filter,
-  ...timeSpanOf({ since, until, from, to }),
-})
+/** Converts the flags to a filter. Throws Failure USAGE for an empty one. */
+export function parseAuditFilter({ since, until, from, to, ...filter }: AuditFlags): AuditFilter {
+  refuseEmpty('--actor', 'user', filter.actor)
+  refuseEmpty('--action', 'text', filter.action)
+  refuseEmpty('--ip', 'address', filter.ip)
+  return { ...filter, ...timeSpanOf({ since, until, from, to }) }
+}
 
 /** Yields all matching entries; `order` is that of the API. */
 export const listAuditEntries = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>

@@ -92,8 +92,8 @@ export function readChunks(event: H3Event): AsyncIterable<Uint8Array> {
 }
 
 /** Throws PAYLOAD_TOO_LARGE if Content-Length is above `maxSize` bytes. */
-export function rejectLargerThan(event: H3Event, maxSize: number, reportedBytes = maxSize): void {
-  if (Number(event.req.headers.get('content-length') ?? 0) > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: reportedBytes })
+export function rejectLargerThan(event: H3Event, maxSize: number, details: AppError['details'] = { max_bytes: maxSize }): void {
+  if (Number(event.req.headers.get('content-length') ?? 0) > maxSize) throw new AppError('PAYLOAD_TOO_LARGE', details)
 }
 
 /** Returns the bearer token, or null without an Authorization header. Throws UNAUTHORIZED unless the header has exactly one token. */

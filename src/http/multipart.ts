@@ -38,7 +38,7 @@ const maxFieldBytes = 64 << 10
  * stops all and is thrown. Throws UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE or VALIDATION_ERROR.
  */
 export async function readMultipart(event: H3Event, limits: MultipartLimits, receive: (part: Part) => Promise<void>): Promise<Fields> {
-  rejectLargerThan(event, limits.totalBytes, limits.fileBytes)
+  rejectLargerThan(event, limits.totalBytes, fileLimit(limits))
   const parser = openParser(event, limits)
   const stop = new AbortController()
   const fields: [name: string, value: string][] = []
@@ -88,13 +88,15 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   return collectValues(fields)
 }
 
+const fileLimit = ({ field, fileBytes }: MultipartLimits) => ({ field, max_bytes: fileBytes })
+
 /** Writes the body to the parser. pipeline() would destroy the request on failure, and with it the connection that the answer needs. */
 async function pump(body: AsyncIterable<Uint8Array>, parser: busboy.Busboy, limits: MultipartLimits, signal: AbortSignal): Promise<void> {
   let size = 0
   for await (const chunk of body) {
     signal.throwIfAborted()
     size += chunk.length
-    if (size > limits.totalBytes) throw new AppError('PAYLOAD_TOO_LARGE', { max_bytes: limits.fileBytes })
+    if (size > limits.totalBytes) throw new AppError('PAYLOAD_TOO_LARGE', fileLimit(limits))
     if (!parser.write(chunk)) await once(parser, 'drain', { signal })
   }
   parser.end()

@@ -185,7 +185,9 @@ test('413 PAYLOAD_TOO_LARGE for one byte above the limit, returned to a client t
   const { app, fetch, say, token, dataDir } = await startServer({ 'limits.max_upload_size': '100kB' })
   expect((await post(fetch, multipartBody([filePart('x'.repeat(100_000))]))).status).toBe(201)
   const { status, answer } = await post(fetch, multipartBody([filePart('x'.repeat(100_001))]))
-  expect([status, answer.error.code, answer.error.details]).toEqual([413, 'PAYLOAD_TOO_LARGE', { max_bytes: 100_000 }])
+  expect([status, answer.error.code]).toEqual([413, 'PAYLOAD_TOO_LARGE'])
+  expect(answer.error.details).toEqual({ max_bytes: 100_000, field: 'file', filename: 'a.txt' })
+  expect(answer.error.message).toBe('The file "a.txt" is too large.')
 
   const body = multipartBody([filePart('y'.repeat(5_000_000))])
   const head = (length: string) =>

@@ -9,6 +9,7 @@ import { parseInput } from '../../http/input.ts'
 import type { Fields, Part } from '../../http/multipart.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { resolveLabelIds } from '../document-labels.ts'
+import { sanitizeFilename } from '../file-names.ts'
 import { resolveOwner, storeDocument } from '../store-document.ts'
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
 import { type Document, view } from '../view.ts'
@@ -40,7 +41,7 @@ export async function withStagedFiles<T>(
   try {
     const fields = await read(async (part) => {
       if (part.field !== field) throw invalid(part.field, `files must be in the field "${field}"`)
-      const file = app.files.stage(part.source, app.config.limits.max_upload_size).then((staged) => ({ filename: part.filename, staged }))
+      const file = stagePart(app, part)
       staged.push(file)
       await file
     })
@@ -49,6 +50,17 @@ export async function withStagedFiles<T>(
   } finally {
     const settled = await Promise.allSettled(staged)
     await Promise.all(settled.map((result) => result.status === 'fulfilled' && result.value.staged.discard()))
+  }
+}
+
+/** Stages the file of a part. The error of a file that is too large names it. */
+async function stagePart(app: App, { field, filename, source }: Part): Promise<UploadedFile> {
+  try {
+    return { filename, staged: await app.files.stage(source, app.config.limits.max_upload_size) }
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error
+    const name = sanitizeFilename(filename)
+    throw new AppError(error.code, { ...error.details, field, filename: name }, `The file ${JSON.stringify(name)} is too large.`)
   }
 }
 

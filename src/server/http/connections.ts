@@ -28,6 +28,11 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   // An unknown expectation is ignored (RFC 9110, 10.1.1): the 417 of node:http has no error body.
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', answerMalformed)
+  // Without a listener, node:http closes the connection.
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => socket.destroy())
+    answerAndClose(socket, 'METHOD_NOT_ALLOWED', { allow: '' }, 405, 'allow: \r\n')
+  })
   // node:http would refuse a request without Host with an empty body. findAmbiguity() refuses it.
   Object.assign(server, { requireHostHeader: false })
   return openDrain(server)
@@ -94,13 +99,17 @@ const statuses: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, E
 function answerMalformed(failure: Error & { code?: string }, socket: Duplex): void {
   if (!socket.writable || failure.code === 'ECONNRESET') return void socket.destroy()
   const status = statuses[failure.code ?? ''] ?? 400
+  if (status === 431) return void answerAndClose(socket, 'HEADERS_TOO_LARGE', {}, status)
+  const issues = [{ path: '', message: `not a valid HTTP request (${STATUS_CODES[status]})` }]
+  answerAndClose(socket, 'VALIDATION_ERROR', { issues }, status)
+}
+
+/** Answers a request that never reaches a route with the common error body, and closes its connection. */
+function answerAndClose(socket: Duplex, code: Code, details: object, status: number, headers = ''): void {
   const id = randomUUID()
-  const isTooLarge = status === 431
-  const code: Code = isTooLarge ? 'HEADERS_TOO_LARGE' : 'VALIDATION_ERROR'
-  const details = isTooLarge ? {} : { issues: [{ path: '', message: `not a valid HTTP request (${STATUS_CODES[status]})` }] }
   const error = { code, message: codes[code][1], details, timestamp: new Date().toISOString(), request_id: id }
   const body = JSON.stringify({ error })
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}`
-  socket.end(`${head}\r\nx-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`)
+  socket.end(`${head}\r\n${headers}x-request-id: ${id}\r\nconnection: close\r\n\r\n${body}`)
   setTimeout(() => socket.destroy(), malformedTimeoutMs).unref()
 }

@@ -137,6 +137,21 @@ export async function findActiveSessions(app: App, sessions: readonly Pick<Claim
   return new Map(rows.map(({ jti, ...actor }) => [jti, actor]))
 }
 
+/** Tells if the rights of a session are still those of `actor`, or more. A logout or refresh does not end requests that have begun. */
+export async function hasRights({ db }: App, actor: Actor, { sub, jti, ver }: Session): Promise<boolean> {
+  const user = await db
+    .selectFrom('users')
+    .select('role')
+    .where('id', '=', sub)
+    .where('token_version', '=', ver)
+    .where('disabled', '=', false)
+    .$if(actor.scopes !== undefined, (query) =>
+      query.where(({ exists, selectFrom }) => exists(selectFrom('api_tokens').select('id').where('id', '=', jti))),
+    )
+    .executeTakeFirst()
+  return user !== undefined && (user.role === 'admin' || !isAdmin(actor))
+}
+
 /** Ends the session on every server process. */
 export async function logout(app: App, actor: Actor, session: Session | undefined): Promise<void> {
   const { id } = actor

@@ -9,6 +9,8 @@ declare module 'h3' {
     actor?: Actor
     /** Token of the actor. */
     session?: Session
+    /** Throws UNAUTHORIZED if the caller has lost the rights with which the request began. */
+    recheckRights?: () => Promise<void>
     requestId?: string
     /** Address of the client, behind trusted proxies. */
     ip?: string

@@ -21,6 +21,8 @@ const maxIssues = 100
 const maxIssueLength = 500
 /** Time for a body of this size, in milliseconds. A client that sends a byte now and then would keep its connection and buffers forever. */
 const bodyTimeoutMs = (size: number): number => 60_000 + size / 16
+/** Time to receive a body after which the rights of the caller are checked again. */
+const recheckMs = 1000
 /** Bytes scanned between two pauses. */
 const scanBytes = 256 << 10
 
@@ -127,7 +129,13 @@ async function readBytes(event: H3Event, maxBytes: number, take: (chunk: Uint8Ar
   } catch (error) {
     throw error instanceof AppError ? error : invalid('', 'the body ended early')
   }
+  await recheckAfterBody(event, startedAt)
   return bytes.subarray(0, size)
+}
+
+/** Throws UNAUTHORIZED if the caller has lost rights while the body arrived for more than a second. */
+export async function recheckAfterBody({ context }: H3Event, startedAt: number): Promise<void> {
+  if (performance.now() - startedAt > recheckMs) await context.recheckRights?.()
 }
 
 /** Returns the JSON Schema of an input or output, without refinements, which JSON Schema cannot express. */

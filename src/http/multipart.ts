@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import busboy from 'busboy'
 import type { H3Event } from 'h3'
 import { AppError, invalid } from '../errors.ts'
-import { readChunks, rejectLargerThan } from './input.ts'
+import { readChunks, recheckAfterBody, rejectLargerThan } from './input.ts'
 import { decode } from './json/parse.ts'
 import { collectValues } from './named-values.ts'
 
@@ -73,6 +73,7 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   parser.on('partsLimit', () => abort(invalid('', 'too many parts')))
   parser.on('error', () => abort(malformed()))
 
+  const startedAt = performance.now()
   const timer = setTimeout(() => abort(invalid('', `the upload took longer than ${limits.timeoutMs / 1000} s`)), limits.timeoutMs)
   try {
     await pump(readChunks(event), parser, limits, stop.signal)
@@ -85,6 +86,7 @@ export async function readMultipart(event: H3Event, limits: MultipartLimits, rec
   if (stop.signal.aborted) parser.destroy(new Error('the upload was refused'))
   await Promise.allSettled(received)
   if (stop.signal.aborted) throw stop.signal.reason
+  await recheckAfterBody(event, startedAt)
   return collectValues(fields)
 }
 

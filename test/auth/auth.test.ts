@@ -10,6 +10,7 @@ import { localClient } from '../../src/client/local.ts'
 import { buildServer } from '../../src/server/http/assemble.ts'
 import { startApp } from '../support/app.ts'
 import { connectAll } from '../support/connect-all.ts'
+import { filePart, hearOut, multipartBody, multipartType, startServer, tokenFor } from '../support/servers/server.ts'
 
 const password = 'correct horse battery'
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
@@ -409,6 +410,43 @@ test('revoked tokens are deleted once no setting allows to refresh them', async 
   await later((24 + 8760) * 3_600_000)
   await logout((await login()).token)
   expect(await app.db.selectFrom('revoked_tokens').select('jti').execute()).toHaveLength(1)
+})
+
+test('401 for slow requests of a user who is demoted or disabled, or whose token is revoked, before the body ends; 200 after a logout', async () => {
+  const { dial, app, ada, asAdmin, asStranger } = await startServer()
+  await asAdmin.users.update(ada.id, { role: 'admin' })
+  /** Sends a request whose body ends more than a second after `meanwhile`. Returns the status. */
+  const sendSlowly = async (token: string, line: string, type: string, body: Buffer | string, meanwhile: () => Promise<unknown>) => {
+    const socket = await dial()
+    const length = Buffer.byteLength(body)
+    socket.write(
+      `${line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\nauthorization: Bearer ${token}\r\ncontent-type: ${type}\r\ncontent-length: ${length}\r\n\r\n`,
+    )
+    socket.write(body.slice(0, 5))
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    await meanwhile()
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    socket.write(body.slice(5))
+    return Number((await hearOut(socket)).slice(9, 12))
+  }
+  const session = await tokenFor(app, ada)
+  const change = (token: string, meanwhile: () => Promise<unknown>) =>
+    sendSlowly(token, `PUT /api/users/${ada.id}`, 'application/json', '{"role":"admin"}', meanwhile)
+  expect(await change(session, () => asAdmin.users.update(ada.id, { role: 'user' }))).toBe(401)
+  expect(await asAdmin.call('GET', `/api/users/${ada.id}`)).toMatchObject({ role: 'user' })
+  await asAdmin.users.update(ada.id, { role: 'admin' })
+  expect(await change(session, () => asStranger.send('POST', '/api/auth/logout', undefined, bearer(session)))).toBe(200)
+
+  const { id, token } = await asAdmin.call<{ id: string; token: string }>('POST', '/api/tokens', {
+    name: 'scanner',
+    user: 'ada',
+    scopes: ['upload'],
+  })
+  const upload = (token: string, meanwhile: () => Promise<unknown>) =>
+    sendSlowly(token, 'POST /api/documents/upload', multipartType, multipartBody([filePart('hello')]), meanwhile)
+  expect(await upload(token, () => asAdmin.send('DELETE', `/api/tokens/${id}`))).toBe(401)
+  expect(await upload(await tokenFor(app, ada), () => asAdmin.users.update(ada.id, { disabled: true }))).toBe(401)
+  expect(await asAdmin.call('GET', '/api/documents')).toMatchObject({ data: [] })
 })
 
 test('disabling, deleting and demoting a user take effect with the next request', async () => {

@@ -38,7 +38,7 @@ import type { ReplicaReads } from '../replica-reads.ts'
 import { type Answers, openAnswers } from './answer.ts'
 import { isWatched, openAudit, type RunAudited } from './audit-requests.ts'
 import type { AuthCache } from './auth-cache.ts'
-import { authenticate, clearAuthCache } from './authenticate.ts'
+import { authenticate, clearAuthCache, recheckRights } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { openClientIp } from './client-ip.ts'
 import { allowOrigin } from './cross-origin.ts'
@@ -153,6 +153,7 @@ export function buildServer(
     }
     event.context.ip ??= ipOf(event)
     event.context.reserveFile ??= (bytes) => answers.reserveFile(event, bytes)
+    event.context.recheckRights = () => recheckRights(app, event)
     // A preflight has no token, and needs none.
     if (event.req.method === 'OPTIONS') return
     try {

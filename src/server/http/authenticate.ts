@@ -1,6 +1,7 @@
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
-import { authenticateToken } from '../../auth/auth.ts'
+import { authenticateToken, hasRights } from '../../auth/auth.ts'
+import { AppError } from '../../errors.ts'
 import { bearerToken } from '../../http/input.ts'
 import type { AuthCache } from './auth-cache.ts'
 
@@ -18,6 +19,12 @@ export async function authenticate(app: App, event: H3Event, authCache?: AuthCac
   const { actor, session } = await (authCache ? authCache.authenticate(token) : authenticateToken(app, token))
   event.context.actor = actor
   event.context.session = session
+}
+
+/** Throws UNAUTHORIZED if the caller has lost the rights with which the request began. */
+export async function recheckRights(app: App, { context: { actor, session } }: H3Event): Promise<void> {
+  if (actor && session && !(await hasRights(app, actor, session)))
+    throw new AppError('UNAUTHORIZED', {}, 'Your rights have changed during the request. Send it again.')
 }
 
 /** Paths that may change rights or end sessions. */

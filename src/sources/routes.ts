@@ -92,7 +92,7 @@ export const routes = (app: App, limitListings = openListingLimit()): Route[] =>
       body: Fields,
       status: 201,
       answer: SourceAnswer,
-      errors: ['FORBIDDEN'],
+      errors: ['FORBIDDEN', 'CONFLICT'],
     },
     async ({ actor, body }) => view(await sources.create(app, actor, body)),
   ),

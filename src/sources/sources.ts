@@ -14,7 +14,7 @@ import { assertDeletable } from '../documents/retention.ts'
 import { resolveOwner } from '../documents/store-document.ts'
 import { discardDocuments } from '../documents/trash/trash.ts'
 import { AppError, invalid, validateTogether } from '../errors.ts'
-import { type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
+import { countRows, type FetchedPage, fetchSlice, fetchWhole, type WholeInput } from '../http/pages.ts'
 import { decryptReplaced, encryptCredentials, noCredentials } from './credentials.ts'
 import { validatePatterns } from './globs.ts'
 import { assertTypeAllowed, originOf, type SourceTarget, validateAddress } from './open-source.ts'
@@ -58,12 +58,16 @@ export async function get(app: App, actor: Actor, id: string, db: Db = app.db): 
   return source
 }
 
-/** Creates a source. The schedule starts its first sync. Throws VALIDATION_ERROR, FORBIDDEN. */
+/** Limits what the schedule of all sources examines. Admins have no limit. */
+const maxSourcesPerUser = 100
+
+/** Creates a source. The schedule starts its first sync. Throws VALIDATION_ERROR, FORBIDDEN, CONFLICT if a user has too many. */
 export async function create(app: App, actor: Actor, { owner, username, password, ...fields }: NewSource): Promise<Source> {
   assertTypeAllowed(actor, fields.type)
   return app.db.transaction().execute(async (trx) => {
     const ownerId = await resolveOwner(app, trx, actor, owner)
     const ownerRole = await readRole(trx, ownerId)
+    if (!isAdmin(actor)) await requireFewSources(trx, ownerId)
     await validateTogether([validateAddress(app, { ...fields, username, password }, ownerRole), validatePatterns(fields.file_patterns)])
     const sync_interval = fields.sync_interval ?? Math.round(app.config.sources.default_interval / 1000)
     const at = await databaseNow(trx)
@@ -213,6 +217,12 @@ export async function lockSource(trx: Trx, actor: Actor, id: string): Promise<Ro
 
 async function readRole(db: Db, userId: string): Promise<Role> {
   return (await db.selectFrom('users').select('role').where('id', '=', userId).executeTakeFirstOrThrow()).role
+}
+
+/** Throws CONFLICT if the user has the maximum number of sources. */
+async function requireFewSources(trx: Trx, userId: string): Promise<void> {
+  if ((await countRows(trx.selectFrom('sources').where('owner_id', '=', userId))) >= maxSourcesPerUser)
+    throw new AppError('CONFLICT', {}, `A user can have at most ${maxSourcesPerUser} sources. Delete unused ones first.`)
 }
 
 const canSee = (actor: Actor, source: { owner_id: string }): boolean => isAdmin(actor) || source.owner_id === actor.id

@@ -16,7 +16,15 @@ export const rows: Rows = {
   'GET /api/sources': { good: () => ({}) },
   'POST /api/sources': {
     good: (world) => ({ as: world.admin.actor, json: fields(world) }),
-    errors: { FORBIDDEN: (world) => ({ json: fields(world) }) },
+    errors: {
+      FORBIDDEN: (world) => ({ json: fields(world) }),
+      CONFLICT: async (world) => {
+        const { id, actor } = await world.person()
+        for (let count = 0; count < 100; count++)
+          await world.clientOf(world.admin).call('POST', '/api/sources', fields(world, { owner: id }))
+        return { as: actor, json: fields(world, { type: 'webdav', url: 'https://dav.example.org/' }) }
+      },
+    },
     withIds: [(world, who) => ({ json: fields(world, { owner: who.id }) })],
   },
   'POST /api/sources/test': {

@@ -4,6 +4,7 @@ import type { H3Event } from 'h3'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
+import { localClient } from '../../src/client/local.ts'
 import { integerText } from '../../src/http/input.ts'
 import { anyone } from '../../src/http/route.ts'
 import { readiness } from '../../src/server/health.ts'
@@ -417,7 +418,7 @@ test('all database connections cut: 503 at worst, and the next request succeeds'
 })
 
 test('a change of something that is deleted concurrently: 404, or 401 if its user is deleted, never 500', async () => {
-  const { app, asAda, ada } = await startApp()
+  const { app, asAda, asBob, ada, admin } = await startApp()
   const label = await asAda.labels.create({ name: 'tax', color: '#000000' })
   const { id } = await upload(asAda, 'a.txt', 'hello')
   const link = await upload(asAda, 'b.txt', 'hello too')
@@ -440,4 +441,9 @@ test('a change of something that is deleted concurrently: 404, or 401 if its use
   expect(await meanwhile('documents', link.id, () => asAda.send('POST', '/api/shared-links', { document_id: link.id }))).toBe(404)
   await asAda.documents.delete(id, { permanent: true })
   expect(await meanwhile('users', ada.id, () => asAda.send('PUT', '/api/settings', { theme: 'dark' }))).toBe(401)
+
+  const asRoot = localClient(app, admin.actor)
+  const other = await upload(asBob, 'c.txt', 'hello of bob')
+  const comment = () => asRoot.send('POST', `/api/comments/documents/${other.id}/comments`, { content: 'hello' })
+  expect(await meanwhile('users', admin.id, comment)).toBe(401)
 })

@@ -215,8 +215,10 @@ export async function lockSource(trx: Trx, actor: Actor, id: string): Promise<Ro
   return source
 }
 
+/** Returns the role of a user. Throws UNAUTHORIZED if the account of the caller was deleted meanwhile. */
 async function readRole(db: Db, userId: string): Promise<Role> {
-  return (await db.selectFrom('users').select('role').where('id', '=', userId).executeTakeFirstOrThrow()).role
+  const users = db.selectFrom('users').select('role').where('id', '=', userId)
+  return (await users.executeTakeFirstOrThrow(() => new AppError('UNAUTHORIZED'))).role
 }
 
 /** Throws CONFLICT if the user has the maximum number of sources. */

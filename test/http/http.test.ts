@@ -442,6 +442,10 @@ test('a change of something that is deleted concurrently: 404, or 401 if its use
   await asAda.documents.delete(id, { permanent: true })
   expect(await meanwhile('users', ada.id, () => asAda.send('PUT', '/api/settings', { theme: 'dark' }))).toBe(401)
 
+  // Its account is gone already, but the server has cached the session.
+  const webdav = { name: 'dav', type: 'webdav', url: 'https://dav.example.org/' }
+  expect((await asAda.send('POST', '/api/sources', webdav)).status).toBe(401)
+
   const asRoot = localClient(app, admin.actor)
   const other = await upload(asBob, 'c.txt', 'hello of bob')
   const comment = () => asRoot.send('POST', `/api/comments/documents/${other.id}/comments`, { content: 'hello' })

@@ -144,23 +144,10 @@ export function shareRuns<T>(run: () => Promise<T>, keptMs = 0, now = () => perf
   }
 }
 
-/** Returns a function that runs once at a time. Its calls during a run share the next run, which sees what the first may have missed. */
-export function shareNextRun(run: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> = Promise.resolve()
-  let next: Promise<void> | null = null
-  return () => {
-    next ??= running
-      .catch(() => {})
-      .then(() => {
-        next = null
-        running = run()
-        return running
-      })
-    return next
-  }
-}
-
-/** Like shareNextRun(), for each key: calls during a run of the same key share the next run and its result. */
+/**
+ * Returns a function that runs once at a time for each key. Calls during a run of the same key share the next run, which sees what the first may have
+ * missed, and its result.
+ */
 export function shareNextRuns<T>(run: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const running = new Map<string, Promise<T>>()
   const waiting = new Map<string, Promise<T>>()
@@ -180,6 +167,12 @@ export function shareNextRuns<T>(run: (key: string) => Promise<T>): (key: string
     waiting.set(key, next)
     return next
   }
+}
+
+/** Like shareNextRuns(), without keys. */
+export function shareNextRun(run: () => Promise<void>): () => Promise<void> {
+  const share = shareNextRuns(run)
+  return () => share('')
 }
 
 /** Calls `work` for each item, at most `concurrency` at once, and yields the results in order of the items. Throws the first error in that order. */

@@ -21,6 +21,7 @@ const floors: readonly (readonly string[])[] = [
     'src/concurrency.ts',
     'src/slices.ts',
     'src/text-lines.ts',
+    'src/hash-stream.ts',
     'src/edit-distance.ts',
     'src/calendar.ts',
     'src/id.ts',

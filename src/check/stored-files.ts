@@ -1,5 +1,4 @@
 /** Checks stored files: existence, size, checksum and references. */
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import { sql } from 'kysely'
@@ -7,6 +6,7 @@ import type { App } from '../app.ts'
 import { mapInOrder } from '../concurrency.ts'
 import { enqueuePurge } from '../documents/purge.ts'
 import { isReferenced, listStoredFiles, lockOrCreate, placeholderAddress, usesOf } from '../documents/stored-files.ts'
+import { hashStream } from '../hash-stream.ts'
 import { FileMissing, sha256Of } from '../ports/file-store.ts'
 import type { CheckResult, CheckScope } from './check-result.ts'
 
@@ -67,13 +67,12 @@ async function findDifference(app: App, { address, sha256, size }: Stored): Prom
     if (error instanceof FileMissing || causeOf(error).syscall !== undefined) return { problem: null, isLost: false }
     throw error
   }
-  const hash = createHash('sha256')
+  let actual: string
   try {
-    for await (const chunk of stream) hash.update(chunk)
+    actual = await hashStream(stream)
   } catch (error) {
     return { problem: toReadProblem(error), isLost: false }
   }
-  const actual = hash.digest('hex')
   if (actual === sha256) return { problem: null, isLost: true }
   const message = 'the stored file is corrupt: restore it from a backup'
   return { problem: { severity: 'error', message, expected: sha256, actual }, isLost: true }

@@ -1,9 +1,9 @@
 /** Export to a folder. A second export updates the files of the first. */
-import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { mkdir, stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
+import { hashStream } from '../../hash-stream.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { removeStaleParts, saveFile } from '../remote/save-file.ts'
@@ -150,9 +150,7 @@ async function isSame(path: string, { size, sha256 }: ExportFile, before: Manife
   const about = await stat(path).catch(() => null)
   if (about?.size !== size) return false
   if (before?.sha256 === sha256 && before.file === basename(path)) return true
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(path)) hash.update(chunk)
-  return hash.digest('hex') === sha256
+  return (await hashStream(createReadStream(path))) === sha256
 }
 
 /** Deletes files of earlier exports. Other files in the folder are kept. */

@@ -1,8 +1,9 @@
 /** Cache of SHA-256 checksums by path, size, modification time and status change time. A second run does not read unchanged files again. */
-import { createHash, hash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { appendFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { hashStream } from '../../hash-stream.ts'
 import { readTextLines } from '../../text-lines.ts'
 import { createFile, createFolder } from '../runtime/owned-files.ts'
 import { type Env, stateFolder } from '../runtime/private-file.ts'
@@ -101,10 +102,8 @@ export async function hashFile(
   { path, size }: Pick<FoundFile, 'path' | 'size'>,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {
-  const hash = createHash('sha256')
   try {
-    for await (const chunk of openFile(path, size, signal)) hash.update(chunk)
-    return hash.digest('hex')
+    return await hashStream(openFile(path, size, signal))
   } catch {
     return undefined
   }

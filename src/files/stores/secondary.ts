@@ -2,8 +2,8 @@
  * Two document stores as one. New files go to the primary store. A file missing there is looked for in the secondary store. A migration moves files
  * one by one, in either direction: see src/files/store-migration.ts.
  */
-import { createHash } from 'node:crypto'
 import { AppError } from '../../errors.ts'
+import { hashStream } from '../../hash-stream.ts'
 import { FileMissing, type FileStore, nullIfNotStored, type StagedFile } from '../../ports/file-store.ts'
 import { mergeByAddress } from '../address.ts'
 
@@ -121,10 +121,8 @@ async function compare(staged: StagedFile, address: string, primary: FileStore, 
 
 /** Returns the SHA-256 of a stored file. Throws FileMissing. */
 export async function readSum(store: FileStore, address: string): Promise<string> {
-  const hash = createHash('sha256')
   const size = (await store.size(address)) ?? throwMissing(address)
-  for await (const chunk of await store.read(address, wholeFile(size))) hash.update(chunk)
-  return hash.digest('hex')
+  return hashStream(await store.read(address, wholeFile(size)))
 }
 
 /** Returns the range of a whole file; undefined for an empty one. Without an end, a stream allocates a large buffer even for a small file. */

@@ -2,11 +2,11 @@
  * File store in a bucket of S3. A file up to one part is an object at its address. A larger one is uploaded before its SHA-256 is known: its
  * object has a random name, and a pointer at its address. See docs/decisions/0012-s3-document-store.md.
  */
-import { createHash } from 'node:crypto'
 import { buffer } from 'node:stream/consumers'
 import { shareRuns } from '../../../concurrency.ts'
 import type { Config } from '../../../config/schema.ts'
 import { AppError } from '../../../errors.ts'
+import { hashStream } from '../../../hash-stream.ts'
 import { FileMissing, type FileStore, type Markers, type StagedFile } from '../../../ports/file-store.ts'
 import { checkAddress, derivedName, newGeneration, parseDerivedName } from '../../address.ts'
 import { openCollector } from '../../free-buffers.ts'
@@ -186,9 +186,7 @@ function stagedFile(file: Pick<StagedFile, 'sha256' | 'address' | 'size' | 'head
 async function hasSum(objects: StoredObjects, address: string, { sha256, size }: { sha256: string; size: number }): Promise<boolean> {
   try {
     if ((await objects.find(address))?.size !== size) return false
-    const hash = createHash('sha256')
-    for await (const chunk of await objects.read(address)) hash.update(chunk)
-    return hash.digest('hex') === sha256
+    return (await hashStream(await objects.read(address))) === sha256
   } catch (error) {
     if (error instanceof FileMissing) return false
     throw error

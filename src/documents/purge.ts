@@ -3,6 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
 import { isUnavailable, type Trx } from '../db/pool.ts'
+import type { Row } from '../db/schema.ts'
 import { AppError } from '../errors.ts'
 import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -36,15 +37,24 @@ export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<v
   )
 }
 
+type VersionKey = Pick<Row<'document_versions'>, 'document_id' | 'number'>
+
+/** Deletes versions, and queues the removal of their bytes and renditions. */
+export async function deleteVersions(trx: Trx, versions: readonly (VersionKey & { sha256: string })[]): Promise<void> {
+  const sums = await renditionSums(trx, versions)
+  await sql`delete from document_versions where (document_id, number) in (${selectKeys(versions)})`.execute(trx)
+  await enqueuePurge(trx, [...versions.map(({ sha256 }) => sha256), ...sums])
+}
+
 /** Returns the checksums of the renditions of versions, before these are deleted. */
-export async function renditionSums(trx: Trx, versions: readonly { document_id: string; number: number }[]): Promise<string[]> {
+export async function renditionSums(trx: Trx, versions: readonly VersionKey[]): Promise<string[]> {
   const { rows } = await sql<{ sha256: string }>`
-    select sha256 from renditions where sha256 is not null and (document_id, number) in (
-      select * from unnest(${versions.map(({ document_id }) => document_id)}::uuid[], ${versions.map(({ number }) => number)}::integer[]))`.execute(
-    trx,
-  )
+    select sha256 from renditions where sha256 is not null and (document_id, number) in (${selectKeys(versions)})`.execute(trx)
   return rows.map(({ sha256 }) => sha256)
 }
+
+const selectKeys = (versions: readonly VersionKey[]) => sql`
+  select * from unnest(${versions.map(({ document_id }) => document_id)}::uuid[], ${versions.map(({ number }) => number)}::integer[])`
 
 /** Queues a purge job for every file whose upload failed or was aborted. The job keeps files that are in use. */
 export async function purgeUncommitted(app: App): Promise<void> {

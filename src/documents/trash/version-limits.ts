@@ -5,7 +5,7 @@ import { appendWith } from '../../audit/audit.ts'
 import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
 import { nilId } from '../../id.ts'
-import { enqueuePurge, renditionSums } from '../purge.ts'
+import { deleteVersions } from '../purge.ts'
 import { isRetained } from '../retention.ts'
 import { destructionEntry } from './destroy.ts'
 import { maintenanceActor } from './purge-trash.ts'
@@ -48,12 +48,7 @@ async function deleteExcess(app: App, trx: Trx, ids: readonly string[]): Promise
   // Serializes with new versions, restores and retention.
   await sql`select from documents where id = any(${ids}::uuid[]) order by id for update`.execute(trx)
   const excess = await loadExcess(app, trx, ids)
-  const sums = await renditionSums(trx, excess)
-  await sql`
-    delete from document_versions using unnest(${excess.map(({ document_id }) => document_id)}::uuid[],
-      ${excess.map(({ number }) => number)}::integer[]) as excess (document_id, number)
-    where document_versions.document_id = excess.document_id and document_versions.number = excess.number`.execute(trx)
-  await enqueuePurge(trx, [...excess.map(({ sha256 }) => sha256), ...sums])
+  await deleteVersions(trx, excess)
   const entries = [...Map.groupBy(excess, ({ document_id }) => document_id)].map(([id, versions]) =>
     destructionEntry(app, maintenanceActor, { id, title: versions[0]?.title ?? '' }, versions, 'version_limit'),
   )

@@ -13,7 +13,7 @@ import type { StagedFile } from '../../ports/file-store.ts'
 import { defaultLanguage } from '../../settings/settings.ts'
 import { requireDocument, requireMatch } from '../access.ts'
 import { sanitizeFilename } from '../file-names.ts'
-import { enqueuePurge, renditionSums } from '../purge.ts'
+import { deleteVersions } from '../purge.ts'
 import { assertDestroyable } from '../retention.ts'
 import { enqueueIndex, publishUpdates } from '../revisions.ts'
 import { ensureBytes, isOwned, lockOrCreate } from '../stored-files.ts'
@@ -177,9 +177,7 @@ export async function remove(app: App, actor: Actor, id: string, number: number,
       await clearArchived(trx, id, newest.number)
       await enqueueIndex(trx, [id])
     }
-    const sums = await renditionSums(trx, [{ document_id: id, number }])
-    await trx.deleteFrom('document_versions').where('document_id', '=', id).where('number', '=', number).execute()
-    await enqueuePurge(trx, [version.sha256, ...sums])
+    await deleteVersions(trx, [{ document_id: id, ...version }])
     await publish(trx, 'document_updated', document.owner_id, {
       document_id: id,
       changes: isCurrent ? ['versions', 'file', 'content', 'status'] : ['versions'],

@@ -45,3 +45,14 @@ export const pidNamespace: string = hash(
     readProc(() => readlinkSync('/proc/self/ns/pid')),
   ].join(' '),
 ).slice(0, 12)
+
+const startedAt = String(Math.floor(performance.timeOrigin))
+
+/** Identity of this process. The start time distinguishes processes with the same pid, such as after a restart of a container. */
+export const processIdentity: readonly string[] = [pidNamespace, String(process.pid), startedAt]
+
+/** Returns whether a process of this pid namespace has ended; false for one of another namespace. */
+export function hasEnded([namespace, pid, started]: readonly string[]): boolean {
+  if (namespace !== pidNamespace) return false
+  return Number(pid) === process.pid ? started !== startedAt : !isAlive(Number(pid))
+}

@@ -4,7 +4,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat, unlink, writeFile } f
 import { join } from 'node:path'
 import { AppError, unreadableFile } from '../errors.ts'
 import { addressPattern } from '../ports/file-store.ts'
-import { isAlive, pidNamespace } from '../processes.ts'
+import { hasEnded, processIdentity } from '../processes.ts'
 import { copyToFile } from './copy-to-file.ts'
 import { openCollector } from './free-buffers.ts'
 
@@ -62,8 +62,7 @@ const ownerlessPrefix = 'nobody_0_0'
 /** Creates the folder and removes temporary files of dead processes. */
 export async function openStaging({ folder, fsync, requireSpace = async () => {} }: StagingOptions): Promise<Staging> {
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  // The start time distinguishes processes with the same pid, such as after a restart of a container.
-  const owner = `${pidNamespace}_${process.pid}_${Math.floor(performance.timeOrigin)}`
+  const owner = processIdentity.join('_')
   for (const name of await readdir(folder))
     if (/\.(part|link)$/.test(name) && (await isAbandoned(folder, name, owner))) await rm(join(folder, name), { force: true })
 
@@ -150,9 +149,8 @@ function openMarkers(folder: string, owner: string): Staging['markCommit'] {
 /** Returns whether the process that created a file is dead. A process of another host or container counts as dead after a day. */
 async function isAbandoned(folder: string, name: string, self: string): Promise<boolean> {
   if (name.startsWith(`${self}_`)) return false
-  const [namespace, pid, started] = name.split('_')
-  if (started === undefined || name.startsWith(ownerlessPrefix)) return true
-  if (namespace === pidNamespace && (Number(pid) === process.pid || !isAlive(Number(pid)))) return true
+  const parts = name.split('_')
+  if (parts.length < 3 || name.startsWith(ownerlessPrefix) || hasEnded(parts)) return true
   const stats = await stat(join(folder, name)).catch(() => null)
   if (stats === null) return false
   // A link has the mtime of its old file; its ctime is that of the link.

@@ -2,10 +2,9 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isAlive, pidNamespace } from '../../processes.ts'
+import { hasEnded, pidNamespace, processIdentity } from '../../processes.ts'
 
-/** Contains the start time, because process ids recur, in containers immediately. */
-const ownPrefix = `reader-${pidNamespace}-${process.pid}-${Math.round(performance.timeOrigin)}-`
+const ownPrefix = `reader-${processIdentity.join('-')}-`
 const pattern = /^reader-(.+)-(\d+)-(\d+)-[^-]+$/
 /** Age at which the server of a folder counts as dead if its host or container is another. Readers end after a minute without work. */
 const staleMs = 7 * 24 * 3600 * 1000
@@ -36,10 +35,9 @@ export function removeStaleFolders(tempDir: string): void {
     return now - stats.mtimeMs > staleMs
   }
   for (const name of names) {
-    const [, namespace, pid] = pattern.exec(name) ?? []
-    if (namespace === undefined || name.startsWith(ownPrefix)) continue
-    const isDead = namespace === pidNamespace ? Number(pid) === process.pid || !isAlive(Number(pid)) : isStale(name)
-    if (isDead) rmSync(join(tempDir, name), { recursive: true, force: true })
+    const [match, ...owner] = pattern.exec(name) ?? []
+    if (match === undefined) continue
+    if (owner[0] === pidNamespace ? hasEnded(owner) : isStale(name)) rmSync(join(tempDir, name), { recursive: true, force: true })
   }
 }
 

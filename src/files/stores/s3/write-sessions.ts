@@ -4,7 +4,7 @@
  * to save requests.
  */
 import { randomBytes } from 'node:crypto'
-import { isAlive, pidNamespace } from '../../../processes.ts'
+import { hasEnded, processIdentity } from '../../../processes.ts'
 import { type Bucket, textBody } from './bucket.ts'
 import { endsSoon } from './outage.ts'
 
@@ -111,7 +111,7 @@ export function openWriteSessions(bucket: Bucket, prefix: string, check: () => P
         const id = key.slice(prefix.length)
         if ([...running].some((session) => session.id === id)) continue
         const owner = (await bucket.exchange({ method: 'GET', key }).catch(() => null)) ?? processId
-        if (owner === '' || isDead(owner) || bucket.serverTimeMs() - modifiedAtMs > staleMs) abandoned.push(id)
+        if (owner === '' || hasEnded(owner.split('\n')) || bucket.serverTimeMs() - modifiedAtMs > staleMs) abandoned.push(id)
       }
       return abandoned
     },
@@ -124,11 +124,4 @@ export function openWriteSessions(bucket: Bucket, prefix: string, check: () => P
   }
 }
 
-const processId = `${pidNamespace}\n${process.pid}\n${Math.floor(performance.timeOrigin)}`
-
-/** Returns whether the owner was a process of this pid namespace that has ended. */
-function isDead(owner: string): boolean {
-  const [namespace, pid, startedAt] = owner.split('\n')
-  if (namespace !== pidNamespace || owner === processId) return false
-  return Number(pid) === process.pid ? startedAt !== String(Math.floor(performance.timeOrigin)) : !isAlive(Number(pid))
-}
+const processId = processIdentity.join('\n')

@@ -48,32 +48,23 @@ export async function readBackup(source: BackupSource, visitor: BackupVisitor, o
   const unlistedHashes = new Map<string, string>()
   /** expected SHA-256 of stored files with other contents, by path */
   const mismatchedFiles = new Map<string, string>()
-  let head: Head | null = null
-  let manifest: Manifest | null = null
-  let checksums: { sha256: string } | null = null
-  let hasGap = false
+  const state: ReadState = { head: null, manifest: null, checksums: null, hasGap: false }
 
   for await (const { path, bytes } of source.entries({ skipsDamaged: options.skipsDamaged })) {
     if (path === '') {
-      hasGap = true
+      state.hasGap = true
       problem('(the header of an entry)', 'corrupt')
       continue
     }
     const entry = parseEntryPath(path)
-    if (!entry || (head && 'id' in entry && entry.id !== head.id)) {
+    if (!entry || (state.head && 'id' in entry && entry.id !== state.head.id)) {
       problem(path, 'unknown')
       continue
     }
-    assertEntryOrder(path, entry, {
-      head,
-      isListed: checksums !== null,
-      hasManifest: manifest !== null,
-      hasGap,
-      isKnown: unlistedHashes.has(path),
-    })
+    assertEntryOrder(path, entry, state, unlistedHashes.has(path))
     if (entry.kind === 'manifest') {
       const text = (await readAll(bytes ?? [], maxManifestBytes, path)).toString()
-      manifest = parseJson(Manifest, path, text)
+      state.manifest = parseJson(Manifest, path, text)
       checkSignature(text, options)
       continue
     }
@@ -84,18 +75,19 @@ export async function readBackup(source: BackupSource, visitor: BackupVisitor, o
     }
     const tee = teeHash(bytes)
     if (entry.kind === 'head') {
-      head = parseJson(Head, path, (await readAll(tee.bytes, maxHeadBytes, path)).toString())
-      await visitor.head(head)
-    } else if (entry.kind === 'sums') checksums = await compareChecksums(tee.bytes, unlistedHashes, problem)
-    else if (entry.kind === 'table') await visitor.table(entry.table, tee.bytes)
-    else if (entry.kind === 'file') await visitor.file(entry.sha256, tee.bytes)
-    else if (entry.kind === 'secret') await visitor.secret(entry.name, await readAll(tee.bytes, maxSecretBytes, path))
+      state.head = parseJson(Head, path, (await readAll(tee.bytes, maxHeadBytes, path)).toString())
+      await visitor.head(state.head)
+    } else if (entry.kind === 'sums') state.checksums = await compareChecksums(tee.bytes, unlistedHashes, problem)
+    else await visitEntry(visitor, path, entry, tee.bytes)
     await drain(tee.bytes)
     if (entry.kind === 'sums') continue
-    listHash.update(formatChecksumLine(tee.digest(), path))
-    if (entry.kind !== 'file' || tee.digest() !== entry.sha256) unlistedHashes.set(path, tee.digest())
-    if (entry.kind === 'file' && tee.digest() !== entry.sha256) mismatchedFiles.set(path, entry.sha256)
+    const sha256 = tee.digest()
+    listHash.update(formatChecksumLine(sha256, path))
+    if (entry.kind === 'file' && sha256 === entry.sha256) continue
+    unlistedHashes.set(path, sha256)
+    if (entry.kind === 'file') mismatchedFiles.set(path, entry.sha256)
   }
+  const { head, manifest, checksums } = state
   if (!head || !manifest || !checksums) throw new BackupDamaged('ends before its manifest: it was not finished, or was truncated')
   if (manifest.id !== head.id) throw new BackupDamaged('its manifest belongs to another backup')
   const knownDamage = new Set(manifest.damaged.map(({ sha256 }) => sha256))
@@ -106,19 +98,27 @@ export async function readBackup(source: BackupSource, visitor: BackupVisitor, o
   return manifest
 }
 
-interface Position {
+/** What has been read so far. */
+interface ReadState {
   head: Head | null
-  isListed: boolean
-  hasManifest: boolean
+  checksums: { sha256: string } | null
+  manifest: Manifest | null
+  /** whether a damaged tar header was skipped */
   hasGap: boolean
-  isKnown: boolean
+}
+
+/** Passes the bytes of a table, a stored file or a secret to the visitor. */
+async function visitEntry(visitor: BackupVisitor, path: string, entry: Entry, bytes: Bytes): Promise<void> {
+  if (entry.kind === 'table') await visitor.table(entry.table, bytes)
+  else if (entry.kind === 'file') await visitor.file(entry.sha256, bytes)
+  else if (entry.kind === 'secret') await visitor.secret(entry.name, await readAll(bytes, maxSecretBytes, path))
 }
 
 /** Throws BackupDamaged for an entry out of order or a duplicate. */
-function assertEntryOrder(path: string, { kind }: Entry, { head, isListed, hasManifest, hasGap, isKnown }: Position): void {
+function assertEntryOrder(path: string, { kind }: Entry, { head, checksums, manifest, hasGap }: ReadState, isKnown: boolean): void {
   if (!head && kind !== 'head') throw new BackupDamaged(`begins with ${path}, not with its head`)
-  if (isKnown || (kind === 'head' && head) || (kind === 'sums' && isListed)) throw new BackupDamaged(`has ${path} twice`)
-  if (hasManifest || (isListed && kind !== 'manifest')) throw new BackupDamaged(`has ${path} after its end`)
+  if (isKnown || (kind === 'head' && head) || (kind === 'sums' && checksums)) throw new BackupDamaged(`has ${path} twice`)
+  if (manifest || (checksums && kind !== 'manifest')) throw new BackupDamaged(`has ${path} after its end`)
   // After a damaged header, tables or settings may come from a backup that is itself a stored file.
   if (hasGap && !['file', 'sums', 'manifest'].includes(kind)) throw new BackupDamaged(`has a damaged header before ${path}`)
 }

@@ -35,7 +35,7 @@ const dailySeconds = 86_400
 /** Age of the last maintenance that the database clock may show without a doubt: a day, and time for a restart. */
 const plausibleSeconds = 26 * 3600
 /** Time without a step of the database clock after which it is trusted. */
-const steadyMs = 3_600_000
+const trustedAfterMs = 3_600_000
 
 /**
  * Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it, and the error of
@@ -67,26 +67,27 @@ export function openDailyMaintenance(app: App): () => Promise<void> {
   const clock = watchClock(app)
   let isDeferred = false
   const isTime = () => isDue(app.db, 'maintenance', dailySeconds)
-  const canRun = async (): Promise<boolean> => {
-    if (clock.steadyMs() >= steadyMs) return true
-    if (isDeferred) return false
-    const isPlausible = !clock.hasStepped() && !(await isDue(app.db, 'maintenance', plausibleSeconds))
-    return isPlausible || (await purgeExpired(app, true)) + (await purgeVersions(app, true)) === 0
+  /** Returns why the clock may be wrong; null without a sign of it. */
+  const findDeferralReason = async (): Promise<string | null> => {
+    if (clock.hasStepped()) return 'the clock of the database was set'
+    return (await isDue(app.db, 'maintenance', plausibleSeconds)) ? 'the last maintenance was long ago' : null
   }
+  const wouldDestroy = async (): Promise<boolean> => (await purgeExpired(app, true)) + (await purgeVersions(app, true)) > 0
   return async () => {
     await clock.update()
+    const isTrusted = clock.steadyMs() >= trustedAfterMs
     if (!(await isTime())) {
       isDeferred = false
       return
     }
-    if (!(await canRun())) {
-      const reason = clock.hasStepped() ? 'the clock of the database was set' : 'the last maintenance was long ago'
+    if (isDeferred && !isTrusted) return
+    const reason = isTrusted ? null : await findDeferralReason()
+    isDeferred = reason !== null && (await wouldDestroy())
+    if (isDeferred) {
       const message = `daily maintenance runs after an hour with a steady clock, because ${reason}. To run it now: dms maintenance run`
-      if (!isDeferred) app.log.warn({ steady_ms: Math.round(clock.steadyMs()) }, message)
-      isDeferred = true
+      app.log.warn({ steady_ms: Math.round(clock.steadyMs()) }, message)
       return
     }
-    isDeferred = false
     try {
       // Another worker may have done it between the check and the lock.
       await withLock(app.database, 'maintenance', 0, async () => {

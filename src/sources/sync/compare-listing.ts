@@ -76,26 +76,38 @@ export async function compareListing(
       state.seenCount++
       markListed(state, changes, path, row)
     } else if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
-    else if (action === 'trashed') {
-      changes.outdated.push(path)
-      if (row?.removed_at) changes.restored.push(row)
-      changes.counts.skipped++
-    } else if (row?.removed_at) {
-      changes.restored.push(row)
-      if (action !== 'wait') changes.counts[row.document_id === null ? action : 'updated']++
-    } else {
-      state.marks.paths.add(path)
-      state.seenCount++
-      if (action === 'wait') continue
-      state.marks.counts[action]++
-      run[action]++
-    }
+    else recordListed(run, state, changes, path, row, action)
   }
   // Moves are detected by files not seen in this run, so sightings must be written before new files are ingested.
   if (requests.length > 0 || isFlushDue(state) || hasChanges(changes)) await flushChanges(context, state, changes)
   state.held?.add(held)
   await queue.add(requests.slice(0, left))
   return requests.length + heldFetches
+}
+
+/** Records a file that is not fetched: marks it as seen, and counts it by its action. `row`: undefined for an unchanged file. */
+function recordListed(
+  run: SyncContext['run'],
+  state: WalkState,
+  changes: PendingChanges,
+  path: string,
+  row: ledger.ComparedFile | null | undefined,
+  action: Exclude<Action, 'fetch'>,
+): void {
+  if (action === 'trashed') {
+    changes.outdated.push(path)
+    if (row?.removed_at) changes.restored.push(row)
+    changes.counts.skipped++
+  } else if (row?.removed_at) {
+    changes.restored.push(row)
+    if (action !== 'wait') changes.counts[row.document_id === null ? action : 'updated']++
+  } else {
+    state.marks.paths.add(path)
+    state.seenCount++
+    if (action === 'wait') return
+    state.marks.counts[action]++
+    run[action]++
+  }
 }
 
 /** Marks a listed file as seen. `row`: undefined for an unchanged file. */
@@ -115,11 +127,11 @@ async function countBeforeHold({ app, sourceId, run }: SyncContext, state: WalkS
 /** Writes the collected marks to the ledger. Throws RunLost. */
 export const flushMarks = (context: SyncContext, state: WalkState): Promise<void> => flushChanges(context, state, collectChanges([]))
 
+/** `trashed`: the changed file of a document in the trash. `wait`: a file that an interrupted run took for a move. */
+type Action = 'fetch' | 'unchanged' | 'skipped' | 'trashed' | 'wait'
+
 /** Decides the action for a listed file. undefined: the file is unchanged; null: the file is new. */
-export function decideAction(
-  row: ledger.ComparedFile | null | undefined,
-  isFull: boolean,
-): 'fetch' | 'unchanged' | 'skipped' | 'trashed' | 'wait' {
+export function decideAction(row: ledger.ComparedFile | null | undefined, isFull: boolean): Action {
   if (row === undefined) return 'unchanged'
   if (row === null) return 'fetch'
   const isDeleted = row.outcome === 'stored' && row.document_id === null

@@ -20,7 +20,7 @@ const ShellQuery = z
     path: ['shell_challenge'],
     message: 'shell_port and shell_challenge come together',
   })
-export const Exchange = z.object({ code: z.string().min(1).max(4000), verifier: z.string().min(43).max(128) })
+const Exchange = z.object({ code: z.string().min(1).max(4000), verifier: z.string().min(43).max(128) })
 
 export const HealthAnswer = z.object({
   status: z.enum(['ok', 'disabled']),

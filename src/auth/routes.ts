@@ -17,7 +17,7 @@ export const registration = ({ config }: App) =>
   z.object({ username: Username, email: Email, password: newPassword(config), role: Role.default('user') })
 
 export const MessageAnswer = z.object({ message: z.string() })
-export const Verification = z.object({ token: z.string().min(1).max(200) })
+const Verification = z.object({ token: z.string().min(1).max(200) })
 const Resend = z.object({ email: Email })
 export const SignInAnswer = z.object({ token: z.string(), expires_at: z.iso.datetime(), user: UserAnswer })
 

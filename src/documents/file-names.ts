@@ -30,7 +30,7 @@ export const defaultTitle = (filename: string): string => filename.replace(/(?<=
 export const extensionOf = (name: string): string => /(?<=.)\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
 
 /** Returns a file name without its extension. */
-export const stemOf = (name: string): string => name.slice(0, name.length - extensionOf(name).length)
+const stemOf = (name: string): string => name.slice(0, name.length - extensionOf(name).length)
 
 /** Returns the name of a rendition of a file: `scan.jpg` becomes `scan.pdf`. */
 export const renditionName = (filename: string): string => `${stemOf(filename)}.pdf`

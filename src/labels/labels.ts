@@ -43,7 +43,7 @@ export const list = (app: App, actor: Actor, page: WholeInput = {}): Promise<Fet
   fetchWhole(page, byName, 'labels', (slice) => fetchSlice(selectLabels(app.db, actor), byName, slice))
 
 /** Returns a label. Throws LABEL_NOT_FOUND. */
-export const get = (app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> =>
+const get = (app: App, actor: Actor, id: string, trx: Trx | App['db'] = app.db): Promise<Label> =>
   selectLabels(trx, actor)
     .where('labels.id', '=', id)
     .executeTakeFirstOrThrow(() => new AppError('LABEL_NOT_FOUND'))

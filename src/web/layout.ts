@@ -58,7 +58,7 @@ const header = (
 </header>`
 
 /** Returns the attribute `aria-current` for the current link. */
-export const current = (isCurrent: boolean): Markup => markup(isCurrent ? ' aria-current="page"' : '')
+const current = (isCurrent: boolean): Markup => markup(isCurrent ? ' aria-current="page"' : '')
 
 /** Returns a short notice; `kind` bad is announced at once. */
 export const notice = (kind: 'good' | 'bad' | 'quiet', content: string | Markup): Markup =>

@@ -11,7 +11,7 @@ import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'
 import type { RemoteTarget } from './remote-client.ts'
 
 /** Ends the command successfully. */
-export class RequestPrinted extends Failure {
+class RequestPrinted extends Failure {
   constructor() {
     super('OK', 'the request was printed and not sent')
   }

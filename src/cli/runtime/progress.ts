@@ -143,7 +143,7 @@ function spinner(phase: string, write: Writer, measure: Measure): Progress {
 }
 
 /** Returns `upload  512/764 (67 %)  1.6/2.4 GB  11.2 MB/s  ETA 1m12s  scans/17.pdf`. */
-export function sentence(phase: string, { done, total, bytes_done, bytes_total, current }: ProgressState, { rate, eta }: Speed): string {
+function sentence(phase: string, { done, total, bytes_done, bytes_total, current }: ProgressState, { rate, eta }: Speed): string {
   const share = bytes_total ? (bytes_done ?? 0) / bytes_total : done / (total || 1)
   const parts = [phase, total ? `${done}/${total} (${Math.floor(Math.min(1, share) * 100)} %)` : String(done)]
   if (bytes_done !== undefined) {

@@ -192,7 +192,7 @@ export async function enqueueDueSyncs(app: App): Promise<void> {
 export const longestWait = sql<number>`greatest(sync_interval, 21600)`
 
 /** Selects sources that are due and not being synced. A sync beyond the longest wait is due: the clock was ahead. */
-export const selectDue = (db: Db) =>
+const selectDue = (db: Db) =>
   db
     .selectFrom('sources')
     .select(['id', 'owner_id'])

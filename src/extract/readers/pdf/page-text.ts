@@ -8,7 +8,7 @@ import { type Edits, ideograph, separateScripts } from './scripts.ts'
 /** Replaces a hyphen at the end of a line in the middle of a word. joinHyphenatedWords() removes it. */
 export const softLineEnd = '\ufffe'
 /** Replaces a glyph without a character. */
-export const gap = '\ufffd'
+const gap = '\ufffd'
 
 export interface PageText {
   /** Text with `softLineEnd` and `gap`. If `isMapped` is false, it contains the codes of the glyphs instead of gaps. */

@@ -105,7 +105,7 @@ async function downloadDocument(
     if (existing !== null) usedFiles.add(existing)
     if (existing !== null && flags.skipExisting) return { action: 'skipped', key: id, id, path }
     if (existing !== null && !flags.clobber) throw fileExistsError(path)
-    const saved = await saveFile(bodyChunks(response), path, expectedContent(response), flags.clobber === true, onBytes)
+    const saved = await saveFile(bodyChunks(response), path, expectedContent(response), { canOverwrite: flags.clobber === true, onBytes })
     usedFiles.add(await fileAt(path))
     return { action: 'created', key: id, id, path, ...saved }
   } finally {
@@ -169,6 +169,6 @@ export const thumbnail = (cli: Cli) =>
       if (to === '-') return void (await writeToStdout(cli, response))
       const target = await resolveDownloadTarget(to, 1)
       const path = 'file' in target ? target.file : join(target.folder, `${id}.webp`)
-      const { bytes } = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => {})
+      const { bytes } = await saveFile(bodyChunks(response), path, expectedContent(response), { canOverwrite: clobber })
       cli.print({ id, path, bytes }, { columns: columnsOf(['id', 'path', 'bytes']), sentence: `✓ ${path}` })
     })

@@ -21,7 +21,7 @@ const set = (cli: Cli) =>
   })
     .requiredOption('--until <when>', 'a date (2036-12-31), or a time from now (3650d)')
     .action(async (idArguments: string[], { until }: { until: string }) => {
-      const retain_until = parseWhen('--until', until, true)
+      const retain_until = parseWhen('--until', until, { isAhead: true })
       const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
       await runIdBatch(cli, ids, {
         command: 'retention set',

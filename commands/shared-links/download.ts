@@ -41,7 +41,10 @@ export const download = (cli: Cli) =>
       const path = await resolvePath(to, filename, clobber)
       const response = await fetchFile(requires_password)
       try {
-        const saved = await saveFile(bodyChunks(response), path, expectedContent(response), clobber, () => cli.signal.throwIfAborted())
+        const saved = await saveFile(bodyChunks(response), path, expectedContent(response), {
+          canOverwrite: clobber,
+          onBytes: () => cli.signal.throwIfAborted(),
+        })
         const columns = columnsOf(['path', 'bytes', 'sha256'])
         cli.print({ path, ...saved }, { columns, id: 'path', sentence: `✓ ${path} (${saved.bytes} bytes)` })
       } finally {

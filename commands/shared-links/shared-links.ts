@@ -87,7 +87,7 @@ const create = (cli: Cli) =>
     .option('--password-file <file>', 'read the link password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
     .option('--generate-password', 'generate a link password and print it after the URL')
     .action(async (document: string, flags: LinkFlags) => {
-      const expires_at = flags.expires === undefined ? null : parseWhen('--expires', flags.expires, true)
+      const expires_at = flags.expires === undefined ? null : parseWhen('--expires', flags.expires, { isAhead: true })
       const max_views = flags.maxViews === undefined ? null : parseCount('--max-views', flags.maxViews)
       const password = await readPassword(cli, flags)
       const client = await cli.client()
@@ -119,7 +119,7 @@ async function readPassword(cli: Cli, flags: LinkFlags): Promise<string | null> 
   if (generatePassword) return (await import('../../src/users/passwords.ts')).generatePassword()
   const { DMS_LINK_PASSWORD: text, DMS_LINK_PASSWORD_FILE: path } = cli.env
   if (!isStdin && file === undefined && !withPassword && !text && !path) return null
-  return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD' }, true)
+  return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable: 'DMS_LINK_PASSWORD', isNew: true })
 }
 
 const revoke = (cli: Cli) =>

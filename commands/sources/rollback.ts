@@ -47,7 +47,7 @@ export const rollback = (cli: Cli) =>
       parseWhen('--before', flags.before)
       const client = await cli.client()
       const now = await findServerTime(cli, client)
-      const before = parseWhen('--before', flags.before, false, now)
+      const before = parseWhen('--before', flags.before, { now })
       if (Date.parse(before) > now) throw usage(`--before ${flags.before} is in the future`)
       const source = await findSource(client, nameOrId)
       if (!dryRun && !yes && !cli.options.printCurl) {

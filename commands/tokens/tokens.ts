@@ -58,7 +58,7 @@ const create = (cli: Cli) =>
 
 /** Returns the time of --expires. A date means the end of that day in UTC, as in shared links. */
 function parseExpiry(text: string): string {
-  const when = parseWhen('--expires', text, true)
+  const when = parseWhen('--expires', text, { isAhead: true })
   return new Date(when.length === 10 ? `${when}T23:59:59.999Z` : when).toISOString()
 }
 

@@ -53,7 +53,7 @@ const excerptLength = 200
 
 /** Returns top-level comments, newest first, each with its first replies. Throws COMMENT_DOCUMENT_NOT_FOUND. */
 export async function list(app: App, actor: Actor, documentId: string, span: Span): Promise<FetchedPage<Thread>> {
-  await requireReadable(app.db, actor, documentId, true)
+  await requireReadable(app.db, actor, documentId, { inTrash: true })
   const threads = selectComments(app.db).where('comments.document_id', '=', documentId).where('comments.parent_id', 'is', null)
   const withReplies = threads
     .select((eb) => [
@@ -77,7 +77,7 @@ export async function list(app: App, actor: Actor, documentId: string, span: Spa
 
 /** Returns replies to a comment, oldest first. Throws COMMENT_DOCUMENT_NOT_FOUND, COMMENT_NOT_FOUND. */
 export async function replies(app: App, actor: Actor, documentId: string, id: string, span: Span): Promise<FetchedPage<Comment>> {
-  await requireReadable(app.db, actor, documentId, true)
+  await requireReadable(app.db, actor, documentId, { inTrash: true })
   await getComment(app.db, documentId, id)
   const listed = selectComments(app.db).where('comments.parent_id', '=', id)
   return fetchSpan(span, oldestFirst, ['replies', id], listed, app.db.selectFrom('comments').where('parent_id', '=', id))
@@ -104,7 +104,7 @@ function fetchSpan<Row>(
 
 /** Returns the number of comments on a document, including replies. Throws COMMENT_DOCUMENT_NOT_FOUND. */
 export async function count(app: App, actor: Actor, documentId: string): Promise<number> {
-  await requireReadable(app.db, actor, documentId, true)
+  await requireReadable(app.db, actor, documentId, { inTrash: true })
   return countRows(app.db.selectFrom('comments').where('document_id', '=', documentId))
 }
 
@@ -158,7 +158,7 @@ export async function remove(app: App, actor: Actor, documentId: string, id: str
   if (numDeletedRows === 0n) throw new AppError('COMMENT_NOT_FOUND')
 }
 
-const requireReadable = (db: Db, actor: Actor, documentId: string, inTrash = false) =>
+const requireReadable = (db: Db, actor: Actor, documentId: string, { inTrash = false } = {}) =>
   requireDocumentName(db, actor, documentId, { inTrash, missing: 'COMMENT_DOCUMENT_NOT_FOUND' })
 
 /** Finds a comment of this document only. */

@@ -82,5 +82,5 @@ export interface PasswordHasher {
    * Tells if the password matches the hash. Without a hash, returns false after the same time. Throws SERVICE_UNAVAILABLE if too many others wait, unless
    * `isTrusted`: anybody may send passwords.
    */
-  verify(hash: string | null, password: string, isTrusted?: boolean): Promise<boolean>
+  verify(hash: string | null, password: string, options?: { isTrusted?: boolean }): Promise<boolean>
 }

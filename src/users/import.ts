@@ -183,7 +183,7 @@ async function changesOf(app: App, existing: users.User, row: ImportRow): Promis
   if (display_name !== undefined && display_name !== existing.display_name) changes.display_name = display_name
   if (disabled !== undefined && disabled !== existing.disabled) changes.disabled = disabled
   if (password_hash !== undefined && password_hash !== existing.password_hash) changes.password_hash = password_hash
-  if (password !== undefined && !(await app.passwords.verify(existing.password_hash, password, true)))
+  if (password !== undefined && !(await app.passwords.verify(existing.password_hash, password, { isTrusted: true })))
     changes.password_hash = await app.passwords.hash(password)
   return changes
 }

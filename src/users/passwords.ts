@@ -79,7 +79,7 @@ export function openPasswords(): PasswordHasher {
   }
   return {
     hash: (password) => run(() => argon2().hash(password, argon2Options)),
-    async verify(phc, password, isTrusted = false) {
+    async verify(phc, password, { isTrusted = false } = {}) {
       if (!isTrusted && pendingCount >= maxPendingPerCore * cores)
         throw new AppError(
           'SERVICE_UNAVAILABLE',
@@ -104,6 +104,6 @@ export async function writeInitialPassword(app: App, password: string): Promise<
 /** Removes the file if it holds the replaced password. `replacedHash` is the hash of that password. */
 export async function removeInitialPassword(app: App, replacedHash: string | null): Promise<void> {
   const password = await readFile(passwordFile(app), 'utf8').catch(() => null)
-  if (password !== null && (await app.passwords.verify(replacedHash, password.trimEnd(), true)))
+  if (password !== null && (await app.passwords.verify(replacedHash, password.trimEnd(), { isTrusted: true })))
     await rm(passwordFile(app), { force: true })
 }

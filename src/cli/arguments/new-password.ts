@@ -29,7 +29,7 @@ export async function readNewPassword(cli: Cli, flags: PasswordFlags): Promise<s
   const sourceCount = [isStdin, file !== undefined, generatePassword, password === false].filter(Boolean).length
   if (sourceCount > 1) throw usage('--password-stdin, --password-file, --generate-password and --no-password exclude each other')
   if (password === false) return null
-  if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable }, true)
+  if (!generatePassword) return readSecret(cli.options, 'password', { isStdin, file, env: cli.env, variable, isNew: true })
   const passwords = await import('../../users/passwords.ts')
   return passwords.generatePassword()
 }

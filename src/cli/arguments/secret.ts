@@ -5,7 +5,7 @@ import { usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import { promptPassword } from './prompt.ts'
 
-interface SecretFlags {
+interface SecretOptions {
   /** --<name>-stdin */
   readonly isStdin?: boolean | undefined
   /** --<name>-file PATH */
@@ -13,14 +13,15 @@ interface SecretFlags {
   /** environment, and the variable with the secret; NAME_FILE holds the path of a file with it */
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly variable?: string
+  /** whether a prompt asks twice */
+  readonly isNew?: boolean
 }
 
-/** Reads the secret `name` from standard input, a file, a variable or a prompt. Prompts twice if it is new. Throws Failure USAGE. */
+/** Reads the secret `name` from standard input, a file, a variable or a prompt. Throws Failure USAGE. */
 export async function readSecret(
   options: Pick<GlobalOptions, 'canPrompt'>,
   name: string,
-  { isStdin, file: flagFile, env = {}, variable = '' }: SecretFlags,
-  isNew = false,
+  { isStdin, file: flagFile, env = {}, variable = '', isNew = false }: SecretOptions,
 ): Promise<string> {
   if (isStdin && flagFile !== undefined) throw usage(`--${name}-stdin excludes --${name}-file`)
   if (!isStdin && flagFile === undefined && env[variable]) return env[variable]

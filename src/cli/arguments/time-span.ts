@@ -39,7 +39,7 @@ const dayMs = 86_400_000
  * Converts a date, a time, yesterday, today, tomorrow (in UTC) or a duration to a date or time of the API. A duration counts back from now,
  * or ahead with `isAhead`. Throws Failure USAGE.
  */
-export function parseWhen(flag: string, text: string, isAhead = false, now = Date.now()): string {
+export function parseWhen(flag: string, text: string, { isAhead = false, now = Date.now() } = {}): string {
   const word = text.trim().toLowerCase()
   if (word === 'now') return new Date(now).toISOString()
   if (Object.hasOwn(days, word)) return new Date(now + (days[word] ?? 0) * dayMs).toISOString().slice(0, 10)

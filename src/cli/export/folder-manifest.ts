@@ -66,7 +66,7 @@ export async function openFolderManifest(folder: string): Promise<FolderManifest
     },
     delete: (key) => void places.delete(key),
     async save() {
-      await saveFile(sortedLines(), path, { size: null, sha256: null }, true, () => {})
+      await saveFile(sortedLines(), path, { size: null, sha256: null }, { canOverwrite: true })
       await unlink(journal).catch(nullIfMissing)
     },
     close,

@@ -74,7 +74,7 @@ async function exportFiles(
     const entry = item.entry(hasText)
     const path = join(folder, file)
     if (isThere) onBytes(size)
-    else if (fetched) await saveFile(chunks(fetched.file), path, unknown, true, onBytes)
+    else if (fetched) await saveFile(chunks(fetched.file), path, unknown, { canOverwrite: true, onBytes })
     else await fetchTo(item, path, onBytes)
     if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
     // Names of a renamed document, and the text that an export without texts leaves: it is deleted with its document.
@@ -124,7 +124,7 @@ const wouldEmpty = (folder: string, files: number): Failure =>
 async function fetchTo(item: ExportFile, path: string, onBytes: (bytes: number) => void): Promise<void> {
   const response = await item.download()
   try {
-    await saveFile(bodyChunks(response), path, expectedContent(response), true, onBytes)
+    await saveFile(bodyChunks(response), path, expectedContent(response), { canOverwrite: true, onBytes })
   } finally {
     await response.body?.cancel().catch(() => {})
   }
@@ -139,7 +139,7 @@ async function writeText(
 ): Promise<void> {
   const isUnchanged = before?.text_file === basename(path) && changedAt(before) === changedAt(entry)
   if (isUnchanged && (await stat(path).catch(() => null))) return
-  await saveFile(chunks(fetched ?? Buffer.from(await item.text())), path, unknown, true, () => {})
+  await saveFile(chunks(fetched ?? Buffer.from(await item.text())), path, unknown, { canOverwrite: true })
 }
 
 /** The text of an old version does not change. */

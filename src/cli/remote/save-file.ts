@@ -34,6 +34,12 @@ export interface SavedContent {
   readonly sha256: string
 }
 
+interface SaveOptions {
+  readonly canOverwrite: boolean
+  /** gets the size of each chunk after it was written */
+  readonly onBytes?: (count: number) => void
+}
+
 /**
  * Writes `body` to a temporary file, verifies it, syncs it to disk and renames it to `path`. Throws Failure CONFLICT if `path` exists and
  * `canOverwrite` is false, FAILED if the content is not as expected.
@@ -42,8 +48,7 @@ export async function saveFile(
   body: AsyncIterable<Uint8Array>,
   path: string,
   expected: ExpectedContent,
-  canOverwrite: boolean,
-  onBytes: (count: number) => void,
+  { canOverwrite, onBytes = () => {} }: SaveOptions,
 ): Promise<SavedContent> {
   const temporary = temporaryPath(path)
   const file = await open(temporary, 'wx', 0o666)

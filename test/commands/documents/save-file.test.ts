@@ -16,7 +16,7 @@ async function* chunks(...texts: string[]) {
 
 const abc = { size: 3, sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad' }
 const save = (path: string, body: AsyncIterable<Uint8Array>, overwrites = false, expected: Parameters<typeof saveFile>[2] = abc) =>
-  saveFile(body, path, expected, overwrites, () => {})
+  saveFile(body, path, expected, { canOverwrite: overwrites })
 
 test.each([
   ['report.pdf', 'report.pdf'],

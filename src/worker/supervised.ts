@@ -1,6 +1,6 @@
 /** The worker process of a server. It ends with the server. */
 import { NewerSchema } from '../db/migrate.ts'
-import { killGroup, lowerPriority, startWatchdog } from '../extract/process/start-watchdog.ts'
+import { killOwnGroup, lowerPriority, startWatchdog } from '../extract/process/start-watchdog.ts'
 import { openLog } from '../log/log.ts'
 import { aborted, runningJobs, startConfigured, type Worker, withApp } from './run.ts'
 import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './supervisor.ts'
@@ -13,8 +13,8 @@ const niceness = 5
  * Throws like openApp() does.
  */
 export async function runSupervised(signal: AbortSignal): Promise<void> {
-  process.on('disconnect', killGroup)
-  if (!process.connected) killGroup()
+  process.on('disconnect', killOwnGroup)
+  if (!process.connected) killOwnGroup()
   lowerPriority(niceness)
   const { promise: started, resolve: start } = Promise.withResolvers<Extract<ToWorker, { kind: 'start' }>>()
   const stopping = new AbortController()
@@ -31,7 +31,7 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
       stopTimeoutMs = message.timeoutMs
       stopping.abort()
     }
-    if (message.kind === 'release') void (worker?.releaseNow() ?? Promise.resolve()).finally(killGroup)
+    if (message.kind === 'release') void (worker?.releaseNow() ?? Promise.resolve()).finally(killOwnGroup)
   })
   // The server forwards its own SIGHUP. `systemctl kill --signal HUP` sends it to every process of a unit.
   process.on('SIGHUP', () => log?.reopen())
@@ -52,7 +52,7 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
     })
   } finally {
     clearInterval(heartbeat)
-    process.off('disconnect', killGroup)
+    process.off('disconnect', killOwnGroup)
     process.disconnect?.()
   }
 }

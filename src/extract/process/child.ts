@@ -1,6 +1,6 @@
 /** Program of a reader process: runs the requests of the server one at a time. */
 import type { Setup, WaitMessage, WorkMessage } from './messages.ts'
-import { killGroup, lowerPriority, openWorkLimits, startWatchdog } from './start-watchdog.ts'
+import { killOwnGroup, lowerPriority, openWorkLimits, startWatchdog } from './start-watchdog.ts'
 
 /** Scheduling priority below the server's, so that requests do not wait for extraction. */
 const niceness = 10
@@ -9,8 +9,8 @@ const [parentPid, memoryBytes] = process.argv.slice(2).map(Number) as [number, n
 const workLimits = openWorkLimits()
 
 // Checked before anything slow: the server may have ended already.
-process.on('disconnect', killGroup)
-if (!process.connected || process.ppid !== parentPid) killGroup()
+process.on('disconnect', killOwnGroup)
+if (!process.connected || process.ppid !== parentPid) killOwnGroup()
 lowerPriority(niceness)
 startWatchdog({ parentPid, memoryBytes, workLimits: workLimits.cell })
 

@@ -8,7 +8,7 @@ import { watchdogName } from './messages.ts'
 import type { WatchdogData } from './watchdog.ts'
 
 /** Kills the process group that this process leads. */
-export const killGroup = (): boolean => process.kill(-process.pid, 'SIGKILL')
+export const killOwnGroup = (): boolean => process.kill(-process.pid, 'SIGKILL')
 
 /** Lowers the scheduling priority of this process to `niceness`. Keeps a lower one, which only root could raise. */
 export function lowerPriority(niceness: number): void {
@@ -20,7 +20,7 @@ export function startWatchdog(data: WatchdogData): void {
   const program = new URL(`./watchdog${extname(fileURLToPath(import.meta.url))}`, import.meta.url)
   const thread = new Worker(program, { workerData: data, name: watchdogName })
   // Without the thread, no limit applies while the main thread is stuck.
-  thread.on('error', killGroup)
+  thread.on('error', killOwnGroup)
   thread.unref()
 }
 

@@ -16,13 +16,13 @@ import { insertRows, splitColumn } from './store-document.ts'
 import { ensureBytes, lockOrCreateAll } from './stored-files.ts'
 import { addVersion } from './versions/versions.ts'
 
-export interface SourceFile {
+interface FetchedFile {
   staged: StagedFile
   /** relative to the root of the source */
   path: string
 }
 
-export interface BatchOptions {
+export interface NewDocumentOptions {
   ownerId: string
   sourceId: string
   ocr: boolean
@@ -31,33 +31,27 @@ export interface BatchOptions {
 }
 
 /** Creates documents from files of a source and returns their ids in order. Call `staged.confirm()` after the commit. */
-export async function storeBatch(
+export async function createDocuments(
   app: App,
   trx: Trx,
-  { ownerId, sourceId, ocr, language, split }: BatchOptions,
-  files: readonly SourceFile[],
+  { ownerId, sourceId, ocr, language, split }: NewDocumentOptions,
+  files: readonly FetchedFile[],
 ): Promise<string[]> {
   if (files.length === 0) return []
   const firstBySum = new Map<string, StagedFile>()
   for (const { staged } of files) if (!firstBySum.has(staged.sha256)) firstBySum.set(staged.sha256, staged)
   const addresses = await lockOrCreateAll(trx, [...firstBySum.values()])
-  const sums = [...firstBySum.keys()]
-  const { rows: duplicates } = await sql<{ sha256: string; id: string }>`
-    select oldest.sha256, oldest.id from unnest(${sums}::text[]) as staged (sha256) cross join lateral (
-      select d.sha256, d.id from live_documents d where d.sha256 = staged.sha256 and d.owner_id = ${ownerId}
-      order by d.created_at, d.id limit 1 for key share
-    ) as oldest`.execute(trx)
+  const originals = await lockOriginals(trx, ownerId, [...firstBySum.keys()])
+  const ownedSums = new Set(originals.keys())
   const { rows } = await sql<{ id: string }>`select dms_uuidv7() as id from generate_series(1, ${files.length}::int)`.execute(trx)
   const ids = rows.map(({ id }) => id)
-  const first = new Map(duplicates.map(({ sha256, id }) => [sha256, id]))
-  const owned = new Set(first.keys())
   const documents = await Promise.all(
     files.map(async ({ staged: { sha256, size, head }, path }, index) => {
       const id = ids[index] ?? ''
       const filename = sanitizeFilename(path)
       const mimeType = await detectType(head, filename, size)
-      const duplicate = first.get(sha256) ?? null
-      if (duplicate === null) first.set(sha256, id)
+      const original = originals.get(sha256) ?? null
+      if (original === null) originals.set(sha256, id)
       return {
         id,
         owner_id: ownerId,
@@ -69,7 +63,7 @@ export async function storeBatch(
         ocr_enabled: ocr,
         language,
         metadata: {},
-        duplicate_of: duplicate,
+        duplicate_of: original,
         split: splitColumn(split, mimeType),
         source_id: sourceId,
         source_path: path,
@@ -78,7 +72,9 @@ export async function storeBatch(
     }),
   )
   await Promise.all(
-    [...firstBySum.values()].map((staged) => ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', owned.has(staged.sha256))),
+    [...firstBySum.values()].map((staged) =>
+      ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', ownedSums.has(staged.sha256)),
+    ),
   )
   await insertRows(trx, documents, 'sync')
   await jobs.enqueueAll(
@@ -88,6 +84,16 @@ export async function storeBatch(
   const events = documents.map(({ id, title }) => ({ userId: ownerId, data: { document_id: id, title, source: sourceId } }))
   await publishMany(trx, 'document_created', events)
   return ids
+}
+
+/** Returns the oldest document of the owner by SHA-256, for those that the owner has. Locks them against deletion. */
+async function lockOriginals(trx: Trx, ownerId: string, sums: readonly string[]): Promise<Map<string, string>> {
+  const { rows } = await sql<{ sha256: string; id: string }>`
+    select oldest.sha256, oldest.id from unnest(${sums}::text[]) as staged (sha256) cross join lateral (
+      select d.sha256, d.id from live_documents d where d.sha256 = staged.sha256 and d.owner_id = ${ownerId}
+      order by d.created_at, d.id limit 1 for key share
+    ) as oldest`.execute(trx)
+  return new Map(rows.map(({ sha256, id }) => [sha256, id]))
 }
 
 interface Replacement {

@@ -5,7 +5,7 @@ import type { App } from '../../app.ts'
 import { clock } from '../../db/clock.ts'
 import type { Trx } from '../../db/pool.ts'
 import type { Row } from '../../db/schema.ts'
-import { markSourceRemoved, renameDocument, storeBatch } from '../../documents/source-documents.ts'
+import { createDocuments, markSourceRemoved, renameDocument } from '../../documents/source-documents.ts'
 import { lockAllExisting, lockExisting } from '../../documents/stored-files.ts'
 import { headBytes } from '../../extract/detect.ts'
 import { notify } from '../../notifications/notifications.ts'
@@ -75,7 +75,7 @@ async function runAndCount({ app, run }: SyncContext, work: Step): Promise<boole
 
 /** Resolves new paths whose bytes are known: a moved file keeps its document; a copy becomes a new document. */
 async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: readonly string[]): Promise<StepResult | null> {
-  const { app, sourceId, run, from } = context
+  const { app, sourceId, run, newDocuments } = context
   const moving = await ledger.listMoving(trx, sourceId, run, batchSize)
   if (moving.length === 0) return null
   // All at once: the order of the paths is not the order in which other transactions lock stored files.
@@ -98,7 +98,7 @@ async function resolveMoves(context: SyncContext, trx: Trx, uncertainPaths: read
     }
     const staged = await stageExisting(app, trx, sha256 ?? '')
     if (staged) {
-      const [document_id = null] = await storeBatch(app, trx, from, [{ staged, path }])
+      const [document_id = null] = await createDocuments(app, trx, newDocuments, [{ staged, path }])
       entries.push({ path, etag, size, modified_at, sha256, document_id, outcome: 'stored' })
       counts.created++
     } else {

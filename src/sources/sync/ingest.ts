@@ -1,6 +1,6 @@
 /** Turns fetched files into documents or new versions and records them in the ledger, in one transaction. */
 import type { Trx } from '../../db/pool.ts'
-import { markSourceRestored, replaceFile, storeBatch } from '../../documents/source-documents.ts'
+import { createDocuments, markSourceRestored, replaceFile } from '../../documents/source-documents.ts'
 import { compareLargeFiles, lockOrCreateAll } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import * as ledger from './ledger.ts'
@@ -21,7 +21,7 @@ interface IngestResult {
 export async function ingest(context: SyncContext, fetched: readonly FetchResult[]): Promise<void> {
   const staged = fetched.flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
   try {
-    await compareLargeFiles(context.app, context.from.ownerId, staged)
+    await compareLargeFiles(context.app, context.newDocuments.ownerId, staged)
     const { counts, errors, stored } = await context.app.db.transaction().execute((trx) => writeBatch(context, trx, fetched))
     runs.tallyCounts(context.run, counts, errors)
     await Promise.all(stored.map((file) => file.confirm()))
@@ -31,7 +31,7 @@ export async function ingest(context: SyncContext, fetched: readonly FetchResult
 }
 
 async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly FetchResult[]): Promise<IngestResult> {
-  const { app, sourceId, run, from } = context
+  const { app, sourceId, run, newDocuments } = context
   await runs.assertHeld(trx, run)
   const result: IngestResult = { counts: runs.emptyCounts(), errors: [], stored: [] }
   const entries: ledger.LedgerEntry[] = []
@@ -52,10 +52,10 @@ async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly Fetc
   const createdFiles = newFiles.filter((each): each is Staged => each.outcome === 'staged' && !possibleMoves.has(each.staged.sha256))
   await lockStoredFiles(trx, [...knownFiles.filter((file) => isNewVersion(file, documents)), ...createdFiles])
   for (const file of knownFiles) entries.push(...(await ingestKnownFile(context, trx, file, documents, result)))
-  const ids = await storeBatch(
+  const ids = await createDocuments(
     app,
     trx,
-    from,
+    newDocuments,
     createdFiles.map(({ request, staged }) => ({ staged, path: request.file.path })),
   )
   for (const [index, { request, staged, version }] of createdFiles.entries()) {
@@ -96,7 +96,7 @@ const sumOf = (file: Received): string => (file.outcome === 'staged' ? file.stag
  * create a document again that a user deleted, and does not change one in the trash. Returns its entry; none for a file that must be fetched again.
  */
 async function ingestKnownFile(
-  { app, from }: SyncContext,
+  { app, newDocuments }: SyncContext,
   trx: Trx,
   file: Received,
   documents: ReadonlyMap<string, CurrentFile>,
@@ -117,7 +117,7 @@ async function ingestKnownFile(
   if (hasNewBytes && file.outcome === 'hashed') return []
   if (removed_at !== null) await markSourceRestored(app, trx, [document_id])
   if (hasNewBytes && file.outcome === 'staged') {
-    await replaceFile(app, trx, document_id, { staged: file.staged, ocr: from.ocr, language: from.language })
+    await replaceFile(app, trx, document_id, { staged: file.staged, ocr: newDocuments.ocr, language: newDocuments.language })
     result.stored.push(file.staged)
   }
   result.counts[hasNewBytes || removed_at !== null ? 'updated' : 'unchanged']++

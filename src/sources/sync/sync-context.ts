@@ -1,7 +1,7 @@
 /** Context of a running sync, and the state of its walk. */
 import type { App } from '../../app.ts'
 import type { Role } from '../../db/schema.ts'
-import type { BatchOptions } from '../../documents/source-documents.ts'
+import type { NewDocumentOptions } from '../../documents/source-documents.ts'
 import type { Job } from '../../jobs/queue.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import type { SourceConnection, SourceFile } from '../../ports/source-type.ts'
@@ -22,7 +22,7 @@ export interface SyncContext {
   connection: SourceConnection
   globs: GlobMatcher
   /** owner and OCR settings of new documents */
-  from: BatchOptions
+  newDocuments: NewDocumentOptions
   options: SyncOptions
   /** null: run by a command, not by a worker */
   job: Job<'sync'> | null

@@ -114,7 +114,7 @@ async function createContext(
     ownerRole: source.owner_role,
     connection: await openSource(app, source, options.concurrency),
     globs: compilePatterns(source.file_patterns),
-    from: { ownerId: source.owner_id, sourceId, ocr: app.ocr !== null, language, split: source.split ?? app.config.ocr.split },
+    newDocuments: { ownerId: source.owner_id, sourceId, ocr: app.ocr !== null, language, split: source.split ?? app.config.ocr.split },
     options,
     signal,
   }

@@ -1,4 +1,6 @@
 /** Renditions through the API: from the request to the file, its end, and who sees it. */
+import { hash } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { PDFDocument } from '@cantoo/pdf-lib'
 import { sql } from 'kysely'
 import sharp from 'sharp'
@@ -173,6 +175,18 @@ test('each version has its own; a restored version has that of its source; purge
   await asAda.documents.delete(id, { permanent: true })
   await runJobs()
   expect((await storeFiles(app.config.data_dir)).named).toEqual([])
+})
+
+test('204 DELETE of a version purges its file and its rendition', async () => {
+  const { app, asAda, runJobs } = await startApp({ 'documents.pdfa': 'always' })
+  const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
+  await work(app, (_file, _texts, _info, use) => use(Readable.from([Buffer.from('%PDF-1.7 first')])))
+  await asAda.documents.replace(id, { filename: 'a.pdf', size: 8, open: () => [Buffer.from('%PDF-1.5')] })
+  await work(app)
+  expect((await storeFiles(app.config.data_dir)).named).toHaveLength(4)
+  await asAda.documents.deleteVersion(id, 1)
+  await runJobs()
+  expect((await storeFiles(app.config.data_dir)).named).toEqual(['%PDF-1.5', '%PDF-1.7'].map((bytes) => hash('sha256', bytes)).sort())
 })
 
 test('404 for documents of others; renditions make --missing requests those of documents without one', async () => {

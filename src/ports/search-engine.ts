@@ -1,4 +1,5 @@
 /** Interface of search engines. */
+import type { DocumentStatus } from '../db/schema-documents.ts'
 import { AppError } from '../errors.ts'
 
 /**
@@ -88,6 +89,8 @@ export interface SearchHit {
   readonly title: string
   readonly filename: string
   readonly mime_type: string
+  readonly status: DocumentStatus
+  readonly labels: readonly string[]
   /** 0 to 1 */
   readonly score: number
   readonly created_at: Date

@@ -56,7 +56,6 @@ export const markersOf = (markerOf: (field: MarkedField) => Marker): Highlightin
   )
 
 interface Found extends Omit<SearchHit, 'score' | 'highlights'> {
-  labels: string[]
   content: string
 }
 
@@ -75,12 +74,14 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   for (const { document_id, score } of page) {
     const document = byId.get(document_id)
     if (!document) continue
-    const { title, filename, mime_type, created_at, document_date } = document
+    const { title, filename, mime_type, status, labels, created_at, document_date } = document
     answer.push({
       document_id,
       title,
       filename,
       mime_type,
+      status,
+      labels,
       score,
       created_at,
       document_date,
@@ -90,18 +91,18 @@ export async function hits(db: Db, page: readonly Scored[], highlighting: Highli
   return answer
 }
 
-/** Reads the documents of a page: their labels and contents if these are highlighted. */
+/** Reads the documents of a page, and their contents if these are highlighted. */
 async function documents(db: Db, page: readonly Scored[], { markers, passage }: Highlighting): Promise<Found[]> {
   const start = sql`left(content, ${Math.floor(maxPageCharacters / page.length)})`
   const content = passage
     ? sql`case when passage.length is null then ${start} else substr(content, passage.start_at + 1, passage.length) end`
     : start
   const { rows } = await sql<Found>`
-    select documents.id as document_id, title, filename, mime_type, documents.created_at, documents.document_date,
-      ${markers.labels ? sql`array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key)` : sql`'{}'::text[]`} as labels,
+    select documents.id as document_id, title, filename, mime_type, status, documents.created_at, documents.document_date,
+      array(select name from document_labels join labels on labels.id = label_id where document_labels.document_id = documents.id order by name_key) as labels,
       ${markers.content ? content : sql`''`} as content
     from unnest(${page.map(({ document_id }) => document_id)}::uuid[]) page (id) cross join lateral (
-      select id, title, filename, mime_type, created_at, document_date, content from live_documents where id = page.id offset 0
+      select id, title, filename, mime_type, status, created_at, document_date, content from live_documents where id = page.id offset 0
     ) documents ${markers.content && passage ? sql`left join lateral (${bestPassage(passage)}) passage on true` : sql``}`.execute(db)
   return rows
 }

@@ -46,6 +46,8 @@ const Result = z.object({
   title: z.string(),
   filename: z.string(),
   mime_type: z.string(),
+  status: z.enum(['pending', 'processing', 'completed', 'failed']),
+  labels: z.array(z.string()),
   score: z.number().min(0).max(1),
   created_at: z.iso.datetime(),
   document_date: z.iso.date().nullable(),

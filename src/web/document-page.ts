@@ -4,7 +4,7 @@ import { dayElement, formatBytes, formatDate, formatDay, html, type Markup, noth
 import { languageName } from '../ocr/languages.ts'
 import { redirect } from './answers.ts'
 import { documentText } from './document-text.ts'
-import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
+import { documentState, layout, notice, pager, withParameters } from './layout.ts'
 import { bestPage, findMatches, foundOn, mostTerms, readSearch } from './page-section.ts'
 import { labelLink } from './search-page.ts'
 import { undeleteForm } from './trash-page.ts'
@@ -38,7 +38,7 @@ export async function documentPage({ app, client, id, query, username }: Visit):
   const content = html`<article class="document">
 <header>
 <h1>${document.title}</h1>
-<p class="facts">${document.status === 'completed' ? nothing : stateBadge(document.status)}${document.labels.map(labelLink)}</p>
+<p class="facts">${documentState(document.status)}${document.labels.map((label) => labelLink(label))}</p>
 </header>
 ${isTrashed ? trashNotice(document) : restoredNotice(query, versions)}
 <div class="side">

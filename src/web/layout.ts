@@ -94,3 +94,6 @@ const states: Readonly<Record<string, string>> = {
 
 /** Returns a badge with the display name of the state of a document or job. */
 export const stateBadge = (status: string): Markup => html`<span class="state ${status}">${states[status] ?? status}</span>`
+
+/** Returns the badge of a document that has not been read successfully. */
+export const documentState = (status: string): Markup => (status === 'completed' ? nothing : stateBadge(status))

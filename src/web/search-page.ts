@@ -5,7 +5,7 @@ import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, 
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
 import { facet, typeNamesOf } from './facets.ts'
-import { layout, notice, pager, stateBadge, withParameters } from './layout.ts'
+import { documentState, layout, notice, pager, withParameters } from './layout.ts'
 import { documentCount, undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
@@ -178,13 +178,13 @@ const dateOf = (documentDate: string | null, createdAt: string): Markup =>
 
 /** `search`: parameters of the link, so that the page of the document marks the words of the query. */
 const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {
-  const { document_id, title, filename, mime_type, document_date, created_at, highlights } = result
+  const { document_id, title, filename, mime_type, status, labels, document_date, created_at, highlights } = result
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
-  const labels = of('labels')
+  const markedLabels = new Map(of('labels').map((label) => [label.markup.replace(/<\/?mark>/g, ''), label]))
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="${withParameters(`/documents/${document_id}`, search)}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
-<p class="facts"><span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dateOf(document_date, created_at)}${labels.map((label) => html`<span class="label">${label}</span>`)}</p>
+<p class="facts">${documentState(status)}<span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dateOf(document_date, created_at)}${labels.map((label) => labelLink(label, markedLabels.get(html`${label}`.markup)))}</p>
 </div></article></li>`
 }
 
@@ -192,12 +192,13 @@ const recentItem = (document: Awaited<ReturnType<Client['documents']['get']>>): 
   const { id, title, filename, mime_type, size, status, labels, page_count, document_date, created_at } = document
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${id}">${title}</a></h2>
-<p class="facts">${status === 'completed' ? nothing : stateBadge(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dateOf(document_date, created_at)}${labels.map(labelLink)}</p>
+<p class="facts">${documentState(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dateOf(document_date, created_at)}${labels.map((label) => labelLink(label))}</p>
 </div></article></li>`
 }
 
-/** Returns a label as a link to its documents. */
-export const labelLink = (label: string): Markup => html`<a class="label" href="${withParameters('/', { label })}">${label}</a>`
+/** Returns a label as a link to its documents. `name`: the label with marks. */
+export const labelLink = (label: string, name: Markup = html`${label}`): Markup =>
+  html`<a class="label" href="${withParameters('/', { label })}">${name}</a>`
 
 /** Returns a snippet of the search as markup. Escapes every tag except <mark>, even if an engine returned others. */
 const marked = (snippet: string): Markup => markup(snippet.replace(/<(?!\/?mark>)/g, '&lt;').replaceAll('"', '&quot;'))

@@ -52,6 +52,8 @@ test('200 with the fields of GET: results, facets, pagination, time', async () =
         title: 'Lease <draft>',
         filename: 'lease.txt',
         mime_type: 'text/plain',
+        status: 'completed',
+        labels: ['House'],
         score: expect.any(Number),
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         document_date: null,

@@ -57,6 +57,8 @@ test('200 with results, facets, pagination and time', async () => {
         title: 'Lease <draft>',
         filename: 'lease.txt',
         mime_type: 'text/plain',
+        status: 'completed',
+        labels: ['House'],
         score: expect.any(Number),
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         document_date: null,

@@ -224,6 +224,23 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect(await page.locator('.empty').getByRole('link', { name: 'Upload' }).getAttribute('href')).toBe('/upload')
   })
 
+  test('results of a search have their state, and labels as links with marks', async () => {
+    const { open, signIn, asAda, runJobs } = await serve()
+    const labels = await Promise.all(['Harbour & <port>', 'fees'].map((name) => asAda.labels.create({ name, color: '#1f5fd0' })))
+    await upload(asAda, 'harbour.txt', 'harbour', { labels: labels.map(({ id }) => id).join() })
+    await upload(asAda, 'harbour.pdf', '%PDF-1.4\nnothing')
+    await runJobs()
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/?q=harbour')
+    expect(await page.locator('.facts', { hasText: 'harbour.pdf' }).locator('.state').textContent()).toBe('Failed')
+    const facts = page.locator('.facts', { hasText: 'harbour.txt' })
+    expect(await facts.locator('.state').count()).toBe(0)
+    expect(await facts.getByRole('link').allTextContents()).toEqual(['fees', 'Harbour & <port>'])
+    expect(await facts.locator('a mark').allTextContents()).toEqual(['Harbour'])
+    await facts.getByRole('link', { name: 'Harbour & <port>' }).click()
+    expect(new URL(page.url()).searchParams.get('label')).toBe('Harbour & <port>')
+  })
+
   test('facets of a search beyond limits.search_max_results have counts with +', async () => {
     const { open, signIn, asAda, runJobs } = await servePage(browser, { 'limits.search_max_results': 2 })
     for (const name of ['1.txt', '2.txt', '3.txt']) await upload(asAda, name, `harbour ${name}`)

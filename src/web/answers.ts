@@ -15,7 +15,7 @@ const privateHeaders = {
 } as const
 
 /** Returns a page. With referrer-policy no-referrer, browsers would send `Origin: null` with its forms. */
-export const pageAnswer = (status: number, page: string): Response =>
+export const pageAnswer = (status: number, page: string, cookie?: string): Response =>
   new Response(page, {
     status,
     headers: {
@@ -24,6 +24,7 @@ export const pageAnswer = (status: number, page: string): Response =>
       'content-security-policy': policy,
       'referrer-policy': 'same-origin',
       vary: 'accept, cookie',
+      ...(cookie ? { 'set-cookie': cookie } : {}),
     },
   })
 

@@ -67,10 +67,12 @@ const trashNotice = ({ id, deleted_at, purge_at }: Document): Markup => html`<di
 <div class="actions">${undeleteForm(id, `/documents/${id}`, 'Restore')}<a class="button" href="/documents/${id}/delete">Delete for good</a></div>
 </div>`
 
-function restoredNotice(query: URLSearchParams, versions: readonly { number: number; current: boolean }[]): Markup {
+function restoredNotice(query: URLSearchParams, versions: readonly { number: number; sha256: string; current: boolean }[]): Markup {
+  const current = versions.find(({ current }) => current)
   const restored = versions.find(({ number }) => String(number) === query.get('restored'))
-  if (!restored) return nothing
-  return notice('good', `Version ${restored.number} is restored as version ${versions.find(({ current }) => current)?.number ?? ''}.`)
+  // The address may be old or forged.
+  if (!current || !restored || restored === current || restored.sha256 !== current.sha256) return nothing
+  return notice('good', `Version ${restored.number} is restored as version ${current.number}.`)
 }
 
 /** Returns the form that deletes a document. Without a trash, another page asks for a confirmation first. */

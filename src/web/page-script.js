@@ -224,6 +224,3 @@ async function refreshQueue() {
   }
 }
 setTimeout(refreshQueue, refreshMs)
-
-// The result of an emptied trash is shown once: a reload does not repeat it.
-if (location.pathname === '/trash' && new URLSearchParams(location.search).has('purged')) history.replaceState(null, '', '/trash')

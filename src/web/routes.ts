@@ -19,7 +19,7 @@ import { marksPicture, noPicture } from './page-pictures.ts'
 import { queuePage } from './queue-page.ts'
 import { searchPage } from './search-page.ts'
 import { signInPage } from './sign-in-page.ts'
-import { deletePage, emptyTrashPage, trashPage } from './trash-page.ts'
+import { deletePage, deletionCookie, deletionCookieName, emptyTrashPage, trashPage } from './trash-page.ts'
 import { uploadedPage, uploadPage } from './upload-page.ts'
 import type { Visit } from './visit.ts'
 
@@ -110,14 +110,16 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
     }),
   })
   add('/trash', {
-    GET: page(trashPage),
+    GET: user(async (visit, event) => {
+      const deletion = getCookie(event, deletionCookieName(app))
+      return pageAnswer(200, await trashPage(visit, deletion), deletion && deletionCookie(app, null))
+    }),
     POST: user(async (visit, event) => {
       const { count } = await readForm(event, z.object({ permanent: z.literal('true'), count: z.string() }))
       const { pagination } = await visit.client.trash.page({ per_page: 1 })
       // Another tab or user may have moved documents to the trash since the question.
       if (count !== String(pagination.total)) return pageAnswer(409, await emptyTrashPage(visit, true))
-      const { purged, retained } = await visit.client.trash.empty()
-      return redirect(withParameters('/trash', { purged, retained }))
+      return redirect('/trash', deletionCookie(app, await visit.client.trash.empty()))
     }),
   })
   add('/trash/empty', { GET: page(emptyTrashPage) })
@@ -185,7 +187,7 @@ async function deleteDocument({ app, client, id }: Visit, event: H3Event): Promi
   const { permanent } = await readForm(event, z.object({ permanent: z.literal('true').optional() }))
   if (permanent) {
     await client.documents.delete(id, { permanent: true })
-    return redirect('/trash?purged=1')
+    return redirect('/trash', deletionCookie(app, { purged: 1, retained: 0 }))
   }
   if (app.config.documents.trash_days === 0) return redirect(`/documents/${id}/delete`)
   await client.documents.delete(id).catch(async (error) => {

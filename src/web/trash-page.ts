@@ -1,3 +1,5 @@
+import type { App } from '../app.ts'
+import { cookieLine, cookieName, isSecure } from '../auth/page-session.ts'
 import type { Client } from '../client/client.ts'
 import { dayElement, formatBytes, html, type Markup, nothing } from '../http/html.ts'
 import { layout, notice, pager, withParameters } from './layout.ts'
@@ -7,34 +9,36 @@ const perPage = 20
 
 type Trashed = Awaited<ReturnType<Client['trash']['page']>>['data'][number]
 
-/** Returns the page of documents in the trash, last deleted first. */
-export async function trashPage({ app, client, query, username }: Visit): Promise<string> {
+const deletionName = 'dms_deletion'
+
+/** Returns the Set-Cookie line that tells the next page of the trash what was deleted for good; null removes it. An address could be forged. */
+export const deletionCookie = (app: App, deletion: { purged: number; retained: number } | null): string =>
+  cookieLine(deletionName, deletion ? `${deletion.purged}.${deletion.retained}` : '', deletion ? 60 : 0, isSecure(app))
+
+export const deletionCookieName = (app: App): string => cookieName(deletionName, isSecure(app))
+
+/** Returns the page of documents in the trash, last deleted first. `deletion`: value of the cookie. */
+export async function trashPage({ app, client, query, username }: Visit, deletion = ''): Promise<string> {
   const page = Math.max(1, Math.floor(Number(query.get('page')) || 1))
   const { data, pagination } = await client.trash.page({ page, per_page: perPage })
   const days = app.config.documents.trash_days
   const content = html`<div class="narrow">
 <div class="heading"><h1>Trash</h1>${pagination.total === 0 ? nothing : html`<a class="button" href="/trash/empty">Empty trash</a>`}</div>
-${outcome(query)}
+${deletionNotice(deletion)}
 ${pagination.total === 0 ? html`<div class="empty card"><h2>The trash is empty</h2><p>${days === 0 ? 'Deleted documents are not kept on this server.' : `Deleted documents stay here for ${days} days.`}</p></div>` : html`<ol class="jobs">${data.map((document) => item(document, username))}</ol>`}
 ${pager(page, pagination.total_pages, (page) => withParameters('/trash', { page }))}
 </div>`
   return layout({ title: 'Trash', username, path: '/trash', content })
 }
 
-/** Returns the result of a form that redirected to this page. */
-function outcome(query: URLSearchParams): Markup {
-  const purged = countOf(query, 'purged')
-  const retained = countOf(query, 'retained')
-  if (purged === null) return nothing
+function deletionNotice(deletion: string): Markup {
+  const counts = /^(\d{1,9})\.(\d{1,9})$/.exec(deletion)
+  if (!counts) return nothing
+  const [purged, retained] = [Number(counts[1]), Number(counts[2])]
   return notice(
     'good',
     `${documentCount(purged)} deleted for good.${retained ? ` ${documentCount(retained)} must be kept, and ${retained === 1 ? 'stays' : 'stay'} in the trash until then.` : ''}`,
   )
-}
-
-const countOf = (query: URLSearchParams, name: string): number | null => {
-  const text = /^\d{1,9}$/.exec(query.get(name) ?? '')
-  return text && Number(text)
 }
 
 /** Returns `1,234 documents`. */

@@ -59,7 +59,7 @@ ${pager(part, totalParts, pathOf)}
 ${versionList(id, versions, !isTrashed)}
 </div>
 </article>`
-  return layout({ title: document.title, username, content, q: search.q })
+  return layout({ app, title: document.title, username, content, q: search.q })
 }
 
 const trashNotice = ({ id, deleted_at, purge_at }: Document): Markup => html`<div class="notice bad trashed" role="status">

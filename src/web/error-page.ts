@@ -1,3 +1,4 @@
+import type { App } from '../app.ts'
 import type { AppError, Code } from '../errors.ts'
 import { formatBytes, html } from '../http/html.ts'
 import { layout } from './layout.ts'
@@ -21,12 +22,19 @@ const advice: Readonly<Partial<Record<Code, string>>> = {
 }
 
 /** Returns the page for an error. */
-export function errorPage({ code, details, message }: AppError, requestId: string, username: string | undefined, path: string): string {
+export function errorPage(
+  app: App,
+  { code, details, message }: AppError,
+  requestId: string,
+  username: string | undefined,
+  path: string,
+): string {
   const wait = details.retry_after_secs
   const issue = (details.issues as { path: string; message: string }[] | undefined)?.[0]
   const reason = issue ? [issue.path, issue.message].filter(Boolean).join(': ') : limitOf(details) || message
   const text = typeof wait === 'number' ? `Try again in ${wait} ${wait === 1 ? 'second' : 'seconds'}.` : (advice[code] ?? reason)
   return layout({
+    app,
     title: titles[code] ?? 'Something went wrong',
     username,
     content: html`<div class="card empty">

@@ -1,4 +1,5 @@
 /** Frame of all pages: head, navigation and search field. */
+import type { App } from '../app.ts'
 import { html, htmlDocument, type Markup, markup, nothing } from '../http/html.ts'
 import { loadAssets } from './assets.ts'
 
@@ -6,6 +7,7 @@ import { loadAssets } from './assets.ts'
 export const assets = loadAssets()
 
 interface Frame {
+  app: App
   title: string
   content: Markup
   /** User of the session; without one there is no navigation. */
@@ -26,7 +28,7 @@ const navigation = [
 ] as const
 
 /** Returns a page. */
-export const layout = ({ title, content, username, path, q = '', filters = nothing }: Frame): string =>
+export const layout = ({ app, title, content, username, path, q = '', filters = nothing }: Frame): string =>
   htmlDocument(
     `${title} · dms`,
     html`<meta name="color-scheme" content="light dark">
@@ -34,7 +36,7 @@ export const layout = ({ title, content, username, path, q = '', filters = nothi
 <link rel="stylesheet" href="${assets.paths.style}">
 <script src="${assets.paths.script}" defer></script>`,
     html`${username === undefined ? nothing : header(username, path, q, filters)}
-<main id="main" tabindex="-1">
+<main id="main" tabindex="-1" data-max-bytes="${app.config.limits.max_upload_size}">
 ${content}
 </main>`,
     username === undefined ? 'bare' : undefined,

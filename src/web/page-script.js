@@ -54,8 +54,7 @@ let running = 0
 let broken = 0
 
 function enqueue(files) {
-  const form = document.querySelector('.drop')
-  const maxBytes = Number(form?.dataset.maxBytes ?? Number.POSITIVE_INFINITY)
+  const maxBytes = Number(document.querySelector('main').dataset.maxBytes)
   for (const file of files) {
     const item = element('li')
     item.append(element('span', file.name))

@@ -6,7 +6,7 @@ import type { Visit } from './visit.ts'
 const maxJobs = 50
 
 /** Returns the OCR queue: counts, then running, waiting and failed jobs. The script refreshes it. */
-export async function queuePage({ client, username }: Visit): Promise<string> {
+export async function queuePage({ app, client, username }: Visit): Promise<string> {
   const [status, active, failed] = await Promise.all([
     client.ocrQueue.status(),
     client.ocrQueue.page({ status: 'processing,pending', per_page: maxJobs }),
@@ -20,7 +20,7 @@ ${active.data.length + failed.data.length === 0 ? html`<div class="empty card"><
 ${list('Running and waiting', active.data, active.pagination.total)}
 ${failed.data.length === 0 ? nothing : html`${list('Failed', failed.data, failed.pagination.total)}<form method="post" action="/queue"><button>Try all failed again</button></form>`}
 </div>`
-  return layout({ title: 'Queue', username, path: '/queue', content })
+  return layout({ app, title: 'Queue', username, path: '/queue', content })
 }
 
 const counts = ({ processing, pending, completed_today, failed, estimated_completion }: OcrStatus): Markup => {

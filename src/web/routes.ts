@@ -234,5 +234,5 @@ function failurePage(app: App, { context, req, url }: H3Event, failure: AppError
     const next = localPath(pathname + search)
     return redirect(withParameters('/sign-in', { next: next === '/' ? null : next }), expiredCookie(app))
   }
-  return pageAnswer(failure.status, errorPage(failure, context.requestId ?? '', context.actor?.username, url.pathname))
+  return pageAnswer(failure.status, errorPage(app, failure, context.requestId ?? '', context.actor?.username, url.pathname))
 }

@@ -36,7 +36,7 @@ const noAnswer: Answer = {
 }
 
 /** Returns the newest documents, or the results of a search with its facets. */
-export async function searchPage({ client, query, username }: Visit): Promise<string> {
+export async function searchPage({ app, client, query, username }: Visit): Promise<string> {
   const request = readRequest(query)
   const { q } = request
   const isFiltered = [q.trim(), ...request.types, ...request.labels, request.year, request.from, request.to].some((value) => value !== '')
@@ -61,7 +61,7 @@ ${pager(request.page, total_pages, (page) => pathOf({ ...request, page }))}
 </section>
 </div>`
   const filters = html`${hiddenFilters(request)}${hiddenField('from', request.from)}${hiddenField('to', request.to)}`
-  return layout({ title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, filters, content })
+  return layout({ app, title: q || 'Documents', username, path: isFiltered ? undefined : '/', q, filters, content })
 }
 
 /** Returns a notice about the document that was moved to the trash before this page, with a button to undo it. */

@@ -16,6 +16,7 @@ interface SignIn {
 /** Returns the login form, or a link to the login of the OIDC provider. */
 export const signInPage = (app: App, { next, username = '', failure, code }: SignIn): string =>
   layout({
+    app,
     title: 'Sign in',
     content: html`<div class="card sign-in">
 <img src="${assets.paths.icon}" alt="" width="44" height="44">

@@ -28,7 +28,7 @@ ${deletionNotice(deletion)}
 ${pagination.total === 0 ? html`<div class="empty card"><h2>The trash is empty</h2><p>${days === 0 ? 'Deleted documents are not kept on this server.' : `Deleted documents stay here for ${days} days.`}</p></div>` : html`<ol class="jobs">${data.map((document) => item(document, username))}</ol>`}
 ${pager(page, pagination.total_pages, (page) => withParameters('/trash', { page }))}
 </div>`
-  return layout({ title: 'Trash', username, path: '/trash', content })
+  return layout({ app, title: 'Trash', username, path: '/trash', content })
 }
 
 function deletionNotice(deletion: string): Markup {
@@ -55,21 +55,22 @@ export const undeleteForm = (id: string, next: string, label: string | Markup): 
   html`<form method="post" action="/documents/${id}/undelete"><input type="hidden" name="next" value="${next}"><button>${label}</button></form>`
 
 /** Returns the question before the trash is emptied. */
-export async function emptyTrashPage({ client, username, isAdmin }: Visit, hasChanged = false): Promise<string> {
-  const { pagination } = await client.trash.page({ per_page: 1 })
-  return question(username, '/trash', {
+export async function emptyTrashPage(visit: Visit, hasChanged = false): Promise<string> {
+  const { pagination } = await visit.client.trash.page({ per_page: 1 })
+  return question(visit, '/trash', {
     ...(hasChanged && { problem: 'The number of documents in the trash has changed.' }),
     count: pagination.total,
     title: `Delete ${documentCount(pagination.total)} for good?`,
-    text: `All documents in the trash${isAdmin ? ' of all users' : ''} are deleted with their versions and comments. This cannot be undone. Documents that must be kept stay.`,
+    text: `All documents in the trash${visit.isAdmin ? ' of all users' : ''} are deleted with their versions and comments. This cannot be undone. Documents that must be kept stay.`,
     back: '/trash',
   })
 }
 
 /** Returns the question before a document is deleted without the trash. */
-export async function deletePage({ client, id, username }: Visit): Promise<string> {
-  const { title } = await client.documents.get(id, { content: false })
-  return question(username, `/documents/${id}/delete`, {
+export async function deletePage(visit: Visit): Promise<string> {
+  const { id } = visit
+  const { title } = await visit.client.documents.get(id, { content: false })
+  return question(visit, `/documents/${id}/delete`, {
     title: 'Delete this document for good?',
     text: html`“<bdi>${title}</bdi>” is deleted with all versions, comments and links. This cannot be undone.`,
     back: `/documents/${id}`,
@@ -77,11 +78,12 @@ export async function deletePage({ client, id, username }: Visit): Promise<strin
 }
 
 const question = (
-  username: string,
+  { app, username }: Visit,
   action: string,
   { title, text, back, problem, count }: { title: string; text: string | Markup; back: string; problem?: string; count?: number },
 ): string =>
   layout({
+    app,
     title,
     username,
     content: html`<div class="narrow"><div class="card empty">

@@ -178,6 +178,23 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     await item.getByText('Uploaded').waitFor()
   })
 
+  test('a file that is too large is not sent, wherever it is dropped', async () => {
+    const { open, signIn } = await servePage(browser, { 'limits.max_upload_size': 1000 })
+    const { page } = await open()
+    await signIn(page)
+    await page.route('**/upload', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+    for (const path of ['/', '/?q=harbour', '/queue', '/trash', '/trash/empty', '/upload', '/documents/none']) {
+      await page.goto(path)
+      const files = await page.evaluateHandle(`(() => {
+        const transfer = new DataTransfer()
+        transfer.items.add(new File(['W'.repeat(1001)], 'large.txt'))
+        return transfer
+      })()`)
+      await page.dispatchEvent('main', 'drop', { dataTransfer: files })
+      expect([path, await page.locator('.uploads li').textContent()]).toEqual([path, 'large.txtLarger than this server accepts'])
+    }
+  })
+
   test('an upload whose connection breaks is sent again with its key, and later files wait', async () => {
     const { open, signIn, asAda } = await serve()
     const { page } = await open()

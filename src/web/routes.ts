@@ -118,7 +118,10 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
       const { count } = await readForm(event, z.object({ permanent: z.literal('true'), count: z.string() }))
       const { pagination } = await visit.client.trash.page({ per_page: 1 })
       // Another tab or user may have moved documents to the trash since the question.
-      if (count !== String(pagination.total)) return pageAnswer(409, await emptyTrashPage(visit, true))
+      if (count !== String(pagination.total)) {
+        const question = await emptyTrashPage(visit, true)
+        return typeof question === 'string' ? pageAnswer(409, question) : question
+      }
       return redirect('/trash', deletionCookie(app, await visit.client.trash.empty()))
     }),
   })
@@ -186,7 +189,10 @@ const numberOf = ({ context }: H3Event): number => Number(/^\d{1,9}$/.exec(conte
 async function deleteDocument({ app, client, id }: Visit, event: H3Event): Promise<Response> {
   const { permanent } = await readForm(event, z.object({ permanent: z.literal('true').optional() }))
   if (permanent) {
-    await client.documents.delete(id, { permanent: true })
+    await client.documents.delete(id, { permanent: true }).catch((error) => {
+      // The second click of a double click finds no document.
+      if (!(error instanceof ClientError && error.code === 'DOCUMENT_NOT_FOUND')) throw error
+    })
     return redirect('/trash', deletionCookie(app, { purged: 1, retained: 0 }))
   }
   if (app.config.documents.trash_days === 0) return redirect(`/documents/${id}/delete`)

@@ -2,6 +2,7 @@ import type { App } from '../app.ts'
 import { cookieLine, cookieName, isSecure } from '../auth/page-session.ts'
 import type { Client } from '../client/client.ts'
 import { dayElement, formatBytes, html, type Markup, nothing } from '../http/html.ts'
+import { redirect } from './answers.ts'
 import { layout, notice, pager, withParameters } from './layout.ts'
 import type { Visit } from './visit.ts'
 
@@ -54,9 +55,10 @@ ${undeleteForm(id, '/trash', html`Restore<span class="hidden"> ${title}</span>`)
 export const undeleteForm = (id: string, next: string, label: string | Markup): Markup =>
   html`<form method="post" action="/documents/${id}/undelete"><input type="hidden" name="next" value="${next}"><button>${label}</button></form>`
 
-/** Returns the question before the trash is emptied. */
-export async function emptyTrashPage(visit: Visit, hasChanged = false): Promise<string> {
+/** Returns the question before the trash is emptied. Redirects to an empty trash. */
+export async function emptyTrashPage(visit: Visit, hasChanged = false): Promise<string | Response> {
   const { pagination } = await visit.client.trash.page({ per_page: 1 })
+  if (pagination.total === 0) return redirect('/trash')
   return question(visit, '/trash', {
     ...(hasChanged && { problem: 'The number of documents in the trash has changed.' }),
     count: pagination.total,

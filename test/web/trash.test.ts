@@ -107,6 +107,24 @@ describe.skipIf(!hasBrowser())('versions and the trash on the web page', () => {
     expect(await page.getByRole('status').count()).toBe(0)
   })
 
+  test('a deletion that another click or tab has done is no error', async () => {
+    const { open, signIn, asAda } = await servePage(browser)
+    const [one, two] = [await upload(asAda, '1.txt', 'one'), await upload(asAda, '2.txt', 'two')]
+    await asAda.documents.delete(two.id)
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/trash')
+    await page.getByRole('link', { name: 'Empty trash' }).click()
+    await asAda.trash.empty()
+    await page.getByRole('button', { name: 'Delete for good' }).click()
+    expect(await page.getByText('The trash is empty').count()).toBe(1)
+    await page.goto('/trash/empty')
+    expect(new URL(page.url()).pathname).toBe('/trash')
+    await page.goto(`/documents/${one.id}/delete`)
+    await asAda.documents.delete(one.id, { permanent: true })
+    await page.getByRole('button', { name: 'Delete for good' }).click()
+    expect(await page.getByRole('status').textContent()).toBe('1 document deleted for good.')
+  })
+
   test('without a trash, a document is deleted after a question', async () => {
     const { open, signIn, asAda } = await servePage(browser, { 'documents.trash_days': 0 })
     const { id } = await upload(asAda, 'plan.txt', 'The first plan')

@@ -212,6 +212,17 @@ test('must requires all, must_not none, should at least one without must, else i
   expect(await titles({ must_not: [['metadata.kind', 'note', 'exact']] })).toEqual(['C', 'A'])
 })
 
+test('equal conditions count once: the default type is match', async () => {
+  const { put, search } = await start()
+  await put({ title: 'A', content: 'red blue' })
+  await put({ title: 'B', content: 'red green green' })
+  const scores = async (...should: Clause[]) =>
+    (await search({ query: { should: should.map(clause) } })).results.map(({ title, score }) => [title, score])
+  const once = await scores(['content', 'red'], ['content', 'green'])
+  expect(await scores(['content', 'red'], ['content', 'green'], ['content', 'red', 'match'])).toEqual(once)
+  expect(await scores(['content', 'red'], ['content', 'green'], ['title', 'red'])).not.toEqual(once)
+})
+
 test('without conditions it lists what passes the filters, newest first', async () => {
   const { put, search, titles, asBob } = await start()
   await put({ title: 'A', mimeType: 'image/png', confidence: 0.4, createdAt: new Date('2026-03-01T12:00:00Z') })

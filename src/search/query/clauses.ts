@@ -28,12 +28,16 @@ const Clause: z.ZodType<SearchClause> = z.object({
   type: z.enum(['match', 'contains', 'exact']).default('match'),
 })
 
+const distinct = (clauses: SearchClause[]): SearchClause[] => [
+  ...new Map(clauses.map((clause) => [JSON.stringify([clause.field, clause.type, clause.value]), clause])).values(),
+]
+
 const clauses = z.array(Clause).max(maxClauses, `at most ${maxClauses} conditions`).default([])
 
 /** Returns how many characters of a value count towards the limit. Normalization can turn one character into eighteen. */
 const countedLength = ({ value }: SearchClause): number => Math.max([...value].length, [...value.normalize('NFKC')].length)
 
-/** Clauses of a boolean query. */
+/** Clauses of a boolean query. Equal ones count once. */
 export const Clauses = z
   .object({ must: clauses, should: clauses, must_not: clauses })
   .refine(({ must, should, must_not }) => must.length + should.length + must_not.length <= maxClauses, `at most ${maxClauses} conditions`)
@@ -42,6 +46,7 @@ export const Clauses = z
       [...must, ...should, ...must_not].reduce((sum, clause) => sum + countedLength(clause), 0) <= maxTotalLength,
     `the values have more than ${maxTotalLength} characters together`,
   )
+  .transform(({ must, should, must_not }) => ({ must: distinct(must), should: distinct(should), must_not: distinct(must_not) }))
 
 /** Sort keys, the most significant first. Default: by score, then the newest first. */
 export const Sort: z.ZodType<SearchSort[]> = z

@@ -108,7 +108,11 @@ function matchesBeyond(spans: Spans, length: number): string {
   return ` The rest contains ${isLimited ? 'at least ' : ''}${count.toLocaleString('en')} ${count === 1 ? 'match' : 'matches'}.`
 }
 
-function markText(text: string, spans: Spans): Markup {
+/** Replaces form feeds, which browsers show as boxes, without a change of offsets. */
+export const withoutFormFeeds = (text: string): string => text.replace(/[\f\v]/g, '\n')
+
+function markText(original: string, spans: Spans): Markup {
+  const text = withoutFormFeeds(original)
   const parts: Markup[] = []
   let offset = 0
   for (const { start, end } of spans) {

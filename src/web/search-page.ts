@@ -6,6 +6,7 @@ import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
 import { facet, typeNamesOf } from './facets.ts'
 import { documentState, layout, notice, pager, withParameters } from './layout.ts'
+import { withoutFormFeeds } from './page-section.ts'
 import { documentCount, undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
@@ -201,4 +202,9 @@ export const labelLink = (label: string, name: Markup = html`${label}`): Markup 
   html`<a class="label" href="${withParameters('/', { label })}">${name}</a>`
 
 /** Returns a snippet of the search as markup. Escapes every tag except <mark>, even if an engine returned others. */
-const marked = (snippet: string): Markup => markup(snippet.replace(/<(?!\/?mark>)/g, '&lt;').replaceAll('"', '&quot;'))
+const marked = (snippet: string): Markup =>
+  markup(
+    withoutFormFeeds(snippet)
+      .replace(/<(?!\/?mark>)/g, '&lt;')
+      .replaceAll('"', '&quot;'),
+  )

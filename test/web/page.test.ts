@@ -258,6 +258,17 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect(new URL(page.url()).searchParams.get('label')).toBe('Harbour & <port>')
   })
 
+  test('a form feed is a line break', async () => {
+    const { open, signIn, asAda, runJobs } = await serve()
+    const { id } = await upload(asAda, 'rfc.txt', 'first sheet\fsecond harbour')
+    await runJobs()
+    const { page } = await open({ javaScriptEnabled: false })
+    await signIn(page, '/?q=harbour')
+    expect(await page.locator('.snippet').textContent()).toBe('first sheet\nsecond harbour')
+    await page.goto(`/documents/${id}?q=harbour`)
+    expect(await page.locator('pre').innerHTML()).toBe('first sheet\nsecond <mark>harbour</mark>')
+  })
+
   test('facets of a search beyond limits.search_max_results have counts with +', async () => {
     const { open, signIn, asAda, runJobs } = await servePage(browser, { 'limits.search_max_results': 2 })
     for (const name of ['1.txt', '2.txt', '3.txt']) await upload(asAda, name, `harbour ${name}`)

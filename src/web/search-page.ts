@@ -11,6 +11,8 @@ import { documentCount, undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
 const perPage = 20
+/** Labels of a document that lists show. */
+const maxLabels = 20
 
 interface Request {
   q: string
@@ -181,11 +183,10 @@ const dateOf = (documentDate: string | null, createdAt: string): Markup =>
 const resultItem = (result: Answer['results'][number], search: { q: string; fuzzy: string | null }): Markup => {
   const { document_id, title, filename, mime_type, status, labels, document_date, created_at, highlights } = result
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
-  const markedLabels = new Map(of('labels').map((label) => [label.markup.replace(/<\/?mark>/g, ''), label]))
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="${withParameters(`/documents/${document_id}`, search)}">${of('title')[0] ?? title}</a></h2>
 ${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
-<p class="facts">${documentState(status)}<span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dateOf(document_date, created_at)}${labels.map((label) => labelLink(label, markedLabels.get(html`${label}`.markup)))}</p>
+<p class="facts">${documentState(status)}<span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dateOf(document_date, created_at)}${labelLinks(labels, of('labels'))}</p>
 </div></article></li>`
 }
 
@@ -193,8 +194,17 @@ const recentItem = (document: Awaited<ReturnType<Client['documents']['get']>>): 
   const { id, title, filename, mime_type, size, status, labels, page_count, document_date, created_at } = document
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="/documents/${id}">${title}</a></h2>
-<p class="facts">${documentState(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dateOf(document_date, created_at)}${labels.map((label) => labelLink(label))}</p>
+<p class="facts">${documentState(status)}<span>${typeName(mime_type)}</span><span>${formatBytes(size)}</span>${page_count !== null && page_count > 1 ? html`<span>${page_count} pages</span>` : nothing}${dateOf(document_date, created_at)}${labelLinks(labels)}</p>
 </div></article></li>`
+}
+
+/** Returns the labels of a document in a list, those with marks first. */
+function labelLinks(labels: readonly string[], marked: readonly Markup[] = []): Markup {
+  const names = new Map(marked.map((name) => [name.markup.replace(/<\/?mark>/g, ''), name]))
+  const nameOf = (label: string) => names.get(html`${label}`.markup)
+  const sorted = labels.toSorted((one, other) => Number(nameOf(one) === undefined) - Number(nameOf(other) === undefined))
+  const rest = labels.length - maxLabels
+  return html`${sorted.slice(0, maxLabels).map((label) => labelLink(label, nameOf(label)))}${rest > 0 ? html`<span>and ${rest.toLocaleString('en')} more</span>` : nothing}`
 }
 
 /** Returns a label as a link to its documents. `name`: the label with marks. */

@@ -243,7 +243,8 @@ describe.skipIf(!hasBrowser())('the web page', () => {
 
   test('results of a search have their state, and labels as links with marks', async () => {
     const { open, signIn, asAda, runJobs } = await serve()
-    const labels = await Promise.all(['Harbour & <port>', 'fees'].map((name) => asAda.labels.create({ name, color: '#1f5fd0' })))
+    const names = ['Harbour & <port>', ...Array.from({ length: 20 }, (_, index) => `fee ${index + 10}`)]
+    const labels = await Promise.all(names.map((name) => asAda.labels.create({ name, color: '#1f5fd0' })))
     await upload(asAda, 'harbour.txt', 'harbour', { labels: labels.map(({ id }) => id).join() })
     await upload(asAda, 'harbour.pdf', '%PDF-1.4\nnothing')
     await runJobs()
@@ -252,7 +253,8 @@ describe.skipIf(!hasBrowser())('the web page', () => {
     expect(await page.locator('.facts', { hasText: 'harbour.pdf' }).locator('.state').textContent()).toBe('Failed')
     const facts = page.locator('.facts', { hasText: 'harbour.txt' })
     expect(await facts.locator('.state').count()).toBe(0)
-    expect(await facts.getByRole('link').allTextContents()).toEqual(['fees', 'Harbour & <port>'])
+    expect(await facts.getByRole('link').allTextContents()).toEqual(names.slice(0, 20))
+    expect(await facts.textContent()).toMatch(/and 1 more$/)
     expect(await facts.locator('a mark').allTextContents()).toEqual(['Harbour'])
     await facts.getByRole('link', { name: 'Harbour & <port>' }).click()
     expect(new URL(page.url()).searchParams.get('label')).toBe('Harbour & <port>')

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 const sessionName = 'dms_session'
 
 /** Tells if the public address of the server is https. The cookie is then sent over https only. */
-const isSecure = ({ config }: App): boolean => config.server.public_url.startsWith('https:') || config.server.tls_cert !== ''
+export const isSecure = ({ config }: App): boolean => config.server.public_url.startsWith('https:') || config.server.tls_cert !== ''
 
 /**
  * Returns the Set-Cookie line of a new session. It sets a maximum age, because the clock of this server could be wrong.

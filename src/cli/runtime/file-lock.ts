@@ -43,7 +43,7 @@ export async function acquireFileLock(
 /** Returns false if the lock file exists. */
 async function tryLock(lock: string, owner: string): Promise<boolean> {
   try {
-    const file = await createFile(lock, true)
+    const file = await createFile(lock, { canKeepOwner: true })
     await file.writeFile(owner)
     await file.close()
     return true

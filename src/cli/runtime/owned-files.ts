@@ -17,7 +17,7 @@ export async function createFolder(path: string): Promise<void> {
 }
 
 /** Creates a file with mode 0600 and opens it for writing. Fails if it exists, or if it cannot get its owner, unless `canKeepOwner`. */
-export async function createFile(path: string, canKeepOwner = false): Promise<FileHandle> {
+export async function createFile(path: string, { canKeepOwner = false } = {}): Promise<FileHandle> {
   const file = await open(path, 'wx', 0o600)
   try {
     if (isRoot()) await giveTo(dirname(path), file)

@@ -181,6 +181,8 @@ test('requests to the server, and results from its recorded answers', async () =
         title: 'Annual report',
         filename: 'a.txt',
         mime_type: 'text/plain',
+        status: 'completed',
+        labels: ['Red & more'],
         created_at: at(1),
         document_date: '2026-02-01',
         score: expect.any(Number),

@@ -17,7 +17,7 @@ export interface GlobalOptions extends RenderOptions {
   readonly settings: FlagSettings
   /** configuration file (--config) */
   readonly config: string | undefined
-  /** adds --config and --data-dir to the dms commands in a text, because users copy them */
+  /** adds --config and --data-dir to the ends of the dms commands in a text, because users copy them */
   readonly addTargetFlags: (text: string) => string
   /** server as flags and variables name it; `cli.target` is the server itself */
   readonly requestedTarget: RequestedTarget
@@ -107,7 +107,11 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
       const flags = [['-c', readFlag('config')] as const, ['--data-dir', readFlag('dataDir')] as const]
       const words = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, shellWord(value)]))
       const names = program.commands.map((command) => command.name()).join('|')
-      return words.length === 0 ? text : text.replace(new RegExp(`\\bdms (?=(?:${names})\\b)`, 'g'), () => `dms ${words.join(' ')} `)
+      if (words.length === 0) return text
+      // A command ends at punctuation, or at a word of the sentence around it.
+      const end = '\\s(?:or|and|then|again|which|lists|prints|restores)\\b|[,;|&()"\\n]|[.:](?:\\s|$)|$'
+      const command = new RegExp(`\\bdms (?:${names})\\b.*?(?=${end})`, 'g')
+      return text.replace(command, (match) => `${match} ${words.join(' ')}`)
     },
     requestedTarget: readRequestedTarget(opts, readFlag, env),
     printCurl: opts.printCurl === true,

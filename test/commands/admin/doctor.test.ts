@@ -110,7 +110,7 @@ test('the commands of fixes name the configuration file of the command line', as
   const file = join(await folder(), 'a b.toml')
   await writeFile(file, '[server]\nprot = 80\n', { mode: 0o600 })
   const wrong = await ask(place, ['-c', file, '--only', 'config'])
-  expect(wrong.of('config')).toMatchObject({ status: 'fail', fix: `dms -c '${file}' config check` })
+  expect(wrong.of('config')).toMatchObject({ status: 'fail', fix: `dms config check -c '${file}'` })
 })
 
 test('doctor warns of a failed job until its document has been read by a later one', async () => {

@@ -49,7 +49,7 @@ test('a restored copy has disabled sources and neither sync nor mail jobs', asyn
   expect([code, stderr]).toEqual([
     0,
     expect.stringContaining(
-      `disabled sources: "a", "b", "c"; to enable one: dms --data-dir ${copy.dataDir} sources update NAME --status active`,
+      `disabled sources: "a", "b", "c"; to enable one: dms sources update NAME --status active --data-dir ${copy.dataDir}`,
     ),
   ])
   const { disabled_sources } = JSON.parse(stdout) as { disabled_sources: { id: string; name: string }[] }

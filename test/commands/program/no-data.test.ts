@@ -86,7 +86,7 @@ test('78 names contexts, other data folders and a running server', async () => {
     ...(existsSync('/var/lib/dms/postgres') ? ['         data folder: /var/lib/dms (--data-dir /var/lib/dms)'] : []),
     `         data folder: ${other} (--data-dir ${other})`,
     `         running server: ${url} (--url ${url})`,
-    `         fix: to create an archive there: dms --data-dir ${mistyped} serve, or pass --init`,
+    `         fix: to create an archive there: dms serve --data-dir ${mistyped}, or pass --init`,
     '',
   ])
   const asJson = JSON.parse((await dms('documents list --json', { ...env, XDG_DATA_HOME: mistyped, DMS_DATA_DIR: mistyped })).stderr)

@@ -22,6 +22,7 @@ import { startApp, upload } from '../../support/app.ts'
 import { cliTransports, startCli } from '../../support/cli-transports.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { runHere } from '../../support/processes/run-here.ts'
+import { startProxy } from '../../support/servers/intercepting-proxy.ts'
 import { mountSmallDisk } from '../../support/small-disk.ts'
 
 const foundFiles = (files: readonly ExportFile[]): ExportFiles => ({
@@ -222,25 +223,12 @@ test.each(['out', 'out/all.tar'])('export to %s: removes what killed exports lef
   child.kill('SIGKILL')
   await ended
   expect(await parts()).toHaveLength(1)
-  const [old, recent] = ['.dms-00000000000a.part', '.dms-00000000000b-1-00000000000b.part']
+  const [old, recent] = ['.dms-00000000000a.part', '.dms-00000000000b-1-1-00000000000b.part']
   for (const name of [old, recent]) await writeFile(join(out, name), '')
   await utimes(join(out, old), 1, 1)
   expect(await dms(to)).toMatchObject({ code: 0 })
   expect(await parts()).toEqual([recent])
 })
-
-/** Starts a proxy of `server` and returns its URL. Requests that match wait for `stall`. */
-async function startStallingProxy(server: string, isStalled: (path: string) => boolean, stall: () => Promise<void>): Promise<string> {
-  const proxy = createServer(async ({ url: path = '/', headers }, response) => {
-    if (isStalled(path)) await stall()
-    const answer = await fetch(new URL(path, server), { headers: { authorization: headers.authorization ?? '' } })
-    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
-    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
-  }).listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  onTestFinished(() => void proxy.close())
-  return `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
-}
 
 test('75 while another export to the folder runs, which it names; --lock-timeout waits, and the manifest has the documents of both', async () => {
   const { dms, env, folder, asAda, url } = await startCli('HTTP')
@@ -251,11 +239,10 @@ test('75 while another export to the folder runs, which it names; --lock-timeout
   ] as const)
     expect(await dms(['documents', 'update', id, '--add-label', label, '--create-labels'])).toMatchObject({ code: 0 })
   const stalled = Promise.withResolvers<void>()
-  const proxy = await startStallingProxy(
-    url,
-    (path) => path.includes('/download'),
-    () => stalled.promise,
-  )
+  const proxy = await startProxy(url, async (path) => {
+    if (/\/download|batch-get/.test(path)) await stalled.promise
+    return undefined
+  })
   const to = join(folder, 'out')
   const args = ['documents', 'export', '--to', to, '--label']
   const slow = { ...env, DMS_URL: proxy }
@@ -289,9 +276,11 @@ test('a file that is replaced during an export: the folder has the version of th
   const { dms, folder, asAda, url } = await startCli('HTTP')
   const { id, sha256 } = await upload(asAda, 'large.txt', 'old'.repeat(500_000))
   const isDownload = (path: string) => path.includes(`${id}/`) && path.endsWith('/download')
-  const proxy = await startStallingProxy(url, isDownload, async () => {
+  const proxy = await startProxy(url, async (path) => {
+    if (!isDownload(path)) return undefined
     await writeFile(join(folder, 'new.txt'), 'new'.repeat(500_000))
     expect(await dms(['documents', 'replace', id, join(folder, 'new.txt')])).toMatchObject({ code: 0 })
+    return undefined
   })
   const to = join(folder, 'out')
   expect(await dms(['documents', 'export', '--to', to], { env: { DMS_URL: proxy } })).toMatchObject({ code: 0 })
@@ -304,11 +293,7 @@ test('an export that was killed: the next one knows its files, and --delete-extr
   const { dms, env, folder, asAda, url } = await startCli('HTTP')
   const small = await upload(asAda, 'small.txt', 'small')
   const large = await upload(asAda, 'large.txt', 'large'.repeat(300_000))
-  const proxy = await startStallingProxy(
-    url,
-    (path) => path.includes(`${large.id}/`),
-    () => new Promise(() => {}),
-  )
+  const proxy = await startProxy(url, async (path) => (path.includes(`${large.id}/`) ? new Promise(() => {}) : undefined))
   const to = join(folder, 'mirror')
   const fileOf = ({ id }: { id: string }, stem: string) => `${stem}-${id.slice(-12)}.txt`
   const args = ['documents', 'export', '--to', to, '--concurrency', '1']

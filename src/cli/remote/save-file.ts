@@ -4,7 +4,7 @@ import { link, open, readdir, rename, stat, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { baseName, truncateFilename } from '../../documents/file-names.ts'
 import { addPath } from '../../missing-file.ts'
-import { isAlive, pidNamespace } from '../../processes.ts'
+import { hasEnded, pidNamespace, processIdentity } from '../../processes.ts'
 import { Failure } from '../runtime/exit.ts'
 
 /** Longest file name in bytes on common file systems. */
@@ -71,9 +71,9 @@ export async function saveFile(
   }
 }
 
-/** Returns a path beside `path` for a file that is not complete. The name has the process that writes it. */
+/** Returns a path for an incomplete file, in the folder of `path`. The name identifies the process that writes it. */
 export const temporaryPath = (path: string): string =>
-  join(dirname(path), `.dms-${pidNamespace}-${process.pid}-${randomBytes(6).toString('hex')}.part`)
+  join(dirname(path), `.dms-${processIdentity.join('-')}-${randomBytes(6).toString('hex')}.part`)
 
 /** Age at which an incomplete file belongs to a dead process, if this host cannot tell. */
 const stalePartMs = 86_400_000
@@ -81,8 +81,8 @@ const stalePartMs = 86_400_000
 /** Removes the incomplete files that dead processes have left in the folder. Keeps those that this user may not remove. */
 export async function removeStaleParts(folder: string): Promise<void> {
   for (const name of await readdir(folder).catch(() => [])) {
-    const [part, namespace, pid] = /^\.dms-(?:([0-9a-f]{12})-(\d+)-)?[0-9a-f]{12}\.part$/.exec(name) ?? []
-    if (part !== undefined && (namespace === pidNamespace ? !isAlive(Number(pid)) : await isOld(join(folder, part))))
+    const [part, ...owner] = /^\.dms-(?:([0-9a-f]{12})-(\d+)-(\d+)-)?[0-9a-f]{12}\.part$/.exec(name) ?? []
+    if (part !== undefined && (owner[0] === pidNamespace ? hasEnded(owner) : await isOld(join(folder, part))))
       await unlink(join(folder, part)).catch(() => {})
   }
 }

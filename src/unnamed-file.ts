@@ -3,8 +3,8 @@ import { type FileHandle, open, unlink } from 'node:fs/promises'
 import { nullIfMissing } from './missing-file.ts'
 
 /**
- * Creates a file and removes its name, so that a kill leaves nothing behind. Streams over it should use its descriptor (`fd`): close() waits for the end of
- * streams over the handle.
+ * Creates a file and removes its name, so that a kill leaves nothing behind. Streams should use the descriptor (`fd`): with a stream over the handle, close()
+ * would wait for the end of the stream.
  */
 export async function openUnnamedFile(path: string): Promise<FileHandle> {
   const file = await open(path, 'wx+', 0o600)

@@ -52,7 +52,7 @@ export const listFiles = (store: FileStore, options: RetryOptions) =>
     options,
   )
 
-/** Yields the derived files of a store, likewise. */
+/** Yields the derived files of a store, also through outages. Throws the last error. */
 export const listDerived = (store: FileStore, options: RetryOptions) =>
   listThroughOutages(
     () => store.listDerived(),

@@ -94,7 +94,7 @@ function redirectTo(url: URL, event: H3Event, file: Headers): Response {
   return new Response(null, { status: event.req.method === 'POST' ? 303 : 302, headers: { ...headers, 'referrer-policy': 'no-referrer' } })
 }
 
-/** Description of the header If-Match, for routes that change a document. */
+/** Description of the If-Match header, for routes that change a document. */
 export const ifMatchHeader = { 'If-Match': 'ETag of the document to change.' } as const
 
 /** Tells if a list of ETags (`If-None-Match`, `If-Match`) has this one, by weak comparison. */

@@ -5,7 +5,7 @@
 import type { App } from '../app.ts'
 import { databaseNow } from '../db/clock.ts'
 
-/** Smaller steps are not detected: they only delete what would be due within the hour. */
+/** Smaller steps need no detection: what maintenance then deletes would be due within the hour anyway. */
 const maxStepMs = 3_600_000
 
 export interface SteadyClock {

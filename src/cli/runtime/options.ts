@@ -106,8 +106,8 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     addTargetFlags(text) {
       const flags = [['-c', readFlag('config')] as const, ['--data-dir', readFlag('dataDir')] as const]
       const words = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, shellWord(value)]))
-      const names = program.commands.map((command) => command.name()).join('|')
       if (words.length === 0) return text
+      const names = program.commands.map((command) => command.name()).join('|')
       // A command ends at punctuation, or at a word of the sentence around it.
       const end = '\\s(?:or|and|then|again|which|lists|prints|restores)\\b|[,;|&()"\\n]|[.:](?:\\s|$)|$'
       const command = new RegExp(`\\bdms (?:${names})\\b.*?(?=${end})`, 'g')

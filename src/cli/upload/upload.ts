@@ -177,7 +177,7 @@ async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, b
   return null
 }
 
-/** Describes the error of a file that could not be deleted or moved: the document is stored, and no second upload is needed. */
+/** Returns the error for a file that could not be deleted or moved after its upload. It names the document, so that nobody uploads the file again. */
 function describeKept(error: NodeJS.ErrnoException, id: string): Error {
   if (error instanceof Failure) return error
   const message = `uploaded as ${id}, but the file could not be deleted or moved: ${formatFileError(error.message)}`

@@ -104,7 +104,7 @@ function answerMalformed(failure: Error & { code?: string }, socket: Duplex): vo
   answerAndClose(socket, 'VALIDATION_ERROR', { issues }, status)
 }
 
-/** Answers a request that never reaches a route with the common error body, and closes its connection. */
+/** Sends the common error body to a request that reaches no route, and closes its connection. */
 function answerAndClose(socket: Duplex, code: Code, details: object, status: number, headers = ''): void {
   const id = randomUUID()
   const error = { code, message: codes[code][1], details, timestamp: new Date().toISOString(), request_id: id }

@@ -86,23 +86,24 @@ test('429 RATE_LIMITED for the 65th upload of one user at once; another user upl
       body: stream,
       duplex: 'half',
     } as RequestInit)
-  const head = Buffer.from('--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\nalpha')
+  // Different texts: those of one text would wait for each other.
+  const headOf = (text: string) => Buffer.from(`--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${text}`)
   const tail = Buffer.from('\r\n--x--\r\n')
   const ends: (() => void)[] = []
-  const slow = () =>
+  const slow = (text: string) =>
     new ReadableStream<Uint8Array>({
       start(controller) {
-        controller.enqueue(head)
+        controller.enqueue(headOf(text))
         ends.push(() => {
           controller.enqueue(tail)
           controller.close()
         })
       },
     })
-  const uploads = Array.from({ length: 65 }, () => uploadOf(token, slow()))
+  const uploads = Array.from({ length: 65 }, (_, index) => uploadOf(token, slow(`alpha ${index}`)))
   const refused = await Promise.race(uploads)
   expect([refused.status, await refused.json()]).toMatchObject([429, { error: { code: 'RATE_LIMITED' } }])
-  const others = uploadOf(await tokenFor(app, bob), new Blob([head, tail]).stream())
+  const others = uploadOf(await tokenFor(app, bob), new Blob([headOf('beta'), tail]).stream())
   expect((await others).status).toBe(201)
   for (const end of ends)
     try {

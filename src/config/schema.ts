@@ -6,6 +6,7 @@ import * as kinds from './values.ts'
 
 const networks = kinds.textKind(kinds.isNetwork, 'an address or a network such as 10.0.0.0/8')
 const language = kinds.textKind((code) => /^\w+$/.test(code), 'a language such as "eng"')
+const isBaseUrl = (url: string): boolean => kinds.isUrl('http', 'https')(url) && !/[?#]/.test(url)
 const isRedirectTarget = (url: string): boolean => kinds.isUrl('http', 'https')(url) && kinds.isHeaderText(url)
 const languages = /^\w+(\+\w+)*$/
 
@@ -18,7 +19,7 @@ export const schema = {
     host: text('127.0.0.1', 'DMS_SERVER_HOST'),
     port: integer(8080, 'DMS_SERVER_PORT', 0, 65_535),
     socket: path('', 'DMS_SERVER_SOCKET'),
-    public_url: text('http://localhost:8080', 'DMS_PUBLIC_URL', kinds.isUrl('http', 'https'), 'an http(s) URL'),
+    public_url: text('http://localhost:8080', 'DMS_PUBLIC_URL', isBaseUrl, 'an http(s) URL without ? and #'),
     trusted_proxies: list(networks, [], 'DMS_TRUSTED_PROXIES'),
     tls_cert: path('', 'DMS_TLS_CERT'),
     tls_key: path('', 'DMS_TLS_KEY'),

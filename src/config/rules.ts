@@ -1,8 +1,8 @@
 /** Rules for settings beyond their type. */
 import { accessSync, constants } from 'node:fs'
 import { relative, sep } from 'node:path'
-import { readCertificates } from '../certificates.ts'
-import { formatFileError } from '../errors.ts'
+import { readCertificates, readKeyPair } from '../certificates.ts'
+import { type ConfigError, formatFileError } from '../errors.ts'
 import type { Config } from './schema.ts'
 
 /** Matches secrets copied from manuals and secrets that repeat one part. */
@@ -49,15 +49,13 @@ export function findProblems(config: Config, name: (key: string) => string): str
 /** Returns problems with the files that settings name. */
 export function findFileProblems({ server, database, storage, search, sources, backup }: Config, name: (key: string) => string): string[] {
   const paths = {
-    'server.tls_cert': server.tls_cert,
-    'server.tls_key': server.tls_key,
     'database.ssl_ca': database.ssl_ca,
     'storage.s3_ca_file': storage.s3_ca_file,
     'search.opensearch_ca_file': search.opensearch_ca_file,
     'sources.ca_file': sources.ca_file,
     'backup.key_file': backup.key_file,
   }
-  return Object.entries(paths).flatMap(([key, path]) => {
+  const problems = Object.entries(paths).flatMap(([key, path]) => {
     try {
       if (path === '') return []
       if (/\.(ssl_ca|\w*ca_file)$/.test(key)) readCertificates(path)
@@ -67,6 +65,16 @@ export function findFileProblems({ server, database, storage, search, sources, b
       return [formatFileError(`${name(key)}: ${(error as Error).message}`)]
     }
   })
+  return [...(server.tls_cert && server.tls_key ? keyPairProblems(server, name) : []), ...problems]
+}
+
+function keyPairProblems(server: Config['server'], name: (key: string) => string): readonly string[] {
+  try {
+    readKeyPair(server, name)
+    return []
+  } catch (error) {
+    return (error as ConfigError).problems
+  }
 }
 
 const isBelow = (folder: string, path: string): boolean => {

@@ -3,6 +3,7 @@ import { closeSync, openSync } from 'node:fs'
 import pino, { type Logger } from 'pino'
 import pretty from 'pino-pretty'
 import { environment } from '../config/environment.ts'
+import { ConfigError, formatFileError } from '../errors.ts'
 import { escapeControls, escapeControlsInJson } from './escape.ts'
 import { formatLogfmt } from './logfmt.ts'
 import { isJournal } from './systemd-journal.ts'
@@ -24,7 +25,7 @@ const maxPendingBytes = 1 << 20
 
 /**
  * Opens the log. Writes are synchronous: no line is lost at exit. `reopen()` creates the file again after logrotate has renamed it. Never throws
- * for a failed write or reopening.
+ * for a failed write or reopening. Throws ConfigError for a file that cannot be opened.
  */
 export function openLog({ level, format, file = '' }: LogOptions): Log & { reopen(): void } {
   const isPretty = format === 'pretty' || (format === 'auto' && file === '' && process.stderr.isTTY === true)
@@ -55,15 +56,23 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
   return Object.assign(log, { reopen })
 }
 
-/** Opens the file, or standard error. Lines that cannot be written wait for the next line. */
+/** Opens the file, or standard error. Lines that cannot be written wait for the next line. Throws ConfigError. */
 function openTarget(file: string) {
   // With minLength 0, flush() does nothing.
   const options = { sync: true, minLength: 1, maxLength: maxPendingBytes }
-  const target = file === '' ? pino.destination({ ...options, fd: 2 }) : pino.destination({ ...options, dest: file, append: true })
+  const target = openDestination(file === '' ? { ...options, fd: 2 } : { ...options, dest: file, append: true })
   target.on('error', () => {})
   // A dropped line tries to write those that wait.
   target.on('drop', () => target.flush())
   return target
+}
+
+function openDestination(options: NonNullable<Parameters<typeof pino.destination>[0]>): ReturnType<typeof pino.destination> {
+  try {
+    return pino.destination(options)
+  } catch (error) {
+    throw new ConfigError([formatFileError(`log.file: ${(error as Error).message}`)])
+  }
 }
 
 const formatPretty = pretty.prettyFactory({ translateTime: 'SYS:HH:MM:ss', ignore: 'pid,hostname', messageKey: 'msg' })

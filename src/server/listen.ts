@@ -1,5 +1,5 @@
 /** Opens the port or socket of the server, and closes it after requests in flight have ended. */
-import { chmod, readFile, stat, unlink } from 'node:fs/promises'
+import { chmod, stat, unlink } from 'node:fs/promises'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { createServer as createSecureServer, type Server as SecureServer } from 'node:https'
 import { type AddressInfo, connect } from 'node:net'
@@ -7,6 +7,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { H3 } from 'h3'
 import { toNodeHandler } from 'h3/node'
 import { type ListenOptions, listen as listenOnPort } from 'listhen'
+import { type KeyPair, readKeyPair } from '../certificates.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigError } from '../errors.ts'
 import { tuneConnections } from './http/connections.ts'
@@ -42,7 +43,7 @@ export async function listen(h3: H3, config: Config, passedFd: number | null = n
   const { server, url } = await openServer(handler, config, passedFd)
   const drain = tuneConnections(server, handler, config.server.request_timeout)
   const renewCertificate = async () => {
-    const tls = await loadTls(config)
+    const tls = loadTls(config)
     if (tls) (server as unknown as SecureServer).setSecureContext(tls)
   }
   const closeServer = (timeoutMs: number) => {
@@ -69,14 +70,14 @@ function openServer(handler: RequestListener, config: Config, passedFd: number |
 
 async function openPort(handler: RequestListener, config: Config): Opened {
   const { host, port } = config.server
-  const tls = await loadTls(config)
+  const tls = loadTls(config)
   const server = port === 0 ? await openAnyPort(handler, host, tls) : await openFixedPort(handler, host, port, tls)
   const address = server.address() as AddressInfo
   return { server, url: urlOf({ ...address, address: host }, tls) }
 }
 
 async function openPassedSocket(handler: RequestListener, config: Config, fd: number): Opened {
-  const tls = await loadTls(config)
+  const tls = loadTls(config)
   const server = tls ? createSecureServer(tls, handler) : createServer(handler)
   await open(server, (ready) => server.listen({ fd }, ready), 'cannot listen on the socket of systemd')
   const address = server.address()
@@ -89,11 +90,9 @@ async function openPassedSocket(handler: RequestListener, config: Config, fd: nu
 const urlOf = ({ address, port }: AddressInfo, tls: Tls): string =>
   `${tls ? 'https' : 'http'}://${address.includes(':') ? `[${address}]` : address}:${port}`
 
-type Tls = { cert: string; key: string } | null
+type Tls = KeyPair | null
 
-async function loadTls({ server: { tls_cert, tls_key } }: Config): Promise<Tls> {
-  return tls_cert === '' ? null : { cert: await readPem(tls_cert), key: await readPem(tls_key) }
-}
+const loadTls = ({ server }: Config): Tls => (server.tls_cert === '' ? null : readKeyPair(server))
 
 /** Opens a port with listhen. By default, listhen would choose another port if this port is used, print banners and exit on SIGTERM. */
 async function openFixedPort(handler: RequestListener, hostname: string, port: number, tls: Tls): Promise<Server> {
@@ -118,10 +117,7 @@ async function openFixedPort(handler: RequestListener, hostname: string, port: n
   }
 }
 
-/**
- * Returns an Error if another process uses the port, because it may be free at the next start. Returns a ConfigError for any other cause, such as a
- * certificate.
- */
+/** Returns an Error if another process uses the port, because it may be free at the next start. Returns a ConfigError for any other cause. */
 async function explainPortError(hostname: string, port: number, thrown: Error): Promise<Error> {
   const probe = createServer()
   const error = await open(probe, (ready) => probe.listen(port, hostname, ready), '').then(
@@ -141,11 +137,6 @@ async function openAnyPort(handler: RequestListener, host: string, tls: Tls): Pr
   await open(server, (ready) => server.listen(0, host, ready), `server.port: cannot listen on any port of ${host}`)
   return server
 }
-
-const readPem = (path: string): Promise<string> =>
-  readFile(path, 'utf8').catch((error: Error) => {
-    throw new ConfigError([`${path}: ${error.message}`])
-  })
 
 const open = (server: Server, begin: (ready: () => void) => void, problem: string): Promise<void> =>
   new Promise((resolve, reject) => {

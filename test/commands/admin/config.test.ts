@@ -68,6 +68,7 @@ test('config check: 78 for what this version or this machine cannot do', async (
     ),
   )
   const text = write('no-certificate.pem', 'not PEM')
+  expect(await check({ DMS_TLS_CERT: text, DMS_TLS_KEY: text })).toEqual([expect.stringMatching(`^error\tDMS_TLS_CERT: ${text}: `)])
   expect(await check({ DMS_S3_CA_FILE: text })).toEqual([`error\tDMS_S3_CA_FILE: ${text} has no certificate in PEM`])
   expect(await check({ DMS_OPENSEARCH_INDEX: 'dms-old' })).toEqual([
     expect.stringMatching(/^error\tDMS_OPENSEARCH_INDEX: .*does not end with -old/),

@@ -7,7 +7,7 @@ import { formatErrorJson, formatErrorLines } from '../../../src/cli/output/error
 import { exitOf, exits, Failure } from '../../../src/cli/runtime/exit.ts'
 import { withLock } from '../../../src/db/lock.ts'
 import { AppError, ConfigError, invalid } from '../../../src/errors.ts'
-import { upload } from '../../support/app.ts'
+import { startApp, upload } from '../../support/app.ts'
 import { bareEnvironment, hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
 import { runHere as dms } from '../../support/processes/run-here.ts'
 import { startServer, tokenFor } from '../../support/servers/server.ts'
@@ -109,6 +109,22 @@ test('78 for an invalid variable, also if its value names the command line, and 
     stderr: expect.stringMatching(/^error: DMS_LOG_LEVEL: /),
   })
   expect((await dms(['serve', '--port', '99999'], { env })).code).toBe(78)
+})
+
+test('78 for a log file and a certificate that the server cannot use', async () => {
+  const { databaseUrl, dataDir } = await startApp()
+  const file = join(dataDir, 'not-a-certificate')
+  await writeFile(file, 'not PEM')
+  const start = (env: Record<string, string>) =>
+    dms(['serve', '--port', '0', '--no-worker'], { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, ...env } })
+  expect(await start({ DMS_LOG_FILE: dataDir })).toMatchObject({
+    code: 78,
+    stderr: expect.stringContaining(`error: log.file: ${dataDir}: illegal operation on a directory\n`),
+  })
+  expect(await start({ DMS_TLS_CERT: file, DMS_TLS_KEY: file })).toMatchObject({
+    code: 78,
+    stderr: expect.stringContaining(`error: server.tls_cert: ${file}: `),
+  })
 })
 
 test('6 for --as of an unknown user', async () => {

@@ -9,6 +9,7 @@ import { prepared } from '../db/pooled.ts'
 import type { Row } from '../db/schema.ts'
 import type { Code } from '../errors.ts'
 import { type FetchedPage, fetchSlice, fetchWhole } from '../http/pages.ts'
+import { slicesOf } from '../slices.ts'
 
 export type Entry = Row<'audit_entries'>
 
@@ -37,7 +38,7 @@ export interface Verification {
 /** Stands before the first entry. */
 const genesis: Head = { seq: 0, hash: '0'.repeat(64) }
 
-/** Entries read by one query. */
+/** Entries read or written by one statement. */
 const batchSize = 1000
 
 /** Appends entries in this order. They are durable when the promise resolves. */
@@ -61,7 +62,8 @@ export async function appendWith(trx: Trx, entries: readonly NewEntry[]): Promis
   await sql`select ${lock}`.execute(trx)
   const head = (await trx.selectFrom('audit_entries').select(['seq', 'hash']).orderBy('seq', 'desc').limit(1).executeTakeFirst()) ?? genesis
   const { rows, last } = chain(head, entries)
-  if (rows.length > 0) await sql`insert into audit_entries select * from ${recordsOf(rows)}`.execute(trx)
+  // The deletion of a user may have a million entries, and PostgreSQL limits an array to 256 MB.
+  for (const some of slicesOf(rows, batchSize)) await sql`insert into audit_entries select * from ${recordsOf(some)}`.execute(trx)
   return last
 }
 

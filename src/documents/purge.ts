@@ -8,9 +8,10 @@ import { AppError } from '../errors.ts'
 import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
 import { addressPattern, sha256Of } from '../ports/file-store.ts'
+import { slicesOf } from '../slices.ts'
 import { isReferenced, lockExisting, lockOrCreate, placeholderAddress, requestRemoval, usesOf } from './stored-files.ts'
 
-/** Rows read by one query. */
+/** Rows read or written by one statement. */
 const batchSize = 500
 
 /** Delay before the next attempt to remove a file that a running backup needs. */
@@ -31,10 +32,11 @@ export const purgeHandler: jobs.Handler<'purge'> = {
 /** Queues jobs that remove unreferenced stored bytes. Sorts them by checksum, which prevents deadlocks between transactions. */
 export async function enqueuePurge(trx: Trx, sums: readonly string[]): Promise<void> {
   const distinct = [...new Set(sums)].sort()
-  await jobs.enqueueAll(
-    trx,
-    distinct.map((sha256) => ({ kind: 'purge', payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
-  )
+  for (const some of slicesOf(distinct, batchSize))
+    await jobs.enqueueAll(
+      trx,
+      some.map((sha256) => ({ kind: 'purge', payload: { sha256 }, dedupeKey: `purge:${sha256}` })),
+    )
 }
 
 type VersionKey = Pick<Row<'document_versions'>, 'document_id' | 'number'>

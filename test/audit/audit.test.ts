@@ -1,9 +1,13 @@
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { expect, test } from 'vitest'
-import { openAuditLog } from '../../src/audit/audit.ts'
+import { operator } from '../../src/actor.ts'
+import { appendWith, openAuditLog } from '../../src/audit/audit.ts'
 import { localTransport } from '../../src/client/local.ts'
+import { enqueuePurge } from '../../src/documents/purge.ts'
+import { destructionEntry } from '../../src/documents/trash/destroy.ts'
 import { openLog } from '../../src/log/log.ts'
 import { allRoutes, buildServer } from '../../src/server/http/assemble.ts'
 import { isAudited } from '../../src/server/http/audit-requests.ts'
@@ -260,3 +264,35 @@ test('200 GET /api/audit/verify: white space is sent while it waits, then the re
   await sql`alter table audit_entries rename to hidden`.execute(app.db)
   expect((await verify()).status).toBe(500)
 })
+
+test('a million entries of one transaction, as of a deleted user, go into many statements, of which PostgreSQL limits each to 256 MB', async () => {
+  const { app } = await startApp()
+  await limitRowsOfInserts(app, 'audit_entries', 1000)
+  await limitRowsOfInserts(app, 'jobs_live', 1000)
+  const entry = destructionEntry(app, operator, { id: '', title: '' }, [], 'user_deleted')
+  const sums = Array.from({ length: 2001 }, (_, index) => hash('sha256', String(index)))
+  const head = await app.db.transaction().execute(async (trx) => {
+    await enqueuePurge(trx, sums)
+    return appendWith(
+      trx,
+      sums.map(() => entry),
+    )
+  })
+  expect(head.seq).toBe(2001)
+})
+
+/** Makes inserts of more rows into a table fail. */
+async function limitRowsOfInserts({ db }: Started['app'], table: string, max: number): Promise<void> {
+  const name = sql.id(`limit_${table}`)
+  await sql`
+    create function ${name}() returns trigger language plpgsql as $$
+      begin
+        if (select count(*) from inserted) > ${sql.lit(max)} then raise exception 'too many rows in one statement'; end if;
+        return null;
+      end
+    $$`.execute(db)
+  await sql`
+    create trigger ${name} after insert on ${sql.table(table)} referencing new table as inserted for each statement execute function ${name}()`.execute(
+    db,
+  )
+}

@@ -110,12 +110,24 @@ const requiredByS3Settings = [
   ['s3_secret_access_key', 's3_access_key_id'],
 ] as const
 
-function oidcProblems({ issuer, client_private_key }: Config['oidc']): string[] {
+function oidcProblems({ issuer, scope, client_private_key }: Config['oidc']): string[] {
   const problems: string[] = []
-  if (client_private_key !== '' && !client_private_key.includes('-----BEGIN PRIVATE KEY-----'))
-    problems.push('oidc.client_private_key: not a PKCS 8 key in PEM')
+  if (client_private_key !== '' && !isPrivateKey(client_private_key))
+    problems.push('oidc.client_private_key: not a PKCS 8 key in PEM, or encrypted')
+  if (!scope.split(' ').includes('openid'))
+    problems.push(`oidc.scope: "${scope}" lacks openid, without which the provider returns no ID token`)
   const { protocol, hostname } = issuer === '' ? { protocol: 'https:', hostname: '' } : new URL(issuer)
   if (protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname))
     problems.push(`oidc.issuer: ${issuer} is not https, and not on this machine`)
   return problems
+}
+
+function isPrivateKey(pem: string): boolean {
+  try {
+    // Loads node:crypto only here, because every command loads this file.
+    process.getBuiltinModule('node:crypto').createPrivateKey(pem)
+    return pem.includes('-----BEGIN PRIVATE KEY-----')
+  } catch {
+    return false
+  }
 }

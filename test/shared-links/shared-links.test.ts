@@ -414,6 +414,8 @@ test('no log line has a token or a password', async () => {
   await unlink(await storedPath(app, document.sha256))
   expect((await guest.send('POST', publicPath(link, '/download'), { password: 'canary-right' })).status).toBe(503)
   expect(said).toHaveLength(5)
+  for (const mistyped of ['/api/public//shared/', '/api/public/shared//', '/api/public%2Fshared/'])
+    expect((await guest.send('GET', mistyped + link.token)).status).toBe(404)
   expect(said.join('')).toContain('/api/public/shared/…/download')
   expect(said.join('')).not.toMatch(new RegExp(`canary|${link.token}`))
 })

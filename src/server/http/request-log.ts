@@ -11,5 +11,5 @@ export function requestId(event: H3Event): string {
   return id
 }
 
-/** Returns the path of a request for logs. The token of a shared link is removed, because it opens the document. */
-export const redactPath = ({ url }: H3Event): string => url.pathname.replace(/(\/public\/shared\/)[^/]+/, '$1…')
+/** Returns the path of a request for logs. The token of a shared link is removed, because it opens the document. The path may be mistyped. */
+export const redactPath = ({ url }: H3Event): string => url.pathname.replace(/(public(?:\/|%2f)+shared(?:\/|%2f)+)[^/]+/i, '$1…')

@@ -50,7 +50,7 @@ export const doctor = (cli: Cli) =>
       const { runChecks } = await import('../src/doctor/doctor.ts')
       const diagnoses: Diagnosis[] = []
       await runChecks(checks, flags.fix === true, (result) => {
-        const diagnosis = result.fix === undefined ? result : { ...result, fix: cli.options.addTargetFlags(result.fix) }
+        const diagnosis = result.fix === undefined ? result : { ...result, fix: cli.options.formatFix(result.fix) }
         diagnoses.push(diagnosis)
         const lines = formatDiagnosis(diagnosis, cli.options.width)
         const isProblem = diagnosis.status === 'fail' || diagnosis.status === 'warn'

@@ -2,6 +2,7 @@ import { manual } from '../src/cli/output/manual.ts'
 import { columnsOf } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { exitOf, Failure } from '../src/cli/runtime/exit.ts'
+import { dms } from '../src/log/fix.ts'
 
 const timeoutMs = 3000
 
@@ -37,7 +38,7 @@ export const healthcheck = (cli: Cli) =>
         cli.exit = 'FAILED'
         if (cli.options.isQuiet) return
         const isElsewhere = exitOf(error) === 'UNAVAILABLE' && cli.target.url === null
-        const fix = isElsewhere ? 'dms healthcheck --url http://127.0.0.1:PORT, if the server was started with --port' : undefined
+        const fix = isElsewhere ? [dms`healthcheck --url http://127.0.0.1:PORT`, ', if the server was started with --port'] : undefined
         throw new Failure('FAILED', causeOf(error), { fix })
       }
     })

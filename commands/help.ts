@@ -4,6 +4,7 @@ import { wrapPage } from '../src/cli/output/pager.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
+import { dms } from '../src/log/fix.ts'
 
 /** Replaces commander's help command, which accepts only one word. */
 export const help = (cli: Cli, loadAll: () => Promise<Command>) =>
@@ -36,7 +37,7 @@ function findCommand(program: Command, words: readonly string[]): Command {
   let command = program
   for (const word of words) {
     const next = command.commands.find((each) => each.name() === word || each.aliases().includes(word))
-    if (!next) throw usage(`unknown command or topic "${words.join(' ')}"`, 'dms help')
+    if (!next) throw usage(`unknown command or topic "${words.join(' ')}"`, dms`help`)
     command = next
   }
   return command

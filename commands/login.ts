@@ -11,6 +11,7 @@ import type { RemoteTarget } from '../src/cli/remote/remote-client.ts'
 import { rejectLocalFlags } from '../src/cli/remote/target.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { Failure, usage } from '../src/cli/runtime/exit.ts'
+import { dms } from '../src/log/fix.ts'
 
 interface Flags {
   name?: string
@@ -87,12 +88,12 @@ export const login = (cli: Cli) =>
 /** Returns the server from the argument, else that of the current context. */
 function resolveServer(cli: Cli, serverUrl: string | undefined): RemoteTarget {
   const { requestedTarget } = cli.options
-  if (requestedTarget.isLocal) throw usage('--local needs no sign-in', 'dms login URL')
+  if (requestedTarget.isLocal) throw usage('--local needs no sign-in', dms`login URL`)
   if (serverUrl !== undefined && (requestedTarget.url ?? requestedTarget.context) !== null)
     throw usage('the server is given twice', 'omit --url, --context and their variables')
   if (serverUrl === undefined) {
     const target = cli.target
-    if (target.url === null) throw usage('no server given', 'dms login https://dms.example.org')
+    if (target.url === null) throw usage('no server given', dms`login https://dms.example.org`)
     return { ...target, url: target.url }
   }
   const url = parseServerUrl(serverUrl, requestedTarget.isInsecureAllowed)
@@ -104,7 +105,7 @@ function chooseName(url: string, { name, username }: Flags, { byName, current }:
     const other = byName.get(parseContextName(name))?.url ?? url
     if (other !== url)
       throw new Failure('CONFLICT', `context "${name}" belongs to ${other}`, {
-        fix: `choose another --name, or: dms context remove ${name}`,
+        fix: ['choose another --name, or: ', dms`context remove ${name}`],
       })
     return name
   }

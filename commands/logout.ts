@@ -5,6 +5,7 @@ import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts
 import { loadCredentials, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
+import { dms } from '../src/log/fix.ts'
 
 export const logout = (cli: Cli) =>
   manual('logout [context]', {
@@ -36,7 +37,7 @@ export const logout = (cli: Cli) =>
 
 function currentName(cli: Cli): string {
   const { name, context } = cli.target
-  if (!context) throw usage('no current context to sign out of', 'dms logout NAME, or --all')
+  if (!context) throw usage('no current context to sign out of', [dms`logout NAME`, ', or --all'])
   return name
 }
 

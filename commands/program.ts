@@ -13,9 +13,11 @@ import { minWidthToWrap, wrapHelp } from '../src/cli/output/manual.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import { type CliRuntime, createCli } from '../src/cli/runtime/context.ts'
 import { exitOf, exits, Failure, isExpectedExit, usage } from '../src/cli/runtime/exit.ts'
+import { formatFixFor } from '../src/cli/runtime/fix-flags.ts'
 import { addGlobalOptions, type Terminal, terminalWidth } from '../src/cli/runtime/options.ts'
 import { environment } from '../src/config/environment.ts'
 import { NoData } from '../src/errors.ts'
+import type { Fix } from '../src/log/fix.ts'
 import { isJournal } from '../src/log/systemd-journal.ts'
 import { readVersion } from '../src/version.ts'
 import { firstWords } from './command-table.ts'
@@ -228,9 +230,9 @@ function report(error: unknown, program: Command, cli: CliRuntime, mark: string)
   if ((error as { code?: unknown }).code === 'commander.help') return
   let isJson = program.opts<{ json?: boolean }>().json === true
   let isVerbose = false
-  const { fix } = error as { fix?: unknown }
+  const { fix } = error as { fix?: Fix }
+  if (fix !== undefined) Object.assign(error as Error, { fix: formatFixFor(program, fix) })
   try {
-    if (typeof fix === 'string') Object.assign(error as Error, { fix: cli.options.addTargetFlags(fix) })
     isJson = cli.options.isJson
     isVerbose = cli.options.verbose > 0
   } catch {

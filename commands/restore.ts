@@ -9,6 +9,7 @@ import type { Cli } from '../src/cli/runtime/context.ts'
 import { exitOf, usage } from '../src/cli/runtime/exit.ts'
 import { openLocalInstallation, openLocalTarget } from '../src/cli/runtime/installation.ts'
 import type { FlagSettings } from '../src/config/load.ts'
+import { dms } from '../src/log/fix.ts'
 
 interface Flags extends SigningKeyFlags {
   toDatabase?: string
@@ -102,7 +103,7 @@ export const restore = (cli: Cli) =>
         { skipped, items: lost, failed: lost.length, disabled_sources: disabledSources },
       )
       if (!notIndexed) return
-      const fix = cli.options.addTargetFlags('dms search reindex')
+      const fix = cli.options.formatFix(dms`search reindex`)
       cli.warn(`warning: everything is restored, but search does not find it yet: its index is not complete   fix: ${fix}`)
       throw notIndexed.error
     })
@@ -114,7 +115,7 @@ function warnOfGaps(cli: Cli, { manifest, ignored, skipped, lost, keptSecrets, d
   for (const version of lost) cli.warn(`warning: ${formatLost(version)}`)
   if (disabledSources.length > 0) {
     const names = disabledSources.map(({ name }) => `"${name}"`).join(', ')
-    cli.note(`disabled sources: ${names}; to enable one: ${cli.options.addTargetFlags('dms sources update NAME --status active')}`)
+    cli.note(`disabled sources: ${names}; to enable one: ${cli.options.formatFix(dms`sources update NAME --status active`)}`)
   }
   for (const name of keptSecrets) cli.warn(`warning: kept the existing ${name}`)
   if (!manifest.has_files) cli.warn('warning: the backup has no files; copy them to the document store')

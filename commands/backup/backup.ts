@@ -8,6 +8,7 @@ import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { NoData } from '../../src/errors.ts'
 import { escapeControls } from '../../src/log/escape.ts'
+import type { Fix } from '../../src/log/fix.ts'
 import { create } from './create.ts'
 import { rehearse } from './rehearse.ts'
 import { verify } from './verify.ts'
@@ -47,8 +48,8 @@ const list = (cli: Cli) =>
         loadConfig(cli, 'backup list'),
         import('../../src/backup/backup-repository.ts'),
       ])
-      const warn = (name: string, { message, fix }: Error & { fix?: string }) =>
-        cli.warn(escapeControls(`warning: skipped ${name}: ${message}${fix ? `; fix: ${fix}` : ''}`))
+      const warn = (name: string, { message, fix }: Error & { fix?: Fix }) =>
+        cli.warn(escapeControls(`warning: skipped ${name}: ${message}${fix ? `; fix: ${cli.options.formatFix(fix)}` : ''}`))
       cli.print(await listBackups(backup.path, warn), { columns, id: 'name' })
     })
 

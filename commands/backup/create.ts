@@ -12,6 +12,7 @@ import { rejectClosedReader } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
+import { dms } from '../../src/log/fix.ts'
 
 interface Flags {
   to?: string
@@ -60,7 +61,9 @@ export const create = (cli: Cli) =>
       const installation = await openLocalInstallation(cli, 'backup create', { 'backup.key_file': flags.keyFile })
       const { place, sink } = await openSink(flags, jobs, installation.config.backup.path)
       if (flags.format !== 'dir' && /\.(?:gz|t[bgx]z|bz2|xz|zst|zip|7z)$/i.test(place))
-        cli.warn(`warning: ${place} is a tar archive without compression; to compress it: dms backup create --to - | gzip > FILE.tar.gz`)
+        cli.warn(
+          `warning: ${place} is a tar archive without compression; to compress it: ${cli.options.formatFix(dms`backup create --to -`)} | gzip > FILE.tar.gz`,
+        )
       const [{ createBackup }, { describeDocuments, documentCounts, filePath }, { readKey }] = await Promise.all([
         import('../../src/backup/create/create-backup.ts'),
         import('../../src/backup/manifest.ts'),
@@ -115,7 +118,7 @@ function warnOfDamage(cli: Cli, { manifest, lostInStore, unreadable }: BackupRes
     cli.warn(`warning: stored file ${sha256} is damaged in the document store, but intact in the backup: ${pathOf(sha256)}`)
   if (manifest.damaged.length > 0)
     cli.warn(
-      `the backup is incomplete: the files above are not in it, or corrupt; fix: ${cli.options.addTargetFlags('dms check')} lists their documents`,
+      `the backup is incomplete: the files above are not in it, or corrupt; fix: ${cli.options.formatFix(dms`check`)} lists their documents`,
     )
 }
 

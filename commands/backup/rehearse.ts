@@ -10,6 +10,7 @@ import { Failure } from '../../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { escapeControls } from '../../src/log/escape.ts'
+import { dms } from '../../src/log/fix.ts'
 import type { Log } from '../../src/log/log.ts'
 import { nullIfMissing } from '../../src/missing-file.ts'
 import type { Installation } from '../../src/open-app.ts'
@@ -85,7 +86,7 @@ export const rehearse = (cli: Cli) =>
         ).catch((error: unknown) => {
           if (!(error instanceof BackupDamaged)) throw error
           findings.add({ path: source.name, problem: error.message })
-          if (error.fix) cli.warn(`fix: ${escapeControls(error.fix)}`)
+          if (error.fix) cli.warn(`fix: ${escapeControls(cli.options.formatFix(error.fix))}`)
           return null
         })
         progress.done()
@@ -115,7 +116,7 @@ async function latestBackup({ config: { backup }, database }: Installation): Pro
     import('../../src/files/store-marker.ts'),
   ])
   const name = await findLatestBackup(backup.path, await loadStoreId(database.db))
-  if (name === null) throw new Failure('NOT_FOUND', `no backup in ${backup.path}`, { fix: 'dms backup create, or give a path' })
+  if (name === null) throw new Failure('NOT_FOUND', `no backup in ${backup.path}`, { fix: [dms`backup create`, ', or give a path'] })
   return join(backup.path, name)
 }
 

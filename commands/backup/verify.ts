@@ -37,7 +37,7 @@ export const verify = (cli: Cli) =>
       const { manifest, problems, fix } = await verifyBackup(source, policy, (done, total) => progress.update({ done, total }))
       progress.done()
       for (const problem of problems) findings.add(problem)
-      if (fix !== null) cli.warn(`fix: ${fix}`)
+      if (fix !== null) cli.warn(`fix: ${cli.options.formatFix(fix)}`)
       const signature = !manifest?.hmac ? 'none' : policy.key ? 'valid' : 'not checked'
       const about = manifest && {
         signature,

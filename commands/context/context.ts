@@ -7,6 +7,7 @@ import { loadContexts, updateContexts } from '../../src/cli/remote/contexts-file
 import { loadCredentials, saveCredential, withCredentialsLock } from '../../src/cli/remote/credentials.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { dms } from '../../src/log/fix.ts'
 
 export const context = (cli: Cli) =>
   group('context', 'Manage saved servers', [list(cli), use(cli), show(cli), create(cli), rename(cli), remove(cli)])
@@ -74,7 +75,7 @@ const create = (cli: Cli) =>
       const context = parseContext(cli, flags)
       await updateContexts(cli.env, ({ current, byName }) => {
         if (byName.has(name))
-          throw new Failure('CONFLICT', `context "${name}" exists`, { fix: `dms context remove ${name}, or choose another name` })
+          throw new Failure('CONFLICT', `context "${name}" exists`, { fix: [dms`context remove ${name}`, ', or choose another name'] })
         return { current, byName: new Map([...byName, [name, context]]) }
       })
       const sentence = `✓ Created context ${name} for ${context.url}; to use it: dms context use ${name}, or --context ${name}`

@@ -8,6 +8,7 @@ import { Failure } from '../../src/cli/runtime/exit.ts'
 import { acquireFileLock } from '../../src/cli/runtime/file-lock.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
 import { NoData } from '../../src/errors.ts'
+import { dms } from '../../src/log/fix.ts'
 
 export const database = (cli: Cli) => group('database', 'Upgrade the embedded PostgreSQL', [upgrade(cli), status(cli)])
 
@@ -91,7 +92,7 @@ async function runUpgrade(cli: Cli, loaded: LoadedConfig, { oldBinaries, dryRun 
     { action: 'upgraded', ...about, tables, rows, not_copied: foreignSettings, duration_seconds },
     {
       columns,
-      sentence: `✓ Upgraded to PostgreSQL ${to}: ${rows} rows in ${tables} tables. PostgreSQL ${from} is kept in ${about.kept}: dms database upgrade --forget deletes it`,
+      sentence: `✓ Upgraded to PostgreSQL ${to}: ${rows} rows in ${tables} tables. PostgreSQL ${from} is kept in ${about.kept}: ${cli.options.formatFix(dms`database upgrade --forget`)} deletes it`,
     },
   )
 }

@@ -7,6 +7,7 @@ import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
 import { isFinished } from '../../src/cli/runtime/wait.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
 import { escapeControls } from '../../src/log/escape.ts'
+import { dms } from '../../src/log/fix.ts'
 import { docs, withAliasInUsage } from '../docs.ts'
 import { remove, undelete } from './delete.ts'
 import { download, thumbnail } from './download.ts'
@@ -48,7 +49,7 @@ const text = (cli: Cli) =>
     const document = await client.documents.get(id)
     const { status, error, content = '' } = document
     if (!isFinished(document))
-      throw new Failure('PENDING', `document ${id} has no text yet: it is ${status}`, { fix: `dms documents wait ${id}` })
+      throw new Failure('PENDING', `document ${id} has no text yet: it is ${status}`, { fix: dms`documents wait ${id}` })
     const { isJson, isTerminal } = cli.options
     if (isJson) cli.print({ id, status, content }, { columns: [] })
     else cli.write(isTerminal ? escapeText(content) : content)

@@ -21,6 +21,7 @@ import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 import { extensionOf } from '../../src/documents/file-names.ts'
+import { dms } from '../../src/log/fix.ts'
 
 interface Flags {
   to?: string
@@ -125,7 +126,7 @@ async function fetchFile({ documents }: Client, id: string, { version, rendition
   const response = await documents.download(id, { rendition })
   if (response.status !== 202) return response
   await response.body?.cancel()
-  throw new Failure('CONFLICT', 'the rendition is being made', { fix: 'retry later: dms renditions status' })
+  throw new Failure('CONFLICT', 'the rendition is being made', { fix: ['retry later: ', dms`renditions status`] })
 }
 
 async function downloadToStdout(cli: Cli, ids: readonly string[], flags: Flags): Promise<void> {

@@ -8,6 +8,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import { rejectTerminal } from '../../src/cli/remote/download-target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
+import { dms } from '../../src/log/fix.ts'
 import { fieldsWithoutContent } from './list.ts'
 
 interface Flags extends Omit<FilterFlags, 'to'> {
@@ -72,7 +73,7 @@ export const exportDocuments = (cli: Cli) =>
       refuseEmpty('--to', 'place', to)
       const isTar = to === '-' || /\.tar$/i.test(to)
       if (/\.(tar\.\w+|t[bgx]z|zip|7z)$/i.test(to) && !(await stat(to).catch(() => null)))
-        throw usage(`--to ${to}: not a folder, FILE.tar or -`, 'dms documents export --to - | gzip > FILE.tar.gz')
+        throw usage(`--to ${to}: not a folder, FILE.tar or -`, [dms`documents export --to -`, ' | gzip > FILE.tar.gz'])
       if (isTar && deleteExtra) throw usage('--delete-extra needs a folder, not an archive')
       if (allowEmpty && !deleteExtra) throw usage('--allow-empty needs --delete-extra')
       const concurrencyCount = parseCount('--concurrency', concurrency, { max: 64 })

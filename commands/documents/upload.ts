@@ -14,6 +14,7 @@ import { addUploadFlags, parseUploadFlags, type UploadFlags } from '../../src/cl
 import { uploadFiles } from '../../src/cli/upload/upload.ts'
 import { openUploadCache, type UploadCache, uploadCachePath } from '../../src/cli/upload/upload-cache.ts'
 import { shellWord } from '../../src/log/escape.ts'
+import { dms } from '../../src/log/fix.ts'
 
 interface Flags extends UploadFlags {
   recursive?: boolean
@@ -79,19 +80,20 @@ export const upload = (cli: Cli) =>
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
       const cache = isCached ? await openCache(cli, paths, uploading.options.owner) : null
       const options = { ...uploading.options, title }
-      const readable = cli.dataOwner === null ? files : files.map((file) => checkReadable(file, cli.dataOwner ?? ''))
+      const readable = cli.dataOwner === null ? files : files.map((file) => checkReadable(cli, file, cli.dataOwner ?? ''))
       await uploadFiles(cli, client, readable, { ...uploading, options, stdinName, shouldWait: wait, cache, isDryRun: dryRun === true })
     })
 
 /** Adds an error to a file that only root can read: root acts as `user`, the owner of the data folder. */
-function checkReadable(file: FoundFile, user: string): FoundFile {
+function checkReadable({ options }: Cli, file: FoundFile, user: string): FoundFile {
   if (file.path === '-' || file.error) return file
   try {
     accessSync(file.path, constants.R_OK)
     return file
   } catch {
-    const fix = `let "${user}" read it, or: dms documents upload - --stdin-name ${shellWord(basename(file.path))} < ${shellWord(file.path)}`
-    return { ...file, error: new Failure('FAILED', `"${user}", the owner of the data folder, may not read this file; fix: ${fix}`) }
+    const fix = [`let "${user}" read it, or: `, dms`documents upload - --stdin-name ${basename(file.path)}`, ` < ${shellWord(file.path)}`]
+    const message = `"${user}", the owner of the data folder, may not read this file; fix: ${options.formatFix(fix)}`
+    return { ...file, error: new Failure('FAILED', message) }
   }
 }
 

@@ -7,6 +7,7 @@ import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
 import type { Client } from '../../src/client/client.ts'
 import { isId } from '../../src/id.ts'
+import { dms } from '../../src/log/fix.ts'
 
 const columns: PlainColumn[] = [
   { name: 'id', show: 'wide' },
@@ -128,6 +129,6 @@ async function findHold(client: Client, nameOrId: string): Promise<Hold> {
   const key = nameOrId.trim().normalize('NFC').toLowerCase()
   if (isId(key)) return client.holds.get(key)
   const hold = (await client.holds.list({ released: false })).find(({ name }) => name.normalize('NFC').toLowerCase() === key)
-  if (!hold) throw new Failure('NOT_FOUND', `no hold "${nameOrId}" in force`, { fix: 'dms holds list' })
+  if (!hold) throw new Failure('NOT_FOUND', `no hold "${nameOrId}" in force`, { fix: dms`holds list` })
   return hold
 }

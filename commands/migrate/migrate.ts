@@ -5,6 +5,7 @@ import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { dms } from '../../src/log/fix.ts'
 import type { OpenedDatabase } from '../../src/open-app.ts'
 
 const commonExits = '69 database unreachable · 78 schema is newer than this dms'
@@ -145,7 +146,7 @@ const check = (cli: Cli) =>
       const newer = states.filter(({ unknown }) => unknown)
       if (newer.length > 0) throw new NewerSchema(newer.map(({ name }) => name))
       const pending = states.filter(({ applied_at }) => applied_at === null)
-      if (pending.length > 0) throw new Failure('PENDING', `${pending.length} migrations are pending`, { fix: 'dms migrate' })
+      if (pending.length > 0) throw new Failure('PENDING', `${pending.length} migrations are pending`, { fix: dms`migrate` })
       const current = states.at(-1)?.name ?? null
       cli.print({ current, pending: [] }, { columns: columnsOf(['current']), id: 'current', sentence: '✓ The schema is current' })
     }),
@@ -177,7 +178,7 @@ async function withDatabase(
 /** Throws Failure USAGE if `name` is not a migration of this version. */
 async function requireMigration(name: string | undefined): Promise<void> {
   const { listMigrations } = await import('../../src/db/migrate.ts')
-  if (name !== undefined && !(await listMigrations()).includes(name)) throw usage(`--to ${name}: no such migration`, 'dms migrate status')
+  if (name !== undefined && !(await listMigrations()).includes(name)) throw usage(`--to ${name}: no such migration`, dms`migrate status`)
 }
 
 function printMigrations(cli: Cli, names: readonly string[], action: string): void {

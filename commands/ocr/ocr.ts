@@ -10,6 +10,7 @@ import { inProcessWorkerNote, openClientWithWorker, pollUntil, throwIfTimedOut }
 import { addWatchFlag, runOrWatch, type WatchFlag } from '../../src/cli/runtime/watch.ts'
 import type { OcrStatus } from '../../src/client/client.ts'
 import type { Priority } from '../../src/jobs/queue.ts'
+import { dms } from '../../src/log/fix.ts'
 import { cancel } from './cancel.ts'
 import { list } from './list.ts'
 import { retry } from './retry.ts'
@@ -90,7 +91,9 @@ const pause = (cli: Cli) =>
     ],
   }).action(async () => {
     const client = await cli.client()
-    printStatus(cli, await client.ocrQueue.pause(), { sentence: '✓ Paused the OCR queue; to resume it: dms ocr queue resume' })
+    printStatus(cli, await client.ocrQueue.pause(), {
+      sentence: `✓ Paused the OCR queue; to resume it: ${cli.options.formatFix(dms`ocr queue resume`)}`,
+    })
   })
 
 const resume = (cli: Cli) =>
@@ -136,7 +139,7 @@ const wait = (cli: Cli) =>
   }).action(async () => {
     const client = await openClientWithWorker(cli, 'ocr queue wait')
     const before = await client.ocrQueue.status()
-    if (before.paused) cli.warn('warning: the OCR queue is paused; fix: dms ocr queue resume')
+    if (before.paused) cli.warn(`warning: the OCR queue is paused; fix: ${cli.options.formatFix(dms`ocr queue resume`)}`)
     let now = before
     const progress = cli.progress('ocr')
     const total = before.pending + before.processing

@@ -18,6 +18,7 @@ import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { dms } from '../../src/log/fix.ts'
 import { rollback } from './rollback.ts'
 import { status } from './status.ts'
 import { sync } from './sync.ts'
@@ -129,7 +130,7 @@ const update = (cli: Cli) =>
     .addOption(new Option('--status <status>', 'enable or disable syncing').choices(['active', 'disabled']))
     .action(async (nameOrId: string, { status, ...flags }: SourceFlags & { status?: 'active' | 'disabled' }) => {
       const fields = { ...(await readSourceFields(cli, flags)), status }
-      if (Object.values(fields).every((value) => value === undefined)) throw usage('nothing to change', 'see dms sources update --help')
+      if (Object.values(fields).every((value) => value === undefined)) throw usage('nothing to change', ['see ', dms`help sources update`])
       const client = await cli.client()
       const before = await findSource(client, nameOrId)
       const source = await client.sources.update(before.id, fields)

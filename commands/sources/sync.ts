@@ -15,6 +15,7 @@ import { busyError, describeSyncError, type SyncResult, syncInProcess, syncOnSer
 import type { Client } from '../../src/client/client.ts'
 import type { Source } from '../../src/client/sources.ts'
 import { escapeControls } from '../../src/log/escape.ts'
+import { dms } from '../../src/log/fix.ts'
 import type { RunOptions } from '../../src/sources/sync/sync-job.ts'
 
 interface Flags {
@@ -145,7 +146,7 @@ async function syncAll(
       all.push(synced)
       batch.add(synced.item, escapeControls(formatItem(synced.item)))
       if (!cli.options.isJson && synced.item.error?.code === 'SOURCE_UNAUTHORIZED')
-        cli.warn(`         fix: ${cli.options.addTargetFlags(`dms sources update ${source.id} --password-stdin`)}`)
+        cli.warn(`         fix: ${cli.options.formatFix(dms`sources update ${source.id} --password-stdin`)}`)
     }
   } catch (error) {
     if (!cli.signal.aborted) throw error

@@ -148,7 +148,8 @@ async function importRows(cli: Cli, client: Client, rows: readonly UserRow[], fl
   if (failure) cli.exit = exitOf(failure.error)
   if (!failure || doneCount > 0) batch.finish(failure ? { error: toItemError(failure.error) } : {})
   await rejects?.close(rejected)
-  if (rejected.length > 0 && (flags.rejects !== undefined || file !== '-')) cli.note(describeRejects(rejected.length, flags))
+  if (rejected.length > 0 && (flags.rejects !== undefined || file !== '-'))
+    cli.note(cli.options.formatFix(describeRejects(rejected.length, flags)))
   if (failure) throw failure.error
 }
 

@@ -1,7 +1,7 @@
 /** Labels in arguments: a name or an id. */
 import type { Client } from '../../client/client.ts'
 import { isId } from '../../id.ts'
-import { shellWord } from '../../log/escape.ts'
+import { dms } from '../../log/fix.ts'
 import { validationIssues } from '../output/error-lines.ts'
 import { lookupPrinterOf, printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -36,7 +36,7 @@ export async function findLabelIds(client: Client, namesOrIds: string, options: 
 
 /** Creates the labels that do not exist, of labels given by name or id, separated by commas. Throws Failure NOT_FOUND for an unknown id. */
 export async function createMissingLabels(cli: Cli, client: Client, namesOrIds: string): Promise<void> {
-  if (lookupPrinterOf(client)) throw usage('--create-labels cannot be combined with --print-curl', 'dms labels create NAME')
+  if (lookupPrinterOf(client)) throw usage('--create-labels cannot be combined with --print-curl', dms`labels create NAME`)
   const labels = await client.labels.list()
   for (const name of splitLabels(namesOrIds)) {
     if (matchLabel(labels, name)) continue
@@ -78,6 +78,6 @@ function requireLabel(labels: readonly Label[], nameOrId: string, options: Looku
 }
 
 function missingLabel(nameOrId: string, { isAdded = false }: LookupOptions): Failure {
-  const fix = isAdded && !isId(nameOrId) ? `dms labels create ${shellWord(nameOrId)}` : 'dms labels list'
+  const fix = isAdded && !isId(nameOrId) ? dms`labels create ${nameOrId}` : dms`labels list`
   return new Failure('NOT_FOUND', `no label "${nameOrId}"`, { fix })
 }

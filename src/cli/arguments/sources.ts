@@ -5,6 +5,7 @@ import type { Client } from '../../client/client.ts'
 import type { Source } from '../../client/sources.ts'
 import type { SplitMode } from '../../db/schema-documents.ts'
 import { isId } from '../../id.ts'
+import { dms } from '../../log/fix.ts'
 import { type Column, columnsOf } from '../output/output.ts'
 import { printIdLookup } from '../remote/curl-lookup.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -47,7 +48,7 @@ export function selectSources(sources: readonly Source[], namesOrIds: readonly s
   const selected = namesOrIds.map((nameOrId) => {
     const key = nameOrId.trim().toLowerCase()
     const [source, ...others] = sources.filter(({ id, name }) => id === key || name.toLowerCase() === key)
-    if (!source) throw new Failure('NOT_FOUND', `no source "${nameOrId}"`, { fix: 'dms sources list' })
+    if (!source) throw new Failure('NOT_FOUND', `no source "${nameOrId}"`, { fix: dms`sources list` })
     if (others.length > 0)
       throw usage(`several sources are called "${nameOrId}": ${[source, ...others].map(({ id }) => id).join(', ')}`, 'pass the id')
     return source

@@ -4,6 +4,7 @@ import { mkdir, stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
 import { hashStream } from '../../hash-stream.ts'
+import { dms } from '../../log/fix.ts'
 import type { BatchItem } from '../output/batch-output.ts'
 import { bodyChunks, expectedContent } from '../remote/download-target.ts'
 import { removeStaleParts, saveFile } from '../remote/save-file.ts'
@@ -118,7 +119,7 @@ async function exportFiles(
 /** An empty result is more likely a wrong filter than the deletion of all documents. */
 const wouldEmpty = (folder: string, files: number): Failure =>
   new Failure('CONFLICT', `no document matches, and --delete-extra would remove all that earlier exports wrote to ${folder} (${files})`, {
-    fix: 'look at the filters with "dms documents list", or pass --allow-empty',
+    fix: ['look at the filters with ', dms`documents list`, ', or pass --allow-empty'],
   })
 
 async function fetchTo(item: ExportFile, path: string, onBytes: (bytes: number) => void): Promise<void> {

@@ -1,6 +1,7 @@
 /** Formatting of errors for standard error. */
 import { AppError, ConfigError, formatFileError } from '../../errors.ts'
 import { escapeControls, escapeControlsInJson } from '../../log/escape.ts'
+import { dms } from '../../log/fix.ts'
 import { type Exit, exitOf, exits, Failure } from '../runtime/exit.ts'
 
 interface Issue {
@@ -20,7 +21,7 @@ export function describeConnectionError(error: unknown, server: string | null): 
   if (hasMessage || isPipe || error.name === 'TimeoutError' || exitOf(error) !== 'UNAVAILABLE') return error
   if (server !== null)
     return new Failure('UNAVAILABLE', `${server}: the connection broke: ${errorMessage(error)}`, { fix: 'repeat the command' })
-  return new Failure('UNAVAILABLE', `the database cannot be reached: ${errorMessage(error)}`, { fix: 'dms doctor --only config,database' })
+  return new Failure('UNAVAILABLE', `the database cannot be reached: ${errorMessage(error)}`, { fix: dms`doctor --only config,database` })
 }
 
 /** Adds a hint at --lock-timeout to the error of a held lock, if the command has this flag. */

@@ -1,5 +1,6 @@
 /** Rejected rows of an import of users. */
 import { open, rm, stat } from 'node:fs/promises'
+import { dms, type Fix } from '../../log/fix.ts'
 import type { ImportReport } from '../../users/import.ts'
 import { type UserRow, userColumns } from '../arguments/user-file.ts'
 import { unusablePath, usage } from '../runtime/exit.ts'
@@ -53,10 +54,12 @@ export async function openRejects(path: string, importedPath: string): Promise<R
 }
 
 /** Returns the note on rejected rows with the next command. */
-export function describeRejects(count: number, { rejects, onConflict }: { rejects?: string; onConflict: string }): string {
+export function describeRejects(count: number, { rejects, onConflict }: { rejects?: string; onConflict: string }): Fix {
   if (rejects === undefined) return 'to write the bad rows to a file: --rejects FILE'
-  const nextArgs = `${rejects}${/\.csv$/i.test(rejects) ? '' : ' --format csv'} --on-conflict ${onConflict}`
-  return `wrote ${count} rows to ${rejects}; correct them and run: dms users import ${nextArgs}`
+  const next = /\.csv$/i.test(rejects)
+    ? dms`users import ${rejects} --on-conflict ${onConflict}`
+    : dms`users import ${rejects} --format csv --on-conflict ${onConflict}`
+  return [`wrote ${count} rows to ${rejects}; correct them and run: `, next]
 }
 
 /** Formats the rows as CSV with the columns of the import and the errors. The file can be corrected and imported, so it contains passwords. */

@@ -1,4 +1,6 @@
 /** Saved servers by name. Tokens are in credentials.json. */
+
+import { dms } from '../../log/fix.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 
 export interface Context {
@@ -26,7 +28,8 @@ export const localContext = 'local'
 /** Returns the context of that name. Throws Failure NOT_FOUND. */
 export function findContext({ byName }: Contexts, name: string): Context {
   const context = byName.get(name)
-  if (!context) throw new Failure('NOT_FOUND', `no context "${name}"`, { fix: `dms context list, or: dms login URL --name ${name}` })
+  if (!context)
+    throw new Failure('NOT_FOUND', `no context "${name}"`, { fix: [dms`context list`, ', or: ', dms`login URL --name ${name}`] })
   return context
 }
 

@@ -1,6 +1,7 @@
 /** Tokens of the contexts: credentials.json with mode 0600. */
 import { join } from 'node:path'
 import { shellWord } from '../../log/escape.ts'
+import { dms } from '../../log/fix.ts'
 import { Failure } from '../runtime/exit.ts'
 import { type Env, readPrivateFile, stateFolder, withFileLock, writePrivateFile } from '../runtime/private-file.ts'
 
@@ -35,7 +36,7 @@ export async function loadCredentials(env: Env, warn?: (text: string) => void): 
   } catch {
     // Reported below. The message quotes nothing, because the file holds tokens.
   }
-  throw new Failure('CONFIG', `${path} is not a JSON object`, { fix: `rm ${shellWord(path)}, then dms login` })
+  throw new Failure('CONFIG', `${path} is not a JSON object`, { fix: [`rm ${shellWord(path)}, then `, dms`login`] })
 }
 
 /** Saves the credential of a context; undefined deletes it. Requires withCredentialsLock(). */

@@ -2,6 +2,7 @@
 import { Agent } from 'undici'
 import { issueToken } from '../../auth/auth.ts'
 import type { StreamOptions } from '../../client/event-stream.ts'
+import { dms } from '../../log/fix.ts'
 import * as users from '../../users/users.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
@@ -17,7 +18,7 @@ export async function openRemoteEvents(cli: Cli, target: RemoteTarget): Promise<
   const client = await openRemoteClient(target, cli.connectOptions)
   cli.onEnd(() => client.close())
   const response = await client.send('GET', '/api/users/profile')
-  if (response.status === 401) throw new Failure('AUTH', `not signed in to ${target.name}`, { fix: `dms login ${target.url}` })
+  if (response.status === 401) throw new Failure('AUTH', `not signed in to ${target.name}`, { fix: dms`login ${target.url}` })
   await response.arrayBuffer()
   const agent = new Agent({ connect: { timeout: 10_000, ...(await loadCertificates(target)) } })
   cli.onEnd(() => agent.destroy())
@@ -45,7 +46,7 @@ async function findAdmin({ db }: Parameters<typeof issueToken>[0]): Promise<user
   const [admin] = (await users.list(db, { role: 'admin', disabled: false }, { page: 1, per_page: 1 })).rows
   if (!admin)
     throw new Failure('CONFLICT', 'no admin exists to read events as', {
-      fix: 'dms users add --username NAME --email ADDRESS --role admin, or pass --as USER',
+      fix: [dms`users add --username NAME --email ADDRESS --role admin`, ', or pass --as USER'],
     })
   return admin
 }

@@ -2,6 +2,7 @@
 import { readCertificates } from '../../certificates.ts'
 import { type Client, type RemoteOptions, remoteClient } from '../../client/remote.ts'
 import { escapeControls } from '../../log/escape.ts'
+import { dms } from '../../log/fix.ts'
 import { exitOf, Failure } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import type { Env } from '../runtime/private-file.ts'
@@ -102,9 +103,9 @@ async function connect(
 function describeConnectError({ name, url, context }: RemoteTarget, error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof Failure || exitOf(error) !== 'UNAVAILABLE') return error
   const reason = error.message || (error instanceof AggregateError && error.errors[0]?.message) || error.name
-  const flag = context === null ? `--url ${url}` : `--context ${name}`
+  const fix = context === null ? dms`--url ${url} doctor` : dms`--context ${name} doctor`
   // The retry policy reads the code of the cause.
-  return Object.assign(new Failure('UNAVAILABLE', `${url} cannot be reached: ${reason}`, { fix: `dms ${flag} doctor` }), { cause: error })
+  return Object.assign(new Failure('UNAVAILABLE', `${url} cannot be reached: ${reason}`, { fix }), { cause: error })
 }
 
 /** Sign-in and search use POST but change nothing. */

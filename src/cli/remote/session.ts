@@ -1,6 +1,7 @@
 /** Access tokens of requests and their renewal. */
 import { readFile } from 'node:fs/promises'
 import type { Client } from '../../client/client.ts'
+import { dms } from '../../log/fix.ts'
 import { describePasswordSource, hasPasswordSource, readPassword } from '../arguments/password-source.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
@@ -90,7 +91,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
     if (!context || !hasPasswordSource(context)) return null
     if (context.username === undefined)
       throw new Failure('CONFIG', `context "${name}" has a password source but no username`, {
-        fix: `dms login ${url} --name ${name} --username USER`,
+        fix: dms`login ${url ?? ''} --name ${name} --username USER`,
       })
     const password = await readPassword(context, env, options)
     const { auth } = await openAnonymousClient()
@@ -144,14 +145,14 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
 export function notSignedInError({ name, url }: Target, isExpired: boolean): Failure {
   const server = name === url ? url : `${name} (${url})`
   return new Failure('AUTH', isExpired ? `the session with ${server} has expired` : `not signed in to ${server}`, {
-    fix: name === url ? `dms login ${url}, or set DMS_TOKEN or DMS_TOKEN_FILE` : `dms login ${url} --name ${name}`,
+    fix: name === url ? [dms`login ${url}`, ', or set DMS_TOKEN or DMS_TOKEN_FILE'] : dms`login ${url ?? ''} --name ${name}`,
   })
 }
 
 /** Returns the error for a rejected token from a variable. Such a token cannot be renewed. */
 const rejectedTokenError = ({ url }: Target, variable: string): Failure =>
   new Failure('AUTH', `${url} refuses the token of ${variable}: it has expired, or another server issued it`, {
-    fix: `dms login ${url}, or a token that does not expire: dms tokens create`,
+    fix: [dms`login ${url ?? ''}`, ', or a token that does not expire: ', dms`tokens create`],
   })
 
 const expiresSoon = (credential: Credential): boolean => !isValid(credential, renewBeforeMs)

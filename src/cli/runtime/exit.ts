@@ -1,5 +1,6 @@
 /** Exit codes. They are stable: codes are added, never changed. */
 import { AppError, ConfigError } from '../../errors.ts'
+import type { Fix } from '../../log/fix.ts'
 
 /** Code and meaning, in the order of `dms help exit-codes`. */
 export const exits = {
@@ -24,7 +25,7 @@ export type Exit = keyof typeof exits
 /** An error of a command, with its exit, message and fix. */
 export class Failure extends Error {
   readonly exit: Exit
-  readonly fix: string | undefined
+  readonly fix: Fix | undefined
   readonly details: object
   /** code in JSON errors; default: the name of the exit */
   readonly code: string | undefined
@@ -32,7 +33,7 @@ export class Failure extends Error {
   constructor(
     exit: Exit,
     message: string,
-    { fix, details = {}, code, cause }: { fix?: string; details?: object; code?: string; cause?: unknown } = {},
+    { fix, details = {}, code, cause }: { fix?: Fix; details?: object; code?: string; cause?: unknown } = {},
   ) {
     super(message, { cause })
     this.name = 'Failure'
@@ -44,7 +45,7 @@ export class Failure extends Error {
 }
 
 /** Creates an error for wrong use of the command line. */
-export const usage = (message: string, fix?: string): Failure => new Failure('USAGE', message, { fix })
+export const usage = (message: string, fix?: Fix): Failure => new Failure('USAGE', message, { fix })
 
 /** Creates an error for a path of the command line that cannot be used. `error` is the error of the file system. */
 export const unusablePath = (flag: string, path: string, error: Error): Failure =>

@@ -6,6 +6,7 @@ import { usualDataFolders } from '../../config/load.ts'
 import { findForeignOwner } from '../../db/embedded/account.ts'
 import type { NoData } from '../../errors.ts'
 import { shellWord } from '../../log/escape.ts'
+import { dms } from '../../log/fix.ts'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
 
@@ -25,7 +26,7 @@ export async function describeMissingArchive({ message, folder }: NoData, cli: C
     ...(await findDataFolders(cli, config.data_dir)),
     ...(await findServer(config.server).catch(() => [])),
   ]
-  const fix = 'to create an archive there: dms serve, or pass --init'
+  const fix = ['to create an archive there: ', dms`serve`, ', or pass --init']
   return new Failure('CONFIG', message, { fix, code: 'NO_DATA', details: { folder, candidates } })
 }
 

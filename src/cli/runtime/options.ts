@@ -2,11 +2,12 @@
 import { type Command, Option } from 'commander'
 import type { FlagSettings } from '../../config/load.ts'
 import { parseBoolean } from '../../config/values.ts'
-import { shellWord } from '../../log/escape.ts'
+import type { Fix } from '../../log/fix.ts'
 import { maxTimer, parseDurationFlag } from '../arguments/flag-values.ts'
 import { type Format, formats, type RenderOptions } from '../output/output.ts'
 import type { RequestedTarget } from '../remote/target.ts'
 import { usage } from './exit.ts'
+import { formatFixFor } from './fix-flags.ts'
 
 export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 
@@ -17,8 +18,8 @@ export interface GlobalOptions extends RenderOptions {
   readonly settings: FlagSettings
   /** configuration file (--config) */
   readonly config: string | undefined
-  /** adds --config and --data-dir to the ends of the dms commands in a text, because users copy them */
-  readonly addTargetFlags: (text: string) => string
+  /** formats a fix for the user, with the target flags of the command line */
+  readonly formatFix: (fix: Fix) => string
   /** server as flags and variables name it; `cli.target` is the server itself */
   readonly requestedTarget: RequestedTarget
   /** print requests as curl commands and send nothing */
@@ -103,16 +104,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   return {
     settings: { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') },
     config: readFlag('config'),
-    addTargetFlags(text) {
-      const flags = [['-c', readFlag('config')] as const, ['--data-dir', readFlag('dataDir')] as const]
-      const words = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, shellWord(value)]))
-      if (words.length === 0) return text
-      const names = program.commands.map((command) => command.name()).join('|')
-      // A command ends at punctuation, or at a word of the sentence around it.
-      const end = '\\s(?:or|and|then|again|which|lists|prints|restores)\\b|[,;|&()"\\n]|[.:](?:\\s|$)|$'
-      const command = new RegExp(`\\bdms (?:${names})\\b.*?(?=${end})`, 'g')
-      return text.replace(command, (match) => `${match} ${words.join(' ')}`)
-    },
+    formatFix: (fix) => formatFixFor(program, fix),
     requestedTarget: readRequestedTarget(opts, readFlag, env),
     printCurl: opts.printCurl === true,
     as: readFlag('as') ?? (env.DMS_AS || null),

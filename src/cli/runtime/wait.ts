@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Client } from '../../client/client.ts'
 import type { DocumentView } from '../../documents/view.ts'
+import { dms } from '../../log/fix.ts'
 import { slicesOf } from '../../slices.ts'
 import type { Cli } from './context.ts'
 import { Failure } from './exit.ts'
@@ -104,7 +105,7 @@ export async function waitForDocuments(
 }
 
 /** Checks during a wait that workers run which can end it. */
-function watchWorker({ note }: Cli, { health }: Client) {
+function watchWorker({ note, target }: Cli, { health }: Client) {
   let progressAt = performance.now()
   let checkedAt = progressAt
   let failedAt: number | null = null
@@ -128,7 +129,7 @@ function watchWorker({ note }: Cli, { health }: Client) {
       failedAt ??= now
       if (now - failedAt >= workerCheckMs.limit)
         throw new Failure('PENDING', `no worker runs OCR and indexing: ${waiting} cannot be found by search yet`, {
-          fix: 'on the server: dms worker, or dms serve without --no-worker',
+          fix: ['on the server: ', target.url === null ? dms`worker` : 'dms worker', ', or dms serve without --no-worker'],
         })
     },
   }

@@ -1,0 +1,39 @@
+/** Flags of the command line that the commands of a printed fix repeat. */
+import type { Command } from 'commander'
+import { shellWord } from '../../log/escape.ts'
+import { type Fix, formatFix } from '../../log/fix.ts'
+
+/** Select the installation to work on. */
+const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url']
+/** Are needed to connect to it. */
+const connectionFlags = ['--ca-file', '--insecure-http']
+
+/** Arguments that name an installation themselves, or need none. */
+const ownTarget = new RegExp(`^(context|help|login|logout)\\b|(^| )(${targetFlags.join('|')}) `)
+
+/** Formats a fix. Its commands repeat the target flags of the command line, because users copy them. Never throws. */
+export function formatFixFor(program: Command, fix: Fix): string {
+  const repeat = (flags: readonly string[]): string =>
+    program.options
+      .filter(({ long }) => flags.includes(long ?? ''))
+      .map((option) => formatFlag(option.short ?? option.long, program.opts()[option.attributeName()]))
+      .join('')
+  if (typeof fix === 'string') return completeProse(program, fix)
+  return formatFix(fix, (args) => `${args}${ownTarget.test(args) ? '' : repeat(targetFlags)}${repeat(connectionFlags)}`)
+}
+
+function formatFlag(flag: string | undefined, value: unknown): string {
+  if (value === undefined) return ''
+  // Such a URL is refused; a fix must not print its password.
+  return value === true ? ` ${flag}` : ` ${flag} ${shellWord(String(value).replace(/^(\w+:\/\/)[^/]*@/, '$1'))}`
+}
+
+/** Completes the commands that a text names, for fixes that are not data yet. */
+function completeProse(program: Command, text: string): string {
+  const { config, dataDir } = program.opts<{ config?: string; dataDir?: string }>()
+  const flags = `${formatFlag('-c', config)}${formatFlag('--data-dir', dataDir)}`
+  const names = program.commands.map((command) => command.name()).join('|')
+  // A command ends at punctuation, or at a word of the sentence around it.
+  const end = '\\s(?:or|and|then|again|which|lists|prints|restores)\\b|[,;|&()"\\n]|[.:](?:\\s|$)|$'
+  return text.replace(new RegExp(`\\bdms (?:${names})\\b.*?(?=${end})`, 'g'), (match) => `${match}${flags}`)
+}

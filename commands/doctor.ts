@@ -49,14 +49,14 @@ export const doctor = (cli: Cli) =>
       if (flags.bundle !== undefined && !installation) throw usage('--bundle works on the server only')
       const { runChecks } = await import('../src/doctor/doctor.ts')
       const diagnoses: Diagnosis[] = []
-      await runChecks(checks, flags.fix === true, (result) => {
-        const diagnosis = result.fix === undefined ? result : { ...result, fix: cli.options.formatFix(result.fix) }
+      const onDiagnosis = (diagnosis: Diagnosis): void => {
         diagnoses.push(diagnosis)
         const lines = formatDiagnosis(diagnosis, cli.options.width)
         const isProblem = diagnosis.status === 'fail' || diagnosis.status === 'warn'
         if (cli.options.isSilent) for (const line of isProblem ? lines : []) cli.warn(line)
         else if (cli.options.isHuman) cli.write(`${lines.join('\n')}\n`)
-      })
+      }
+      await runChecks(checks, { canFix: flags.fix === true, formatFix: cli.options.formatFix, onDiagnosis })
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
       printDiagnoses(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)

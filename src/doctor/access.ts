@@ -6,6 +6,7 @@ import { mapConcurrently } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
 import { nameOf } from '../db/embedded/account.ts'
 import { storeFolder } from '../files/store-marker.ts'
+import { dms } from '../log/fix.ts'
 import { type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 
 const concurrency = 32
@@ -19,7 +20,7 @@ export async function checkAccess(config: Pick<Config, 'data_dir' | 'storage'>):
   if (!folder) throw new SkippedCheck(`there is no ${config.data_dir}`)
   const owner = (await nameOf(folder.uid)) ?? String(folder.uid)
   if (folder.uid !== process.getuid?.())
-    return fail(`${config.data_dir} belongs to user "${owner}", this is "${userInfo().username}"`, `sudo -u ${owner} dms doctor`)
+    return fail(`${config.data_dir} belongs to user "${owner}", this is "${userInfo().username}"`, [`sudo -u ${owner} `, dms`doctor`])
   const endMs = performance.now() + maxMs
   let count = 0
   for (const root of new Set([config.data_dir, storeFolder(config)])) {
@@ -33,7 +34,7 @@ export async function checkAccess(config: Pick<Config, 'data_dir' | 'storage'>):
     })
     if (denied.length > 0)
       return fail(`"${owner}" cannot read and write ${denied.length} files, such as ${denied[0]}`, `as root: chown -R ${owner}: '${root}'`)
-    if (performance.now() > endMs) return warn(`${count} files are accessible; there are more`, 'dms check --checks files')
+    if (performance.now() > endMs) return warn(`${count} files are accessible; there are more`, dms`check --checks files`)
   }
   return ok(`"${owner}" can read and write all ${count} files`)
 

@@ -7,6 +7,7 @@ import * as migrations from '../db/migrate.ts'
 import type { Db } from '../db/pool.ts'
 import { loadStoredBytes } from '../documents/versions/stored-bytes.ts'
 import { formatBytes } from '../http/html.ts'
+import { dms } from '../log/fix.ts'
 import type { OpenedDatabase } from '../open-app.ts'
 import { type Check, CheckFailure, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
@@ -53,7 +54,7 @@ async function checkConnection(installation: LazyInstallation): Promise<CheckRes
     const { url } = installation.loaded.config.database
     // Errors of the embedded database name their own cause.
     if (url === '' || error instanceof SkippedCheck) throw error
-    throw new CheckFailure(error.message, 'start PostgreSQL, or correct database.url: dms config show database --origin')
+    throw new CheckFailure(error.message, ['start PostgreSQL, or correct database.url: ', dms`config show database --origin`])
   })
   const started = performance.now()
   const { version, number } = await selectRow<{ version: string; number: number }>(
@@ -71,7 +72,7 @@ async function checkSchema({ db }: OpenedDatabase): Promise<CheckResult> {
   if (newer)
     return fail(`the schema has ${newer.name}, which this dms does not know`, 'install the previous version of dms, or a newer one')
   const pending = states.filter(({ applied_at }) => applied_at === null)
-  if (pending[0]) return fail(`${pending.length} migrations are pending, the first is ${pending[0].name}`, 'dms migrate')
+  if (pending[0]) return fail(`${pending.length} migrations are pending, the first is ${pending[0].name}`, dms`migrate`)
   return ok(states.at(-1)?.name ?? 'empty')
 }
 
@@ -106,9 +107,9 @@ async function checkAdmin({ loaded: { config } }: LazyInstallation, db: Db): Pro
     sql`select count(*) as users, count(*) filter (where role = 'admin' and not disabled) as admins from users`,
   )
   if (admins > 0) return ok(`${admins} of ${users} users`)
-  const setRole = 'dms users set-role USER admin'
+  const setRole = dms`users set-role USER admin`
   const { method } = config.auth
-  const fix = users > 0 ? setRole : method === 'oidc' ? `sign in once, then: ${setRole}` : 'dms serve, which creates the first admin'
+  const fix = users > 0 ? setRole : method === 'oidc' ? ['sign in once, then: ', setRole] : [dms`serve`, ', which creates the first admin']
   const group = config.oidc.admin_group
   return warn(method === 'oidc' && group === '' ? 'no admin is enabled, and oidc.admin_group is not set' : 'no admin is enabled', fix)
 }
@@ -119,7 +120,7 @@ async function checkSearch(installation: LazyInstallation): Promise<CheckResult>
   const { documents, jobs, indexed, differences } = await loadIndexState(app)
   if (differences === null) return ok(`${app.search.name}: all ${documents} documents`)
   if (jobs > 0) return ok(`${app.search.name}: ${indexed} of ${documents} documents, ${jobs} jobs are queued`)
-  return warn(`${indexed} of ${documents} documents are indexed: ${differences}`, 'dms search reindex --if-needed')
+  return warn(`${indexed} of ${documents} documents are indexed: ${differences}`, dms`search reindex --if-needed`)
 }
 
 async function checkWorkers(db: Db): Promise<CheckResult> {
@@ -130,7 +131,7 @@ async function checkWorkers(db: Db): Promise<CheckResult> {
   if (alive.length > 0) return ok(alive.map(({ name }) => name).join(', '))
   const past = rows.find(({ silent }) => silent >= 0)
   const last = past ? ` (the last heartbeat was from ${past.name}, ${past.silent} s ago)` : ''
-  return warn(`no worker is running${last}`, 'dms serve, or dms worker')
+  return warn(`no worker is running${last}`, [dms`serve`, ', or ', dms`worker`])
 }
 
 async function checkQueue(installation: LazyInstallation, db: Db): Promise<CheckResult> {
@@ -140,7 +141,7 @@ async function checkQueue(installation: LazyInstallation, db: Db): Promise<Check
       for (const { repair } of abandoned) await repair?.()
       return `queued ${abandoned.length} jobs again`
     }
-    return fail(`${abandoned.length} jobs were abandoned by their workers`, 'dms check --checks queue --repair', requeue)
+    return fail(`${abandoned.length} jobs were abandoned by their workers`, dms`check --checks queue --repair`, requeue)
   }
   const { pending, age, failed } = await selectRow<{ pending: number; age: number; failed: number }>(
     db,
@@ -151,8 +152,8 @@ async function checkQueue(installation: LazyInstallation, db: Db): Promise<Check
     from jobs where status <> 'completed'`,
   )
   if (age > 3600)
-    return warn(`${pending} jobs wait, the first for ${Math.floor(age / 60)} minutes`, 'start more workers, or see dms ocr queue')
-  if (failed > 0) return warn(`jobs that failed in the last 24 hours: ${failed}`, 'dms ocr queue list --status failed')
+    return warn(`${pending} jobs wait, the first for ${Math.floor(age / 60)} minutes`, ['start more workers, or see ', dms`ocr queue`])
+  if (failed > 0) return warn(`jobs that failed in the last 24 hours: ${failed}`, dms`ocr queue list --status failed`)
   return ok(`${pending} jobs wait`)
 }
 
@@ -163,15 +164,16 @@ async function checkSources(db: Db): Promise<CheckResult> {
     from sources where status <> 'disabled' order by name`.execute(db)
   const listNames = (column: 'has_failed' | 'is_overdue') => rows.flatMap((row) => (row[column] ? [row.name] : [])).join(', ')
   const failed = listNames('has_failed')
-  if (failed !== '') return warn(`the last sync failed: ${failed}`, 'dms sources list')
+  if (failed !== '') return warn(`the last sync failed: ${failed}`, dms`sources list`)
   const overdue = listNames('is_overdue')
-  if (overdue !== '') return warn(`not synced for three times the interval: ${overdue}`, 'dms sources sync --due')
+  if (overdue !== '') return warn(`not synced for three times the interval: ${overdue}`, dms`sources sync --due`)
   return ok(`${rows.length} sources`)
 }
 
 async function checkBackup({ loaded: { config } }: LazyInstallation, db: Db): Promise<CheckResult> {
   const age = await loadRunAge(db, 'backup')
-  const fix = 'run dms backup create every night from cron'
+  const create = dms`backup create`
+  const fix = ['run ', create, ' every night from cron']
   const { path } = config.backup
   const parent = await findExistingParent(path)
   const { username } = userInfo()
@@ -180,15 +182,15 @@ async function checkBackup({ loaded: { config } }: LazyInstallation, db: Db): Pr
       `"${username}" cannot write to ${parent}, where backup.path is`,
       `as root: install -d -o ${username} -m 0700 '${path}'; or set backup.path`,
     )
-  if (age === null) return warn('no backup was ever made', `dms backup create; ${fix}`)
-  if (age < 0) return warn('the last backup has a time in the future: the clock was ahead', `dms backup create; ${fix}`)
+  if (age === null) return warn('no backup was ever made', [create, '; ', ...fix])
+  if (age < 0) return warn('the last backup has a time in the future: the clock was ahead', [create, '; ', ...fix])
   const hours = Math.floor(age / 3600)
   return age > 1.5 * daySeconds ? warn(`the last backup is ${hours} hours old`, fix) : ok(`made ${hours} hours ago`)
 }
 
 async function checkRehearsal(db: Db): Promise<CheckResult> {
   const age = await loadRunAge(db, 'rehearsal')
-  const fix = 'run dms backup rehearse once a month from cron'
+  const fix = ['run ', dms`backup rehearse`, ' once a month from cron']
   if (age === null) {
     if ((await loadRunAge(db, 'backup')) === null) throw new SkippedCheck('there is no backup yet')
     return warn('no backup was ever rehearsed', fix)

@@ -8,6 +8,7 @@ import { hasCluster } from '../db/embedded/cluster.ts'
 import { listClusters } from '../db/embedded/upgrade/clusters.ts'
 import { nodeKeepsFromNetwork, withoutNetwork } from '../extract/process/sandbox.ts'
 import { storeFolder } from '../files/store-marker.ts'
+import { dms } from '../log/fix.ts'
 import { readVersion } from '../version.ts'
 import { checkAccess } from './access.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
@@ -34,8 +35,8 @@ export const machineChecks = (installation: LazyInstallation): Check[] => [
 
 function checkConfig({ loaded: { problems, warnings, file } }: LazyInstallation): CheckResult {
   const more = problems.length > 1 ? ` (and ${problems.length - 1} more)` : ''
-  if (problems[0] !== undefined) return fail(`${problems[0]}${more}`, 'dms config check')
-  if (warnings[0] !== undefined) return warn(warnings[0], 'dms config check')
+  if (problems[0] !== undefined) return fail(`${problems[0]}${more}`, dms`config check`)
+  if (warnings[0] !== undefined) return warn(warnings[0], dms`config check`)
   return ok(file ?? 'no configuration file: defaults and environment variables')
 }
 
@@ -60,7 +61,7 @@ async function checkClusters({ loaded: { config } }: LazyInstallation): Promise<
   const [current, ...others] = await listClusters(config.data_dir)
   if (others.length === 0) return ok(`PostgreSQL ${current?.version}, nothing kept`)
   const listed = others.map(({ folder, bytes }) => `${folder} (${Math.ceil(bytes / 1e6)} MB)`).join(', ')
-  return warn(`left by an upgrade of the database: ${listed}`, 'dms database upgrade --forget')
+  return warn(`left by an upgrade of the database: ${listed}`, dms`database upgrade --forget`)
 }
 
 async function checkDisk({ loaded: { config } }: LazyInstallation): Promise<CheckResult> {
@@ -101,7 +102,7 @@ function checkExposure({ loaded: { config } }: LazyInstallation): CheckResult {
     return fail('server.metrics_allow lets any address read /metrics', 'list only the networks of the monitoring')
   const [finding, ...others] = findExposure(config)
   const more = others.length > 0 ? ` (and ${others.length} more)` : ''
-  if (finding) return warn(`${finding.message}${more}`, more ? 'dms config check' : finding.fix)
+  if (finding) return warn(`${finding.message}${more}`, more ? dms`config check` : finding.fix)
   return ok(server.socket === '' && !isLoopback(server.host) ? `${server.host}:${server.port}` : 'this machine only')
 }
 

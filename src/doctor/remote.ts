@@ -3,6 +3,7 @@ import { isIP } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect } from 'node:tls'
 import type { Client } from '../client/client.ts'
+import { dms, type Fix } from '../log/fix.ts'
 import { readVersion } from '../version.ts'
 import { type Check, type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
 
@@ -127,7 +128,7 @@ async function checkToken(openClient: () => Promise<Client>, url: string): Promi
     const { username, role } = await (await openClient()).call<{ username: string; role: string }>('GET', '/api/auth/me')
     return ok(`signed in as ${username} (${role})`)
   } catch (error) {
-    const { message, fix = `dms login ${url}` } = error as Error & { fix?: string }
+    const { message, fix = dms`login ${url}` } = error as Error & { fix?: Fix }
     return fail(message, fix)
   }
 }

@@ -8,6 +8,7 @@ import sharp from 'sharp'
 import { findConverters } from '../extract/converters/find-converters.ts'
 import { markerName, storeFolder } from '../files/store-marker.ts'
 import { otherKind } from '../files/used-stores.ts'
+import { dms } from '../log/fix.ts'
 import { findOcr } from '../ocr/languages.ts'
 import { describeMissing, installCommand, listMissing, type MissingLanguage } from '../ocr/missing-languages.ts'
 import { autoLanguage, type OcrSetup } from '../ports/ocr-engine.ts'
@@ -77,8 +78,8 @@ function findUnreadable(all: readonly MissingLanguage[], engine: OcrSetup['engin
   const [first] = all
   if (!first) return null
   const missing = all.filter(({ language }) => language === null || !languages.has(language))
-  const retry = 'dms documents list --warning language_missing --all -o id | xargs -r dms documents retry-ocr --language auto'
-  if (missing[0]) return warn(`no OCR model for ${describeMissing(missing)}`, `${installCommand(missing[0], engine)}, then ${retry}`)
+  const retry = [dms`documents list --warning language_missing --all -o id`, ' | xargs -r ', dms`documents retry-ocr --language auto`]
+  if (missing[0]) return warn(`no OCR model for ${describeMissing(missing)}`, [`${installCommand(missing[0], engine)}, then `, ...retry])
   return warn(`read before their OCR model was installed: ${describeMissing(all)}`, retry)
 }
 
@@ -91,8 +92,12 @@ async function checkConverters(installation: LazyInstallation): Promise<CheckRes
   const found = Object.keys(findConverters(installation.loaded.config.ocr.converters)).join(' ')
   if (rows[0] === undefined) return ok(found || 'none')
   const counts = rows.map(({ package: name, documents }) => `${documents} for ${name}`).join(', ')
-  const retry = 'dms documents list --warning program_missing --all -o id | xargs -r dms documents retry-ocr'
-  return warn(`documents without text for lack of a program: ${counts}`, `apt install ${rows[0].package}, restart dms, then ${retry}`)
+  return warn(`documents without text for lack of a program: ${counts}`, [
+    `apt install ${rows[0].package}, restart dms, then `,
+    dms`documents list --warning program_missing --all -o id`,
+    ' | xargs -r ',
+    dms`documents retry-ocr`,
+  ])
 }
 
 async function checkSecondary(installation: LazyInstallation): Promise<CheckResult> {

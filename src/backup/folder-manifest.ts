@@ -2,6 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { shellWord } from '../log/escape.ts'
+import { dms } from '../log/fix.ts'
 import { nullIfMissing } from '../missing-file.ts'
 import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseJson } from './manifest.ts'
 
@@ -17,8 +18,14 @@ export async function parseFolderManifest(folder: string, text: string): Promise
   try {
     return parseJson(Manifest, path, text)
   } catch (error) {
-    const rebuild = `rm ${shellWord(path)}, then dms backup create --format dir --to ${shellWord(folder)}, which keeps all intact files`
-    throw new BackupDamaged((error as Error).message, (await findManifestCopy(folder)) ?? `if the installation still exists: ${rebuild}`)
+    throw new BackupDamaged(
+      (error as Error).message,
+      (await findManifestCopy(folder)) ?? [
+        `if the installation still exists: rm ${shellWord(path)}, then `,
+        dms`backup create --format dir --to ${folder}`,
+        ', which keeps all intact files',
+      ],
+    )
   }
 }
 

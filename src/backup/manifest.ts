@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { describeIssue } from '../http/issue-text.ts'
 import { tryParseJson } from '../json.ts'
+import type { Fix } from '../log/fix.ts'
 
 /** Increased when older versions of dms cannot read the format. */
 export const formatVersion = 1
@@ -115,9 +116,9 @@ export function parseEntryPath(path: string): Entry | null {
 /** The backup is truncated, corrupt or not signed correctly. */
 export class BackupDamaged extends Error {
   /** command or option that helps */
-  readonly fix: string | undefined
+  readonly fix: Fix | undefined
 
-  constructor(message: string, fix?: string) {
+  constructor(message: string, fix?: Fix) {
     super(message)
     this.name = 'BackupDamaged'
     this.fix = fix

@@ -1,5 +1,6 @@
 /** Reads every byte of a backup and verifies its checksums. */
 
+import type { Fix } from '../log/fix.ts'
 import type { BackupSource } from './backup-source.ts'
 import { drain } from './byte-streams.ts'
 import { BackupDamaged, filePath, type Manifest } from './manifest.ts'
@@ -10,7 +11,7 @@ export interface VerifyResult {
   /** null for a truncated or unreadable backup */
   manifest: Manifest | null
   /** `store`: the stored file was damaged before the backup; `backup`: the backup was damaged later */
-  fix: string | null
+  fix: Fix | null
   problems: { path: string; problem: string; origin: 'backup' | 'store' }[]
 }
 

@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Kysely, sql } from 'kysely'
 import { AppError } from '../errors.ts'
+import { dms } from '../log/fix.ts'
 import { Busy, withLock } from './lock.ts'
 import type { Database, Db, Trx } from './pool.ts'
 import { allowLongStatements } from './statements.ts'
@@ -165,7 +166,7 @@ export async function planRevert(db: Db, goal: RevertGoal): Promise<RevertStep[]
     const { down, loses } = await loadMigration(name)
     if (!down || loses === undefined)
       throw Object.assign(new AppError('CONFLICT', { name }, `${name} cannot be reverted`), {
-        fix: 'restore a backup that was made before it into an empty database: dms restore',
+        fix: ['restore a backup that was made before it into an empty database: ', dms`restore`],
       })
     steps.push({ name, loses })
   }
@@ -218,7 +219,7 @@ class UnknownMigration extends Error {
 
 /** The database schema is older than this dms. The command line exits with 8. */
 export class PendingMigrations extends Error {
-  readonly fix = 'dms migrate'
+  readonly fix = dms`migrate`
 
   constructor(names: string[]) {
     super(`migrations are pending: ${names.join(', ')}`)

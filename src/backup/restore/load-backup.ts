@@ -4,6 +4,7 @@ import pg, { type PoolClient } from 'pg'
 import type { Trx } from '../../db/pool.ts'
 import type { Schema } from '../../db/schema.ts'
 import type { Commit } from '../../files/restore-marker.ts'
+import { dms } from '../../log/fix.ts'
 import type { Installation } from '../../open-app.ts'
 import type { FileStore } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
@@ -218,7 +219,7 @@ function assertRowCounts(
   }
 }
 
-const skipFix = 'dms restore --skip-damaged restores all the rest'
+const skipFix = [dms`restore --skip-damaged`, ' restores all the rest']
 
 /** Reports rows that the database rejects as damage of the backup. */
 function toLoadError(error: unknown, source: BackupSource): unknown {

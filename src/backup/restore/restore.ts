@@ -10,6 +10,7 @@ import { folderMarkers } from '../../files/folder-markers.ts'
 import { openPrimary } from '../../files/open-stores.ts'
 import * as restoreMarker from '../../files/restore-marker.ts'
 import { storeMarkers } from '../../files/stores/registry.ts'
+import { dms } from '../../log/fix.ts'
 import type { Installation } from '../../open-app.ts'
 import type { Markers } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
@@ -129,7 +130,7 @@ async function resolveInterruptedRestore(
   if (outcome === 'rolled back') return undoRestore(installation, markers, interrupted.store_id)
   await endClaims(installation, markers)
   throw Object.assign(new AppError('CONFLICT', { path: markers.location }, 'the interrupted restore had been committed: it is complete'), {
-    fix: 'dms search reindex, then dms check',
+    fix: [dms`search reindex`, ', then ', dms`check`],
   })
 }
 

@@ -18,7 +18,6 @@ export function formatFixFor(program: Command, fix: Fix): string {
       .filter(({ long }) => flags.includes(long ?? ''))
       .map((option) => formatFlag(option.short ?? option.long, program.opts()[option.attributeName()]))
       .join('')
-  if (typeof fix === 'string') return completeProse(program, fix)
   return formatFix(fix, (args) => `${args}${ownTarget.test(args) ? '' : repeat(targetFlags)}${repeat(connectionFlags)}`)
 }
 
@@ -26,14 +25,4 @@ function formatFlag(flag: string | undefined, value: unknown): string {
   if (value === undefined) return ''
   // Such a URL is refused; a fix must not print its password.
   return value === true ? ` ${flag}` : ` ${flag} ${shellWord(String(value).replace(/^(\w+:\/\/)[^/]*@/, '$1'))}`
-}
-
-/** Completes the commands that a text names, for fixes that are not data yet. */
-function completeProse(program: Command, text: string): string {
-  const { config, dataDir } = program.opts<{ config?: string; dataDir?: string }>()
-  const flags = `${formatFlag('-c', config)}${formatFlag('--data-dir', dataDir)}`
-  const names = program.commands.map((command) => command.name()).join('|')
-  // A command ends at punctuation, or at a word of the sentence around it.
-  const end = '\\s(?:or|and|then|again|which|lists|prints|restores)\\b|[,;|&()"\\n]|[.:](?:\\s|$)|$'
-  return text.replace(new RegExp(`\\bdms (?:${names})\\b.*?(?=${end})`, 'g'), (match) => `${match}${flags}`)
 }

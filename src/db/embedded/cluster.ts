@@ -5,6 +5,7 @@ import { access, lchown, lstat, mkdir, readdir, readFile } from 'node:fs/promise
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ConfigError } from '../../errors.ts'
+import { dms } from '../../log/fix.ts'
 import { type Account, databaseAccount, openDataDir } from './account.ts'
 import { type Binaries, libraryPath, loadPackage, type PostgresPackage, prepareBinaries } from './binaries.ts'
 import { clusterFolder, completeExchange, isExchanging } from './exchange.ts'
@@ -83,7 +84,7 @@ export const hasCluster = async (dataFolder: string): Promise<boolean> =>
 
 /** The data is of an older major version than the programs. The command line exits with 8. */
 export class DatabaseOutdated extends Error {
-  readonly fix = 'dms database upgrade'
+  readonly fix = dms`database upgrade`
 
   constructor(folder: string, from: number, to: number) {
     super(`${folder} holds data of PostgreSQL ${from}, and this dms has PostgreSQL ${to}`)

@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { openSource } from '../../../src/backup/backup-source.ts'
 import { padToSize } from '../../../src/backup/create/copy-stored-files.ts'
 import { filePath } from '../../../src/backup/manifest.ts'
+import { quote } from '../../../src/log/escape.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { connection, emptyPlace, folder, here, type Place } from '../../support/places.ts'
 import { storedPath } from '../../support/stored-path.ts'
@@ -145,6 +146,11 @@ describe('backup create --format dir', () => {
     const [, command = ''] = /fix: (cp .*)/.exec((await here(place, ['backup', 'verify', copy])).stderr) ?? []
     execFileSync('sh', ['-c', command])
     expect((await here(place, ['backup', 'verify', copy])).code).toBe(0)
+    // Without a copy of the manifest, the backup is repeated into the folder, by the installation of the command line.
+    await rm(join(copy, 'data'), { recursive: true })
+    await writeFile(join(copy, 'manifest.json'), '')
+    const { stderr } = await here(place, ['backup', 'verify', copy, '--data-dir', dataDir])
+    expect(stderr).toContain(`dms backup create --format dir --to ${quote(copy)} --data-dir ${dataDir}, which keeps all intact files`)
   })
 
   test('Busy, not damage, for a reader of a folder that a backup updates meanwhile; 3 for tables that are gone', async () => {

@@ -3,6 +3,7 @@ import { lstat, readdir, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { AppError, ConfigError } from '../../../errors.ts'
+import { dms, type Fix } from '../../../log/fix.ts'
 import { type Account, databaseAccount } from '../account.ts'
 import { loadPackage, type PostgresPackage } from '../binaries.ts'
 import { openSocketFolder, port, readMajor } from '../cluster.ts'
@@ -83,7 +84,7 @@ async function rejectUse(dataDir: string, account: Account | undefined): Promise
   const users = pids.length === 1 ? `process ${pids[0]}` : `processes ${pids.join(', ')}`
   throw conflict(
     `the database in ${clusterFolder(dataDir)} is in use by ${users}`,
-    'stop every dms serve and dms worker (systemctl stop dms), then run dms database upgrade again',
+    ['stop every dms serve and dms worker (systemctl stop dms), then run ', dms`database upgrade`, ' again'],
     { pids },
   )
 }
@@ -109,5 +110,5 @@ async function findUsers(dataDir: string, account: Account | undefined): Promise
   }
 }
 
-const conflict = (message: string, fix: string, details: Record<string, unknown> = {}): AppError =>
+const conflict = (message: string, fix: Fix, details: Record<string, unknown> = {}): AppError =>
   Object.assign(new AppError('CONFLICT', details, message), { fix })

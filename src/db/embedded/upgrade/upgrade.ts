@@ -4,6 +4,7 @@ import { lchown, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { AppError } from '../../../errors.ts'
+import { dms } from '../../../log/fix.ts'
 import type { Log } from '../../../log/log.ts'
 import type { Account } from '../account.ts'
 import { flushCluster, openCluster } from '../cluster.ts'
@@ -54,7 +55,7 @@ export async function upgradeCluster(dataDir: string, plan: UpgradePlan, options
     options.signal.throwIfAborted()
     if ((await readControlChecksum(folder)) !== before || (await serverPid({ folder })) !== undefined)
       throw Object.assign(new AppError('CONFLICT', {}, `the database in ${folder} was used meanwhile; it is not upgraded`), {
-        fix: 'stop every dms serve and dms worker, also of the older dms, then run dms database upgrade again',
+        fix: ['stop every dms serve and dms worker, also of the older dms, then run ', dms`database upgrade`, ' again'],
       })
     await exchange(dataDir, plan.from)
     return result
@@ -73,7 +74,7 @@ export async function explainFailure(error: unknown, dataDir: string): Promise<u
   if (!isFull) return error
   return Object.assign(new AppError('CONFLICT', {}, `the disk of ${dataDir} is full; the old database is unchanged`), {
     cause: error,
-    fix: 'free space (dms database upgrade -n prints how much is needed), then run dms database upgrade again',
+    fix: ['free space (', dms`database upgrade -n`, ' prints how much is needed), then run ', dms`database upgrade`, ' again'],
   })
 }
 

@@ -18,7 +18,10 @@ export function formatFixFor(program: Command, fix: Fix): string {
       .filter(({ long }) => flags.includes(long ?? ''))
       .map((option) => formatFlag(option.short ?? option.long, program.opts()[option.attributeName()]))
       .join('')
-  return formatFix(fix, (args) => `${args}${ownTarget.test(args) ? '' : repeat(targetFlags)}${repeat(connectionFlags)}`)
+  return formatFix(fix, (args) => {
+    const isOwn = ownTarget.test(args.replace(/'[^']*'/g, ''))
+    return `${args}${isOwn ? '' : repeat(targetFlags)}${repeat(connectionFlags)}`
+  })
 }
 
 function formatFlag(flag: string | undefined, value: unknown): string {

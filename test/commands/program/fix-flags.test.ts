@@ -28,8 +28,8 @@ test('6 for a missing label on this machine: the command of the fix has --local,
   const config = join(place, 'dms.toml')
   await writeFile(config, '')
   const id = '01234567-89ab-7def-8123-456789abcdef'
-  const assigned = await runHere(['labels', 'assign', 'to do; now', id, '--local', '-c', config], { env })
-  expect([assigned.code, fixOf(assigned)]).toEqual([6, `dms labels create 'to do; now' -c '${config.replace("'", `'\\''`)}' --local`])
+  const assigned = await runHere(['labels', 'assign', 'to do; --url now', id, '--local', '-c', config], { env })
+  expect([assigned.code, fixOf(assigned)]).toEqual([6, `dms labels create 'to do; --url now' -c '${config.replace("'", `'\\''`)}' --local`])
 })
 
 test('4 and 6 of commands that name their server: the fix does not name another', async () => {

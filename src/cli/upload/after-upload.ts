@@ -17,18 +17,26 @@ export interface AfterUpload {
 /** Parses keep, delete, or move:DIR. Throws Failure USAGE. */
 export function parseAfterUpload(action: string): AfterUpload {
   if (action === 'keep') return { isKept: true, apply: async () => {} }
-  const remove = action === 'delete' ? unlink : null
+  if (action === 'delete') return { isKept: false, apply: (file) => remove(file).catch(ignoreMissing) }
   const folder = /^move:(.+)$/s.exec(action)?.[1]
-  if (!remove && folder === undefined) throw usage(`--after-upload ${action}: not keep, delete or move:DIR`)
+  if (folder === undefined) throw usage(`--after-upload ${action}: not keep, delete or move:DIR`)
   return {
     isKept: false,
     async apply(file) {
-      // The status change time is not compared later: a hard link changes it.
-      if ((await rejectChanged(file)) !== file.ctimeNs) throw changed()
-      if (remove) await remove(file.path)
-      else await move(file, join(folder ?? '', file.relativePath))
+      await rejectReplaced(file)
+      await move(file, join(folder, file.relativePath))
     },
   }
+}
+
+async function remove(file: FoundFile): Promise<void> {
+  await rejectReplaced(file)
+  await unlink(file.path)
+}
+
+/** Somebody else may have deleted the file meanwhile. */
+const ignoreMissing = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'ENOENT') throw error
 }
 
 /**
@@ -60,6 +68,11 @@ async function realPathOf(path: string): Promise<string> {
 
 const changed = (): Failure =>
   new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
+
+/** Throws Failure CONFLICT if the file has changed, or another one has replaced it. A hard link changes the status change time: not for later checks. */
+async function rejectReplaced(file: FoundFile): Promise<void> {
+  if ((await rejectChanged(file)) !== file.ctimeNs) throw changed()
+}
 
 /** Throws Failure CONFLICT if the file has changed: a scanner may still have been writing. Returns its status change time. */
 async function rejectChanged({ path, size, mtimeNs, inode }: FoundFile): Promise<string> {
@@ -95,19 +108,22 @@ async function move(file: FoundFile, to: string): Promise<void> {
 
 /** Creates a hard link, or a flushed copy if the file system does not support it. A kill leaves no incomplete file at `to`. */
 async function linkOrCopy(from: string, to: string): Promise<void> {
-  try {
-    return await link(from, to)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw error
-  }
+  const isLinked = await link(from, to).then(() => true, rejectTaken)
+  if (isLinked) return
+  const folder = dirname(to)
   const temporary = temporaryPath(to)
   try {
     await copyFile(from, temporary, constants.COPYFILE_EXCL)
     const copy = await open(temporary, 'r')
     await copy.sync().finally(() => copy.close())
     await renameWithoutOverwrite(temporary, to)
-    await flushFolder(dirname(to))
+    await flushFolder(folder)
   } finally {
     await unlink(temporary).catch(() => {})
   }
+}
+
+function rejectTaken(error: NodeJS.ErrnoException): false {
+  if (error.code === 'EEXIST') throw error
+  return false
 }

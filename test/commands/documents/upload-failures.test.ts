@@ -1,7 +1,7 @@
 /** Failures of single files among many. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { appendFile, mkdir, truncate, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -100,6 +100,22 @@ test('--after-upload move: 3 for a file that cannot be moved, with the id of its
   expect(items.find(({ key }) => key === path)).toMatchObject({
     error: { code: 'EEXIST', message: expect.stringMatching(`^uploaded as ${stored?.id}, but the file could not be deleted or moved: `) },
   })
+})
+
+test('--after-upload delete: 0 if somebody else has deleted the file meanwhile; move fails, because nothing is moved', async () => {
+  const { dms, folder, url } = await startCli('HTTP')
+  const path = join(folder, 'scan.txt')
+  const proxy = await startProxy(url, async (route) => {
+    if (isUpload(route)) await rm(path)
+    return undefined
+  })
+  const upload = async (action: string) => {
+    await writeFile(path, action)
+    const { code, stdout } = await dms(['documents', 'upload', path, '--after-upload', action, '--json'], { env: { DMS_URL: proxy } })
+    return [code, JSON.parse(stdout)]
+  }
+  expect(await upload('delete')).toMatchObject([0, { created: 1, failed: 0 }])
+  expect(await upload(`move:${join(folder, 'done')}`)).toMatchObject([1, { failed: 1, items: [{ error: { code: 'ENOENT' } }] }])
 })
 
 test('a file that is given twice is uploaded and deleted once; -n reports an empty file as the upload does', async () => {

@@ -1,5 +1,5 @@
 /** Handling of a local file after its upload. */
-import { constants, copyFile, link, mkdir, open, realpath, stat, unlink } from 'node:fs/promises'
+import { constants, copyFile, link, lstat, mkdir, open, realpath, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { extensionOf } from '../../documents/file-names.ts'
 import { flushFolder } from '../../flush-folder.ts'
@@ -81,7 +81,10 @@ async function rejectChanged({ path, size, mtimeNs, inode }: FoundFile): Promise
   return `${stats.ctimeNs}`
 }
 
-/** Moves a file without replacing another: adds a number to the name if it is taken. Throws Failure CONFLICT if the file changes meanwhile. */
+/**
+ * Moves a file without replacing another: adds a number to the name if it is taken. A symbolic link is replaced by a copy of its file. Throws
+ * Failure CONFLICT if the file changes meanwhile.
+ */
 async function move(file: FoundFile, to: string): Promise<void> {
   await mkdir(dirname(to), { recursive: true })
   const extension = extensionOf(basename(to))
@@ -108,7 +111,8 @@ async function move(file: FoundFile, to: string): Promise<void> {
 
 /** Creates a hard link, or a flushed copy if the file system does not support it. A kill leaves no incomplete file at `to`. */
 async function linkOrCopy(from: string, to: string): Promise<void> {
-  const isLinked = await link(from, to).then(() => true, rejectTaken)
+  // A hard link to a symbolic link would point to nothing if that is relative.
+  const isLinked = !(await lstat(from)).isSymbolicLink() && (await link(from, to).then(() => true, rejectTaken))
   if (isLinked) return
   const folder = dirname(to)
   const temporary = temporaryPath(to)

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import {
   appendFile,
   chmod,
+  lstat,
   mkdir,
   mkdtemp,
   readdir,
@@ -188,6 +189,24 @@ test.skipIf(otherFileSystem === undefined)(
     expect(await readFile(join(target, 'a (2).txt'), 'utf8')).toBe('second')
   },
 )
+
+test('--after-upload: of a symbolic link, move leaves a copy of its file and delete nothing; the file that it points to stays', async () => {
+  const folder = await emptyFolder()
+  await mkdir(join(folder, 'in'))
+  await writeFile(join(folder, 'report.txt'), 'report')
+  const apply = async (action: string) => {
+    await symlink('../report.txt', join(folder, 'in/link.txt'))
+    const [found] = (await findFiles([join(folder, 'in')], { ...all, shouldFollowLinks: true })) as [FoundFile]
+    await parseAfterUpload(action).apply(found)
+    expect([await readdir(join(folder, 'in')), await readFile(join(folder, 'report.txt'), 'utf8')]).toEqual([[], 'report'])
+  }
+  await apply(`move:${join(folder, 'done/here')}`)
+  await apply('delete')
+  const moved = join(folder, 'done/here/link.txt')
+  expect([(await lstat(moved)).isFile(), await readFile(moved, 'utf8')]).toEqual([true, 'report'])
+  await writeFile(join(folder, 'report.txt'), 'edited')
+  expect(await readFile(moved, 'utf8')).toBe('report')
+})
 
 test.skipIf(otherFileSystem === undefined)(
   '--after-upload move: a file that changes while it is copied stays, without a copy',

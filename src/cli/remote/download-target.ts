@@ -4,14 +4,14 @@ import { dirname } from 'node:path'
 import { refuseEmpty } from '../arguments/flag-values.ts'
 import type { Cli } from '../runtime/context.ts'
 import { unusablePath, usage } from '../runtime/exit.ts'
-import { copyChunks, type ExpectedContent, type SavedContent, verifyContent } from './save-file.ts'
+import { copyChunks, type ExpectedContent, removeStaleParts, type SavedContent, verifyContent } from './save-file.ts'
 
 /** Target of a download: a folder or one file. */
 export type DownloadTarget = { folder: string } | { file: string }
 
 /**
- * Resolves --to. An existing folder, a trailing slash or several files mean a folder, which is created if missing. Throws Failure USAGE, also if the
- * user may not write there.
+ * Resolves --to. An existing folder, a trailing slash or several files mean a folder, which is created if missing. Removes the incomplete files that
+ * killed commands have left there. Throws Failure USAGE, also if the user may not write there.
  */
 export async function resolveDownloadTarget(to: string, count: number): Promise<DownloadTarget> {
   refuseEmpty('--to', 'place', to)
@@ -21,7 +21,9 @@ export async function resolveDownloadTarget(to: string, count: number): Promise<
     await mkdir(to, { recursive: true }).catch((error: Error) => {
       throw unusablePath('--to', to, error)
     })
-  await requireWritableFolder(isFile ? dirname(to) : to, to)
+  const folder = isFile ? dirname(to) : to
+  await requireWritableFolder(folder, to)
+  await removeStaleParts(folder)
   return isFile ? { file: to } : { folder: to }
 }
 

@@ -3,7 +3,7 @@ import { constants, copyFile, link, lstat, mkdir, open, realpath, stat, unlink }
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { extensionOf } from '../../documents/file-names.ts'
 import { flushFolder } from '../../flush-folder.ts'
-import { renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
+import { removeStaleParts, renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { FoundFile } from './find-files.ts'
 
@@ -20,11 +20,12 @@ export function parseAfterUpload(action: string): AfterUpload {
   if (action === 'delete') return { isKept: false, apply: (file) => remove(file).catch(ignoreMissing) }
   const folder = /^move:(.+)$/s.exec(action)?.[1]
   if (folder === undefined) throw usage(`--after-upload ${action}: not keep, delete or move:DIR`)
+  const copyFolders = new Set<string>()
   return {
     isKept: false,
     async apply(file) {
       await rejectReplaced(file)
-      await move(file, join(folder, file.relativePath))
+      await move(file, join(folder, file.relativePath), copyFolders)
     },
   }
 }
@@ -82,17 +83,17 @@ async function rejectChanged({ path, size, mtimeNs, inode }: FoundFile): Promise
 }
 
 /**
- * Moves a file without replacing another: adds a number to the name if it is taken. A symbolic link is replaced by a copy of its file. Throws
- * Failure CONFLICT if the file changes meanwhile.
+ * Moves a file without replacing another: adds a number to the name if it is taken. A symbolic link is replaced by a copy of its file. `copyFolders` gets the
+ * folders of copies. Throws Failure CONFLICT if the file changes meanwhile.
  */
-async function move(file: FoundFile, to: string): Promise<void> {
+async function move(file: FoundFile, to: string, copyFolders: Set<string>): Promise<void> {
   await mkdir(dirname(to), { recursive: true })
   const extension = extensionOf(basename(to))
   const stem = to.slice(0, to.length - extension.length)
   for (let number = 1; ; number++) {
     const path = number === 1 ? to : `${stem} (${number})${extension}`
     try {
-      await linkOrCopy(file.path, path)
+      await linkOrCopy(file.path, path, copyFolders)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       continue
@@ -110,11 +111,13 @@ async function move(file: FoundFile, to: string): Promise<void> {
 }
 
 /** Creates a hard link, or a flushed copy if the file system does not support it. A kill leaves no incomplete file at `to`. */
-async function linkOrCopy(from: string, to: string): Promise<void> {
+async function linkOrCopy(from: string, to: string, copyFolders: Set<string>): Promise<void> {
   // A hard link to a symbolic link would point to nothing if that is relative.
   const isLinked = !(await lstat(from)).isSymbolicLink() && (await link(from, to).then(() => true, rejectTaken))
   if (isLinked) return
   const folder = dirname(to)
+  if (!copyFolders.has(folder)) await removeStaleParts(folder)
+  copyFolders.add(folder)
   const temporary = temporaryPath(to)
   try {
     await copyFile(from, temporary, constants.COPYFILE_EXCL)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import fs, { readdir, readFile, writeFile } from 'node:fs/promises'
+import fs, { readdir, readFile, utimes, writeFile } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -98,6 +98,16 @@ describe.each(cliTransports)('%s:', (transport) => {
       const stderr = `error: --to ${to}: ${folder}/none/: no such file or directory\n`
       expect(await dms(['documents', ...args, '--to', to ?? '']), args[0]).toEqual({ code: 2, signal: null, stdout: '', stderr })
     }
+  })
+
+  test('download: removes the incomplete files of killed commands from its folder', async () => {
+    const { dms, folder, asAda } = await startCli(transport)
+    const { id } = await upload(asAda, 'a.txt', 'a')
+    const [old, recent] = ['.dms-00000000000a.part', '.dms-00000000000b-1-1-00000000000b.part']
+    for (const name of [old, recent]) await writeFile(join(folder, name), '')
+    await utimes(join(folder, old), 1, 1)
+    expect(await dms(['documents', 'download', id, '--to', join(folder, 'b.txt')])).toMatchObject({ code: 0 })
+    expect((await readdir(folder)).filter((name) => name.endsWith('.part'))).toEqual([recent])
   })
 
   test('download: a name without extension gives none to --name id', async () => {

@@ -190,6 +190,22 @@ test.skipIf(otherFileSystem === undefined)(
   },
 )
 
+test.skipIf(otherFileSystem === undefined)(
+  '--after-upload move to another file system removes incomplete files of killed runs',
+  async () => {
+    const [folder, target] = [await emptyFolder(), await emptyFolder(otherFileSystem)]
+    await mkdir(join(folder, 'sub'))
+    await mkdir(join(target, 'sub'))
+    await writeFile(join(folder, 'sub', 'a.txt'), 'first')
+    const [old, recent] = ['.dms-00000000000a.part', '.dms-00000000000b-1-1-00000000000b.part']
+    for (const name of [old, recent]) await writeFile(join(target, 'sub', name), '')
+    await utimes(join(target, 'sub', old), 1, 1)
+    const [found] = (await findFiles([folder], all)) as [FoundFile]
+    await parseAfterUpload(`move:${target}`).apply(found)
+    expect((await readdir(join(target, 'sub'))).sort()).toEqual([recent, 'a.txt'])
+  },
+)
+
 test('--after-upload: of a symbolic link, move leaves a copy of its file and delete nothing; the file that it points to stays', async () => {
   const folder = await emptyFolder()
   await mkdir(join(folder, 'in'))

@@ -1,4 +1,4 @@
-import { type AuditFlags, addAuditFlags, auditColumns, listAuditEntries, parseAuditFilter } from '../../src/cli/output/audit-entries.ts'
+import { type AuditFlags, addAuditFlags, auditColumns, listAuditEntries } from '../../src/cli/output/audit-entries.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList, waitForReader } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -23,8 +23,7 @@ const list = (cli: Cli) =>
     ),
   ).action(async ({ limit, all, ...flags }: AuditFlags & ListFlags) => {
     const max = parseLimit({ limit, all })
-    const filter = parseAuditFilter(flags)
-    await printList(cli, listAuditEntries(await cli.client(), filter, 'desc'), max, { columns: auditColumns })
+    await printList(cli, listAuditEntries(cli, flags, 'desc'), max, { columns: auditColumns })
   })
 
 const exportLog = (cli: Cli) =>
@@ -39,8 +38,7 @@ const exportLog = (cli: Cli) =>
       notes: ['Ignores --output.'],
     }),
   ).action(async (flags: AuditFlags) => {
-    const filter = parseAuditFilter(flags)
-    for await (const entry of listAuditEntries(await cli.client(), filter, 'asc')) {
+    for await (const entry of listAuditEntries(cli, flags, 'asc')) {
       cli.write(`${JSON.stringify(entry)}\n`)
       await waitForReader()
     }

@@ -81,7 +81,7 @@ export const exportDocuments = (cli: Cli) =>
       if (to === '-') rejectTerminal(cli)
       const client = await cli.client()
       const order = { sort: 'created_at', order: 'asc' }
-      const query = { ...(await buildDocumentQuery(client, filters)), fields: fieldsWithoutContent.join(','), ...order }
+      const query = { ...(await buildDocumentQuery(cli, client, filters)), fields: fieldsWithoutContent.join(','), ...order }
       const { exportToFolder, lockExportFolder } = await import('../../src/cli/export/folder.ts')
       // Before the list is read: the other export may write documents that an older list does not have.
       if (!isTar && !cli.options.printCurl) await lockExportFolder(cli, to, lockTimeoutMs)

@@ -92,7 +92,7 @@ export const list = (cli: Cli) =>
     const fieldNames = cli.options.fields?.includes('content') ? [...fieldsWithoutContent, 'content'] : fieldsWithoutContent
     const client = await cli.client()
     const query = {
-      ...(await buildDocumentQuery(client, flags)),
+      ...(await buildDocumentQuery(cli, client, flags)),
       split_from,
       sort,
       order,

@@ -1,6 +1,6 @@
 import { Option } from 'commander'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
-import { parseWhen } from '../../src/cli/arguments/time-span.ts'
+import { findReferenceTime, parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
@@ -21,8 +21,10 @@ const set = (cli: Cli) =>
   })
     .requiredOption('--until <when>', 'a date (2036-12-31), or a time from now (3650d)')
     .action(async (idArguments: string[], { until }: { until: string }) => {
-      const retain_until = parseWhen('--until', until, { isAhead: true })
+      parseWhen('--until', until)
       const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
+      const now = await findReferenceTime(cli, await cli.client(), { until })
+      const retain_until = parseWhen('--until', until, { isAhead: true, now })
       await runIdBatch(cli, ids, {
         command: 'retention set',
         phase: 'retaining',

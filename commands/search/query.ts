@@ -4,7 +4,7 @@ import { collectValues, parseCount, SuggestingOption } from '../../src/cli/argum
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
-import { addTimeSpanFlags, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from '../../src/cli/arguments/time-span.ts'
+import { addTimeSpanFlags, findReferenceTime, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from '../../src/cli/arguments/time-span.ts'
 import { findOwnerId } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -104,6 +104,8 @@ export const query = (cli: Cli) =>
       if (isAdvanced) await refuseSyntax(text.join(' '))
       const search = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
+      const now = await findReferenceTime(cli, client, flags, flags.date)
+      Object.assign(filters, timeFilters(flags, now))
       for (const label of flags.label) filters.labels?.push((await findLabel(client, label)).id)
       if (flags.owner !== undefined) filters.owner = await findOwnerId(client, flags.owner)
       if (flags.source !== undefined) filters.source_id = await findSourceId(client, flags.source)
@@ -153,17 +155,23 @@ function byConditions(text: string, flags: Flags, filters: Filters): Search {
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-/** Returns the filters except labels, owner and source, which need a look-up by name. */
-function parseFilters({ mime, status, date, minConfidence, ...span }: Flags): Filters {
-  const period = date === undefined ? null : parsePeriodFlag('--date', date)
+/** Returns the filters except labels, owner and source, which need a look-up by name. Their times are by the clock of this machine. */
+function parseFilters({ mime, status, minConfidence, ...times }: Flags): Filters {
   return {
     mime_types: mime,
     labels: [],
     // The server validates the status.
     status: status as NonNullable<Filters['status']>,
-    date_range: timeSpanOf(span),
-    ...(period ? { document_date: { from: period.from ?? undefined, to: period.to ?? undefined } } : {}),
     min_confidence: minConfidence === undefined ? undefined : parseConfidence(minConfidence),
+    ...timeFilters(times, Date.now()),
+  }
+}
+
+function timeFilters({ date, ...span }: TimeSpanFlags & { date?: string }, now: number): Pick<Filters, 'date_range' | 'document_date'> {
+  const period = date === undefined ? null : parsePeriodFlag('--date', date, now)
+  return {
+    date_range: timeSpanOf(span, now),
+    ...(period ? { document_date: { from: period.from ?? undefined, to: period.to ?? undefined } } : {}),
   }
 }
 

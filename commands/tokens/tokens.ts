@@ -1,6 +1,6 @@
 import { type Scope, scopes } from '../../src/actor.ts'
 import { readIds } from '../../src/cli/arguments/ids.ts'
-import { parseWhen } from '../../src/cli/arguments/time-span.ts'
+import { findReferenceTime, parseWhen } from '../../src/cli/arguments/time-span.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
@@ -48,8 +48,10 @@ const create = (cli: Cli) =>
     .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: { scope: string; expires?: string; user?: string }) => {
       const scopeList = parseScopes(scope)
-      const expires_at = expires === undefined ? undefined : parseExpiry(expires)
+      if (expires !== undefined) parseWhen('--expires', expires)
       const client = await cli.client()
+      const now = await findReferenceTime(cli, client, { until: expires })
+      const expires_at = expires === undefined ? undefined : parseExpiry(expires, now)
       const { token, ...created } = await client.tokens.create({ name, scopes: scopeList, expires_at, user })
       if (cli.options.isJson) return cli.print({ ...created, token }, { columns: [...columns, { name: 'token', show: 'wide' }] })
       cli.note(`✓ Created token "${created.name}" for ${created.username} (id ${created.id}); it is not shown again`)
@@ -57,8 +59,8 @@ const create = (cli: Cli) =>
     })
 
 /** Returns the time of --expires. A date means the end of that day in UTC, as in shared links. */
-function parseExpiry(text: string): string {
-  const when = parseWhen('--expires', text, { isAhead: true })
+function parseExpiry(text: string, now: number): string {
+  const when = parseWhen('--expires', text, { isAhead: true, now })
   return new Date(when.length === 10 ? `${when}T23:59:59.999Z` : when).toISOString()
 }
 

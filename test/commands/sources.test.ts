@@ -1,8 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,6 +12,7 @@ import { type CliTransport, cliTransports, readBatch } from '../support/cli-tran
 import { makeFolder } from '../support/data/source-folder.ts'
 import { bareEnvironment, executable, type RunOptions } from '../support/processes/run.ts'
 import { runHere } from '../support/processes/run-here.ts'
+import { startProxy } from '../support/servers/intercepting-proxy.ts'
 import { startServer, tokenFor } from '../support/servers/server.ts'
 
 /** Starts a dms with a source folder. Over HTTP its worker syncs. `dms` runs as the admin. */
@@ -307,23 +306,11 @@ test('over HTTP: sync --due and rollback --before use the clock of the server', 
   const { id } = await make('ahead', { sync_interval: 86_400 })
   const aheadMs = 3_600_000
   const rollbacks: { before: string }[] = []
-  const proxy = createServer(async (request, response) => {
-    const { url: path = '/', method = 'GET', headers } = request
-    const body = await text(request)
-    if (path.endsWith('/rollback')) rollbacks.push(JSON.parse(body))
-    const { authorization = '', 'content-type': type = 'application/json' } = headers
-    const answer = await fetch(new URL(path, url), {
-      method,
-      headers: { authorization, 'content-type': type },
-      body: method === 'GET' ? null : body,
-    })
-    const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
-    const date = new Date(Date.now() + aheadMs).toUTCString()
-    response.writeHead(answer.status, { ...others, date }).end(Buffer.from(await answer.arrayBuffer()))
-  }).listen(0, '127.0.0.1')
-  await once(proxy, 'listening')
-  onTestFinished(() => void proxy.close())
-  const env = { DMS_URL: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}` }
+  const record = async (path: string, body: Buffer) => {
+    if (path.endsWith('/rollback')) rollbacks.push(JSON.parse(body.toString()))
+    return undefined
+  }
+  const env = { DMS_URL: await startProxy(url, record, { aheadMs }) }
   const next_sync = new Date(Date.now() + aheadMs / 2)
   await app.db.updateTable('sources').set({ next_sync }).where('id', '=', id).execute()
   const synced = await dms(['sources', 'sync', '--due', '--json'], { env })

@@ -1,10 +1,11 @@
 /** Flags that select documents. */
 import type { Command } from 'commander'
 import type { Client, Query } from '../../client/client.ts'
+import type { Cli } from '../runtime/context.ts'
 import { refuseEmpty, SuggestingOption } from './flag-values.ts'
 import { findLabelIds } from './labels.ts'
 import { findSourceId } from './sources.ts'
-import { addTimeSpanFlags, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
+import { addTimeSpanFlags, findReferenceTime, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
 import { findOwnerId } from './users.ts'
 
 /** Statuses of a document. */
@@ -37,14 +38,16 @@ export const addFilterFlags = (command: Command, options: { hasTo?: boolean } = 
 
 /** Converts the flags to a query of the API. Throws Failure USAGE, and NOT_FOUND for an unknown label, source or owner. */
 export async function buildDocumentQuery(
+  cli: Cli,
   client: Client,
   { status, source, label, date, owner, text, warning, ...span }: FilterFlags,
 ): Promise<Query> {
   refuseEmpty('--label', 'label', label)
   refuseEmpty('--status', 'status', status)
   refuseEmpty('--warning', 'warning', warning)
-  const { from, to } = timeSpanOf(span)
-  const period = date === undefined ? null : parsePeriodFlag('--date', date)
+  const now = await findReferenceTime(cli, client, span, date)
+  const { from, to } = timeSpanOf(span, now)
+  const period = date === undefined ? null : parsePeriodFlag('--date', date, now)
   return {
     status,
     source_id: source === undefined ? undefined : await findSourceId(client, source),

@@ -18,7 +18,10 @@ export interface TimeSpanFlags {
 /** Adds --since and --until, and their aliases --from and --to. `subject` is "created " in "created at this time or later". */
 export function addTimeSpanFlags(command: Command, subject: string, { hasTo = true } = {}): Command {
   const flag = (name: string, description: string): Option =>
-    new Option(`${name} <when>`, description).argParser((text: string) => parseWhen(name, text))
+    new Option(`${name} <when>`, description).argParser((text: string) => {
+      parseWhen(name, text)
+      return text
+    })
   command
     .addOption(flag('--since', `${subject}at this time or later: 7d, yesterday, 2026-11-20, 2026-11-20T08:00:00Z`))
     .addOption(flag('--until', `${subject}at this time or earlier; a date means its end (UTC)`))
@@ -26,11 +29,11 @@ export function addTimeSpanFlags(command: Command, subject: string, { hasTo = tr
   return hasTo ? command.addOption(flag('--to', 'alias of --until').hideHelp().conflicts('until')) : command
 }
 
-/** Returns the limits of the time span as dates or times of the API. */
-export const timeSpanOf = ({ since, until, from, to }: TimeSpanFlags): { from: string | undefined; to: string | undefined } => ({
-  from: since ?? from,
-  to: until ?? to,
-})
+/** Returns the limits of the time span as dates or times of the API. `now`: that of the server, in ms since 1970. */
+export function timeSpanOf({ since, until, from, to }: TimeSpanFlags, now: number) {
+  const parse = (flag: string, text: string | undefined) => (text === undefined ? undefined : parseWhen(flag, text, { now }))
+  return { from: parse('--since', since ?? from), to: parse('--until', until ?? to) }
+}
 
 const days: Readonly<Record<string, number>> = { yesterday: -1, today: 0, tomorrow: 1 }
 const dayMs = 86_400_000
@@ -62,6 +65,20 @@ export const findServerTime = async ({ options }: Cli, { health }: Client): Prom
   // The request would be printed in place of the one that was asked for.
   options.printCurl ? Date.now() : (await health.time()).getTime()
 
+/**
+ * Returns the time of the server, in ms since 1970, if a limit of the time span or the period counts from now, such as 7d or yesterday. Otherwise
+ * returns that of this machine, which saves a request.
+ */
+export async function findReferenceTime(
+  cli: Cli,
+  client: Client,
+  { since, until, from, to }: TimeSpanFlags,
+  period?: string,
+): Promise<number> {
+  const days = [since, until, from, to, period].flatMap((text = '') => text.split('..'))
+  return days.some((day) => /[a-z]\s*$/i.test(day) && !/^\s*\d{4}-/.test(day)) ? findServerTime(cli, client) : Date.now()
+}
+
 /** Converts a date, yesterday or today (in UTC) to YYYY-MM-DD. Throws Failure USAGE. */
 export function parseDayFlag(flag: string, text: string): string {
   const word = text.trim().toLowerCase()
@@ -74,8 +91,8 @@ export function parseDayFlag(flag: string, text: string): string {
  * Parses a period: a year, month, day, yesterday or today (in UTC), or two of them with `..` between. A duration is the first day of a period that
  * goes on. Throws Failure USAGE.
  */
-export function parsePeriodFlag(flag: string, text: string): Period {
-  const days = text.split('..').map((day) => (/[a-z]\s*$/i.test(day) ? parseWhen(flag, day).slice(0, 10) : day.trim()))
+export function parsePeriodFlag(flag: string, text: string, now = Date.now()): Period {
+  const days = text.split('..').map((day) => (/[a-z]\s*$/i.test(day) ? parseWhen(flag, day, { now }).slice(0, 10) : day.trim()))
   const period = parsePeriod(`${days.join('..')}${/^\s*\d+[.\d]*\s*[a-z]+\s*$/i.test(text) ? '..' : ''}`)
   if (!period) throw usage(`${flag} ${text}: not of the form 2026, 2026-03, 2026-03-17, yesterday, or two of them with .. between`)
   return period

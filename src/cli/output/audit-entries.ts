@@ -1,9 +1,9 @@
 /** Columns, flags and listing of the audit log. */
 import type { Command } from 'commander'
-import type { AuditEntry, AuditFilter } from '../../client/audit.ts'
-import type { Client } from '../../client/client.ts'
+import type { AuditEntry } from '../../client/audit.ts'
 import { refuseEmpty } from '../arguments/flag-values.ts'
-import { addTimeSpanFlags, type TimeSpanFlags, timeSpanOf } from '../arguments/time-span.ts'
+import { addTimeSpanFlags, findReferenceTime, type TimeSpanFlags, timeSpanOf } from '../arguments/time-span.ts'
+import type { Cli } from '../runtime/context.ts'
 import { type Column, columnsOf } from './output.ts'
 
 export const auditColumns: Column<AuditEntry>[] = [
@@ -26,14 +26,16 @@ export const addAuditFlags = (command: Command): Command =>
     .option('--outcome <outcome>', 'only this outcome: ok, refused or failed')
     .option('--ip <address>', 'only from this address')
 
-/** Converts the flags to a filter. Throws Failure USAGE for an empty one. */
-export function parseAuditFilter({ since, until, from, to, ...filter }: AuditFlags): AuditFilter {
+/** Yields all matching entries; `order` is that of the API. Throws Failure USAGE for an empty filter. */
+export async function* listAuditEntries(
+  cli: Cli,
+  { since, until, from, to, ...filter }: AuditFlags,
+  order: 'asc' | 'desc',
+): AsyncGenerator<AuditEntry> {
   refuseEmpty('--actor', 'user', filter.actor)
   refuseEmpty('--action', 'text', filter.action)
   refuseEmpty('--ip', 'address', filter.ip)
-  return { ...filter, ...timeSpanOf({ since, until, from, to }) }
+  const client = await cli.client()
+  const span = { since, until, from, to }
+  yield* client.audit.all({ ...filter, ...timeSpanOf(span, await findReferenceTime(cli, client, span)), order })
 }
-
-/** Yields all matching entries; `order` is that of the API. */
-export const listAuditEntries = ({ audit }: Client, filter: AuditFilter, order: 'asc' | 'desc'): AsyncGenerator<AuditEntry> =>
-  audit.all({ ...filter, order })

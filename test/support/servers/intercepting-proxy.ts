@@ -1,12 +1,16 @@
-/** A proxy that delays requests, or answers in place of the server. */
+/** A proxy that delays requests, answers in place of the server, or has another clock. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
 
-/** Starts a proxy of `server` and returns its URL. `intercept` returns a status to answer instead of the server. */
-export async function startProxy(server: string, intercept: (path: string, body: Buffer) => Promise<number | undefined>): Promise<string> {
+/** Starts a proxy of `server` and returns its URL. `intercept` returns a status to answer instead of the server. The clock of answers is `aheadMs` ahead. */
+export async function startProxy(
+  server: string,
+  intercept: (path: string, body: Buffer) => Promise<number | undefined>,
+  { aheadMs = 0 } = {},
+): Promise<string> {
   const proxy = createServer(async (request, response) => {
     const { url: path = '', method = 'GET', headers } = request
     const bytes = await buffer(request).catch(() => null)
@@ -18,7 +22,8 @@ export async function startProxy(server: string, intercept: (path: string, body:
     const body = method === 'GET' ? {} : { body: bytes }
     const answer = await fetch(new URL(path, server), { method, headers: { authorization, 'content-type': type }, ...body })
     const { 'transfer-encoding': _, ...others } = Object.fromEntries(answer.headers)
-    response.writeHead(answer.status, others).end(Buffer.from(await answer.arrayBuffer()))
+    const date = new Date(Date.now() + aheadMs).toUTCString()
+    response.writeHead(answer.status, { ...others, date }).end(Buffer.from(await answer.arrayBuffer()))
   }).listen(0, '127.0.0.1')
   await once(proxy, 'listening')
   onTestFinished(() => void proxy.close())

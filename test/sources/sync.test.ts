@@ -240,6 +240,26 @@ test('a document in the trash does not return: not by a sync, a full one, new by
   expect(await asAdmin.documents.get(id)).toMatchObject({ deleted_at: expect.any(String) })
 })
 
+test('SOURCE_EMPTY for a source that lists only files that a sync skips, again and again; not if it never had others', async () => {
+  const { put, sync, documents, root, asAdmin, source } = await start()
+  await put('.keep', '')
+  expect(await sync()).toMatchObject({ state: 'completed', skipped: 1, errors: [{ code: 'FILE_EMPTY' }] })
+  expect(await sync()).toMatchObject({ state: 'completed', errors: [{ code: 'FILE_EMPTY' }] })
+  await put('a.txt', 'alpha')
+  expect(await sync()).toMatchObject({ created: 1 })
+  await rm(join(root, 'a.txt'))
+  await put('.other', '')
+  for (let turn = 0; turn < 2; turn++) {
+    expect(await sync()).toMatchObject({
+      state: 'completed',
+      removed: 0,
+      errors: expect.arrayContaining([expect.objectContaining({ code: 'SOURCE_EMPTY' })]),
+    })
+    expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ files: [], stop: { code: 'SOURCE_EMPTY' } })
+  }
+  expect([...(await documents()).values()]).toMatchObject([{ metadata: {} }])
+})
+
 test('an empty source, or one that cannot be listed, marks nothing as removed', async () => {
   const { put, sync, documents, root, asAdmin, source } = await start()
   await put('sub/a.txt', 'alpha')

@@ -7,7 +7,7 @@ import type { App } from '../../app.ts'
 import { type SourceEntry, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as counts from './change-counts.ts'
 import { compareListing, flushMarks, pickKnown } from './compare-listing.ts'
-import { hashFile } from './fetch-file.ts'
+import { hashFile, isSkippedSize } from './fetch-file.ts'
 import { type FetchQueue, openFetchQueue } from './fetch-queue.ts'
 import { ingest } from './ingest.ts'
 import * as ledger from './ledger.ts'
@@ -136,9 +136,6 @@ async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held
     }
   }
 }
-
-/** Returns whether a sync skips files of this size. */
-export const isSkippedSize = ({ config }: App, size: number | null): boolean => size === 0 || (size ?? 0) > config.sources.max_file_size
 
 /** Returns true if the listed size proves that the bytes are new: neither the last fetched bytes nor the bytes of the document. */
 function hasOtherSize({ app }: SyncContext, { size }: SourceFile, row: ledger.ComparedFile): boolean {

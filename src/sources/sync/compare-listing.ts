@@ -1,8 +1,10 @@
 /** Compares a listing with the ledger in batches and decides the action for each file. */
+import type { App } from '../../app.ts'
 import { markSourceRestored } from '../../documents/source-documents.ts'
 import type { SourceEntry, SourceFile } from '../../ports/source-type.ts'
 import { filterMatching } from '../globs.ts'
 import { countKnown, minKnownFiles } from './change-counts.ts'
+import { isSkippedSize } from './fetch-file.ts'
 import type { FetchQueue } from './fetch-queue.ts'
 import * as folderTags from './folder-tags.ts'
 import type { HeldFiles } from './held-files.ts'
@@ -37,7 +39,6 @@ export async function compareListing(
 ): Promise<number> {
   const { app, sourceId, run, globs, options } = context
   const listed = new Map(entries.flatMap((entry) => (entry.kind === 'file' ? [[entry.file.path, entry.file]] : [])))
-  if (listed.size > 0) state.hasFiles = true
   const matchingPaths = await filterMatching(globs, listed.keys())
   const ledgerRows = await ledger.compareFiles(app.db, sourceId, run.id, [...listed.values()], options.full)
   if (state.held !== null && ledgerRows.size > 0) await countBeforeHold(context, state, state.held)
@@ -53,6 +54,7 @@ export async function compareListing(
     // Listed twice.
     if (row?.seen_by === run.holder) continue
     const isMatching = matchingPaths.has(path)
+    if (isContent(app, file, row, isMatching)) state.hasFiles = true
     if (isMatching && Buffer.byteLength(path) > maxPathBytes) {
       state.fileCount++
       changes.counts.failed++
@@ -129,6 +131,13 @@ export const flushMarks = (context: SyncContext, state: WalkState): Promise<void
 
 /** `trashed`: the changed file of a document in the trash. `wait`: a file that an interrupted run took for a move. */
 type Action = 'fetch' | 'unchanged' | 'skipped' | 'trashed' | 'wait'
+
+/**
+ * Returns whether the file shows that the source is not empty. A mount point without its file system may contain files that a sync skips, such as
+ * an empty `.keep`. `row` as in decideAction().
+ */
+export const isContent = (app: App, { size }: SourceFile, row: ledger.ComparedFile | null | undefined, isMatching: boolean): boolean =>
+  row === null ? isMatching && !isSkippedSize(app, size) : size !== 0
 
 /** Decides the action for a listed file. undefined: the file is unchanged; null: the file is new. */
 export function decideAction(row: ledger.ComparedFile | null | undefined, isFull: boolean): Action {

@@ -1,12 +1,16 @@
 /** Fetches one file of a source. */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import { type SourceBody, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import { type FetchRequest, type FetchResult, type SyncContext, unknownVersion, type Version } from './sync-context.ts'
 
 /** Delays before the second and the third attempt. */
 const retryDelaysMs = [500, 2000]
+
+/** Returns whether a sync skips files of this size. */
+export const isSkippedSize = ({ config }: App, size: number | null): boolean => size === 0 || (size ?? 0) > config.sources.max_file_size
 
 /** Reads a file once. Throws SourceFailure, or PAYLOAD_TOO_LARGE beyond `maxSize` bytes. */
 export type ReadFile = (context: SyncContext, request: FetchRequest, maxSize: number) => Promise<FetchResult>

@@ -182,13 +182,14 @@ export const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
   select from unnest(${uncertainPaths}::text[]) as uncertain (path)
   where uncertain.path = '' or f.path = uncertain.path or starts_with(f.path, uncertain.path || '/'))`
 
-/** Returns whether all files in the ledger are removed. */
+/** Returns whether all files in the ledger are removed or skipped. */
 export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   const rows = await db
     .selectFrom('source_files')
     .select('path')
     .where('source_id', '=', sourceId)
     .where('removed_at', 'is', null)
+    .where('outcome', '!=', 'skipped')
     .limit(1)
     .execute()
   return rows.length === 0

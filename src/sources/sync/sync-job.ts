@@ -10,10 +10,11 @@ import { SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as settings from '../../settings/settings.ts'
 import { compileGlobs, filterMatching, type GlobMatcher } from '../globs.ts'
 import { assertEnabled, findWithOwner, openSource } from '../open-source.ts'
-import { isSkippedSize, judgeChanges } from './approve-changes.ts'
+import { judgeChanges } from './approve-changes.ts'
 import { cancelRuns } from './cancel-syncs.ts'
 import * as counts from './change-counts.ts'
-import { decideAction } from './compare-listing.ts'
+import { decideAction, isContent } from './compare-listing.ts'
+import { isSkippedSize } from './fetch-file.ts'
 import { emptyCode, failRun } from './finish-run.ts'
 import * as folderTags from './folder-tags.ts'
 import * as ledger from './ledger.ts'
@@ -166,10 +167,10 @@ export async function* planSync(
     )
     const files = batch
     batch = []
-    listed += files.length
     const ledgerRows = await ledger.compareFiles(app.db, sourceId, null, files, true)
     for (const file of files) {
       const row = ledgerRows.get(file.path)
+      if (isContent(app, file, row, matchingPaths.has(file.path))) listed++
       const isChanged = matchingPaths.has(file.path) && !row?.is_same
       if (row && counts.isKnown(row)) isChanged ? changed++ : unchanged++
       if (left === 0 || !matchingPaths.has(file.path) || decideAction(row, options.full) !== 'fetch') continue

@@ -166,6 +166,10 @@ test('keep_versions and version_days delete superseded versions, never the curre
     [3, 4],
     [1, 2, 3, 4],
   ])
+  const events = await app.db.selectFrom('events').select(['user_id', 'data']).where('type', '=', 'document_updated').execute()
+  expect(events.filter(({ data }) => JSON.stringify(data).includes('versions'))).toEqual([
+    { user_id: limited.owner_id, data: { document_id: limited.id, changes: ['versions'] } },
+  ])
   expect(await entries(dms)).toMatchObject([
     {
       action: 'purge versions',

@@ -4,6 +4,7 @@ import type { App } from '../../app.ts'
 import { appendWith } from '../../audit/audit.ts'
 import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
+import { publishMany } from '../../events.ts'
 import { nilId } from '../../id.ts'
 import { deleteVersions } from '../purge.ts'
 import { isRetained } from '../retention.ts'
@@ -16,6 +17,7 @@ const daySeconds = 86_400
 
 interface ExcessVersion {
   document_id: string
+  owner_id: string
   title: string
   number: number
   sha256: string
@@ -49,12 +51,18 @@ async function deleteExcess(app: App, trx: Trx, ids: readonly string[]): Promise
   await sql`select from documents where id = any(${ids}::uuid[]) order by id for update`.execute(trx)
   const excess = await loadExcess(app, trx, ids)
   await deleteVersions(trx, excess)
-  const entries = [...Map.groupBy(excess, ({ document_id }) => document_id)].map(([id, versions]) =>
-    destructionEntry(app, maintenanceActor, { id, title: versions[0]?.title ?? '' }, versions, 'version_limit'),
-  )
+  const documents = [...Map.groupBy(excess, ({ document_id }) => document_id).values()]
+  const events = documents.flatMap(([version]) => (version ? { userId: version.owner_id, data: eventOf(version) } : []))
+  await publishMany(trx, 'document_updated', events)
+  const entries = documents.flatMap((versions) => {
+    const [version] = versions
+    return version ? destructionEntry(app, maintenanceActor, { ...version, id: version.document_id }, versions, 'version_limit') : []
+  })
   await appendWith(trx, entries)
   return excess.length
 }
+
+const eventOf = ({ document_id }: ExcessVersion) => ({ document_id, changes: ['versions'] })
 
 /** Returns the versions of these documents that a limit does not keep. A version is superseded when the next one is created. */
 async function loadExcess(app: App, db: Db, ids: readonly string[]): Promise<ExcessVersion[]> {
@@ -65,7 +73,7 @@ async function loadExcess(app: App, db: Db, ids: readonly string[]): Promise<Exc
     ...(version_days > 0 ? [sql`superseded_at <= ${secondsAgo(version_days * daySeconds)}`] : []),
   ]
   const { rows } = await sql<ExcessVersion>`
-    select document_id, title, number, version.sha256, version.size from (
+    select document_id, owner_id, title, number, version.sha256, version.size from (
       select document_id, number, sha256, size, row_number() over newest as rank, lag(created_at) over newest as superseded_at
       from document_versions where document_id = any(${ids}::uuid[]) window newest as (partition by document_id order by number desc)
     ) version join documents on documents.id = document_id

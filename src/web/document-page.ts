@@ -38,7 +38,7 @@ export async function documentPage({ app, client, id, query, username }: Visit):
   const content = html`<article class="document">
 <header>
 <h1>${document.title}</h1>
-<p class="facts">${documentState(document.status)}${document.labels.map((label) => labelLink(label))}</p>
+${stateAndLabels(document)}
 </header>
 ${isTrashed ? trashNotice(document) : restoredNotice(query, versions)}
 <div class="side">
@@ -80,6 +80,14 @@ const deleteForm = (id: string, hasTrash: boolean): Markup =>
   hasTrash
     ? html`<form method="post" action="/documents/${id}/delete"><button class="plain danger">Move to trash</button></form>`
     : html`<p><a class="button plain danger" href="/documents/${id}/delete">Delete</a></p>`
+
+/** Returns the state and the labels; nothing for a document that is ready and has no labels. */
+function stateAndLabels({ status, labels }: Document): Markup {
+  const state = documentState(status)
+  return state.markup === '' && labels.length === 0
+    ? nothing
+    : html`<p class="facts">${state}${labels.map((label) => labelLink(label))}</p>`
+}
 
 function facts(document: Document, now: Date): Markup {
   const { page_count, document_date, created_at, ocr_confidence, retain_until } = document

@@ -4,7 +4,7 @@ import { readError } from '../client/http/connection.ts'
 import { html, type Markup, nothing } from '../http/html.ts'
 import { readAtMost, readEnds } from './answers.ts'
 import { notice, withParameters } from './layout.ts'
-import { type Found, findMatches, pageSection, withoutFormFeeds } from './page-section.ts'
+import { type Found, findMatches, pageSection, showControls } from './page-section.ts'
 
 /** Bytes of text shown at most; the rest can be downloaded. */
 const maxTextBytes = 500_000
@@ -103,5 +103,5 @@ async function beginning(client: Client, id: string): Promise<Markup> {
   const { text, isWhole } = await readAtMost(response, maxTextBytes)
   if (text.trim() === '') return html`<p class="quiet">${noText}</p>`
   const long = html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.`
-  return html`${isWhole ? nothing : notice('quiet', long)}<pre>${withoutFormFeeds(text)}</pre>`
+  return html`${isWhole ? nothing : notice('quiet', long)}<pre dir="auto">${showControls(text)}</pre>`
 }

@@ -79,7 +79,7 @@ export const pageSection = (
 ${isNumbered ? html`<h3><a href="#page-${number}">Page ${number}</a>${ocr}</h3>` : nothing}
 ${hasPictures ? picture(`/documents/${id}/pages/${number}`, `Page ${number} of ${title}`, page, spans.length > 0 ? search : null) : nothing}
 ${isCut ? notice('quiet', html`The text is long. This is its beginning; <a href="/documents/${id}/text">the whole text</a> opens as a file.${matchesBeyond(spans, text.length)}`) : nothing}
-${text.trim() === '' ? nothing : html`<pre>${markText(text, spans)}</pre>`}
+${text.trim() === '' ? nothing : html`<pre dir="auto">${markText(text, spans)}</pre>`}
 </section>`
 }
 
@@ -108,11 +108,22 @@ function matchesBeyond(spans: Spans, length: number): string {
   return ` The rest contains ${isLimited ? 'at least ' : ''}${count.toLocaleString('en')} ${count === 1 ? 'match' : 'matches'}.`
 }
 
-/** Replaces form feeds, which browsers show as boxes, without a change of offsets. */
-export const withoutFormFeeds = (text: string): string => text.replace(/[\f\v]/g, '\n')
+/** Replaces form feeds by line breaks, and other control characters, which browsers hide, by their pictures. Keeps offsets. */
+export const showControls = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
+  text.replace(/[\f\v\x85]/g, '\n').replace(/[\x00-\x08\x0e-\x1f\x7f-\x9f]/g, pictureOf)
+
+/** First of the pictures of the control characters (Unicode block Control Pictures), and that of DEL. Those above have none. */
+const [firstPicture, deletePicture] = [0x2400, '\u2421']
+
+function pictureOf(control: string): string {
+  const code = control.charCodeAt(0)
+  if (code === 0x7f) return deletePicture
+  return code < 0x20 ? String.fromCharCode(firstPicture + code) : '\ufffd'
+}
 
 function markText(original: string, spans: Spans): Markup {
-  const text = withoutFormFeeds(original)
+  const text = showControls(original)
   const parts: Markup[] = []
   let offset = 0
   for (const { start, end } of spans) {

@@ -4,9 +4,10 @@ import { type Client, ClientError } from '../client/client.ts'
 import { dayElement, fileIcon, formatBytes, html, type Markup, markup, nothing, typeName } from '../http/html.ts'
 import { isId } from '../id.ts'
 import type { Filters } from '../search/routes.ts'
+import { pageAnswer } from './answers.ts'
 import { facet, typeNamesOf } from './facets.ts'
 import { documentState, layout, notice, pager, withParameters } from './layout.ts'
-import { withoutFormFeeds } from './page-section.ts'
+import { showControls } from './page-section.ts'
 import { documentCount, undeleteForm } from './trash-page.ts'
 import type { Visit } from './visit.ts'
 
@@ -38,11 +39,16 @@ const noAnswer: Answer = {
   pagination: { page: 1, per_page: perPage, total: 0, total_pages: 0, has_next: false, has_prev: false },
 }
 
-/** Returns the newest documents, or the results of a search with its facets. */
-export async function searchPage({ app, client, query, username }: Visit): Promise<string> {
+/** Returns the newest documents, or the results of a search with its facets; 404 for a page beyond those of a search. */
+export async function searchPage({ app, client, query, username }: Visit): Promise<string | Response> {
   const request = readRequest(query)
   const { q } = request
   const isFiltered = [q.trim(), ...request.types, ...request.labels, request.year, request.from, request.to].some((value) => value !== '')
+  const maxPage = Math.ceil(app.config.limits.search_max_results / perPage)
+  if (isFiltered && request.page > maxPage) {
+    const content = html`<div class="card empty"><h1>There is no such page</h1><p>Searches have at most ${maxPage} pages.</p><p><a class="button" href="${pathOf({ ...request, page: 1 })}">Page 1</a></p></div>`
+    return pageAnswer(404, layout({ app, title: 'There is no such page', username, q, content }))
+  }
   const answer = await findDocuments(client, request, isFiltered).catch((error) => {
     // The newest documents come from the database.
     if (isFiltered || !(error instanceof ClientError && error.code === 'SERVICE_UNAVAILABLE')) throw error
@@ -185,7 +191,7 @@ const resultItem = (result: Answer['results'][number], search: { q: string; fuzz
   const of = (field: string): Markup[] => highlights.filter((one) => one.field === field).map(({ snippet }) => marked(snippet))
   return html`<li><article>${fileIcon(filename)}<div>
 <h2><a href="${withParameters(`/documents/${document_id}`, search)}">${of('title')[0] ?? title}</a></h2>
-${of('content').map((snippet) => html`<p class="snippet">${snippet}</p>`)}
+${of('content').map((snippet) => html`<p class="snippet" dir="auto">${snippet}</p>`)}
 <p class="facts">${documentState(status)}<span class="filename">${of('filename')[0] ?? filename}</span><span>${typeName(mime_type)}</span>${dateOf(document_date, created_at)}${labelLinks(labels, of('labels'))}</p>
 </div></article></li>`
 }
@@ -214,7 +220,7 @@ export const labelLink = (label: string, name: Markup = html`${label}`): Markup 
 /** Returns a snippet of the search as markup. Escapes every tag except <mark>, even if an engine returned others. */
 const marked = (snippet: string): Markup =>
   markup(
-    withoutFormFeeds(snippet)
+    showControls(snippet)
       .replace(/<(?!\/?mark>)/g, '&lt;')
       .replaceAll('"', '&quot;'),
   )

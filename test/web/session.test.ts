@@ -159,6 +159,37 @@ test('a page past the end links to the last page, and calls neither the document
   }
 })
 
+test('404 with the navigation of the user for an unknown path; with a link to page 1 for a page that no search has', async () => {
+  const { get, signIn } = await start()
+  const { cookie } = await signIn()
+  const unknown = await get('/nowhere', { cookie })
+  expect([unknown.status, (await unknown.text()).includes('<nav aria-label="Main">')]).toEqual([404, true])
+  expect([(await get('/nowhere')).status, (await (await get('/nowhere')).text()).includes('<nav')]).toEqual([404, false])
+  const beyond = await get('/?q=harbour&label=red&page=60', { cookie })
+  const page = await beyond.text()
+  expect([beyond.status, page.includes('There is no such page'), page.includes('href="/?q=harbour&amp;label=red"')]).toEqual([
+    404,
+    true,
+    true,
+  ])
+})
+
+test('control characters of a text have pictures, its direction is that of its letters, and a ready document has no empty line', async () => {
+  const { get, signIn, asAda, runJobs } = await start()
+  const { id } = await upload(asAda, 'escape.txt', `${'The harbour master called. '.repeat(20)}harbour \x1b[31m fees`)
+  await upload(asAda, 'hebrew.txt', 'שלום harbour')
+  await runJobs()
+  const { cookie } = await signIn()
+  const document = await (await get(`/documents/${id}`, { cookie })).text()
+  expect(document).toContain('harbour \u241b[31m fees')
+  expect(document).toContain('<pre dir="auto">')
+  expect(document).not.toContain('<p class="facts"></p>')
+  const results = await (await get('/?q=harbour', { cookie })).text()
+  expect(results).toContain('<p class="snippet" dir="auto">')
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: finding them is the purpose
+  expect([document, results].filter((page) => /[\x00-\x08\x0e-\x1f\x7f]/.test(page))).toEqual([])
+})
+
 test('303 for both clicks of a double click on Move to trash and on Undo; 404 for a document of others', async () => {
   const { post, signIn, asAda, asBob } = await start()
   const { id } = await upload(asAda, 'harbour.txt', 'harbour fees')

@@ -51,6 +51,17 @@ test('contexts: create, use, show, rename, remove', async () => {
   expect((await dms(['context', 'show', '-o', 'id'])).stdout).toBe('local\n')
 })
 
+test.each([
+  ['context', 'remove', 'local'],
+  ['context', 'rename', 'local', 'here'],
+  ['logout', 'local'],
+])('2 for %s %s %s: this machine is no saved server', async (...args) => {
+  expect(await (await createShellUser()).dms(args)).toMatchObject({
+    code: 2,
+    stderr: 'error: "local" is this machine, not a saved server\n         fix: name a saved server: dms context list\n',
+  })
+})
+
 test('target precedence: --local, --context and --url, DMS_CONTEXT and DMS_URL, current context', async () => {
   const { dms, contextsPath } = await createShellUser()
   await mkdir(dirname(contextsPath), { recursive: true })

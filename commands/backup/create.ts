@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { Option } from 'commander'
 import type { BackupResult } from '../../src/backup/create/create-backup.ts'
 import type { BackupSink } from '../../src/backup/create/tar-sink.ts'
-import { parseCount, parseDurationFlag, refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { columnsOf } from '../../src/cli/output/output.ts'
 import { buildSummary } from '../../src/cli/output/result-stream.ts'
@@ -50,7 +50,6 @@ export const create = (cli: Cli) =>
     .option('--key-file <file>', 'key to sign the backup with (default: backup.key_file)')
     .option('--lock-timeout <duration>', 'time to wait for another backup', '0s')
     .action(async (flags: Flags) => {
-      refuseEmpty('--to', 'place', flags.to)
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       if (flags.to === '-' && process.stdout.isTTY)
         throw usage('--to - does not write an archive to a terminal', 'redirect it to a file or a pipe')

@@ -4,7 +4,6 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { Option } from 'commander'
-import { refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, pluralize } from '../../src/cli/output/output.ts'
 import { addGeneratedSecrets, listSettings, maskSecret } from '../../src/cli/output/setting-rows.ts'
@@ -125,7 +124,6 @@ const init = (cli: Cli) =>
     .option('--force', 'replace an existing file')
     .action(async ({ to, force }: { to?: string; force?: boolean }) => {
       if (to === '-') throw usage('--to - is not supported: the file holds a secret')
-      refuseEmpty('--to', 'file', to)
       const path = resolve(to ?? cli.options.config ?? (cli.env.DMS_CONFIG || defaultPath(cli)))
       if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw usage(`${path} is a folder`, 'pass --to FILE')
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `file ${path} exists`, { fix: 'pass --force to replace it' })

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { Option } from 'commander'
 import { addFilterFlags, buildDocumentQuery, type FilterFlags } from '../../src/cli/arguments/document-filters.ts'
-import { parseCount, parseDurationFlag, refuseEmpty } from '../../src/cli/arguments/flag-values.ts'
+import { parseCount, parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
 import { auditExport } from '../../src/cli/export/audit-export.ts'
 import { findExportFiles } from '../../src/cli/export/find-files.ts'
 import { manual } from '../../src/cli/output/manual.ts'
@@ -70,7 +70,6 @@ export const exportDocuments = (cli: Cli) =>
         lockTimeout,
         ...filters
       } = flags
-      refuseEmpty('--to', 'place', to)
       const isTar = to === '-' || /\.tar$/i.test(to)
       if (/\.(tar\.\w+|t[bgx]z|zip|7z)$/i.test(to) && !(await stat(to).catch(() => null)))
         throw usage(`--to ${to}: not a folder, FILE.tar or -`, [dms`documents export --to -`, ' | gzip > FILE.tar.gz'])

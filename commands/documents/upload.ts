@@ -115,7 +115,6 @@ async function openCache(cli: Cli, paths: readonly string[], owner = ''): Promis
 /** Returns the paths of --files-from. Throws Failure USAGE, also if nothing is given to upload. */
 async function readListed(paths: readonly string[], { filesFrom, stdinName, ...flags }: Flags): Promise<string[]> {
   if (filesFrom === undefined && paths.length === 0) throw usage('no file given', 'pass paths, or --files-from FILE')
-  if (paths.includes('')) throw usage('a path is empty', 'look for a variable without a value')
   if (filesFrom === '-' && paths.includes('-')) throw usage('- and --files-from - exclude each other: both read standard input')
   if (paths.includes('-')) {
     if (!stdinName) throw usage('standard input needs a file name', 'pass --stdin-name NAME')

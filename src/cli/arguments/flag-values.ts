@@ -1,6 +1,6 @@
 /** Parsers of flag values. */
 
-import { Option } from 'commander'
+import { type Command, Option } from 'commander'
 import { parseDuration } from '../../config/values.ts'
 import type { SplitMode } from '../../db/schema-documents.ts'
 import { usage } from '../runtime/exit.ts'
@@ -55,10 +55,17 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
   return count
 }
 
-/**
- * Throws Failure USAGE for a value without content, such as an unset variable of a script: a filter would select everything, a backup would go to the
- * current folder.
- */
+/** Throws Failure USAGE for an empty path in the options and arguments of a command, such as an unset variable of a script. */
+export function refuseEmptyPaths(command: Command): void {
+  const values = [
+    ...command.options.map((option) => [option.flags, option.long, command.getOptionValue(option.attributeName())]),
+    ...command.registeredArguments.map((argument, index) => [`<${argument.name()}>`, argument.name(), command.processedArgs[index]]),
+  ]
+  const empty = values.find(([syntax, , value]) => /<(?:file|folder|path|place|backup)\b/.test(syntax) && [value].flat().includes(''))
+  if (empty) throw usage(`${empty[1]}: the value is empty`, 'look for a variable without a value')
+}
+
+/** Throws Failure USAGE for a value without content, such as an unset variable of a script: a filter would select everything. */
 export function refuseEmpty(flag: string, noun: string, value: string | undefined): void {
   if (value !== undefined && /^[\s,]*$/.test(value)) throw usage(`${flag}: no ${noun} given`)
 }

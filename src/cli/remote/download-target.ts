@@ -1,7 +1,6 @@
 /** Downloads: file name, checksum and target path. */
 import { access, constants, mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { refuseEmpty } from '../arguments/flag-values.ts'
 import type { Cli } from '../runtime/context.ts'
 import { unusablePath, usage } from '../runtime/exit.ts'
 import { copyChunks, type ExpectedContent, removeStaleParts, type SavedContent, verifyContent } from './save-file.ts'
@@ -14,7 +13,6 @@ export type DownloadTarget = { folder: string } | { file: string }
  * killed commands have left there. Throws Failure USAGE, also if the user may not write there.
  */
 export async function resolveDownloadTarget(to: string, count: number): Promise<DownloadTarget> {
-  refuseEmpty('--to', 'place', to)
   const stats = await stat(to).catch(() => null)
   const isFile = !stats?.isDirectory() && !to.endsWith('/') && count === 1
   if (!isFile)

@@ -39,6 +39,32 @@ test('no command redefines a global flag, except --version of documents', () => 
   expect(taken).toEqual(['documents download --version <number>', 'documents restore --version <number>'])
 })
 
+/** Options and arguments that take a path, with a command line that leaves them empty. */
+const emptyPaths = leaves.flatMap(({ name, command: { options, registeredArguments } }) => {
+  const isPath = (word: string) => /^(?:file|folder|path|place|backup)\b/.test(word)
+  const words = registeredArguments.flatMap((argument) => (argument.required ? [argument.name()] : []))
+  const required = options.flatMap(({ mandatory, long }) => (mandatory ? [`${long}=x`] : []))
+  return [
+    ...options
+      .filter(({ flags }) => isPath(/<(.*)>/.exec(flags)?.[1] ?? ''))
+      .map(({ long }) => ({ name, empty: String(long), args: [...words, ...required, `${long}=`] })),
+    ...registeredArguments
+      .map((argument) => argument.name())
+      .filter(isPath)
+      .map((empty) => ({
+        name,
+        empty,
+        args: [...required, ...(words.includes(empty) ? words : [empty])].map((w) => (w === empty ? '' : w)),
+      })),
+  ]
+})
+
+test.each(emptyPaths)('2 for $name with an empty $empty, before any work', async ({ name, empty, args }) => {
+  const { streams, stdout, stderr } = screen({ DMS_DATA_DIR: '/dev/null/dms', DMS_CONFIG: '/dev/null/dms.toml' }, null)
+  expect(await runHere([...name.split(' '), ...args], streams)).toBe(2)
+  expect([stdout(), stderr()]).toEqual(['', `error: ${empty}: the value is empty\n         fix: look for a variable without a value\n`])
+})
+
 test.each(leaves.map(({ name }) => name))(
   '%s --help: usage, examples, exit codes; on 60 columns nothing wider but the usage and lines to be copied',
   async (name) => {

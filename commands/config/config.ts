@@ -8,7 +8,7 @@ import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, pluralize } from '../../src/cli/output/output.ts'
 import { addGeneratedSecrets, listSettings, maskSecret } from '../../src/cli/output/setting-rows.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { Failure, usage } from '../../src/cli/runtime/exit.ts'
+import { Failure, unusablePath, usage } from '../../src/cli/runtime/exit.ts'
 import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import { writePrivateFile } from '../../src/cli/runtime/private-file.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
@@ -162,7 +162,7 @@ const env = (cli: Cli) =>
       ['config env --reveal > dms.env', 'secrets included; restrict who can read the file'],
       ['config env --json', 'names and values, for a script'],
     ],
-    exits: '0 printed · 2 secrets file exists · 78 configuration invalid',
+    exits: '0 printed · 7 secrets file exists · 78 configuration invalid',
   })
     .option('--secrets-file <file>', 'write secrets to this new file')
     .addOption(new Option('--reveal', 'print secrets').conflicts('secretsFile'))
@@ -180,7 +180,7 @@ const env = (cli: Cli) =>
       const secrets = variables.filter(({ isOmitted }) => isOmitted)
       if (secretsFile !== undefined)
         await writeFile(secretsFile, formatLines(secrets), { flag: 'wx', mode: 0o600 }).catch((error: Error) => {
-          throw usage(`cannot write --secrets-file: ${error.message}`)
+          throw unusablePath('--secrets-file', secretsFile, error)
         })
       else for (const { name } of secrets) cli.note(`omitted secret ${name} (include it with --secrets-file or --reveal)`)
       const printed = variables.filter(({ isOmitted }) => !isOmitted).map(({ name, value }) => ({ name, value }))

@@ -7,7 +7,7 @@ import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import { describeRejects, formatRowError, openRejects, type RejectedRow } from '../../src/cli/output/user-rejects.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
-import { exitOf, isExpectedExit, usage } from '../../src/cli/runtime/exit.ts'
+import { exitOf, isExpectedExit, unusablePath, usage } from '../../src/cli/runtime/exit.ts'
 import { exitOfAbort, mapSequential, toItemError } from '../../src/cli/runtime/run-batch.ts'
 import type { Client } from '../../src/client/client.ts'
 import { slicesOf } from '../../src/slices.ts'
@@ -44,7 +44,7 @@ export const importUsers = (cli: Cli) =>
       ['users import - --format csv -q', 'from a pipe'],
     ],
     exits:
-      '0 all rows imported · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 user exists (--on-conflict fail) or bad row (--atomic) · 75 another import is running',
+      '0 all rows imported · 3 some failed · 1 all failed · 2 unreadable file or unknown column · 7 user exists (--on-conflict fail), bad row (--atomic), or file of --passwords-out exists · 75 another import is running',
     notes: [
       'Without --atomic each row is imported on its own. On the server only one import runs at a time.',
       'The file of --rejects has the columns of the import, with passwords, and _line, _field, _code and _error.',
@@ -222,11 +222,11 @@ async function generatePasswords(client: Client, rows: readonly UserRow[], flags
   return users
 }
 
-/** Creates the file of --passwords-out; null without the flag and in a dry run. Throws Failure USAGE. */
+/** Creates the file of --passwords-out; null without the flag and in a dry run. Throws Failure USAGE, CONFLICT if it exists. */
 async function openPasswordFile({ passwordsOut: path, dryRun = false }: Importing): Promise<FileHandle | null> {
   if (path === undefined || dryRun) return null
   const file = await open(path, 'wx', 0o600).catch((error: Error) => {
-    throw usage(`cannot create --passwords-out: ${error.message}`)
+    throw unusablePath('--passwords-out', path, error)
   })
   await file.appendFile('username,password\n')
   return file

@@ -308,7 +308,7 @@ test('import --passwords generate: for new users only, to a file with mode 0600 
   expect([line?.fields[0], others]).toEqual(['ana', []])
   expect((await stat(path('new.csv'))).mode & 0o777).toBe(0o600)
   expect(await signIn('ana', line?.fields[1] ?? '')).toBe(200)
-  expect((await users(args, rows)).code).toBe(2)
+  expect((await users(args, rows)).code).toBe(7)
 })
 
 test('import: 2 for a file that cannot be read, an unknown column, no format', async () => {

@@ -47,9 +47,9 @@ export class Failure extends Error {
 /** Creates an error for wrong use of the command line. */
 export const usage = (message: string, fix?: Fix): Failure => new Failure('USAGE', message, { fix })
 
-/** Creates an error for a path of the command line that cannot be used. `error` is the error of the file system. */
-export const unusablePath = (flag: string, path: string, error: Error): Failure =>
-  new Failure('USAGE', `${flag} ${path}: ${error.message}`, { cause: error })
+/** Creates an error for a path of the command line that cannot be used: CONFLICT if it exists. `error` is the error of the file system. */
+export const unusablePath = (flag: string, path: string, error: NodeJS.ErrnoException): Failure =>
+  new Failure(error.code === 'EEXIST' ? 'CONFLICT' : 'USAGE', `${flag} ${path}: ${error.message}`, { cause: error })
 
 const byStatus: Readonly<Record<number, Exit>> = {
   400: 'USAGE',

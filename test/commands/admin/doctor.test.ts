@@ -270,7 +270,7 @@ test('config init writes a valid file with mode 0600, once; config env prints th
     expect.stringContaining(`JWT_SECRET=${secret}\n`),
     0o600,
   ])
-  expect((await here(place, apart)).code).toBe(2)
+  expect(await here(place, apart)).toMatchObject({ code: 7, stderr: expect.stringContaining('secrets.env: file already exists\n') })
 })
 
 test('migrate --to stops after that migration, verify rolls back; serve --wait-for-db exits 69', async () => {

@@ -30,6 +30,7 @@ export const api = (cli: Cli) =>
     .addOption(new Option('--paginate', 'fetch all pages of a list and print one array').conflicts('include'))
     .option('-i, --include', 'print status and headers before the body')
     .action(async (method: string, path: string, { paginate, include, ...flags }: ApiFlags & { paginate?: boolean; include?: boolean }) => {
+      if (cli.options.fields) throw usage('--fields: dms api prints the answer as it is', 'select fields with jq')
       const call = await parseApiCall(method, path, flags)
       if (paginate && call.method !== 'GET') throw usage(`--paginate needs GET, not ${call.method}`)
       const client = await cli.client()

@@ -63,6 +63,7 @@ test.each(cliTransports)('%s: 2 for an invalid request, without sending it', asy
     ['POST', '/api/labels', '--input', '-', '-f', 'a=b'],
     ['GET', '/api/settings', '-H', `Authorization: Bearer ${token}`],
     ['GET', '/api/settings', '--paginate'],
+    ['GET', '/api/settings', '--fields', 'theme'],
   ])
     expect(await dms(['api', ...args]), args.join(' ')).toMatchObject({ code: 2, stdout: '' })
 })

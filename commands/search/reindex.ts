@@ -83,7 +83,8 @@ export const reindex = (cli: Cli) =>
       else if (options.dryRun) sentence = `would index ${documents} documents`
       else if (kept !== undefined) sentence += `; the old index is kept as ${kept}`
       if (omitted > 0) sentence += `; ${omitted} could not be indexed`
-      cli.print(summary, { columns: columnsOf(['engine', 'documents', 'skipped', 'swapped', 'duration_seconds']), sentence })
+      const columns = columnsOf(['engine', 'documents', 'skipped', 'swapped', 'duration_seconds', 'dry_run'])
+      cli.print(summary, { columns, sentence })
     })
 
 async function enqueue(cli: Cli, { ifNeeded = false }: Flags): Promise<void> {

@@ -52,12 +52,13 @@ const empty = (cli: Cli) =>
     .action(async (flags: { owner?: string; yes?: boolean; dryRun?: boolean }) => {
       const client = await cli.client()
       const owner = flags.owner === undefined ? undefined : await findOwnerId(client, flags.owner)
+      const isDryRun = flags.dryRun === true
       const print = (answer: { purged: number; retained: number }, verb: string) => {
         const kept = answer.retained === 0 ? '' : `; under retention or hold: ${answer.retained}, kept`
         const sentence = `${verb} ${pluralize(answer.purged, 'document')}${kept}`
-        cli.print(answer, { columns: columnsOf(['purged', 'retained']), sentence })
+        cli.print({ ...answer, dry_run: isDryRun }, { columns: columnsOf(['purged', 'retained', 'dry_run']), sentence })
       }
-      if (flags.dryRun) return print(await client.trash.checkEmptying({ owner }), 'would destroy')
+      if (isDryRun) return print(await client.trash.checkEmptying({ owner }), 'would destroy')
       if (!flags.yes) {
         const { purged } = await client.trash.checkEmptying({ owner })
         await confirm(cli.options, `Destroy ${pluralize(purged, 'document')} permanently?`)

@@ -166,6 +166,7 @@ test('reindex: --ids, --since, --in-place, --dry-run, --no-wait; 2 for conflicti
   const [one, two] = [await insertDocument(app.db, ada.id), await insertDocument(app.db, ada.id)]
   const summary = async (...args: string[]) => JSON.parse((await dms('reindex', '--json', ...args)).stdout)
   expect(await summary('-n')).toMatchObject({ documents: 2, swapped: false, dry_run: true })
+  expect((await dms('reindex', '-n')).stdout).toMatch(/^dry_run\ttrue$/m)
   expect(await summary('--ids', one!)).toMatchObject({ documents: 1, swapped: false })
   expect((await dms('status', '--check')).code).toBe(8)
   expect(await summary('--since', '2026-01-01', '--batch-size', '1')).toMatchObject({ documents: 2, swapped: false })

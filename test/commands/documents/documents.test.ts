@@ -183,10 +183,11 @@ describe.each(cliTransports)('%s:', (transport) => {
     ])
     expect((await dms(['documents', 'delete', one.id, '--yes'])).code).toBe(6)
     expect((await dms(['documents', 'list', '-o', 'id'])).stdout).toBe('')
-    expect(JSON.parse((await dms(['trash', 'empty', '-n', '-o', 'json'])).stdout)).toEqual({ purged: 2, retained: 0 })
+    expect(JSON.parse((await dms(['trash', 'empty', '-n', '-o', 'json'])).stdout)).toEqual({ purged: 2, retained: 0, dry_run: true })
+    expect((await dms(['trash', 'empty', '-n'])).stdout).toBe('purged\t2\nretained\t0\ndry_run\ttrue\n')
     expect(await dms(['trash', 'empty'])).toMatchObject({ code: 2, stderr: expect.stringContaining('pass --yes') })
     expect((await dms(['documents', 'delete', one.id, '--permanent', '-y'])).code).toBe(0)
-    expect(JSON.parse((await dms(['trash', 'empty', '-y', '-o', 'json'])).stdout)).toEqual({ purged: 1, retained: 0 })
+    expect(JSON.parse((await dms(['trash', 'empty', '-y', '-o', 'json'])).stdout)).toEqual({ purged: 1, retained: 0, dry_run: false })
   })
 
   test('wait: 0 if all are completed and search finds them, 3 if one failed, 6 for an unknown id, 8 after --timeout', async () => {

@@ -46,7 +46,7 @@ export const restore = (cli: Cli) =>
     .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
     .option('--no-reindex', 'leave the index to `dms search reindex`; search finds nothing until then')
-    .option('-n, --dry-run', 'read only the head of the backup')
+    .option('-n, --dry-run', 'show the contents; reads only the ends of the backup (all of it: dms backup verify)')
     .option('--lock-timeout <duration>', 'time to wait for a migration or another restore', '0s')
     .action(async (location: string, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
@@ -64,8 +64,12 @@ export const restore = (cli: Cli) =>
         cli.print(summary, { columns: columnsOf([...Object.keys(counts), 'duration_seconds']), sentence })
       }
       if (flags.dryRun) {
-        const { readHead } = await import('../src/backup/backup-source.ts')
+        const [{ readHead }, { checkArchiveEnd }] = await Promise.all([
+          import('../src/backup/backup-source.ts'),
+          import('../src/backup/backup-repository.ts'),
+        ])
         const head = await readHead(source)
+        if (location !== '-') await checkArchiveEnd(source.name, head)
         const { created_at, dms, files, bytes } = head
         const conflict = await assertEmpty(target).catch((error: unknown) => ({ error }))
         if (conflict) cli.exit = exitOf(conflict.error)

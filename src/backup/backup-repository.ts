@@ -90,6 +90,12 @@ async function readArchiveHead(path: string): Promise<Head | null> {
   }
 }
 
+/** Throws BackupDamaged if an archive file does not end with the manifest of its head. Reads only its end, and nothing of a pipe or a folder. */
+export async function checkArchiveEnd(path: string, { id }: Head): Promise<void> {
+  if ((await stat(path)).isFile() && (await readArchiveManifest(path))?.id !== id)
+    throw new BackupDamaged(`${path} does not end with its manifest: it was not finished, or was truncated`)
+}
+
 /** Bytes at the end of an archive that are searched for the manifest: first few, then as many as it may have. */
 const tailSizes = [1 << 16, maxManifestBytes + (1 << 13)]
 

@@ -83,6 +83,15 @@ test('restore -n shows the contents of a backup before 7 for a place that has us
   expect(JSON.parse(stdout)).toMatchObject({ dry_run: true, documents: 3, exit_code: 7 })
 })
 
+test('restore -n: 1 for a truncated archive', async () => {
+  const { damaged } = await backups()
+  expect(await here(await emptyPlace(), ['restore', '-n', damaged])).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: `error: ${damaged} does not end with its manifest: it was not finished, or was truncated\n`,
+  })
+})
+
 test('7 for users that a running server adds while the restore waits for its archive; they stay', async () => {
   const { archive } = await backups()
   const place = await emptyPlace()

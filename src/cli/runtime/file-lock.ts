@@ -4,7 +4,9 @@ import { link, readFile, rename, stat, unlink, utimes } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { shellWord } from '../../log/escape.ts'
 import { isAlive, pidNamespace } from '../../processes.ts'
+import { Failure } from './exit.ts'
 import { createFile, createFolder } from './owned-files.ts'
 
 /** Age at which a lock belongs to a stopped process. */
@@ -57,7 +59,7 @@ async function tryLock(lock: string, owner: string): Promise<boolean> {
 const readOwner = (lock: string): Promise<string | null> =>
   readFile(lock, 'utf8').catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? null : ''))
 
-/** Removes the lock of a dead process. Returns false if the lock is held. */
+/** Removes the lock of a dead process. Returns false if the lock is held. Throws Failure BUSY if it cannot be removed, as that of another user. */
 async function removeStaleLock(lock: string): Promise<boolean> {
   const before = await readOwner(lock)
   if (before === null) return true
@@ -69,12 +71,14 @@ async function removeStaleLock(lock: string): Promise<boolean> {
   const aside = `${lock}.${randomBytes(6).toString('hex')}`
   try {
     await rename(lock, aside)
-    // Another process has replaced the lock meanwhile: restore its lock.
-    if ((await readOwner(aside)) !== before) await link(aside, lock)
-    await unlink(aside)
-    return true
   } catch (error) {
-    // Another process has removed the lock. After another error, such as EACCES, the lock may remain.
-    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+    const { code } = error as NodeJS.ErrnoException
+    // Another process has removed the lock.
+    if (code === 'ENOENT') return true
+    throw new Failure('BUSY', `the lock file of a dms that has ended cannot be removed (${code})`, { fix: `rm ${shellWord(lock)}` })
   }
+  // Another process has replaced the lock meanwhile: restore its lock.
+  if ((await readOwner(aside)) !== before) await link(aside, lock).catch(() => {})
+  await unlink(aside).catch(() => {})
+  return true
 }

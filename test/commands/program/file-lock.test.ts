@@ -1,6 +1,6 @@
 import { mkdir, mkdtemp, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { hostname, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { acquireFileLock, staleLockMs } from '../../../src/cli/runtime/file-lock.ts'
 import { pidNamespace } from '../../../src/processes.ts'
@@ -40,6 +40,16 @@ test('the lock of a dead process is removed; that of a process in another contai
   await writeFile(lock, `${hostname()} 99999999 ${pidNamespace}-x`)
   await (await acquireFileLock(lock, { deadline: deadline(), heldError }))()
   await expect(stat(lock)).rejects.toThrow('ENOENT')
+})
+
+test('75 with the file to remove for a stale lock that cannot be removed', async () => {
+  // No file beside it can have a longer name.
+  const lock = join(dirname(await newLock()), 'x'.repeat(255))
+  await writeFile(lock, `${hostname()} 99999999 ${pidNamespace}-x`)
+  await expect(acquireFileLock(lock, { deadline: performance.now() + 100, heldError })).rejects.toMatchObject({
+    exit: 'BUSY',
+    fix: `rm ${lock}`,
+  })
 })
 
 test('a signal ends the wait', async () => {

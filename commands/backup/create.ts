@@ -69,13 +69,18 @@ export const create = (cli: Cli) =>
         import('../../src/backup/signature.ts'),
       ])
       const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
-      // A database that is full or read-only needs its backup most.
-      await auditCommand(installation.database, cli, 'dms backup create', '', { place, with_secrets: flags.includeSecrets === true }).catch(
-        (error: Error & { code?: string }) => {
-          // undefined_table: the schema is older than the audit log.
-          if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
-        },
-      )
+      const audit = (outcome: 'ok' | 'failed', failure: object = {}) => {
+        const details = { place, with_secrets: flags.includeSecrets === true, ...failure }
+        // A database that is full or read-only needs its backup most.
+        return auditCommand(installation.database, cli, 'dms backup create', '', details, outcome).catch(
+          (error: Error & { code?: string }) => {
+            // undefined_table: the schema is older than the audit log.
+            if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
+          },
+        )
+      }
+      // Before the backup: data may have left the server also if it is killed.
+      await audit('ok')
       const progress = cli.progress('backup')
       const result = await createBackup(installation, sink, {
         withFiles: flags.files,
@@ -85,6 +90,9 @@ export const create = (cli: Cli) =>
         lockTimeoutMs,
         signal: cli.signal,
         onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+      }).catch(async (error: Error) => {
+        await audit('failed', { error: error.message })
+        throw error
       })
       progress.done()
       const { manifest, lostInStore, recordError } = result

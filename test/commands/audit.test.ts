@@ -57,8 +57,13 @@ test('users token, --as, export, backup and config show --reveal are entries; th
     'config env --reveal',
   ])
     expect(await dms(...line.split(' ')), line).toMatchObject({ code: 0 })
-  const entries = await app.db.selectFrom('audit_entries').select(['actor', 'via', 'action', 'target', 'details']).orderBy('seq').execute()
-  const shell = { actor: 'operator', via: `cli:${userInfo().username}`, target: '' }
+  expect((await dms('backup', 'create', '--to', `${dataDir}/x.tar`)).code).toBe(7)
+  const entries = await app.db
+    .selectFrom('audit_entries')
+    .select(['actor', 'via', 'action', 'target', 'outcome', 'details'])
+    .orderBy('seq')
+    .execute()
+  const shell = { actor: 'operator', via: `cli:${userInfo().username}`, target: '', outcome: 'ok' }
   const target = `id=${ada.id}`
   expect(entries.map((entry) => ({ ...entry, details: JSON.parse(entry.details) }))).toEqual([
     { ...shell, action: 'dms users token', target, details: { username: 'ada' } },
@@ -68,5 +73,12 @@ test('users token, --as, export, backup and config show --reveal are entries; th
     { ...shell, action: 'dms users export', details: { users: 3, with_hashes: true } },
     { ...shell, action: 'dms config show --reveal', details: {} },
     { ...shell, action: 'dms config env --reveal', details: {} },
+    { ...shell, action: 'dms backup create', details: { place: `${dataDir}/x.tar`, with_secrets: false } },
+    {
+      ...shell,
+      action: 'dms backup create',
+      outcome: 'failed',
+      details: { place: `${dataDir}/x.tar`, with_secrets: false, error: `${dataDir}/x.tar exists already` },
+    },
   ])
 })

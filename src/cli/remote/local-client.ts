@@ -38,10 +38,11 @@ export async function auditCommand(
   action: string,
   target = '',
   details: Record<string, unknown> = {},
+  outcome: 'ok' | 'failed' = 'ok',
 ): Promise<void> {
   const { openAuditLog } = await import('../../audit/audit.ts')
   const actor = { actor_id: operator.id, actor: operator.username, via: viaOf(shell), ip: '127.0.0.1' }
-  await openAuditLog(app)([{ ...actor, at: new Date(), action, target, outcome: 'ok', code: null, details, request_id: '' }])
+  await openAuditLog(app)([{ ...actor, at: new Date(), action, target, outcome, code: null, details, request_id: '' }])
 }
 
 const viaOf = ({ dataOwner }: Pick<ShellUser, 'dataOwner'>): string => `cli:${dataOwner === null ? shellUser() : 'root'}`

@@ -91,7 +91,7 @@ async function readAllPages(reading: DocumentToRead, job: ExtractionJob): Promis
   const failed = await extraction.findFailedPage(app.db, document.id)
   if (!failed) return
   const code = failed.error_code as ReadFailureCode
-  throw new ReadFailure(code, `Page ${failed.page}: ${failed.error_message}`, code === 'READ_CRASHED')
+  throw new ReadFailure(code, `Page ${failed.page}: ${failed.error_message}`, { isRetryable: code === 'READ_CRASHED' })
 }
 
 /** Enqueues helper jobs, which other slots and hosts can run. A helper that starts too late finds no free page and ends. */

@@ -172,10 +172,10 @@ export class ReadFailure extends Error {
   /** A retry may succeed: after a crash, but not for a corrupt file. */
   readonly isRetryable: boolean
 
-  constructor(code: ReadFailureCode, message: string = readFailures[code], retry = false) {
+  constructor(code: ReadFailureCode, message: string = readFailures[code], { isRetryable = false } = {}) {
     super(message)
     this.name = 'ReadFailure'
     this.code = code
-    this.isRetryable = retry
+    this.isRetryable = isRetryable
   }
 }

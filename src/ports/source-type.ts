@@ -110,11 +110,11 @@ export class SourceFailure extends Error {
   /** A retry may succeed. */
   readonly isRetryable: boolean
 
-  constructor(code: SourceFailureCode, message: string = sourceFailures[code], retry = false) {
+  constructor(code: SourceFailureCode, message: string = sourceFailures[code], { isRetryable = false } = {}) {
     super(message)
     this.name = 'SourceFailure'
     this.code = code
-    this.isRetryable = retry
+    this.isRetryable = isRetryable
   }
 
   /** The failure concerns the whole source. A busy source asks to be retried; a locked file does not. */

@@ -267,7 +267,7 @@ test('a thumbnail that failed temporarily is tried again; a permanent failure is
   const failWith = (failure: ReadFailure) => {
     app.previewer.thumbnail = () => Promise.reject(failure)
   }
-  failWith(new ReadFailure('READ_CRASHED', undefined, true))
+  failWith(new ReadFailure('READ_CRASHED', undefined, { isRetryable: true }))
   expect(await get()).toEqual([false, 'no-store'])
   expect(await app.files.readDerived({ sha256, ownerId: ada.id }, '200x200.webp')).toBeNull()
   failWith(new ReadFailure('READ_TIMEOUT'))

@@ -141,7 +141,7 @@ test('a temporary failure is retried with growing delays, and finally fails with
   const waits: { longest: number; shortest: number }[] = []
   for (let attempt = 1; attempt <= 3; attempt++) {
     const before = Date.now()
-    await work(app, fakeReader(1, always(new ReadFailure('READ_CRASHED', undefined, true))))
+    await work(app, fakeReader(1, always(new ReadFailure('READ_CRASHED', undefined, { isRetryable: true }))))
     const job = await jobOf(app, id)
     expect(job.attempts).toBe(attempt)
     if (attempt === 3) break
@@ -179,7 +179,9 @@ test('a permanent failure is final at once; the pages that were read stay', asyn
 test('a retry reads missing pages only', async () => {
   const { app, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
-  const crashing = fakeReader(4, (page) => (page === 3 ? always(new ReadFailure('READ_CRASHED', undefined, true))() : undefined))
+  const crashing = fakeReader(4, (page) =>
+    page === 3 ? always(new ReadFailure('READ_CRASHED', undefined, { isRetryable: true }))() : undefined,
+  )
   await work(app, crashing)
   expect(crashing.calls).toEqual([0, 1, 2, 3, 4])
   await hurry(app)

@@ -130,7 +130,7 @@ test('texts whose reader process dies while they are read together are read alon
   const { reader, asked } = readerOf(({ filename }) => {
     if (filename === '103.txt' && !hasCrashed) {
       hasCrashed = true
-      throw new ReadFailure('READ_CRASHED', undefined, true)
+      throw new ReadFailure('READ_CRASHED', undefined, { isRetryable: true })
     }
     return outlineOf(filename)
   })

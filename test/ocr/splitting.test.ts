@@ -232,7 +232,7 @@ test('a reader that crashes once costs an attempt, not the splitting', async () 
     marks: async (...all: Parameters<typeof marks>) => {
       if (!isFirst) return marks(...all)
       isFirst = false
-      throw new ReadFailure('READ_CRASHED', 'The reader was killed.', true)
+      throw new ReadFailure('READ_CRASHED', 'The reader was killed.', { isRetryable: true })
     },
   })
   const pages = [page('first'), await sheet('DMS-SPLIT', 'QRCode'), page('second')]

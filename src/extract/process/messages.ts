@@ -59,4 +59,4 @@ export type Answer =
   | { readonly words: readonly WordRow[] }
   | { readonly marks: readonly PageMark[] }
   | { readonly part: true }
-  | { readonly failure: { code: ReadFailureCode; message: string; retry: boolean } }
+  | { readonly failure: { code: ReadFailureCode; message: string; isRetryable: boolean } }

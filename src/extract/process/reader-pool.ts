@@ -128,8 +128,8 @@ export function openReader({
         returnProcess(process)
         return answer
       }
-      const { code, message, retry } = answer.failure
-      const failure = new ReadFailure(code, message, retry)
+      const { code, message, isRetryable } = answer.failure
+      const failure = new ReadFailure(code, message, { isRetryable })
       if (!isFailureOfProcess(failure)) returnProcess(process)
       throw failure
     } catch (problem) {
@@ -207,4 +207,4 @@ type SuccessfulAnswer = Exclude<Answer, { failure: unknown }>
 const isFailureOfProcess = (problem: unknown): problem is ReadFailure =>
   problem instanceof ReadFailure && ['READ_CRASHED', 'READ_OUT_OF_MEMORY', 'OCR_FAILED'].includes(problem.code)
 
-const closedFailure = (): ReadFailure => new ReadFailure('READ_CRASHED', 'The reader is closed.', true)
+const closedFailure = (): ReadFailure => new ReadFailure('READ_CRASHED', 'The reader is closed.', { isRetryable: true })

@@ -156,7 +156,8 @@ export function startProcess({
     }
     const onAbort = (): void => kill(signal?.reason)
     const onClose = (): void => reject(exitFailure(stderr))
-    const onError = (problem: Error): void => kill(new ReadFailure('READ_CRASHED', `The reader process failed: ${problem.message}`, true))
+    const onError = (problem: Error): void =>
+      kill(new ReadFailure('READ_CRASHED', `The reader process failed: ${problem.message}`, { isRetryable: true }))
     const endLimits = enforceLimits(child, { timeoutMs, memoryBytes }, kill)
     signal?.addEventListener('abort', onAbort, { once: true })
     child.once('message', resolve as (message: unknown) => void)
@@ -224,7 +225,7 @@ function rightsFor({ ocr, converters }: Setup, folder: string, programFolder: st
 function exitFailure(stderr: string): ReadFailure {
   if (stderr.includes(timeoutNotice)) return new ReadFailure('READ_TIMEOUT')
   if (/out of memory|allocation failed/i.test(stderr)) return new ReadFailure('READ_OUT_OF_MEMORY')
-  return new ReadFailure('READ_CRASHED', undefined, true)
+  return new ReadFailure('READ_CRASHED', undefined, { isRetryable: true })
 }
 
 /** Sets whether the process keeps this process from ending. Only a busy process does. */

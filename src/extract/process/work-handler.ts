@@ -129,8 +129,8 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
   return (work, leftMs) => {
     leftMsOfWork = leftMs
     return handle(work, leftMs).catch((problem) => {
-      const { code, message, isRetryable: retry } = toReadFailure(problem)
-      return { failure: { code, message, retry } }
+      const { code, message, isRetryable } = toReadFailure(problem)
+      return { failure: { code, message, isRetryable } }
     })
   }
 }

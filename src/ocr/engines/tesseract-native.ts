@@ -69,7 +69,7 @@ export async function openTesseractNative(setup: OcrSetup, folder = process.cwd(
 /** Returns the standard output. Throws ReadFailure OCR_FAILED if the program fails or prints too much. */
 async function readOutput(child: Child): Promise<string> {
   const exit = Promise.withResolvers<void>()
-  const fail = (reason: string, isRetryable = false) => exit.reject(new ReadFailure('OCR_FAILED', `OCR failed: ${reason}`, isRetryable))
+  const fail = (reason: string, options = {}) => exit.reject(new ReadFailure('OCR_FAILED', `OCR failed: ${reason}`, options))
   const chunks: Buffer[] = []
   let size = 0
   let stderr = ''
@@ -85,7 +85,7 @@ async function readOutput(child: Child): Promise<string> {
   child.on('error', (error) => fail(error.message))
   child.on('close', (status, signal) => {
     if (status === 0) exit.resolve()
-    else if (signal) fail(`the program was ended by ${signal}.`, true)
+    else if (signal) fail(`the program was ended by ${signal}.`, { isRetryable: true })
     else fail(`the program ended with status ${status}. ${stderr.trim()}`)
   })
   await exit.promise

@@ -182,7 +182,7 @@ async function* streamFile(handle: FileHandle, size: number, etag: string | null
       if (bytesRead < length) break
     }
     if (toVersion(await handle.stat({ bigint: true })).etag !== etag)
-      throw new SourceFailure('CONTENT_MISMATCH', 'The file changed while it was read.', true)
+      throw new SourceFailure('CONTENT_MISMATCH', 'The file changed while it was read.', { isRetryable: true })
   } catch (error) {
     throw signal.aborted ? signal.reason : toSourceFailure(error)
   } finally {
@@ -202,7 +202,9 @@ function toSourceFailure(error: unknown): SourceFailure {
     case 'ELOOP':
       return new SourceFailure('SOURCE_ADDRESS_FORBIDDEN', 'The file is a link.')
     default:
-      return new SourceFailure('SOURCE_UNREACHABLE', `It cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`, true)
+      return new SourceFailure('SOURCE_UNREACHABLE', `It cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'}).`, {
+        isRetryable: true,
+      })
   }
 }
 

@@ -89,10 +89,12 @@ async function* verifyBody(
     const failure = toSourceFailure(error)
     // The response had begun, so the file is incomplete.
     throw failure.isRetryable
-      ? new SourceFailure('CONTENT_MISMATCH', `The download was interrupted after ${received} bytes. ${failure.message}`, true)
+      ? new SourceFailure('CONTENT_MISMATCH', `The download was interrupted after ${received} bytes. ${failure.message}`, {
+          isRetryable: true,
+        })
       : failure
   }
   if (size !== null && received < size) throw mismatch(`Received ${received} of ${size} bytes.`)
 }
 
-const mismatch = (message: string) => new SourceFailure('CONTENT_MISMATCH', message, true)
+const mismatch = (message: string) => new SourceFailure('CONTENT_MISMATCH', message, { isRetryable: true })

@@ -27,16 +27,17 @@ export function toSourceFailure(error: unknown): SourceFailure {
   const [inner] = error instanceof AggregateError ? error.errors : [error]
   const { code = '', name = '', cause } = (inner ?? {}) as { code?: string; name?: string; cause?: unknown }
   if (cause instanceof SourceFailure) return cause
-  const unreachable = (message: string, retry: boolean) => new SourceFailure('SOURCE_UNREACHABLE', message, retry)
-  if (name === 'AbortError') return unreachable('The request was aborted.', false)
-  if (code === 'ENOTFOUND') return unreachable('The name of the server is not known.', false)
-  if (code === 'EAI_AGAIN') return unreachable('The name of the server cannot be looked up now.', true)
-  if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) return unreachable('The source does not answer in time.', true)
+  const unreachable = (message: string) => new SourceFailure('SOURCE_UNREACHABLE', message)
+  const unreachableNow = (message: string) => new SourceFailure('SOURCE_UNREACHABLE', message, { isRetryable: true })
+  if (name === 'AbortError') return unreachable('The request was aborted.')
+  if (code === 'ENOTFOUND') return unreachable('The name of the server is not known.')
+  if (code === 'EAI_AGAIN') return unreachableNow('The name of the server cannot be looked up now.')
+  if (/^UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT$|^ETIMEDOUT$/.test(code)) return unreachableNow('The source does not answer in time.')
   if (/^(CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|ERR_TLS_|ERR_SSL_|EPROTO|HOSTNAME_MISMATCH)/.test(code))
-    return unreachable(`The server cannot be trusted: TLS failed with ${code}.`, false)
+    return unreachable(`The server cannot be trusted: TLS failed with ${code}.`)
   if (name === 'HTTPParserError' || /^HPE_|^UND_ERR_(RES|REQ|HEADERS|INVALID|RESPONSE)/.test(code))
     return new SourceFailure('SOURCE_PROTOCOL', 'The source sent an invalid HTTP response.')
-  return unreachable('The connection to the source failed.', true)
+  return unreachableNow('The connection to the source failed.')
 }
 
 /** A response that is not 2xx. */
@@ -44,8 +45,8 @@ export class ResponseFailure extends SourceFailure {
   /** from Retry-After; null without one */
   readonly retryAfterMs: number | null
 
-  constructor(code: SourceFailure['code'], message: string | undefined, isRetryable: boolean, retryAfterMs: number | null = null) {
-    super(code, message, isRetryable)
+  constructor(code: SourceFailure['code'], message?: string, { isRetryable = false, retryAfterMs = null as number | null } = {}) {
+    super(code, message, { isRetryable })
     this.retryAfterMs = retryAfterMs
   }
 }
@@ -53,14 +54,15 @@ export class ResponseFailure extends SourceFailure {
 /** Returns the failure for a status. */
 export function toResponseFailure(raw: ResponseHead): ResponseFailure {
   const status = raw.statusCode
-  if (status === 401) return new ResponseFailure('SOURCE_UNAUTHORIZED', undefined, false)
-  if (status === 403) return new ResponseFailure('SOURCE_FORBIDDEN', undefined, false)
-  if (status === 404 || status === 410) return new ResponseFailure('SOURCE_NOT_FOUND_THERE', undefined, false)
-  if (status === 423) return new ResponseFailure('SOURCE_BUSY', 'The source has locked it.', false)
-  if (status === 429 || status === 503) return new ResponseFailure('SOURCE_BUSY', undefined, true, parseRetryAfter(raw))
+  if (status === 401) return new ResponseFailure('SOURCE_UNAUTHORIZED')
+  if (status === 403) return new ResponseFailure('SOURCE_FORBIDDEN')
+  if (status === 404 || status === 410) return new ResponseFailure('SOURCE_NOT_FOUND_THERE')
+  if (status === 423) return new ResponseFailure('SOURCE_BUSY', 'The source has locked it.')
+  if (status === 429 || status === 503)
+    return new ResponseFailure('SOURCE_BUSY', undefined, { isRetryable: true, retryAfterMs: parseRetryAfter(raw) })
   // 502 and 504 mean an unreachable server behind a proxy; other errors may concern one file only.
-  if (status === 502 || status === 504) return new ResponseFailure('SOURCE_UNREACHABLE', undefined, true)
-  return new ResponseFailure('SOURCE_PROTOCOL', `The source answers with status ${status}.`, false)
+  if (status === 502 || status === 504) return new ResponseFailure('SOURCE_UNREACHABLE', undefined, { isRetryable: true })
+  return new ResponseFailure('SOURCE_PROTOCOL', `The source answers with status ${status}.`)
 }
 
 /** Returns Retry-After in milliseconds: from seconds, or from a date relative to the server's clock. */

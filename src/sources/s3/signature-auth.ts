@@ -62,11 +62,11 @@ function toFailure({ response, status, code, region }: S3Error): ResponseFailure
   const isElsewhere = status < 400 || code === 'PermanentRedirect' || code === 'TemporaryRedirect'
   if (isElsewhere) {
     const where = region === null ? otherAddress : `The bucket is in the region ${region}`
-    return new ResponseFailure('SOURCE_ADDRESS_INVALID', `${where}: use the address of the server there.`, false)
+    return new ResponseFailure('SOURCE_ADDRESS_INVALID', `${where}: use the address of the server there.`)
   }
   const meaning = Object.hasOwn(errorMeanings, code) ? errorMeanings[code] : undefined
-  if (meaning) return new ResponseFailure(meaning[0], meaning[1], meaning[2] ?? false, parseRetryAfter(response))
-  if (status === 412) return new ResponseFailure('CONTENT_MISMATCH', errorMeanings.PreconditionFailed?.[1], false)
-  if (status === 500) return new ResponseFailure('SOURCE_UNREACHABLE', serverError, true)
+  if (meaning) return new ResponseFailure(meaning[0], meaning[1], { isRetryable: meaning[2], retryAfterMs: parseRetryAfter(response) })
+  if (status === 412) return new ResponseFailure('CONTENT_MISMATCH', errorMeanings.PreconditionFailed?.[1])
+  if (status === 500) return new ResponseFailure('SOURCE_UNREACHABLE', serverError, { isRetryable: true })
   return toResponseFailure(response)
 }

@@ -86,7 +86,7 @@ async function* wrapErrors(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
     yield* bytes
   } catch (error) {
     if (error instanceof SourceFailure) throw error
-    throw new SourceFailure('SOURCE_UNREACHABLE', `The transfer was interrupted: ${(error as Error).message}`, true)
+    throw new SourceFailure('SOURCE_UNREACHABLE', `The transfer was interrupted: ${(error as Error).message}`, { isRetryable: true })
   }
 }
 
@@ -98,7 +98,7 @@ function resolveVersion(listed: SourceFile, body: SourceBody, size: number): Ver
       : listed.modifiedAt !== null && body.modifiedAt !== null && listed.modifiedAt.getTime() !== body.modifiedAt.getTime()
   if (hasChanged) return unknownVersion
   if (listed.size !== null && listed.size !== size)
-    throw new SourceFailure('CONTENT_MISMATCH', `Received ${size} bytes instead of the listed ${listed.size}.`, true)
+    throw new SourceFailure('CONTENT_MISMATCH', `Received ${size} bytes instead of the listed ${listed.size}.`, { isRetryable: true })
   // The end of the connection was the end of the body: without a size nothing proves that it is complete.
   if (listed.size === null && listed.etag !== null && body.etag === null) return unknownVersion
   // Without etag and size the next run fetches the file again.

@@ -77,7 +77,7 @@ export function openFetchQueue(
     if (file.outcome === 'failed' && file.isSourceWide) {
       sourceFailures.push(file)
       if (sourceFailures.length >= maxSourceFailures)
-        throw new SourceFailure(file.code as SourceFailureCode, file.message, !finalCodes.includes(file.code))
+        throw new SourceFailure(file.code as SourceFailureCode, file.message, { isRetryable: !finalCodes.includes(file.code) })
       return
     }
     fetched.push(...sourceFailures, file)

@@ -42,7 +42,8 @@ export const sync: Handler<'sync'> = {
       if (error instanceof Busy) {
         const latest = await runs.findLatestRun(app.db, source_id)
         // Otherwise another run is syncing the source already.
-        if (latest?.id === job.id) throw new SourceFailure('SOURCE_BUSY', 'An earlier attempt of this sync is still running.', true)
+        if (latest?.id === job.id)
+          throw new SourceFailure('SOURCE_BUSY', 'An earlier attempt of this sync is still running.', { isRetryable: true })
       } else if (!(error instanceof runs.RunLost)) throw error
     }
     return undefined

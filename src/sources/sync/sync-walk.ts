@@ -101,7 +101,7 @@ async function checkOwnerRights({ app, sourceId, ownerRole }: SyncContext): Prom
   const source = await findWithOwner(app.db, sourceId)
   if (!source) return
   assertOwnerRights(source)
-  if (source.owner_role !== ownerRole) throw new SourceFailure('SOURCE_OWNER_CHANGED', undefined, true)
+  if (source.owner_role !== ownerRole) throw new SourceFailure('SOURCE_OWNER_CHANGED', undefined, { isRetryable: true })
 }
 
 /**

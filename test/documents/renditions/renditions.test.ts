@@ -76,7 +76,7 @@ test('failed after the last attempt of a reader that crashes; nothing stays in t
   for (let attempt = 1; attempt <= 3; attempt++) {
     expect(await statesOf(asAda, id)).toEqual(['1 pending'])
     await work(app, async () => {
-      throw new ReadFailure('READ_CRASHED', undefined, true)
+      throw new ReadFailure('READ_CRASHED', undefined, { isRetryable: true })
     })
     await later(3_600_000)
   }
@@ -117,7 +117,7 @@ test('documents.pdfa = "always": a version whose rendition was not made before i
   const { app, asAda } = await startApp({ 'documents.pdfa': 'always' })
   const { id } = await upload(asAda, 'a.pdf', '%PDF-1.4')
   await work(app, async () => {
-    throw new ReadFailure('READ_CRASHED', undefined, true)
+    throw new ReadFailure('READ_CRASHED', undefined, { isRetryable: true })
   })
   await asAda.documents.replace(id, { filename: 'a.pdf', size: 8, open: () => [Buffer.from('%PDF-1.5')] })
   await work(app)

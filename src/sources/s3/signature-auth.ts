@@ -5,7 +5,6 @@ import { openSigner, S3Error } from '../../s3/signed-requests.ts'
 import type { Authenticator } from '../http/http-client.ts'
 import { parseRetryAfter, ResponseFailure, toResponseFailure } from '../http/responses.ts'
 
-const otherAddress = 'The bucket is at another address'
 const wrongSecret = 'The source refuses the signature: the secret of the access key (the password) is wrong.'
 const serverError = 'The source reports an internal error.'
 
@@ -32,8 +31,6 @@ const errorMeanings: Readonly<Record<string, readonly [code: SourceFailureCode, 
   RequestLimitExceeded: ['SOURCE_BUSY', undefined, true],
   InternalError: ['SOURCE_UNREACHABLE', serverError, true],
   RequestTimeout: ['SOURCE_UNREACHABLE', 'The source does not answer in time.', true],
-  PermanentRedirect: ['SOURCE_ADDRESS_INVALID', `${otherAddress}.`],
-  TemporaryRedirect: ['SOURCE_ADDRESS_INVALID', `${otherAddress}.`],
   PreconditionFailed: ['CONTENT_MISMATCH', 'The object changed since it was listed.'],
 }
 
@@ -61,7 +58,7 @@ export function signatureAuth(
 function toFailure({ response, status, code, region }: S3Error): ResponseFailure {
   const isElsewhere = status < 400 || code === 'PermanentRedirect' || code === 'TemporaryRedirect'
   if (isElsewhere) {
-    const where = region === null ? otherAddress : `The bucket is in the region ${region}`
+    const where = region === null ? 'The bucket is at another address' : `The bucket is in the region ${region}`
     return new ResponseFailure('SOURCE_ADDRESS_INVALID', `${where}: use the address of the server there.`)
   }
   const meaning = Object.hasOwn(errorMeanings, code) ? errorMeanings[code] : undefined

@@ -127,7 +127,7 @@ async function* listDoubtful({ app, sourceId, run, signal }: SyncContext, { held
   const isUncertain = (path: string) => uncertainPaths.some((above) => above === '' || path === above || path.startsWith(`${above}/`))
   for (const files of held?.batches() ?? []) {
     signal.throwIfAborted()
-    const rows = await ledger.compareFiles(app.db, sourceId, run.id, files, true)
+    const rows = await ledger.compareFiles(app.db, sourceId, files)
     for (const file of files) {
       const row = rows.get(file.path) ?? null
       if (row?.seen_by === run.holder || isUncertain(file.path)) continue

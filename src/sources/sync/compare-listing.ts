@@ -40,7 +40,7 @@ export async function compareListing(
   const { app, sourceId, run, globs, options } = context
   const listed = new Map(entries.flatMap((entry) => (entry.kind === 'file' ? [[entry.file.path, entry.file]] : [])))
   const matchingPaths = await filterMatching(globs, listed.keys())
-  const ledgerRows = await ledger.compareFiles(app.db, sourceId, run.id, [...listed.values()], options.full)
+  const ledgerRows = await ledger.compareFiles(app.db, sourceId, [...listed.values()], options.full ? undefined : run.id)
   if (state.held !== null && ledgerRows.size > 0) await countBeforeHold(context, state, state.held)
   const requests: FetchRequest[] = []
   const held: SourceFile[] = []

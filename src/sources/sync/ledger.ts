@@ -20,15 +20,14 @@ export interface ComparedFile extends KnownFile {
 }
 
 /**
- * Compares listed files with the ledger. Returns the new (null) and changed files by path; with `includesUnchanged`, also the others. A file of
- * another size has changed even if its etag has not.
+ * Compares listed files with the ledger. Returns their rows by path, null for new files. With `runId`, leaves out unchanged files that this run has
+ * not recorded. A file of another size has changed even if its etag has not.
  */
 export async function compareFiles(
   db: Db,
   sourceId: string,
-  runId: string | null,
   files: readonly SourceFile[],
-  includesUnchanged: boolean,
+  runId?: string,
 ): Promise<Map<string, ComparedFile | null>> {
   if (files.length === 0) return new Map()
   // LATERAL forces one index lookup per file: the planner cannot estimate the arrays.
@@ -44,8 +43,8 @@ export async function compareFiles(
         from source_files where source_id = ${sourceId} and path = l.path limit 1
       ) f on true
     ) compared
-    where ${includesUnchanged} or path is null or not (is_same and outcome = 'stored' and document_id is not null and removed_at is null
-      and run_id is distinct from ${runId})) changed
+    where ${runId === undefined} or path is null or not (is_same and outcome = 'stored' and document_id is not null and removed_at is null
+      and run_id is distinct from ${runId ?? null})) changed
     left join lateral (
       select sha256, size, deleted_at is not null as is_trashed from documents where id = changed.document_id limit 1
     ) d on true`.execute(db)

@@ -168,7 +168,7 @@ export async function* planSync(
     )
     const files = batch
     batch = []
-    const ledgerRows = await ledger.compareFiles(app.db, sourceId, null, files, true)
+    const ledgerRows = await ledger.compareFiles(app.db, sourceId, files)
     for (const file of files) {
       const row = ledgerRows.get(file.path)
       if (isContent(app, file, row, matchingPaths.has(file.path))) listed++

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { parsePeriod } from '../../src/calendar.ts'
 import { Busy, withLock } from '../../src/db/lock.ts'
 import { runSteps } from '../../src/http/time-slices.ts'
-import { openSegment } from '../../src/search/engines/postgres/index/segments.ts'
+import { growingIndex, openSegment } from '../../src/search/engines/postgres/index/segments.ts'
 import { highlighter } from '../../src/search/highlight/highlighter.ts'
 import { searchMatches } from '../../src/search/highlight/match-positions.ts'
 import { compileMatcher } from '../../src/search/highlight/matcher.ts'
@@ -1112,7 +1112,7 @@ test('an index of several segments answers as one: newest first, sorted, filtere
   const ids: string[] = []
   for (let nth = 0; nth < 6; nth++) {
     ids.push(await put({ title: `T${nth}`, content: 'word of a row 4711-0' }))
-    await openSegment(app.db, 1, true)
+    await openSegment(app.db, 1, growingIndex)
   }
   const found = async (q: string) => (await search({ q })).results.map(({ document_id }) => document_id)
   for (const q of ['word', '"a row"', 'w', 'word -absent']) expect(await found(q), q).toEqual(ids.toReversed())

@@ -12,6 +12,7 @@ import {
   createIndex,
   dropSegment,
   growingIndex,
+  type Index,
   isUndefinedTable,
   loadSegments,
   openBlock,
@@ -34,7 +35,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
   const { generation, documents } = rows[0]!
   let left = documents
   let size = sizeFor(left)
-  let segment = await openSegment(db, generation, false)
+  let segment = await openSegment(db, generation)
   /** Number of documents in the segment. */
   let count = 0
   let isFilling = true
@@ -44,7 +45,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
   /** Builds the GIN index of the segment. If it is full, the next one is filled meanwhile. */
   const startIndexing = async () => {
     await indexing
-    indexing = indexSegment(db, segment, count === size.segment)
+    indexing = indexSegment(db, segment, count === size.segment ? completeIndex : growingIndex)
     // A failure is thrown to whoever awaits it next.
     indexing.catch(() => {})
   }
@@ -66,7 +67,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
     for (let from = 0; from < ids.length; ) {
       if (count === size.segment) {
         await startIndexing()
-        segment = await openSegment(db, generation, false)
+        segment = await openSegment(db, generation)
         size = sizeFor(left)
         count = 0
       }
@@ -101,8 +102,8 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
   }
 }
 
-async function indexSegment(db: Db, segment: number, isFull: boolean): Promise<void> {
-  await createIndex(db, segment, isFull ? completeIndex : growingIndex)
+async function indexSegment(db: Db, segment: number, index: Index): Promise<void> {
+  await createIndex(db, segment, index)
   await sql`vacuum analyze ${sql.table(tableOf(segment))}`.execute(db)
 }
 

@@ -45,8 +45,8 @@ export const segmentFor = (segments: readonly Segment[], id: string): Segment =>
 /** Returns the number of the block that a document of the segment is in. */
 export const blockFor = ({ blocks }: Segment, id: string): number => blocks.findLastIndex((fromId) => fromId <= id)
 
-/** Opens a segment after the newest of a generation, unless that one is empty. Returns the number of the newest. */
-export async function openSegment(db: Db, generation: number, withIndex: boolean): Promise<number> {
+/** Opens a segment after the newest of a generation, unless that one is empty, and creates `index` on it. Returns the number of the newest. */
+export async function openSegment(db: Db, generation: number, index?: Index): Promise<number> {
   return db.transaction().execute(async (trx) => {
     await lockSegments(trx, 'exclusive')
     const [newest] = await loadSegments(trx, generation)
@@ -58,7 +58,7 @@ export async function openSegment(db: Db, generation: number, withIndex: boolean
     )
     const { number } = rows[0]!
     await sql`create table ${sql.table(tableOf(number))} (like search_segment_template including all)`.execute(trx)
-    if (withIndex) await createIndex(trx, number, growingIndex)
+    if (index) await createIndex(trx, number, index)
     return number
   })
 }
@@ -79,7 +79,7 @@ export interface SegmentSize {
 /** Opens a new segment if the newest one is full, otherwise a new block if the newest block is full. */
 export async function growIndex(db: Db, size: SegmentSize): Promise<void> {
   const newest = (await loadSegments(db))[0]!
-  if ((await countEntries(db, newest.number)) >= size.segment) await openSegment(db, newest.generation, true)
+  if ((await countEntries(db, newest.number)) >= size.segment) await openSegment(db, newest.generation, growingIndex)
   else if ((await countEntries(db, newest.number, newest.blocks.at(-1))) >= size.block) {
     const fromId = await nextId(db, newest)
     if (fromId !== null) await openBlock(db, newest.number, fromId)
@@ -98,7 +98,7 @@ async function nextId(db: Db, { number }: Segment): Promise<string | null> {
 /** Size of the pending list in kB. Searches read it sequentially; larger lists cost less WAL (bench/search-write.ts). */
 const pendingListKb = 16_384
 
-interface Index {
+export interface Index {
   readonly name: 'growing' | 'complete'
   readonly columns: RawBuilder<unknown>
 }
@@ -111,7 +111,7 @@ export const completeIndex: Index = { name: 'complete', columns: sql`words, tags
 const indexName = (segment: number, { name }: Index): string => `${tableOf(segment)}_${name}`
 
 /** Creates an index of a segment. `concurrently`: writers do not wait; not in a transaction. */
-export async function createIndex(db: Db, segment: number, index: Index, concurrently = false): Promise<void> {
+export async function createIndex(db: Db, segment: number, index: Index, { concurrently = false } = {}): Promise<void> {
   await sql`
     create index ${concurrently ? sql`concurrently` : sql``} ${sql.id(indexName(segment, index))} on ${sql.table(tableOf(segment))}
     using gin (${index.columns}) with (gin_pending_list_limit = ${sql.lit(pendingListKb)})`.execute(db)
@@ -151,7 +151,7 @@ async function completeOne(db: Db, segment: number): Promise<void> {
   const drop = (index: Index) => sql`drop index concurrently if exists ${sql.id(indexName(segment, index))}`.execute(db)
   // That of a build which was killed is invalid.
   await drop(completeIndex)
-  await createIndex(db, segment, completeIndex, true)
+  await createIndex(db, segment, completeIndex, { concurrently: true })
   await drop(growingIndex)
 }
 

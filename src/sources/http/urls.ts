@@ -21,10 +21,10 @@ export function folderUrl(address: string): URL {
   return url
 }
 
-/** Returns the URL of the entry at `path` below the folder. */
-export function urlBelow(folder: URL, path: string, isFolder: boolean): URL {
+/** Returns the URL of the entry at `path` below the folder. The path of a folder ends with `/`, or is empty. */
+export function urlBelow(folder: URL, path: string): URL {
   const encoded = path.split('/').map(encodeURIComponent).join('/')
-  return new URL(`${folder.origin}${folder.pathname}${encoded}${isFolder && path !== '' ? '/' : ''}`)
+  return new URL(`${folder.origin}${folder.pathname}${encoded}`)
 }
 
 /** Shortens an invalid href and removes control characters, for messages. */

@@ -39,7 +39,7 @@ export async function listFolder(
     maxAttempts = 3,
   }: { root: URL; path: string; signal: AbortSignal; maxEntries: number; maxAttempts?: number },
 ): Promise<Listing> {
-  const folderRequestUrl = urlBelow(root, path, true)
+  const folderRequestUrl = urlBelow(root, path === '' ? '' : `${path}/`)
   const request: SourceRequest = {
     method: 'PROPFIND',
     url: folderRequestUrl,

@@ -91,7 +91,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
 
   return {
     walk: (options) => walk(options),
-    read: (file, signal) => readBody(http, { url: urlBelow(root, file.path, false) }, file, limits.maxFileBytes, signal),
+    read: (file, signal) => readBody(http, { url: urlBelow(root, file.path) }, file, limits.maxFileBytes, signal),
     test: (signal) =>
       testServer(
         {

@@ -58,7 +58,7 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     await migrateSchema(database, config, log, options)
     if (!creates) await requireFolder(config.data_dir)
     const storage = { ...config.storage, path: storeFolder(config) }
-    await checkStoreMarker(db, await storeMarkers(config), creates)
+    await checkStoreMarker(db, await storeMarkers(config), { creates })
     await recordUse(db, storage.kind).catch((err) => log.warn({ err }, 'cannot record the use of the document store'))
     const { files, stores, close: closeStores } = await openStores({ ...config, storage }, db)
     closers.push(closeStores)

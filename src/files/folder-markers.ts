@@ -15,7 +15,7 @@ export const folderMarkers = (folder: string): Markers => ({
         return ''
       })
     ).trim(),
-  async write(name, text, isNew = false) {
+  async write(name, text, { isNew = false } = {}) {
     await mkdir(folder, { recursive: true, mode: 0o700 })
     // Another process may write the same marker.
     const partial = join(folder, `${name}.${randomUUID()}.partial`)

@@ -39,7 +39,7 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
       return openOnce(kind)
     },
     async create(kind) {
-      if (kind !== primary) await checkStoreMarker(db, await openers[kind].markers(config), true)
+      if (kind !== primary) await checkStoreMarker(db, await openers[kind].markers(config), { creates: true })
       const store = await openOnce(kind)
       if (kind === 'disk') await checkTmpPath(config)
       await recordUse(db, kind)

@@ -46,8 +46,8 @@ export const readStoreId = (markers: Markers): Promise<string> => markers.read(m
  * Claims the store. Returns false if another restore has claimed it at the same time. Servers refuse the store until the claim ends. `isNew`: there is no
  * claim of an interrupted restore to replace.
  */
-export async function beginRestore(markers: Markers, claim: Claim, isNew: boolean): Promise<boolean> {
-  await markers.write(claimName, JSON.stringify(claim), isNew)
+export async function beginRestore(markers: Markers, claim: Claim, { isNew }: { isNew: boolean }): Promise<boolean> {
+  await markers.write(claimName, JSON.stringify(claim), { isNew })
   return (await readClaim(markers))?.store_id === claim.store_id
 }
 

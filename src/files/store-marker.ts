@@ -13,8 +13,8 @@ export const storeFolder = ({ storage, data_dir }: Pick<Config, 'storage' | 'dat
 /** Name of the marker that contains the store id. */
 export const markerName = '.dms-store'
 
-/** Compares the marker with the store id in the database. Creates both on the first start, and a lost marker of an empty store if `creates`. Throws ConfigError, NoData. */
-export async function checkStoreMarker(db: Db, markers: Markers, creates: boolean): Promise<void> {
+/** Compares the marker with the store id in the database. Creates both on the first start; with `creates`, also the lost marker of an empty store. Throws ConfigError, NoData. */
+export async function checkStoreMarker(db: Db, markers: Markers, { creates }: { creates: boolean }): Promise<void> {
   const { kind, location } = markers
   const marker = await markers.read(markerName).catch(emptyIfUnreadable)
   const storeId = await loadStoreId(db)
@@ -29,7 +29,7 @@ export async function checkStoreMarker(db: Db, markers: Markers, creates: boolea
   }
   if (storeId && !isUnused && !creates) throw new NoData(location)
   const id = storeId ?? (await createStoreId(db))
-  await markers.write(markerName, id, true)
+  await markers.write(markerName, id, { isNew: true })
   // Another database has claimed the store at the same time.
   if ((await markers.read(markerName)) !== id) throw belongsElsewhere(`ours is ${id}`)
 }

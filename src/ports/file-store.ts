@@ -85,7 +85,7 @@ export interface Markers {
   /** Returns the text of a marker, '' for a missing one. */
   read(name: string): Promise<string>
   /** Replaces a marker atomically and durably. With `isNew`, may keep an existing one. */
-  write(name: string, text: string, isNew?: boolean): Promise<void>
+  write(name: string, text: string, options?: { isNew?: boolean }): Promise<void>
   /** Removes a marker. Has no effect on a missing one. */
   remove(name: string): Promise<void>
 }

@@ -339,7 +339,7 @@ test('STORAGE_UNAVAILABLE for a removal in a folder that was unmounted while it 
 test('opening refuses a folder that belongs to another database or is not mounted', async () => {
   const [one, other] = [await startApp(), await startApp()]
   const folder = (dms: typeof one) => join(dms.dataDir, 'files')
-  const check = (dms: typeof one, path: string) => checkStoreMarker(dms.app.db, folderMarkers(path), true)
+  const check = (dms: typeof one, path: string) => checkStoreMarker(dms.app.db, folderMarkers(path), { creates: true })
   await check(one, folder(one))
   await expect(check(one, folder(other))).rejects.toThrow('belongs to another database')
   await upload(one.asAda, 'a.txt', 'hello')

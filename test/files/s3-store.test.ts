@@ -122,9 +122,9 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     const { config, path } = await openBucket()
     const markers = s3Markers(config)
     // The marker of a new installation.
-    await markers.write('.dms-store', await storeIdOf(one), true)
-    await checkStoreMarker(one.app.db, markers, true)
-    await expect(checkStoreMarker(other.app.db, markers, true)).rejects.toThrow('belongs to another database')
+    await markers.write('.dms-store', await storeIdOf(one), { isNew: true })
+    await checkStoreMarker(one.app.db, markers, { creates: true })
+    await expect(checkStoreMarker(other.app.db, markers, { creates: true })).rejects.toThrow('belongs to another database')
     expect(markers.location).toBe(`s3://${path}/`)
   })
 

@@ -93,7 +93,7 @@ async function writeBackup(
   list: FileHandle,
 ): Promise<Omit<BackupResult, 'recordError'>> {
   // If the store were not mounted, every file would be missing in the backup.
-  await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), false)
+  await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), { creates: false })
   const snapshot = await openSnapshot(installation.database)
   const checksums: string[] = []
   let head: at.Head

@@ -53,7 +53,7 @@ interface ClaimOptions {
 export async function openStoreClaim(markers: Markers, { storeId, database, interrupted, assertEmpty }: ClaimOptions): Promise<StoreClaim> {
   const create = () => ({ store_id: storeId, commit: null, database, heartbeat: randomUUID() })
   const isNew = interrupted === null
-  if (!(await restoreMarker.beginRestore(markers, create(), isNew))) throw busy(markers)
+  if (!(await restoreMarker.beginRestore(markers, create(), { isNew }))) throw busy(markers)
   try {
     await assertEmpty()
     await restoreMarker.writeStoreId(markers, storeId)

@@ -44,7 +44,7 @@ export interface Bucket {
   /** Sends a request and reads the response to its end. */
   exchange(request: S3Request): Promise<string>
   /** Stores an object. With `isNew`, keeps an existing object if the server supports conditional writes. */
-  put(key: string, body: S3Body, isNew?: boolean): Promise<void>
+  put(key: string, body: S3Body, options?: { isNew?: boolean }): Promise<void>
   /** Opens an object, or a range of it; null for a missing one. */
   get(
     key: string,
@@ -142,7 +142,7 @@ export function openBucket(storage: Config['storage']): Bucket {
     locate: (key) => `s3://${storage.s3_bucket}/${key}`,
     send,
     exchange,
-    async put(key, body, isNew = false) {
+    async put(key, body, { isNew = false } = {}) {
       const headers = { ...encryption, ...(isNew ? { 'if-none-match': '*' } : {}) }
       const refused = await exchange({ method: 'PUT', key, headers, body }).catch((error) => {
         if (!isNew || !(error instanceof S3Error)) return throwOutage(error)

@@ -146,7 +146,7 @@ export function s3Markers({ storage }: Pick<Config, 'storage'>): Markers {
     kind: 's3',
     location: `s3://${storage.s3_bucket}/${prefix}`,
     read: (name) => withBucket(async (bucket) => ((await bucket.readText(prefix + name)) ?? '').trim()),
-    write: (name, text, isNew) => withBucket((bucket) => bucket.put(prefix + name, textBody(`${text}\n`), isNew)),
+    write: (name, text, options) => withBucket((bucket) => bucket.put(prefix + name, textBody(`${text}\n`), options)),
     remove: (name) => withBucket((bucket) => bucket.remove(prefix + name)),
   }
 }

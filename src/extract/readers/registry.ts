@@ -10,7 +10,7 @@ import { decodeHtml, readHtml } from './html.ts'
 import { openImage } from './image.ts'
 import { decodeJsonEscapes } from './json.ts'
 import { openContentLines } from './mail/content-lines.ts'
-import { openMail } from './mail/mail.ts'
+import { openMail, openMbox } from './mail/mail.ts'
 import { openSignedData } from './mail/signed-data.ts'
 import { openTnef } from './mail/tnef.ts'
 import { openOleObject } from './office/embedded.ts'
@@ -38,8 +38,8 @@ const readers = new Map<string, Reader>([
   [typeByExtension.msg!, openMsg],
   [typeByExtension.hwp!, openHwp],
   ['application/x-cfb', openOleObject],
-  ['message/rfc822', (source, tools) => openMail(source, false, tools)],
-  ['application/mbox', (source, tools) => openMail(source, true, tools)],
+  ['message/rfc822', openMail],
+  ['application/mbox', openMbox],
   ...withReader(['text/calendar', 'text/vcard'], openContentLines),
   ...withReader(['text/html', 'application/xhtml+xml'], (source) => openTextOnly(async () => readHtml(decodeHtml(source.read())))),
   ['application/xml', openXml],

@@ -13,11 +13,16 @@ const maxAttachments = 100
 const maxMessages = 10_000
 const maxHeaderBytes = 256 * 1024
 
-/** Opens a message or an mbox with its attachments. */
-export const openMail = (source: ByteSource, isMbox: boolean, tools: PartTools): OpenedDocument =>
+/** Opens a message with its attachments. */
+export const openMail = (source: ByteSource, tools: PartTools): OpenedDocument => openMessages(source, tools, (bytes) => [bytes])
+
+/** Opens an mbox: its messages with their attachments. */
+export const openMbox = (source: ByteSource, tools: PartTools): OpenedDocument => openMessages(source, tools, splitMbox)
+
+const openMessages = (source: ByteSource, tools: PartTools, split: (bytes: Uint8Array) => Uint8Array[]): OpenedDocument =>
   openWithParts(tools, async (collector) => {
     let first: Email | undefined
-    for (const message of messagesOf(source.read(), isMbox)) {
+    for (const message of split(toUtf8(source.read()))) {
       if (collector.isFull) break
       const parsed = withoutStyles(await parseMessage(decodeHeaders(message)))
       const { text, files } = takeUuencoded(parsed.text ?? '')
@@ -30,11 +35,8 @@ export const openMail = (source: ByteSource, isMbox: boolean, tools: PartTools):
     return { metadata: first ? metadataOf(first) : {}, date: first && dateOf(first) }
   })
 
-function messagesOf(stored: Uint8Array, isMbox: boolean): Iterable<Uint8Array> {
-  const isWide = byteOrderMark(stored) ?? wideEncoding(stored)
-  const bytes = isWide ? Buffer.from(decode(stored)) : stored
-  return isMbox ? splitMbox(bytes) : [bytes]
-}
+/** Converts messages in UTF-16 or UTF-32, and those with a byte order mark, to UTF-8. */
+const toUtf8 = (stored: Uint8Array): Uint8Array => ((byteOrderMark(stored) ?? wideEncoding(stored)) ? Buffer.from(decode(stored)) : stored)
 
 const parse = (message: Uint8Array): Promise<Email> => PostalMime.parse(message, { rfc822Attachments: true }).catch(throwReadFailure)
 

@@ -2,7 +2,7 @@
 import { tryParseJson } from '../json.ts'
 import { latin1 } from './bytes.ts'
 import { detectBinaryType, detectByStart, isPdf, isPdfBehindJunk } from './magic-numbers.ts'
-import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
+import { typeByName, unknownType } from './mime-types.ts'
 import { byteOrderMark, decodeAs, isUtf8, wideEncoding } from './readers/decode.ts'
 
 /** Number of first bytes that detectType() needs. */
@@ -13,7 +13,7 @@ export const headBytes = 4100
  * Cheap and safe for hostile bytes. The reader process detects containers more precisely.
  */
 export async function detectType(head: Uint8Array, filename: string, size?: number): Promise<string> {
-  const typeFromName = typeByExtension[extensionOf(filename)] ?? unknownType
+  const typeFromName = typeByName(filename)
   if (head.length === 0) return typeFromName
   const start = latin1(head)
   if (isPdf(start)) return pdfType

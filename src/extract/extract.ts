@@ -3,7 +3,7 @@ import { ReadFailure } from '../ports/document-reader.ts'
 import { latin1 } from './bytes.ts'
 import { findConverter } from './converters/registry.ts'
 import { detectType, headBytes } from './detect.ts'
-import { extensionOf, typeByExtension, unknownType } from './mime-types.ts'
+import { typeByName } from './mime-types.ts'
 import { type ByteSource, bytesSource, type Contents, type OpenedDocument, openTextOnly } from './opened-document.ts'
 import { createPartBudget, type PartBudget } from './parts.ts'
 import { maxTextLength, removeInvalidCharacters } from './readers/decode.ts'
@@ -93,7 +93,7 @@ async function detectFileType(source: ByteSource): Promise<string> {
   const bytes = source.head(headBytes)
   const type = await detectType(bytes, source.filename, source.size)
   if (bytes[0] !== 0x50 || bytes[1] !== 0x4b) return type
-  return detectArchiveType(source.read(), typeByExtension[extensionOf(source.filename)] ?? unknownType) ?? type
+  return detectArchiveType(source.read(), typeByName(source.filename)) ?? type
 }
 
 /** Limits the text of all pages together and removes characters that PostgreSQL cannot store. */

@@ -90,5 +90,6 @@ export const typeByExtension: Readonly<Record<string, string>> = {
 
 export const unknownType = 'application/octet-stream'
 
-/** Returns the extension of a name in lower case without the dot, '' if there is none. */
-export const extensionOf = (filename: string): string => /\.([^./\\]+)$/.exec(filename)?.[1]?.toLowerCase() ?? ''
+/** Returns the type by the extension of a name, `unknownType` for any other. */
+export const typeByName = (filename: string): string =>
+  typeByExtension[/\.([^./\\]+)$/.exec(filename)?.[1]?.toLowerCase() ?? ''] ?? unknownType

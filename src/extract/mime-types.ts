@@ -91,5 +91,7 @@ export const typeByExtension: Readonly<Record<string, string>> = {
 export const unknownType = 'application/octet-stream'
 
 /** Returns the type by the extension of a name, `unknownType` for any other. */
-export const typeByName = (filename: string): string =>
-  typeByExtension[/\.([^./\\]+)$/.exec(filename)?.[1]?.toLowerCase() ?? ''] ?? unknownType
+export function typeByName(filename: string): string {
+  const extension = /\.([^./\\]+)$/.exec(filename)?.[1]?.toLowerCase() ?? ''
+  return Object.hasOwn(typeByExtension, extension) ? typeByExtension[extension]! : unknownType
+}

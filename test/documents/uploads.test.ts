@@ -274,6 +274,14 @@ test('the type is detected from the bytes, whatever name and client say', async 
   expect((await upload(asAda, 'a.bin', randomBytes(5000))).mime_type).toBe('application/octet-stream')
 })
 
+test('201 for extensions that are names of the prototype of objects', async () => {
+  const { fetch } = await startServer()
+  for (const name of ['a.constructor', 'a.__proto__']) {
+    const { status, answer } = await post(fetch, multipartBody([filePart(`text of ${name}`, name)]))
+    expect([name, status, answer.document?.mime_type]).toEqual([name, 201, 'text/plain'])
+  }
+})
+
 test('equal bytes again: allow creates a document with the same file, reject is 409, return is 200; for another user they are new', async () => {
   const { asAda, asBob, dataDir, runJobs } = await startApp()
   const first = await upload(asAda, 'a.txt', 'same')

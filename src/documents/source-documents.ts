@@ -73,7 +73,7 @@ export async function createDocuments(
   )
   await Promise.all(
     [...firstBySum.values()].map((staged) =>
-      ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', ownedSums.has(staged.sha256)),
+      ensureBytes(app, trx, staged, addresses.get(staged.sha256) ?? '', { canCompare: ownedSums.has(staged.sha256) }),
     ),
   )
   await insertRows(trx, documents, 'sync')

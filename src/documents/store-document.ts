@@ -61,7 +61,7 @@ export async function storeDocument(app: App, trx: Trx, ownerId: string, staged:
   const duplicate = await lockDuplicate(trx, ownerId, staged.sha256)
   if (duplicate && options.onDuplicate === 'reject')
     throw new AppError('DUPLICATE_RESOURCE', { document_id: duplicate.id }, 'The owner has a document with these bytes already.')
-  await ensureBytes(app, trx, staged, address, duplicate !== undefined)
+  await ensureBytes(app, trx, staged, address, { canCompare: duplicate !== undefined })
   if (duplicate && options.onDuplicate === 'return') return { document: await readDocument(trx, duplicate.id), created: false }
 
   const [document] = await insertDocuments(app, trx, [{ ...options, ownerId, staged, ...(duplicate && { duplicateOf: duplicate.id }) }])

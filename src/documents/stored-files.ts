@@ -115,7 +115,13 @@ export async function lockOrCreateAll(
  * comparison finds it equal, else the staged bytes replace it and it is removed after the commit. Set `canCompare` only if the owner has
  * the same bytes already: the time of a comparison would reveal files of other users.
  */
-export async function ensureBytes(app: App, trx: Trx, staged: StagedFile, address: string, canCompare: boolean): Promise<void> {
+export async function ensureBytes(
+  app: App,
+  trx: Trx,
+  staged: StagedFile,
+  address: string,
+  { canCompare }: { canCompare: boolean },
+): Promise<void> {
   if (address === staged.address) return staged.commit()
   if (canCompare) {
     if (await staged.equals(address)) return
@@ -155,7 +161,7 @@ export async function compareLargeFiles(app: App, ownerId: string, staged: reado
 export async function repairStored(app: App, staged: StagedFile): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     const stored = await lockExisting(trx, staged.sha256)
-    if (stored) await ensureBytes(app, trx, staged, stored.address, true)
+    if (stored) await ensureBytes(app, trx, staged, stored.address, { canCompare: true })
   })
   await staged.confirm()
 }

@@ -102,7 +102,7 @@ async function store(app: App, job: RenditionJob, { id, owner_id }: Original, st
     await app.db.transaction().execute(async (trx) => {
       await lockLease(trx, job, app.config.worker.lease)
       const address = await lockOrCreate(trx, staged)
-      await ensureBytes(app, trx, staged, address, false)
+      await ensureBytes(app, trx, staged, address, { canCompare: false })
       await sql`
         update renditions set state = 'completed', sha256 = ${staged.sha256}, size = ${staged.size}, finished_at = ${app.now()}
         where document_id = ${id} and number = ${number} and kind = ${kind} and state = 'pending'`.execute(trx)

@@ -90,7 +90,7 @@ export async function addVersion(
   const { sha256, size } = staged
   const address = await lockOrCreate(trx, staged)
   const isCurrent = sha256 === currentSha256
-  await ensureBytes(app, trx, staged, address, isCurrent || (await isOwned(trx, owner_id, sha256)))
+  await ensureBytes(app, trx, staged, address, { canCompare: isCurrent || (await isOwned(trx, owner_id, sha256)) })
   if (isCurrent) return { version: await findCurrent(trx, id), created: false }
   await archiveCurrent(trx, [id])
   const { last_version } = await trx.selectFrom('documents').select('last_version').where('id', '=', id).executeTakeFirstOrThrow()

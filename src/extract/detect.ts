@@ -26,12 +26,12 @@ export async function detectType(head: Uint8Array, filename: string, size?: numb
   const text = decodeHead(head, isHead)
   if (text !== null) {
     const type = detectTextType(text, typeFromName, !isHead)
-    return type === 'text/plain' && !typeFromName.startsWith('text/') && isPdfBehindJunk(start, true) ? pdfType : type
+    return type === 'text/plain' && !typeFromName.startsWith('text/') && isPdfBehindJunk(start, { isText: true }) ? pdfType : type
   }
   // Archives first: an uncompressed member may be a PDF.
   const binary = await detectBinaryType(head, start, typeFromName)
   if (binary) return binary
-  if (isPdfBehindJunk(start, false)) return pdfType
+  if (isPdfBehindJunk(start, { isText: false })) return pdfType
   const wide = decodeWide(head)
   if (wide !== null) return detectTextType(wide, typeFromName, !isHead)
   return typeFromName.startsWith('text/') ? unknownType : typeFromName
@@ -47,7 +47,7 @@ function decodeHead(head: Uint8Array, isHead: boolean): string | null {
   const mark = byteOrderMark(head)
   if (mark && mark.encoding !== 'utf-8') return wideTextIfReadable(decodeAs(head.subarray(mark.length), mark.encoding) ?? '')
   if (head.includes(0)) return null
-  if (isUtf8(head, isHead)) return textIfReadable(new TextDecoder().decode(head), 0.05)
+  if (isUtf8(head, { isHead })) return textIfReadable(new TextDecoder().decode(head), 0.05)
   return textIfReadable(Buffer.from(head).toString('latin1'), 0.005)
 }
 

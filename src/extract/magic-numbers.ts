@@ -58,7 +58,7 @@ const maxPdfOffset = 1024
 export const isPdf = (start: string): boolean => /^(\xef\xbb\xbf)?[\s\0]*(%PDF|(%.*[\r\n]\s*)*\d+ +\d+ +obj\b\s*(<<|\[))/.test(start)
 
 /** Returns whether a PDF begins after other bytes of the head. In a text, the header must be a separate line before an object. */
-export function isPdfBehindJunk(start: string, isText: boolean): boolean {
+export function isPdfBehindJunk(start: string, { isText }: { isText: boolean }): boolean {
   const header = (isText ? /^%PDF-\d/m : /%PDF-/).exec(start.slice(0, maxPdfOffset))
   return header !== null && (!isText || /\d\s+obj\b/.test(start.slice(header.index)))
 }

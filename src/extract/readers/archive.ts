@@ -3,7 +3,7 @@ import type { ArchiveReader } from 'libarchive-wasm'
 import { ReadFailure } from '../../ports/document-reader.ts'
 import type { ByteSource, OpenedDocument } from '../opened-document.ts'
 import { openWithParts, type PartTools } from '../parts.ts'
-import { readTar } from './tar.ts'
+import { readTarMembers } from './tar.ts'
 import { openArchive } from './zip.ts'
 
 /** Maximum members of an archive, and bytes that it unpacks to. Further members are not listed. */
@@ -37,7 +37,7 @@ export function openTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
   const found: Uint8Array[] = []
   return openMembers(tools, () => ({
     *list() {
-      for (const { name, data } of readTar(bytes)) {
+      for (const { name, data } of readTarMembers(bytes)) {
         if (found.push(data) > maxMembers) return
         yield { name, size: data.length, position: found.length - 1 }
       }

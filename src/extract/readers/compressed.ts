@@ -31,7 +31,7 @@ export async function openLz4OrCompress(source: ByteSource, tools: PartTools, mi
 export async function openBzip2OrXz(source: ByteSource, tools: PartTools, mimeType: string): Promise<OpenedDocument | null> {
   const bytes = source.read()
   const format = formats[mimeType === 'application/x-xz' ? 'xz' : 'bzip2']
-  const start = await unpackStreams(bytes, format, true)
+  const start = await unpackStreams(bytes, format, { onlyStart: true })
   if (start.length === 0) return null
   // Only tar archives: libarchive takes many texts for archives of other formats.
   if (isTar(start)) return openOtherArchive(source, tools)
@@ -82,7 +82,7 @@ const formats = {
  * Unpacks all streams of a file: programs that work in parallel write many. `onlyStart`: at most the first `chunkBytes`. Returns no bytes if none can
  * be unpacked. Throws ReadFailure FILE_TOO_COMPLEX.
  */
-async function unpackStreams(bytes: Uint8Array, { start, zipMethod }: StreamFormat, onlyStart = false): Promise<Uint8Array> {
+async function unpackStreams(bytes: Uint8Array, { start, zipMethod }: StreamFormat, { onlyStart = false } = {}): Promise<Uint8Array> {
   const library = await import('libarchive-wasm')
   const module = await library.libarchiveWasm()
   const starts = Array.from(Buffer.from(bytes).toString('latin1').matchAll(start), ({ index }) => index)
@@ -94,7 +94,7 @@ async function unpackStreams(bytes: Uint8Array, { start, zipMethod }: StreamForm
       const archive = zipWithMember(stream, zipMethod, content)
       return new library.ArchiveReader(module, new Int8Array(archive.buffer, archive.byteOffset, archive.length))
     }
-    for (const chunk of unpackStream(open, left, onlyStart)) {
+    for (const chunk of unpackStream(open, left, { onlyStart })) {
       left -= chunk.length
       chunks.push(chunk)
     }
@@ -115,7 +115,7 @@ interface Content {
  * Unpacks one stream. Returns the content before any damage. libarchive unpacks these formats only in archives, so the stream becomes the member of a
  * ZIP archive. Its header needs the checksum and the size of the content; the errors of two attempts contain them.
  */
-function unpackStream(open: (content: Content) => ArchiveReader, maxBytes: number, onlyStart: boolean): Uint8Array[] {
+function unpackStream(open: (content: Content) => ArchiveReader, maxBytes: number, { onlyStart }: { onlyStart: boolean }): Uint8Array[] {
   const content = { checksum: 0, size: 0 }
   for (;;) {
     const reader = open(content)

@@ -17,7 +17,7 @@ export function byteOrderMark(bytes: Uint8Array): { encoding: string; length: nu
 }
 
 /** Returns whether the bytes are valid UTF-8. `isHead` permits an incomplete character at the end. */
-export function isUtf8(bytes: Uint8Array, isHead = false): boolean {
+export function isUtf8(bytes: Uint8Array, { isHead = false } = {}): boolean {
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: isHead })
     return true
@@ -76,7 +76,7 @@ function decodeDamagedUtf8(bytes: Uint8Array, isDeclared: boolean): string | nul
     if (code === 0xfffd) errors++
     else if (code >= 0x80) characters++
   }
-  const minCharacters = isUtf8(bytes, true) ? 1 : errors * minCharactersPerError[isDeclared ? 'declared' : 'undeclared']
+  const minCharacters = isUtf8(bytes, { isHead: true }) ? 1 : errors * minCharactersPerError[isDeclared ? 'declared' : 'undeclared']
   return errors > 0 && characters >= minCharacters ? text : null
 }
 

@@ -9,7 +9,7 @@ export interface TarMember {
 }
 
 /** Returns the files of an archive up to the first damaged header. */
-export function* readTar(bytes: Uint8Array): Generator<TarMember> {
+export function* readTarMembers(bytes: Uint8Array): Generator<TarMember> {
   let longName = ''
   for (let at = 0; at + blockBytes <= bytes.length; ) {
     const header = Buffer.from(bytes.buffer, bytes.byteOffset + at, blockBytes)

@@ -38,7 +38,7 @@ const documentStreams = new Map<string, (ole: Ole) => string>([
 ])
 
 /** Adds the objects in all storages. `isDocument`: the streams of the root are those of the document itself. */
-export async function addOleObjects(collector: PartCollector, ole: Ole, isDocument = false): Promise<void> {
+export async function addOleObjects(collector: PartCollector, ole: Ole, { isDocument = false } = {}): Promise<void> {
   let count = 0
   for (const name of ole.names) {
     const slash = name.lastIndexOf('/') + 1

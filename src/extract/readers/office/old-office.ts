@@ -41,7 +41,7 @@ const openWithObjects = (
   openWithParts(tools, async (collector) => {
     const ole = openOle(source.read())
     collector.addText(`${readText(ole)}\n\n`)
-    await addOleObjects(collector, ole, true)
+    await addOleObjects(collector, ole, { isDocument: true })
     for (const object of readObjects(ole)) if (!collector.isFull) await addEmbeddedFile(collector, bytesSource(object, ''))
     return { metadata: readSummary(ole) }
   })

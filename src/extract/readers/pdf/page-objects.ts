@@ -83,7 +83,7 @@ function listTexts(pdfium: PdfiumModule, object: number): number[] {
  * Removes text objects from the text of a loaded page. `isHidden` has all of them; with `isFlattened`, the objects of annotations follow them. Does nothing
  * and returns false if the page has another number of objects, because another library counted them.
  */
-export function hideTexts(pdfium: PdfiumModule, page: number, isHidden: readonly boolean[], isFlattened = false): boolean {
+export function hideTexts(pdfium: PdfiumModule, page: number, isHidden: readonly boolean[], { isFlattened = false } = {}): boolean {
   const count = pdfium._FPDFPage_CountObjects(page)
   const texts = Array.from({ length: count }, (_, i) => pdfium._FPDFPage_GetObject(page, i)).flatMap((object) => listTexts(pdfium, object))
   if (isFlattened ? texts.length < isHidden.length : texts.length !== isHidden.length) return false

@@ -100,7 +100,7 @@ function openDocument(pdfium: PdfiumModule, bytes: Uint8Array): PdfiumDocument {
     pdfium._FPDFPage_Flatten(original, flattenForDisplay)
     pdfium._FPDF_ClosePage(original)
     const page = loadPage(flattened, index)
-    hideTexts(pdfium, page, isHidden, true)
+    hideTexts(pdfium, page, isHidden, { isFlattened: true })
     const text = readPageText(pdfium, page)
     pdfium._FPDF_ClosePage(page)
     return text

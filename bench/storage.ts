@@ -14,7 +14,7 @@ import Table from 'cli-table3'
 import { mapConcurrently } from '../src/concurrency.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { bytesBody, openBucket } from '../src/files/stores/s3/bucket.ts'
-import { openS3 } from '../src/files/stores/s3/s3.ts'
+import { openS3Store } from '../src/files/stores/s3/s3.ts'
 import { hasS3Server, startS3 } from '../test/support/servers/s3-server.ts'
 import { bucketSettings } from '../test/support/servers/s3-settings.ts'
 import { median } from './quantile.ts'
@@ -37,7 +37,7 @@ async function measure(): Promise<void> {
   const server = await startS3()
   const folder = await mkdtemp(join(tmpdir(), 'dms-bench-storage-'))
   const { config } = loadConfig({ env: {}, flags: { data_dir: folder, ...(await bucketSettings(server)) } })
-  const store = openS3(config, join(folder, 'cache'))
+  const store = openS3Store(config, join(folder, 'cache'))
   const bucket = openBucket(config.storage)
   try {
     const table = new Table({ head: ['', 'store, files/s', 'bare PUT, files/s', 'ratio (median of rounds)'] })
@@ -72,7 +72,7 @@ async function measure(): Promise<void> {
   }
 }
 
-async function storeLarge(store: ReturnType<typeof openS3>, size: number): Promise<void> {
+async function storeLarge(store: ReturnType<typeof openS3Store>, size: number): Promise<void> {
   const chunk = randomBytes(65_536)
   let peak = 0
   async function* source() {

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
-import { openS3 } from '../../src/files/stores/s3/s3.ts'
+import { openS3Store } from '../../src/files/stores/s3/s3.ts'
 import { storeSettings } from '../support/servers/s3-settings.ts'
 
 const address = `${'ab'.repeat(32)}.00000000`
@@ -26,7 +26,7 @@ async function openStore(answer: RequestListener, settings: Record<string, strin
       ...settings,
     },
   })
-  const store = openS3(config, join(folder, 'cache'))
+  const store = openS3Store(config, join(folder, 'cache'))
   onTestFinished(async () => {
     await store.close().catch(() => {})
     server.closeAllConnections()

@@ -13,7 +13,7 @@ import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openBucket as openS3Bucket, textBody } from '../../src/files/stores/s3/bucket.ts'
-import { openS3, s3Markers } from '../../src/files/stores/s3/s3.ts'
+import { openS3Store, s3Markers } from '../../src/files/stores/s3/s3.ts'
 import { partBytes } from '../../src/files/stores/s3/upload.ts'
 import type { FileStore } from '../../src/ports/file-store.ts'
 import { startApp } from '../support/app.ts'
@@ -35,7 +35,7 @@ async function openBucket(more: Record<string, string | number | boolean> = {}) 
   const cache = join(folder, 'cache')
   const opened: FileStore[] = []
   const open = (): FileStore => {
-    const store = openS3(config, cache)
+    const store = openS3Store(config, cache)
     opened.push(store)
     return store
   }
@@ -133,7 +133,7 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     await expect(stage(store, 'hello')).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE', status: 503 })
     const { store: marked, config, cache } = await openMarked()
     await marked.check()
-    const ofAnother = openS3(config, cache, 'id of another database')
+    const ofAnother = openS3Store(config, cache, 'id of another database')
     onTestFinished(() => ofAnother.close())
     await expect(ofAnother.check()).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
     await s3Markers(config).remove('.dms-store')

@@ -14,7 +14,7 @@ import { AppError } from '../../src/errors.ts'
 import { type MigrationOptions, migrateStore, zeroCounts } from '../../src/files/store-migration.ts'
 import { describeStores } from '../../src/files/store-status.ts'
 import { openDisk } from '../../src/files/stores/disk.ts'
-import { openS3 } from '../../src/files/stores/s3/s3.ts'
+import { openS3Store } from '../../src/files/stores/s3/s3.ts'
 import { withSecondary } from '../../src/files/stores/secondary.ts'
 import type { FileStore, StoreKind, Stores } from '../../src/ports/file-store.ts'
 import { startWorker } from '../../src/worker/worker.ts'
@@ -183,7 +183,7 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     const [kept = first, corrupt = second] = [first, second].sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
     await copyFile(opened.disk.describeLocation(await address(kept.sha256)), opened.disk.describeLocation(await address(corrupt.sha256)))
     const { config } = loadConfig({ env: {}, flags: { data_dir: app.config.data_dir, ...(await bucketSettings(server)) } })
-    opened.s3 = openS3(config, join(app.config.data_dir, 'cache'))
+    opened.s3 = openS3Store(config, join(app.config.data_dir, 'cache'))
     onTestFinished(() => opened.s3.close())
     expect(await migrate('s3')).toEqual({ moved: 1 })
     expect(failures).toEqual([`the stored file is corrupt: its SHA-256 is ${kept.sha256}`])

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SourceAddress, SourceEntry, SourceFailure, SourceFile, SourceLimits } from '../../src/ports/source-type.ts'
 import { objectUrl } from '../../src/s3/urls.ts'
 import { parseBucketUrl } from '../../src/sources/s3/bucket-url.ts'
-import { openS3, s3 } from '../../src/sources/s3/s3.ts'
+import { openS3Source, s3 } from '../../src/sources/s3/s3.ts'
 import { type Handler, startLying } from '../support/servers/lying-server.ts'
 
 const limits: SourceLimits = {
@@ -21,8 +21,13 @@ const signal = new AbortController().signal
 
 const serve = (handler: Handler) => startLying('/bucket/in/', handler)
 
-function open(url: string, address: Partial<SourceAddress> = {}, more: Partial<SourceLimits> = {}, lookup?: Parameters<typeof openS3>[2]) {
-  const connection = openS3({ url, ...credentials, recursive: true, ...address }, { ...limits, ...more }, lookup)
+function open(
+  url: string,
+  address: Partial<SourceAddress> = {},
+  more: Partial<SourceLimits> = {},
+  lookup?: Parameters<typeof openS3Source>[2],
+) {
+  const connection = openS3Source({ url, ...credentials, recursive: true, ...address }, { ...limits, ...more }, lookup)
   onTestFinished(() => connection.close())
   return connection
 }

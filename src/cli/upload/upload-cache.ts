@@ -98,7 +98,7 @@ function parseEntry(line: string): Entry[] {
 }
 
 /** Returns the SHA-256 of a file. Returns undefined if the file cannot be read or `signal` aborts: the upload then reports the error. */
-export async function hashFile(
+export async function hashFoundFile(
   { path, size }: Pick<FoundFile, 'path' | 'size'>,
   signal: AbortSignal | undefined,
 ): Promise<string | undefined> {

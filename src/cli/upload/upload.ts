@@ -14,7 +14,7 @@ import type { FoundFile } from './find-files.ts'
 import { type KnownDocuments, planRequests, smallFileBytes, type UploadRequest } from './plan-requests.ts'
 import { delayed, type SendOptions, type SentFile, sendFile, sendFiles } from './send.ts'
 import { noteIgnoredFlags } from './unchanged.ts'
-import { hashFile, type UploadCache } from './upload-cache.ts'
+import { hashFoundFile, type UploadCache } from './upload-cache.ts'
 
 export interface UploadRun extends Omit<SendOptions, 'client'> {
   /** command words */
@@ -215,7 +215,7 @@ async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<
   for (const file of files) {
     if (run.cli.signal.aborted) break
     if (file.path === '-' || problemOf(file, maxBytes) || skipRecent(run, file)) continue
-    const sha256 = run.cache?.getSha256(file) ?? (shouldHash ? await hashFile(file, run.sendOptions.signal) : undefined)
+    const sha256 = run.cache?.getSha256(file) ?? (shouldHash ? await hashFoundFile(file, run.sendOptions.signal) : undefined)
     if (sha256 !== undefined) sums.set(file.path, sha256)
   }
   if (sums.size === 0) return { sums, ids: new Map(), maxBytes }

@@ -29,7 +29,7 @@ export const stores: Readonly<Record<Config['storage']['kind'], StoreType>> = {
       const folder = join(config.data_dir, 'tmp')
       // Earlier releases did not flush their cache: its files may be incomplete since a power failure.
       await rm(join(folder, 's3-cache'), { recursive: true, force: true }).catch(() => {})
-      return (await import('./s3/s3.ts')).openS3(config, join(folder, 's3-read-cache'), storeId)
+      return (await import('./s3/s3.ts')).openS3Store(config, join(folder, 's3-read-cache'), storeId)
     },
     markers: async (config) => (await import('./s3/s3.ts')).s3Markers(config),
   },

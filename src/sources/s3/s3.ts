@@ -19,10 +19,10 @@ import { signatureAuth } from './signature-auth.ts'
 /** Consecutive empty pages after which a list counts as endless. */
 const maxEmptyPages = 100
 
-export const s3: SourceType = { open: (address, limits) => openS3(address, limits) }
+export const s3: SourceType = { open: (address, limits) => openS3Source(address, limits) }
 
 /** Opens a bucket. `lookup` replaces the resolver in tests. */
-export function openS3(address: SourceAddress, limits: SourceLimits, lookup?: Guard['lookup']): SourceConnection {
+export function openS3Source(address: SourceAddress, limits: SourceLimits, lookup?: Guard['lookup']): SourceConnection {
   const location = parseBucketUrl(address.url)
   const guard = { allowPrivateNetworks: limits.allowPrivateNetworks, lookup }
   assertHostAllowed(location.bucket.hostname, guard)

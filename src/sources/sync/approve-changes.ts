@@ -7,7 +7,7 @@ import type { App } from '../../app.ts'
 import { type SourceEntry, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as counts from './change-counts.ts'
 import { compareListing, flushMarks, pickKnown } from './compare-listing.ts'
-import { hashFile, isSkippedSize } from './fetch-file.ts'
+import { hashSourceFile, isSkippedSize } from './fetch-file.ts'
 import { type FetchQueue, openFetchQueue } from './fetch-queue.ts'
 import { ingest } from './ingest.ts'
 import * as ledger from './ledger.ts'
@@ -101,7 +101,7 @@ async function compareBytes(context: SyncContext, state: WalkState, limit: numbe
     if (touched <= limit) touched = (await countTouched(context, state)) - failedPaths.size
   }
   state.isComparing = true
-  const queue = openFetchQueue(context, { onFetch, read: hashFile, onBatch })
+  const queue = openFetchQueue(context, { onFetch, read: hashSourceFile, onBatch })
   try {
     for await (const doubtful of listDoubtful(context, state)) {
       if (isDecided()) break

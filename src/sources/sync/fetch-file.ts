@@ -45,7 +45,7 @@ const failedResult = (request: FetchRequest, outcome: 'skipped' | 'failed', prob
 })
 
 /** Reads a file into the staging area of the store. */
-export const stageFile: ReadFile = async ({ app, connection, signal }, request, maxSize) => {
+export const stageSourceFile: ReadFile = async ({ app, connection, signal }, request, maxSize) => {
   const { file } = request
   const body = await connection.read(file, signal)
   const staged = await app.files.stage(wrapErrors(body.bytes), maxSize).catch(async (error) => {
@@ -65,7 +65,7 @@ export const stageFile: ReadFile = async ({ app, connection, signal }, request, 
 }
 
 /** Computes the hash of a file, and stores nothing. */
-export const hashFile: ReadFile = async ({ connection, signal }, request, maxSize) => {
+export const hashSourceFile: ReadFile = async ({ connection, signal }, request, maxSize) => {
   const body = await connection.read(request.file, signal)
   const hash = createHash('sha256')
   let size = 0

@@ -1,7 +1,7 @@
 /** Queue of files to fetch: downloads run concurrently into the staging area of the store, and results are ingested in batches. */
 import { openDownloadCollector } from '../../files/free-buffers.ts'
 import { SourceFailure, type SourceFailureCode } from '../../ports/source-type.ts'
-import { fetchFile, type ReadFile, stageFile } from './fetch-file.ts'
+import { fetchFile, type ReadFile, stageSourceFile } from './fetch-file.ts'
 import { ingest } from './ingest.ts'
 import type { FetchRequest, FetchResult, SyncContext } from './sync-context.ts'
 
@@ -45,7 +45,7 @@ interface QueueOptions {
 /** Opens a queue. */
 export function openFetchQueue(
   context: SyncContext,
-  { onFetch, read = stageFile, onBatch = (batch) => ingest(context, batch) }: QueueOptions,
+  { onFetch, read = stageSourceFile, onBatch = (batch) => ingest(context, batch) }: QueueOptions,
 ): FetchQueue {
   let waiting: FetchRequest[] = []
   let next = 0

@@ -20,7 +20,7 @@ import { abortUploads, upload } from './upload.ts'
 import { openWriteSessions, type WriteSession } from './write-sessions.ts'
 
 /** Opens the store without a request. `cacheFolder` is for files that programs read by path, and for uploads that do not fit into memory. `storeId`: text of its marker, null to accept any. */
-export function openS3({ storage }: Pick<Config, 'storage'>, cacheFolder: string, storeId: string | null = null): FileStore {
+export function openS3Store({ storage }: Pick<Config, 'storage'>, cacheFolder: string, storeId: string | null = null): FileStore {
   const bucket = openBucket(storage)
   const prefix = prefixOf(storage)
   const objects = openObjects(bucket, prefix)

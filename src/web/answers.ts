@@ -99,7 +99,7 @@ export async function readEnds({ body }: Response, maxBytes: number): Promise<{ 
   for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
     head += decoder.decode(chunk.subarray(0, Math.max(0, maxBytes - size)), { stream: true })
     size += chunk.length
-    tail = Buffer.concat([tail, chunk]).subarray(-tailBytes)
+    tail = Buffer.concat([tail, chunk.subarray(-tailBytes)]).subarray(-tailBytes)
   }
   return size > maxBytes ? { head, tail: tail.toString() } : { head: head + decoder.decode(), tail: null }
 }

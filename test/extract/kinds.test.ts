@@ -84,7 +84,7 @@ describe('HTML and XML', () => {
   test('has the visible text: no scripts, separated cells, title first', async () => {
     const { text, metadata } = await read(
       Buffer.from(
-        '<!doctype html><html><head><title>Head &amp; tail</title><style>p{}</style><meta name=author content=Ada></head><body><script>var x</script><table><tr><td>c1</td><td>c2</td></tr></table><p>one<p>two<img alt="chart"></body>',
+        '<!doctype html><html><head><title>Head &amp; tail</title><style>p{}</style><meta name=author content=Ada><meta name=constructor content=none></head><body><script>var x</script><table><tr><td>c1</td><td>c2</td></tr></table><p>one<p>two<img alt="chart"></body>',
       ),
       'a.html',
     )

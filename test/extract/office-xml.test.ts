@@ -202,6 +202,12 @@ test('own properties without limit: the metadata has at most 32 KiB, and those o
   expect(Object.keys(metadata).every((key) => key.isWellFormed())).toBe(true)
 })
 
+test('an element with the name of a member of all objects is no property', async () => {
+  const core =
+    '<coreProperties xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Quarterly</dc:title><constructor>none</constructor></coreProperties>'
+  expect((await readBytes(docx(paragraph('body'), {}, { 'docProps/core.xml': core }), 'a.docx')).metadata).toEqual({ title: 'Quarterly' })
+})
+
 test('custom properties are metadata', async () => {
   const custom =
     '<Properties><property name="Client"><vt:lpwstr>ACME</vt:lpwstr></property><property name="Year"><vt:i4>2024</vt:i4></property></Properties>'

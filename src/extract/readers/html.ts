@@ -11,12 +11,12 @@ const blockTags = new Set(
     ' ',
   ),
 )
-const metaNames: Readonly<Record<string, string>> = {
-  author: 'author',
-  description: 'subject',
-  keywords: 'keywords',
-  generator: 'producer',
-}
+const metaNames = new Map([
+  ['author', 'author'],
+  ['description', 'subject'],
+  ['keywords', 'keywords'],
+  ['generator', 'producer'],
+])
 
 /** Decodes by byte order mark, XML declaration or `<meta charset>`. */
 export function decodeHtml(bytes: Uint8Array): string {
@@ -84,6 +84,6 @@ export function readHtml(html: string, depth = 0): { text: string; metadata: Rec
 }
 
 function readMeta({ name, content }: Record<string, string>, metadata: Record<string, unknown>): void {
-  const key = metaNames[name?.toLowerCase() ?? '']
+  const key = metaNames.get(name?.toLowerCase() ?? '')
   if (key && content?.trim()) metadata[key] ??= normalizeWhitespace(content)
 }

@@ -91,23 +91,23 @@ function readText(archive: Archive, family: Family): string {
   return family === 'slides' ? readPptx(archive) : readDocx(archive)
 }
 
-const propertyNames: Readonly<Record<string, string>> = {
-  'dc:title': 'title',
-  'dc:creator': 'author',
-  'meta:initial-creator': 'author',
-  'dc:subject': 'subject',
-  'dc:description': 'description',
-  'dc:language': 'language',
-  'dc:publisher': 'publisher',
-  'cp:keywords': 'keywords',
-  'meta:keyword': 'keywords',
-  'dcterms:created': 'created',
-  'meta:creation-date': 'created',
-  'dcterms:modified': 'modified',
-  'dc:date': 'modified',
-  Application: 'producer',
-  'meta:generator': 'producer',
-}
+const propertyNames = new Map([
+  ['dc:title', 'title'],
+  ['dc:creator', 'author'],
+  ['meta:initial-creator', 'author'],
+  ['dc:subject', 'subject'],
+  ['dc:description', 'description'],
+  ['dc:language', 'language'],
+  ['dc:publisher', 'publisher'],
+  ['cp:keywords', 'keywords'],
+  ['meta:keyword', 'keywords'],
+  ['dcterms:created', 'created'],
+  ['meta:creation-date', 'created'],
+  ['dcterms:modified', 'modified'],
+  ['dc:date', 'modified'],
+  ['Application', 'producer'],
+  ['meta:generator', 'producer'],
+])
 
 /** Reads the metadata. Dates become ISO dates. `date` is the unchanged time of creation. */
 function readProperties(archive: Archive, family: Family): { metadata: Record<string, unknown>; date: string | undefined } {
@@ -120,7 +120,7 @@ function readProperties(archive: Archive, family: Family): { metadata: Record<st
       open(name, attributes) {
         // The value of a property of the user is in an element of its own.
         const own = name === 'property' ? attributes.name : name === 'meta:user-defined' ? attributes['meta:name'] : undefined
-        key = own ? `custom.${own}` : (propertyNames[name] ?? (name.startsWith('vt:') ? key : undefined))
+        key = own ? `custom.${own}` : (propertyNames.get(name) ?? (name.startsWith('vt:') ? key : undefined))
         value = ''
       },
       text(text) {

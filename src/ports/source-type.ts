@@ -65,8 +65,8 @@ export interface SourceBody {
 /** Connection to a source for one sync. */
 export interface SourceConnection {
   /**
-   * Walks all files below the address in any order and in bounded memory. `known` returns the ETag of a folder at its last complete walk. A
-   * folder that cannot be listed yields a problem. Throws SourceFailure if the address itself cannot be listed.
+   * Walks all files below the address in any order and in bounded memory. `loadTag` returns the ETag of a folder at its last complete walk, null if
+   * there is none. A folder that cannot be listed yields a problem. Throws SourceFailure if the address itself cannot be listed.
    */
   walk(options: { loadTag(path: string): Promise<string | null>; signal: AbortSignal }): AsyncIterable<SourceEntry>
   /** Opens one file. Throws SourceFailure. */

@@ -93,8 +93,7 @@ export async function listTables(client: Pick<pg.ClientBase, 'query'>): Promise<
 }
 
 async function readSnapshotHead(client: pg.Client): Promise<SnapshotHead> {
-  const rows = async <T extends object>(query: string, values: unknown[] = []): Promise<T[]> =>
-    (await client.query(query, values)).rows as T[]
+  const rows = async <T extends object>(query: string): Promise<T[]> => (await client.query(query)).rows as T[]
   const migrations = await rows<{ name: string }>('select name from migrations order by name')
   const tables = await listTables(client)
   const references = await rows<{ from: string; to: string }>(

@@ -77,14 +77,14 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     name: 'opensearch',
     async refresh(ids) {
       try {
-        await indexDocuments(target, index, ids, true)
+        await indexDocuments(target, index, ids, { isSearchable: true })
       } catch (error) {
         if (!(error instanceof MissingIndex)) throw error
         await cluster.check()
         if (!(await mayCreate())) throw missingIndex()
         const initial = await loadInitialDocuments(db)
         await createIndex(target, index, options)
-        await indexDocuments(target, index, [...ids, ...initial], true)
+        await indexDocuments(target, index, [...ids, ...initial], { isSearchable: true })
       }
     },
     search,

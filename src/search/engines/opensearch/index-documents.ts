@@ -33,28 +33,33 @@ interface BulkResponse {
   readonly items: readonly Record<string, { _id: string; status: number; error?: { type: string; reason: string } }>[]
 }
 
-/** Whether the alias of an index is missing. */
+/** The alias of an index is missing. */
 export class MissingIndex extends Error {}
 
+interface WriteOptions {
+  /** Waits until searches reflect the changes. */
+  readonly isSearchable: boolean
+}
+
 /**
- * Updates the entries of these documents, and removes those of deleted ones. With `isSearchable`, resolves when searches reflect it. Throws
- * MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the rejected documents after all others were written.
+ * Updates the entries of these documents, and removes those of deleted ones. Throws MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the
+ * rejected documents after all others were written.
  */
-export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], isSearchable: boolean): Promise<void> {
+export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], options: WriteOptions): Promise<void> {
   const ids = [...new Set(documentIds)].sort()
   for (const batch of await batchesOf(target.db, ids, { documents: target.batchSize, bytes: maxBytes }))
-    await indexBatch(target, alias, batch, isSearchable)
+    await indexBatch(target, alias, batch, options)
 }
 
 /**
  * Indexes a batch. Reads documents again whose version was too low, and writes them with a higher one: another process has written them, or the clock
  * of the database was set back.
  */
-async function indexBatch({ db, cluster }: Target, alias: string, batch: readonly string[], isSearchable: boolean): Promise<void> {
+async function indexBatch({ db, cluster }: Target, alias: string, batch: readonly string[], options: WriteOptions): Promise<void> {
   let left = batch
   for (let minVersion = 0; left.length > 0; ) {
     const versions = new Map<string, number>()
-    for (const actions of requestsOf(await actionsOf(db, left, minVersion))) await send(cluster, alias, actions, isSearchable, versions)
+    for (const actions of requestsOf(await actionsOf(db, left, minVersion))) await send(cluster, alias, actions, options, versions)
     left = [...versions.keys()]
     minVersion = Math.max(...versions.values()) + 1
   }
@@ -114,7 +119,7 @@ async function send(
   cluster: Cluster,
   alias: string,
   actions: readonly Action[],
-  isSearchable: boolean,
+  { isSearchable }: WriteOptions,
   versions: Map<string, number>,
 ): Promise<void> {
   // A missing index must not be created with a mapping of OpenSearch's choice.

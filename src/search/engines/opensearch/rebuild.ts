@@ -43,7 +43,7 @@ export async function startRebuild(target: Target, alias: string, settings: Inde
     keptAs: keptAlias(alias),
     async put(ids) {
       try {
-        await (isActive ? indexDocuments(target, alias, ids, true) : indexDocuments(target, filling, ids, false))
+        await indexDocuments(target, isActive ? alias : filling, ids, { isSearchable: isActive })
       } catch (error) {
         throw error instanceof MissingIndex ? new SearchFailure('the new index was removed while it was filled.') : error
       }

@@ -124,7 +124,7 @@ export function servePage(app: App, h3: H3, authenticate: (token: string, event:
       const { pagination } = await visit.client.trash.page({ per_page: 1 })
       // Another tab or user may have moved documents to the trash since the question.
       if (count !== String(pagination.total)) {
-        const question = await emptyTrashPage(visit, true)
+        const question = await emptyTrashPage(visit, { hasChanged: true })
         return typeof question === 'string' ? pageAnswer(409, question) : question
       }
       return redirect('/trash', deletionCookie(app, await visit.client.trash.empty()))

@@ -56,7 +56,7 @@ export const undeleteForm = (id: string, next: string, label: string | Markup): 
   html`<form method="post" action="/documents/${id}/undelete"><input type="hidden" name="next" value="${next}"><button>${label}</button></form>`
 
 /** Returns the question before the trash is emptied. Redirects to an empty trash. */
-export async function emptyTrashPage(visit: Visit, hasChanged = false): Promise<string | Response> {
+export async function emptyTrashPage(visit: Visit, { hasChanged = false } = {}): Promise<string | Response> {
   const { pagination } = await visit.client.trash.page({ per_page: 1 })
   if (pagination.total === 0) return redirect('/trash')
   return question(visit, '/trash', {

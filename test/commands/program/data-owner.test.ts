@@ -70,7 +70,10 @@ describe.skipIf(rootSkipReason !== '')(`root on the data folder of another user$
     const path = join(top, 'private.txt')
     writeFileSync(path, 'for root', { mode: 0o600 })
     const { code, stdout } = await dms(`documents upload ${path}`)
-    expect([code, stdout]).toEqual([1, expect.stringContaining(`dms documents upload - --stdin-name private.txt --data-dir ${dataDir} < ${path}`)])
+    expect([code, stdout]).toEqual([
+      1,
+      expect.stringContaining(`dms documents upload - --stdin-name private.txt --data-dir ${dataDir} < ${path}`),
+    ])
     const input = readFileSync(path, 'utf8')
     expect(await dms('documents upload - --stdin-name private.txt', { input })).toMatchObject({ code: 0 })
   })

@@ -72,7 +72,7 @@ export const create = (cli: Cli) =>
       const audit = (outcome: 'ok' | 'failed', failure: object = {}) => {
         const details = { place, with_secrets: flags.includeSecrets === true, ...failure }
         // A database that is full or read-only needs its backup most.
-        return auditCommand(installation.database, cli, 'dms backup create', '', details, outcome).catch(
+        return auditCommand(installation.database, cli, { action: 'dms backup create', details, outcome }).catch(
           (error: Error & { code?: string }) => {
             // undefined_table: the schema is older than the audit log.
             if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)

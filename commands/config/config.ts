@@ -104,7 +104,7 @@ async function auditReveal(cli: Cli, { config }: LoadedConfig, action: string): 
   if (!(await hasData(config))) return
   try {
     const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
-    await auditCommand((await openLocalInstallation(cli, action)).database, cli, action)
+    await auditCommand((await openLocalInstallation(cli, action)).database, cli, { action })
   } catch (error) {
     cli.warn(`warning: not in the audit log: ${(error as Error).message}`)
   }

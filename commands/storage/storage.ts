@@ -51,7 +51,7 @@ const migrate = (cli: Cli) =>
         import('../../src/files/store-migration.ts'),
         import('../../src/cli/remote/local-client.ts'),
       ])
-      if (!isDryRun) await auditCommand(app, cli, 'dms storage migrate', to, { verify, keep })
+      if (!isDryRun) await auditCommand(app, cli, { action: 'dms storage migrate', target: to, details: { verify, keep } })
       const batch = startBatch(cli, 'storage migrate', { isDryRun, columns })
       const progress = cli.progress('storage migrate')
       const counts = zeroCounts()

@@ -195,7 +195,7 @@ const token = (cli: Cli) =>
     await checkSecret(app)
     const user = await findByIdentifier(app.db, identifier)
     if (!user) throw new Failure('NOT_FOUND', `no user "${identifier}"`)
-    await auditCommand(app, cli, 'dms users token', `id=${user.id}`, { username: user.username })
+    await auditCommand(app, cli, { action: 'dms users token', target: `id=${user.id}`, details: { username: user.username } })
     const { token, expires_at } = await issueToken(app, user)
     if (cli.options.isJson) cli.print({ token, expires_at, username: user.username }, { columns: [] })
     else cli.write(`${token}\n`)

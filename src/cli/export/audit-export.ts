@@ -6,5 +6,5 @@ import type { Cli } from '../runtime/context.ts'
 export async function auditExport(cli: Cli, app: App | null, action: string, details: Record<string, unknown>): Promise<void> {
   if (!app) return
   const { auditCommand } = await import('../remote/local-client.ts')
-  await auditCommand(app, cli, action, '', details)
+  await auditCommand(app, cli, { action, details })
 }

@@ -33,7 +33,7 @@ export async function openLocalEvents(cli: Cli): Promise<EventTransport> {
   const { as } = cli.options
   const user = as === null ? await findAdmin(app) : await users.findByIdentifier(app.db, as)
   if (!user) throw new Failure('NOT_FOUND', `--as ${as}: no such user`)
-  if (as !== null) await auditCommand(app, cli, 'dms --as', `id=${user.id}`, { username: user.username })
+  if (as !== null) await auditCommand(app, cli, { action: 'dms --as', target: `id=${user.id}`, details: { username: user.username } })
   const server = await openLocalSocket(app)
   cli.onEnd(() => server.close())
   const agent = new Agent({ connect: { socketPath: server.path } })

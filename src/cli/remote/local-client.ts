@@ -27,18 +27,23 @@ interface ShellUser {
 export async function openLocalClient(app: App, shell: ShellUser): Promise<Client> {
   const { as } = shell.options
   const [{ localClient }, actor] = await Promise.all([import('../../client/local.ts'), findActor(app, as)])
-  if (as !== null) await auditCommand(app, shell, 'dms --as', `id=${actor.id}`, { username: actor.username })
+  if (as !== null) await auditCommand(app, shell, { action: 'dms --as', target: `id=${actor.id}`, details: { username: actor.username } })
   return localClient(app, { ...actor, via: viaOf(shell) })
 }
 
-/** Writes an act of the operator to the audit log: a command that no route records. */
+/** A command that no route records in the audit log. Without `outcome`, it was allowed and has begun. */
+interface CommandEntry {
+  readonly action: string
+  readonly target?: string
+  readonly details?: Record<string, unknown>
+  readonly outcome?: 'ok' | 'failed'
+}
+
+/** Writes an act of the operator to the audit log. */
 export async function auditCommand(
   app: Pick<App, 'db'>,
   shell: Pick<ShellUser, 'dataOwner'>,
-  action: string,
-  target = '',
-  details: Record<string, unknown> = {},
-  outcome: 'ok' | 'failed' = 'ok',
+  { action, target = '', details = {}, outcome = 'ok' }: CommandEntry,
 ): Promise<void> {
   const { openAuditLog } = await import('../../audit/audit.ts')
   const actor = { actor_id: operator.id, actor: operator.username, via: viaOf(shell), ip: '127.0.0.1' }

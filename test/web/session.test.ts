@@ -229,7 +229,7 @@ test('200 with both of two overlapping matches marked in the text of a document'
   await runJobs()
   const { cookie } = await signIn()
   const page = await (await get(`/documents/${id}?${new URLSearchParams({ q: '東京 京都' })}`, { cookie })).text()
-  expect(/<pre>(.*?)<\/pre>/s.exec(page)?.[1]).toBe('<mark>東京</mark><mark>都</mark>の報告書')
+  expect(/<pre[^>]*>(.*?)<\/pre>/s.exec(page)?.[1]).toBe('<mark>東京</mark><mark>都</mark>の報告書')
 })
 
 test('an error page in place of a document whose text cannot be read', async () => {
@@ -240,7 +240,7 @@ test('an error page in place of a document whose text cannot be read', async () 
   expect((await get(`/documents/${id}`, { cookie })).status).toBe(200)
   await app.db.schema.alterTable('document_pages').renameTo('lost_pages').execute()
   const response = await get(`/documents/${id}`, { cookie })
-  expect([response.status, (await response.text()).includes('<pre>')]).toEqual([500, false])
+  expect([response.status, (await response.text()).includes('<pre')]).toEqual([500, false])
 })
 
 test('no open redirect: after the login only paths of this server', async () => {

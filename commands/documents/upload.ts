@@ -48,7 +48,7 @@ export const upload = (cli: Cli) =>
         'With -r one run at a time uploads a folder; --lock-timeout waits for the other one.',
         'With -r the SHA-256 of each file is cached in $XDG_STATE_HOME/dms/uploads, so that later runs read only changed files. The server is asked each time whether it has them.',
         'Files that are deleted or moved afterwards are always sent, so that the server compares them with the stored ones.',
-        'Of a symbolic link, --after-upload deletes the link, with move:DIR after a copy of its file to DIR. The file that it points to stays.',
+        'With a symbolic link, --after-upload deletes the link; move:DIR first copies its file to DIR. The file that it points to stays.',
         'Files under 8 MiB are sent in batches of ten.',
         `With --wait: ${inProcessWorkerNote}`,
       ],

@@ -10,7 +10,7 @@ export interface DmsCommand {
 /** A text, a command, or a text with commands in it. */
 export type Fix = string | DmsCommand | readonly (string | DmsCommand)[]
 
-/** Creates a command: dms`labels create ${name}`. Each value becomes one word of the shell. */
+/** Creates a command, such as dms`labels create ${name}`. Quotes each value as one word for a shell. */
 export const dms = (literals: TemplateStringsArray, ...values: readonly string[]): DmsCommand => ({
   args: String.raw({ raw: literals }, ...values.map(shellWord)),
 })

@@ -56,7 +56,7 @@ export function openLog({ level, format, file = '' }: LogOptions): Log & { reope
   return Object.assign(log, { reopen })
 }
 
-/** Opens the file, or standard error. Lines that cannot be written wait for the next line. Throws ConfigError. */
+/** Opens the log file, or standard error. Lines that cannot be written are tried again with the next line. Throws ConfigError. */
 function openTarget(file: string) {
   // With minLength 0, flush() does nothing.
   const options = { sync: true, minLength: 1, maxLength: maxPendingBytes }

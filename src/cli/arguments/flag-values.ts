@@ -55,7 +55,7 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
   return count
 }
 
-/** Throws Failure USAGE for an empty path in the options and arguments of a command, such as an unset variable of a script. */
+/** Throws Failure USAGE if an option or argument of a command is an empty path, such as from an unset variable in a script. */
 export function refuseEmptyPaths(command: Command): void {
   const values = [
     ...command.options.map((option) => [option.flags, option.long, command.getOptionValue(option.attributeName())]),
@@ -65,7 +65,7 @@ export function refuseEmptyPaths(command: Command): void {
   if (empty) throw usage(`${empty[1]}: the value is empty`, 'look for a variable without a value')
 }
 
-/** Throws Failure USAGE for a value without content, such as an unset variable of a script: a filter would select everything. */
+/** Throws Failure USAGE for a value without content, such as from an unset variable in a script: a filter would select everything. */
 export function refuseEmpty(flag: string, noun: string, value: string | undefined): void {
   if (value !== undefined && /^[\s,]*$/.test(value)) throw usage(`${flag}: no ${noun} given`)
 }

@@ -1,5 +1,4 @@
 /** Saved servers by name. Tokens are in credentials.json. */
-
 import { dms } from '../../log/fix.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 

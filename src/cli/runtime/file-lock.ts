@@ -59,7 +59,7 @@ async function tryLock(lock: string, owner: string): Promise<boolean> {
 const readOwner = (lock: string): Promise<string | null> =>
   readFile(lock, 'utf8').catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? null : ''))
 
-/** Removes the lock of a dead process. Returns false if the lock is held. Throws Failure BUSY if it cannot be removed, as that of another user. */
+/** Removes the lock of a dead process. Returns false if the lock is held. Throws Failure BUSY if it cannot be removed, such as the lock of another user. */
 async function removeStaleLock(lock: string): Promise<boolean> {
   const before = await readOwner(lock)
   if (before === null) return true

@@ -18,7 +18,7 @@ export interface GlobalOptions extends RenderOptions {
   readonly settings: FlagSettings
   /** configuration file (--config) */
   readonly config: string | undefined
-  /** formats a fix for the user, with the target flags of the command line */
+  /** formats a fix; its commands repeat the target flags of the command line */
   readonly formatFix: (fix: Fix) => string
   /** server as flags and variables name it; `cli.target` is the server itself */
   readonly requestedTarget: RequestedTarget

@@ -70,7 +70,7 @@ async function realPathOf(path: string): Promise<string> {
 const changed = (): Failure =>
   new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
 
-/** Throws Failure CONFLICT if the file has changed, or another one has replaced it. A hard link changes the status change time: not for later checks. */
+/** Throws Failure CONFLICT if the file has changed, or another one has replaced it. Call it before linking the file, which changes its status change time. */
 async function rejectReplaced(file: FoundFile): Promise<void> {
   if ((await rejectChanged(file)) !== file.ctimeNs) throw changed()
 }
@@ -83,8 +83,8 @@ async function rejectChanged({ path, size, mtimeNs, inode }: FoundFile): Promise
 }
 
 /**
- * Moves a file without replacing another: adds a number to the name if it is taken. A symbolic link is replaced by a copy of its file. `copyFolders` gets the
- * folders of copies. Throws Failure CONFLICT if the file changes meanwhile.
+ * Moves a file without replacing another: adds a number to the name if it is taken. Of a symbolic link, it moves a copy of the file. `copyFolders` collects the
+ * folders that got copies. Throws Failure CONFLICT if the file changes meanwhile.
  */
 async function move(file: FoundFile, to: string, copyFolders: Set<string>): Promise<void> {
   await mkdir(dirname(to), { recursive: true })

@@ -1,5 +1,4 @@
 /** Uploaded files that the archive already had. */
-
 import { dms } from '../../log/fix.ts'
 import type { Cli } from '../runtime/context.ts'
 import type { SendOptions } from './send.ts'

@@ -42,8 +42,8 @@ interface WriteOptions {
 }
 
 /**
- * Updates the entries of these documents, and removes those of deleted ones. Throws MissingIndex, SERVICE_UNAVAILABLE; SearchFailure names the
- * rejected documents after all others were written.
+ * Updates the entries of these documents, and removes those of deleted ones. Throws MissingIndex or SERVICE_UNAVAILABLE; once all
+ * others are written, SearchFailure with the rejected documents.
  */
 export async function indexDocuments(target: Target, alias: string, documentIds: readonly string[], options: WriteOptions): Promise<void> {
   const ids = [...new Set(documentIds)].sort()

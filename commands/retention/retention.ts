@@ -1,11 +1,12 @@
 import { Option } from 'commander'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
-import { findReferenceTime, parseWhen } from '../../src/cli/arguments/time-span.ts'
+import { futureTimeFlag, parseFutureTime } from '../../src/cli/arguments/time-span.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
+import type { Client } from '../../src/client/client.ts'
 
 export const retention = (cli: Cli) => group('retention', 'Set and report the retention of documents', [set(cli), report(cli)])
 
@@ -19,19 +20,19 @@ const set = (cli: Cli) =>
     exits: '0 set · 2 not a date · 3 some could not be set · 6 no such document · 7 the retention ends later already',
     notes: ['Nobody can shorten a retention, and nobody can destroy the document before its end. A date means its last moment in UTC.'],
   })
-    .requiredOption('--until <when>', 'a date (2036-12-31), or a time from now (3650d)')
+    .addOption(futureTimeFlag('--until', 'a date (2036-12-31), or a time from now (3650d)').makeOptionMandatory())
     .action(async (idArguments: string[], { until }: { until: string }) => {
-      parseWhen('--until', until)
       const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
-      const now = await findReferenceTime(cli, await cli.client(), { until })
-      const retain_until = parseWhen('--until', until, { isAhead: true, now })
-      await runIdBatch(cli, ids, {
+      const client = await cli.client()
+      const retain_until = await parseFutureTime(cli, client, '--until', until)
+      const batch = {
         command: 'retention set',
         phase: 'retaining',
         action: 'retained',
         noun: 'document',
-        run: async ({ documents }, id) => void (await documents.update(id, { retain_until })),
-      })
+        run: async ({ documents }: Client, id: string) => void (await documents.update(id, { retain_until })),
+      }
+      await runIdBatch(cli, ids, batch, client)
     })
 
 const columns: PlainColumn[] = [

@@ -4,7 +4,14 @@ import { collectValues, parseCount, SuggestingOption } from '../../src/cli/argum
 import { findLabel } from '../../src/cli/arguments/labels.ts'
 import { type Conditions, parseClause, parseSortKey } from '../../src/cli/arguments/search-conditions.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
-import { addTimeSpanFlags, findReferenceTime, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from '../../src/cli/arguments/time-span.ts'
+import {
+  addTimeSpanFlags,
+  findReferenceTime,
+  parsePeriodFlag,
+  periodFlag,
+  type TimeSpanFlags,
+  timeSpanOf,
+} from '../../src/cli/arguments/time-span.ts'
 import { findOwnerId } from '../../src/cli/arguments/users.ts'
 import { manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -88,7 +95,7 @@ export const query = (cli: Cli) =>
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--owner <user>', 'only of this user (name or id); for admins')
-    .option('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03')
+    .addOption(periodFlag())
     .option('--min-confidence <n>', 'minimum OCR confidence, 0 to 1')
     .option('--fuzzy', 'tolerate one typo in words of 5 letters or more, two from 9 letters')
     .option('--relax', 'if nothing has all words: tolerate typos, then one missing word')
@@ -104,8 +111,7 @@ export const query = (cli: Cli) =>
       if (isAdvanced) await refuseSyntax(text.join(' '))
       const search = isAdvanced ? byConditions(text.join(' '), flags, filters) : byWords(text.join(' '), flags, filters)
       const client = await cli.client()
-      const now = await findReferenceTime(cli, client, flags, flags.date)
-      Object.assign(filters, timeFilters(flags, now))
+      Object.assign(filters, timeFilters(flags, await findReferenceTime(cli, client, flags, flags.date)))
       for (const label of flags.label) filters.labels?.push((await findLabel(client, label)).id)
       if (flags.owner !== undefined) filters.owner = await findOwnerId(client, flags.owner)
       if (flags.source !== undefined) filters.source_id = await findSourceId(client, flags.source)
@@ -155,15 +161,14 @@ function byConditions(text: string, flags: Flags, filters: Filters): Search {
   return (client, page, per_page) => client.call('POST', '/api/search/advanced', { ...shared, page, per_page })
 }
 
-/** Returns the filters except labels, owner and source, which need a look-up by name. Their times are by the clock of this machine. */
-function parseFilters({ mime, status, minConfidence, ...times }: Flags): Filters {
+/** Returns the filters except labels, owner, source and times, which need the server. */
+function parseFilters({ mime, status, minConfidence }: Flags): Filters {
   return {
     mime_types: mime,
     labels: [],
     // The server validates the status.
     status: status as NonNullable<Filters['status']>,
     min_confidence: minConfidence === undefined ? undefined : parseConfidence(minConfidence),
-    ...timeFilters(times, Date.now()),
   }
 }
 

@@ -2,7 +2,7 @@ import { Option } from 'commander'
 import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { readSecret } from '../../src/cli/arguments/secret.ts'
-import { findReferenceTime, parseWhen } from '../../src/cli/arguments/time-span.ts'
+import { futureTimeFlag, parseFutureTime } from '../../src/cli/arguments/time-span.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import type { Column } from '../../src/cli/output/output.ts'
@@ -80,20 +80,17 @@ const create = (cli: Cli) =>
     ],
     exits: '0 created · 2 invalid value · 4 not signed in · 6 no such document · 69 server unreachable, or hourly limit of links reached',
   })
-    .option('--expires <when>', 'time until expiry (7d), or a date (2026-12-31, tomorrow)')
+    .addOption(futureTimeFlag('--expires', 'time until expiry (7d), or a date (2026-12-31, tomorrow)'))
     .option('--max-views <n>', 'number of views')
     .option('--with-password', 'ask for a password for the link')
     .option('--password-stdin', 'read the link password from standard input')
     .option('--password-file <file>', 'read the link password from a file (also DMS_LINK_PASSWORD, DMS_LINK_PASSWORD_FILE)')
     .option('--generate-password', 'generate a link password and print it after the URL')
     .action(async (document: string, flags: LinkFlags) => {
-      const { expires } = flags
-      if (expires !== undefined) parseWhen('--expires', expires)
       const max_views = flags.maxViews === undefined ? null : parseCount('--max-views', flags.maxViews)
       const password = await readPassword(cli, flags)
       const client = await cli.client()
-      const now = await findReferenceTime(cli, client, { until: expires })
-      const expires_at = expires === undefined ? null : parseWhen('--expires', expires, { isAhead: true, now })
+      const expires_at = flags.expires === undefined ? null : await parseFutureTime(cli, client, '--expires', flags.expires)
       const link = await client.sharedLinks.create({ document_id: parseId(document, 'document'), password, expires_at, max_views })
       printLink(cli, link, flags.generatePassword ? password : null)
     })

@@ -1,11 +1,12 @@
 import { type Scope, scopes } from '../../src/actor.ts'
 import { readIds } from '../../src/cli/arguments/ids.ts'
-import { findReferenceTime, parseWhen } from '../../src/cli/arguments/time-span.ts'
+import { futureTimeFlag, parseFutureTime } from '../../src/cli/arguments/time-span.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
+import type { Client } from '../../src/client/client.ts'
 
 const columns: PlainColumn[] = [
   ...columnsOf(['id', 'name']),
@@ -44,14 +45,12 @@ const create = (cli: Cli) =>
     exits: '0 created · 2 unknown scope, or --user missing on the server · 5 not allowed · 6 no such user · 7 name taken',
   })
     .requiredOption('--scope <list>', `permissions, separated by commas: ${scopes.join(', ')}`)
-    .option('--expires <when>', 'time until expiry (90d), or a date (2026-12-31; default: until revoked)')
+    .addOption(futureTimeFlag('--expires', 'time until expiry (90d), or a date (2026-12-31; default: until revoked)'))
     .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: { scope: string; expires?: string; user?: string }) => {
       const scopeList = parseScopes(scope)
-      if (expires !== undefined) parseWhen('--expires', expires)
       const client = await cli.client()
-      const now = await findReferenceTime(cli, client, { until: expires })
-      const expires_at = expires === undefined ? undefined : parseExpiry(expires, now)
+      const expires_at = expires === undefined ? undefined : await parseExpiry(cli, client, expires)
       const { token, ...created } = await client.tokens.create({ name, scopes: scopeList, expires_at, user })
       if (cli.options.isJson) return cli.print({ ...created, token }, { columns: [...columns, { name: 'token', show: 'wide' }] })
       cli.note(`✓ Created token "${created.name}" for ${created.username} (id ${created.id}); it is not shown again`)
@@ -59,8 +58,8 @@ const create = (cli: Cli) =>
     })
 
 /** Returns the time of --expires. A date means the end of that day in UTC, as in shared links. */
-function parseExpiry(text: string, now: number): string {
-  const when = parseWhen('--expires', text, { isAhead: true, now })
+async function parseExpiry(cli: Cli, client: Client, text: string): Promise<string> {
+  const when = await parseFutureTime(cli, client, '--expires', text)
   return new Date(when.length === 10 ? `${when}T23:59:59.999Z` : when).toISOString()
 }
 

@@ -5,7 +5,7 @@ import type { Cli } from '../runtime/context.ts'
 import { refuseEmpty, SuggestingOption } from './flag-values.ts'
 import { findLabelIds } from './labels.ts'
 import { findSourceId } from './sources.ts'
-import { addTimeSpanFlags, findReferenceTime, parsePeriodFlag, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
+import { addTimeSpanFlags, findReferenceTime, parsePeriodFlag, periodFlag, type TimeSpanFlags, timeSpanOf } from './time-span.ts'
 import { findOwnerId } from './users.ts'
 
 /** Statuses of a document. */
@@ -31,7 +31,7 @@ export const addFilterFlags = (command: Command, options: { hasTo?: boolean } = 
     )
     .option('--source <source>', 'only from this source (name or id)')
     .option('--label <labels>', 'only with all these labels (names or ids, separated by commas)')
-    .option('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03')
+    .addOption(periodFlag())
     .option('--no-text', 'only without text: none was found, or dms cannot read the type')
     .option('--warning <code>', 'only with this warning, such as language_missing')
     .option('--owner <user>', 'only of this user (name or id); for admins')

@@ -17,11 +17,7 @@ export interface TimeSpanFlags {
 
 /** Adds --since and --until, and their aliases --from and --to. `subject` is "created " in "created at this time or later". */
 export function addTimeSpanFlags(command: Command, subject: string, { hasTo = true } = {}): Command {
-  const flag = (name: string, description: string): Option =>
-    new Option(`${name} <when>`, description).argParser((text: string) => {
-      parseWhen(name, text)
-      return text
-    })
+  const flag = (name: string, description: string): Option => checkedOption(`${name} <when>`, description, (text) => parseWhen(name, text))
   command
     .addOption(flag('--since', `${subject}at this time or later: 7d, yesterday, 2026-11-20, 2026-11-20T08:00:00Z`))
     .addOption(flag('--until', `${subject}at this time or earlier; a date means its end (UTC)`))
@@ -34,6 +30,23 @@ export function timeSpanOf({ since, until, from, to }: TimeSpanFlags, now: numbe
   const parse = (flag: string, text: string | undefined) => (text === undefined ? undefined : parseWhen(flag, text, { now }))
   return { from: parse('--since', since ?? from), to: parse('--until', until ?? to) }
 }
+
+/** Returns the flag for the date of documents. parsePeriodFlag() converts its value. */
+export const periodFlag = (): Option =>
+  checkedOption('--date <period>', 'only with this document date: 2026, 2026-03, yesterday, 2025..2026-03', (text) =>
+    parsePeriodFlag('--date', text),
+  )
+
+/** Returns a flag for a time to come. parseFutureTime() converts its value. */
+export const futureTimeFlag = (name: string, description: string): Option =>
+  checkedOption(`${name} <when>`, description, (text) => parseWhen(name, text, { isAhead: true }))
+
+/** Returns an option whose value is checked before the command begins, and converted once the time of the server is known. */
+const checkedOption = (flags: string, description: string, check: (text: string) => unknown): Option =>
+  new Option(flags, description).argParser((text: string) => {
+    check(text)
+    return text
+  })
 
 const days: Readonly<Record<string, number>> = { yesterday: -1, today: 0, tomorrow: 1 }
 const dayMs = 86_400_000
@@ -66,8 +79,8 @@ export const findServerTime = async ({ options }: Cli, { health }: Client): Prom
   options.printCurl ? Date.now() : (await health.time()).getTime()
 
 /**
- * Returns the time of the server, in ms since 1970, if a limit of the time span or the period counts from now, such as 7d or yesterday. Otherwise
- * returns that of this machine, which saves a request.
+ * Returns the time, in ms since 1970, from which the limits of a time span or a period count: that of the server if one of them is relative, such as 7d
+ * or yesterday, else that of this machine, which saves a request.
  */
 export async function findReferenceTime(
   cli: Cli,
@@ -78,6 +91,10 @@ export async function findReferenceTime(
   const days = [since, until, from, to, period].flatMap((text = '') => text.split('..'))
   return days.some((day) => /[a-z]\s*$/i.test(day) && !/^\s*\d{4}-/.test(day)) ? findServerTime(cli, client) : Date.now()
 }
+
+/** Converts a time to come like parseWhen(). Durations count ahead from the time of the server. Throws Failure USAGE. */
+export const parseFutureTime = async (cli: Cli, client: Client, flag: string, text: string): Promise<string> =>
+  parseWhen(flag, text, { isAhead: true, now: await findReferenceTime(cli, client, { until: text }) })
 
 /** Converts a date, yesterday or today (in UTC) to YYYY-MM-DD. Throws Failure USAGE. */
 export function parseDayFlag(flag: string, text: string): string {

@@ -51,18 +51,18 @@ async function deleteExcess(app: App, trx: Trx, ids: readonly string[]): Promise
   await sql`select from documents where id = any(${ids}::uuid[]) order by id for update`.execute(trx)
   const excess = await loadExcess(app, trx, ids)
   await deleteVersions(trx, excess)
-  const documents = [...Map.groupBy(excess, ({ document_id }) => document_id).values()]
-  const events = documents.flatMap(([version]) => (version ? { userId: version.owner_id, data: eventOf(version) } : []))
+  const documents = [...Map.groupBy(excess, ({ document_id }) => document_id).values()].map((versions) => ({
+    ...(versions[0] as ExcessVersion),
+    versions,
+  }))
+  const events = documents.map(({ owner_id, document_id }) => ({ userId: owner_id, data: { document_id, changes: ['versions'] } }))
   await publishMany(trx, 'document_updated', events)
-  const entries = documents.flatMap((versions) => {
-    const [version] = versions
-    return version ? destructionEntry(app, maintenanceActor, { ...version, id: version.document_id }, versions, 'version_limit') : []
-  })
+  const entries = documents.map(({ document_id, title, versions }) =>
+    destructionEntry(app, maintenanceActor, { id: document_id, title }, versions, 'version_limit'),
+  )
   await appendWith(trx, entries)
   return excess.length
 }
-
-const eventOf = ({ document_id }: ExcessVersion) => ({ document_id, changes: ['versions'] })
 
 /** Returns the versions of these documents that a limit does not keep. A version is superseded when the next one is created. */
 async function loadExcess(app: App, db: Db, ids: readonly string[]): Promise<ExcessVersion[]> {

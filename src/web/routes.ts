@@ -33,15 +33,16 @@ const uploadHeaders = ['content-type', 'content-length', 'expect', 'idempotency-
 
 /** Adds the page to a server. `authenticate` returns the user of the session token of a request. */
 export function servePage(app: App, h3: H3, authenticate: (token: string, event: H3Event) => Promise<Bearer>): void {
-  h3.use(async (event, next) => {
+  /** Authenticates a request that no route has answered: its page has the navigation of its user. */
+  const authenticateUnknown = async (event: H3Event): Promise<void> => {
+    const token = getCookie(event, sessionCookieName(app))
+    if (event.context.route === undefined && token) Object.assign(event.context, await authenticate(token, event).catch(() => ({})))
+  }
+  h3.use((event, next) => {
     // Browsers get a page for unknown paths too.
     if (!prefersHtml(event.req.headers) || /^\/(?:api|ws|metrics)(?:\/|$)/.test(event.url.pathname)) return next()
     event.context.explain = (failure) => failurePage(app, event, failure)
-    const answer = await next()
-    const token = getCookie(event, sessionCookieName(app))
-    // No route has authenticated the request. The page has the navigation of its user.
-    if (event.context.route === undefined && token) Object.assign(event.context, await authenticate(token, event).catch(() => ({})))
-    return answer
+    return Promise.resolve(next()).then((answer) => authenticateUnknown(event).then(() => answer))
   })
 
   const add = (path: string, methods: { GET?: Handle; POST?: Handle }): void => {

@@ -26,7 +26,7 @@ export const localContext = 'local'
 
 /** Returns the saved context of that name. Throws Failure NOT_FOUND, USAGE for the built-in one. */
 export function findContext({ byName }: Contexts, name: string): Context {
-  if (name === localContext) throw usage('"local" is this machine, not a saved server', 'name a saved server: dms context list')
+  if (name === localContext) throw usage('"local" is this machine, not a saved server', ['name a saved server: ', dms`context list`])
   const context = byName.get(name)
   if (!context)
     throw new Failure('NOT_FOUND', `no context "${name}"`, { fix: [dms`context list`, ', or: ', dms`login URL --name ${name}`] })

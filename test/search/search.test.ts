@@ -866,6 +866,27 @@ test('200 with other forms of words in languages whose stemmers need accents, or
   await countAll()
 })
 
+test('200 with forms of a word that is its own stem, which takes no row, also with rows of an earlier version', async () => {
+  const { app, put, search } = await start()
+  const ids = [await put({ title: 'One', content: 'a form' }), await put({ title: 'Two', content: 'two forms' })]
+  await app.db.updateTable('documents').set({ language: 'eng+pol' }).where('id', 'in', ids).execute()
+  await app.search.refresh(ids)
+  const countRows = async () =>
+    (await sql<{ count: number }>`select count(*)::int as count from search_stems where word like 'form%'`.execute(app.db)).rows[0]?.count
+  const expectBoth = async () => {
+    for (const q of ['form', 'forms']) expect([q, (await search({ q })).total]).toEqual([q, 2])
+  }
+  await expectBoth()
+  expect(await countRows()).toBe(1)
+  const { up, down } = await import('../../migrations/0034_own_stems.ts')
+  await down(app.db as Kysely<unknown>)
+  expect(await countRows()).toBe(4)
+  await expectBoth()
+  await up(app.db as Kysely<unknown>)
+  expect(await countRows()).toBe(1)
+  await expectBoth()
+})
+
 test('filters in the query: type, label, added, status, owner; an invalid one is a warning and never an error', async () => {
   const { app, put, asAda, asAdmin } = await start()
   await put({ title: 'Scan', content: 'word', mimeType: 'image/png', labels: ['Tax 2026'], createdAt: new Date('2026-02-10T00:00:00Z') })

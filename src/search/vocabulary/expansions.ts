@@ -34,8 +34,11 @@ export async function stemExpansions(db: Db, terms: readonly Term[]): Promise<Ma
   const { rows } = await sql<{ word: string; expansion: string }>`
     select distinct query.word as word, vocabulary.word as expansion
     from unnest(${words}::text[]) query (word) cross join search_languages
+    cross join lateral (select dms_stem(search_languages.language, query.word) as stem offset 0) own
     cross join lateral (
-      select word from search_stems where language = search_languages.language and stem = dms_stem(search_languages.language, query.word) offset 0
+      select word from search_stems where language = search_languages.language and stem = own.stem
+      union all
+      select word from search_words where word = own.stem and dms_stem(search_languages.language, word) = word
     ) vocabulary where vocabulary.word <> query.word`.execute(db)
   const share = Math.min(maxStems, Math.ceil(maxStemsOfQuery / words.length))
   return new Map(

@@ -72,7 +72,7 @@ export async function storeManyCodes(db: Db, stored: StoredWords, { codes }: Voc
   await storeVocabulary(db, stored, some)
 }
 
-/** Stores words. Words are never deleted: a word without documents matches nothing. */
+/** Stores words, and their stems unless a word is its own stem. Words are never deleted: a word without documents matches nothing. */
 export async function storeVocabulary(db: Db, stored: StoredWords, { words, codes, languages }: Vocabulary): Promise<void> {
   const add = async (list: string, all: Iterable<string>, insert: (words: readonly string[]) => Promise<unknown>) => {
     // Sorted: transactions that add the same words wait for each other and cannot deadlock.
@@ -94,7 +94,7 @@ export async function storeVocabulary(db: Db, stored: StoredWords, { words, code
       sql`
         insert into search_stems (language, stem, word)
         select ${language}, stem, word from (select word, dms_stem(${language}, word) as stem from unnest(${some}::text[]) word offset 0) stems
-        where stem is not null
+        where stem <> word
         on conflict do nothing`.execute(db),
     )
   }

@@ -59,7 +59,7 @@ const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | nul
         import('../src/worker/maintenance.ts'),
       ])
       const batch = startBatch(cli, words, { isDryRun, columns: [{ name: 'action' }, { name: 'key' }, { name: 'count', align: 'right' }] })
-      const removed = await maintain(app, steps ?? allSteps, isDryRun)
+      const removed = await maintain(app, steps ?? allSteps, { isDryRun })
       for (const [key, count] of Object.entries(removed)) {
         batch.add({ action: 'removed', key, count })
         if (cli.options.isHuman) cli.note(`${key}: ${count}`)

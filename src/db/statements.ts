@@ -83,8 +83,18 @@ export async function inSavepoint<T>(trx: Trx, work: () => Promise<T>): Promise<
 
 const deleteBatchSize = 5_000
 
-/** Deletes the rows whose ids `idsToDelete` selects, in batches that hold locks briefly. Returns their number; `isDryRun`: only counts them. */
-export async function deleteInBatches(db: Db, table: string, idsToDelete: RawBuilder<unknown>, isDryRun: boolean): Promise<number> {
+export interface DeletionOptions {
+  /** count what would be deleted, and delete nothing */
+  readonly isDryRun?: boolean
+}
+
+/** Deletes the rows whose ids `idsToDelete` selects, in batches that hold locks briefly. Returns their number. */
+export async function deleteInBatches(
+  db: Db,
+  table: string,
+  idsToDelete: RawBuilder<unknown>,
+  { isDryRun = false }: DeletionOptions = {},
+): Promise<number> {
   if (isDryRun) {
     const { rows } = await sql<{ count: number }>`select count(*)::int as count from (${idsToDelete}) old`.execute(db)
     return rows[0]?.count ?? 0

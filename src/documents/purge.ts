@@ -4,6 +4,7 @@ import type { App } from '../app.ts'
 import { isFileRemovalLocked } from '../db/lock.ts'
 import { isUnavailable, type Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
+import type { DeletionOptions } from '../db/statements.ts'
 import { AppError } from '../errors.ts'
 import { countRows } from '../http/pages.ts'
 import * as jobs from '../jobs/queue.ts'
@@ -67,11 +68,8 @@ export async function purgeUncommitted(app: App): Promise<void> {
   }
 }
 
-/**
- * Removes all stored files that no version or rendition uses. Keeps the files that a running backup needs. Returns their number. `isDryRun` only
- * counts them.
- */
-export async function purgeOrphans(app: App, isDryRun: boolean): Promise<number> {
+/** Removes all stored files that no version or rendition uses. Keeps the files that a running backup needs. Returns their number. */
+export async function purgeOrphans(app: App, { isDryRun = false }: DeletionOptions = {}): Promise<number> {
   let count = 0
   for (let last = ''; ; ) {
     const { rows } = await sql<{ sha256: string }>`

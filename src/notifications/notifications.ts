@@ -5,7 +5,7 @@ import type { App } from '../app.ts'
 import { keyset } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
-import { deleteInBatches } from '../db/statements.ts'
+import { type DeletionOptions, deleteInBatches } from '../db/statements.ts'
 import { AppError } from '../errors.ts'
 import { publish } from '../events.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
@@ -147,6 +147,6 @@ export async function remove(app: App, actor: Actor, id: string): Promise<void> 
   if (numDeletedRows === 0n) throw new AppError('NOTIFICATION_NOT_FOUND')
 }
 
-/** Deletes notifications that were read more than `ageMs` ago. Returns their number. `isDryRun` only counts them. */
-export const deleteRead = (db: Db, ageMs: number, isDryRun: boolean): Promise<number> =>
-  deleteInBatches(db, 'notifications', sql`select id from notifications where read_at < now() - ${ageMs} * interval '1 ms'`, isDryRun)
+/** Deletes notifications that were read more than `ageMs` ago. Returns their number. */
+export const deleteRead = (db: Db, ageMs: number, options?: DeletionOptions): Promise<number> =>
+  deleteInBatches(db, 'notifications', sql`select id from notifications where read_at < now() - ${ageMs} * interval '1 ms'`, options)

@@ -7,7 +7,7 @@ import { databaseNow } from '../db/clock.ts'
 import { byCreation } from '../db/keyset.ts'
 import type { Db, Trx } from '../db/pool.ts'
 import type { Row } from '../db/schema.ts'
-import { deleteInBatches } from '../db/statements.ts'
+import { type DeletionOptions, deleteInBatches } from '../db/statements.ts'
 import { requireDocument } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
@@ -110,13 +110,13 @@ export async function revokeTransferred(app: App, trx: Trx, from: string, to: st
     from documents where documents.id = document_id and created_by = ${from} and owner_id = ${to}`.execute(trx)
 }
 
-/** Deletes links that expired or were revoked more than `ageMs` ago. Returns their number. `isDryRun` only counts them. */
-export const deleteEnded = (db: Db, ageMs: number, isDryRun: boolean): Promise<number> =>
+/** Deletes links that expired or were revoked more than `ageMs` ago. Returns their number. */
+export const deleteEnded = (db: Db, ageMs: number, options?: DeletionOptions): Promise<number> =>
   deleteInBatches(
     db,
     'shared_links',
     sql`select id from shared_links where least(expires_at, revoked_at) < now() - ${ageMs} * interval '1 ms'`,
-    isDryRun,
+    options,
   )
 
 /** Returns the status of a link. The first of several reasons counts, in this order. */

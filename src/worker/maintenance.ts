@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import { Busy, withLock } from '../db/lock.ts'
-import { deleteInBatches } from '../db/statements.ts'
+import { type DeletionOptions, deleteInBatches } from '../db/statements.ts'
 import { purgeOrphans } from '../documents/purge.ts'
 import { purgeExpired } from '../documents/trash/purge-trash.ts'
 import { purgeVersions } from '../documents/trash/version-limits.ts'
@@ -12,18 +12,18 @@ import { deleteRead } from '../notifications/notifications.ts'
 import { deleteEnded } from '../shared-links/shared-links.ts'
 import { watchClock } from './steady-clock.ts'
 
-/** Each step deletes expired data and returns the number of deletions; with `isDryRun` it only counts them. */
+/** Each step deletes expired data and returns the number of deletions. */
 const steps = {
   trash: purgeExpired,
   versions: purgeVersions,
   files: purgeOrphans,
-  links: ({ db, config }, isDryRun) => deleteEnded(db, config.maintenance.links_keep, isDryRun),
-  notifications: ({ db, config }, isDryRun) => deleteRead(db, config.maintenance.notifications_keep, isDryRun),
-  jobs: async ({ db, config }, isDryRun) => {
+  links: ({ db, config }, options) => deleteEnded(db, config.maintenance.links_keep, options),
+  notifications: ({ db, config }, options) => deleteRead(db, config.maintenance.notifications_keep, options),
+  jobs: async ({ db, config }, options) => {
     const { jobs_keep } = config.maintenance
-    return (await dropJobWeeks(db, jobs_keep, isDryRun)) + (await deleteInBatches(db, 'jobs', expiredJobs(jobs_keep), isDryRun))
+    return (await dropJobWeeks(db, jobs_keep, options)) + (await deleteInBatches(db, 'jobs', expiredJobs(jobs_keep), options))
   },
-} as const satisfies Record<string, (app: App, isDryRun: boolean) => Promise<number>>
+} as const satisfies Record<string, (app: App, options: DeletionOptions) => Promise<number>>
 
 export type Step = keyof typeof steps
 /** All steps, in the order of their execution. */
@@ -38,24 +38,24 @@ const plausibleSeconds = 26 * 3600
 const trustedAfterMs = 3_600_000
 
 /**
- * Runs maintenance steps and returns the number of deletions of each. `isDryRun`: only counts them. Throws Busy if another process runs it, and the error of
- * a step after the other steps have run.
+ * Runs maintenance steps and returns the number of deletions of each. Throws Busy if another process runs it, and the error of a step after the other
+ * steps have run.
  */
-export async function maintain(app: App, chosen: readonly Step[] = allSteps, isDryRun = false): Promise<RemovedCounts> {
-  return isDryRun ? runSteps(app, chosen, true) : withLock(app.database, 'maintenance', 0, () => runSteps(app, chosen, false))
+export async function maintain(app: App, chosen: readonly Step[] = allSteps, options: DeletionOptions = {}): Promise<RemovedCounts> {
+  return options.isDryRun ? runSteps(app, chosen, options) : withLock(app.database, 'maintenance', 0, () => runSteps(app, chosen))
 }
 
-async function runSteps(app: App, chosen: readonly Step[], isDryRun: boolean): Promise<RemovedCounts> {
+async function runSteps(app: App, chosen: readonly Step[], options: DeletionOptions = {}): Promise<RemovedCounts> {
   const removed: RemovedCounts = {}
   const failures: unknown[] = []
   // While the document store is out of reach, the other steps go on.
   for (const step of chosen)
-    await steps[step](app, isDryRun).then(
+    await steps[step](app, options).then(
       (count) => (removed[step] = count),
       (error) => failures.push(error),
     )
   if (failures.length > 0) throw failures[0]
-  if (chosen === allSteps && !isDryRun) await recordSuccess(app.db, 'maintenance')
+  if (chosen === allSteps && !options.isDryRun) await recordSuccess(app.db, 'maintenance')
   return removed
 }
 
@@ -72,7 +72,10 @@ export function openDailyMaintenance(app: App): () => Promise<void> {
     if (clock.hasStepped()) return 'the clock of the database was set'
     return (await isDue(app.db, 'maintenance', plausibleSeconds)) ? 'the last maintenance was long ago' : null
   }
-  const wouldDestroy = async (): Promise<boolean> => (await purgeExpired(app, true)) + (await purgeVersions(app, true)) > 0
+  const wouldDestroy = async (): Promise<boolean> => {
+    const options = { isDryRun: true }
+    return (await purgeExpired(app, options)) + (await purgeVersions(app, options)) > 0
+  }
   return async () => {
     await clock.update()
     const isTrusted = clock.steadyMs() >= trustedAfterMs
@@ -91,7 +94,7 @@ export function openDailyMaintenance(app: App): () => Promise<void> {
     try {
       // Another worker may have done it between the check and the lock.
       await withLock(app.database, 'maintenance', 0, async () => {
-        if (await isTime()) app.log.info(await runSteps(app, allSteps, false), 'maintenance done')
+        if (await isTime()) app.log.info(await runSteps(app, allSteps), 'maintenance done')
       })
     } catch (error) {
       if (!(error instanceof Busy)) throw error

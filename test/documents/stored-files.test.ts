@@ -140,8 +140,8 @@ test('no thumbnail is left of a document that is destroyed while it is drawn, or
   expect(await derived()).toHaveLength(1)
   await asAda.documents.delete(two.id, { permanent: true })
   vi.spyOn(app.files, 'removeDerived').mockRejectedValueOnce(new Error('EIO'))
-  await expect(purgeOrphans(app, false)).rejects.toThrow('EIO')
-  await purgeOrphans(app, false)
+  await expect(purgeOrphans(app)).rejects.toThrow('EIO')
+  await purgeOrphans(app)
   expect(await derived()).toEqual([])
 })
 
@@ -204,6 +204,6 @@ test('a stored file that cannot be removed does not keep maintenance from removi
     if (address === first) throw Object.assign(new Error('EACCES: permission denied, unlink'), { code: 'EACCES', syscall: 'unlink' })
     await remove(address)
   })
-  await expect(purgeOrphans(app, false)).rejects.toThrow('EACCES')
+  await expect(purgeOrphans(app)).rejects.toThrow('EACCES')
   expect((await storeFiles(dataDir)).named).toEqual([first?.slice(0, 64)])
 })

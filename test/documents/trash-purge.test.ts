@@ -116,7 +116,7 @@ test('maintenance destroys what was in the trash for trash_days, once, and keeps
   await remove(asAda, late.id)
   expect(await maintain(app, ['trash'])).toEqual({ trash: 0 })
   await later(days(2))
-  expect(await maintain(app, ['trash'], true)).toEqual({ trash: 2 })
+  expect(await maintain(app, ['trash'], { isDryRun: true })).toEqual({ trash: 2 })
   expect((await asAda.trash.page()).data).toHaveLength(3)
   expect(await maintain(app, ['trash'])).toEqual({ trash: 2 })
   expect(await maintain(app, ['trash'])).toEqual({ trash: 0 })
@@ -160,7 +160,7 @@ test('keep_versions and version_days delete superseded versions, never the curre
     (await app.db.selectFrom('document_versions').select('number').where('document_id', '=', id).orderBy('number').execute()).map(
       (row) => row.number,
     )
-  expect(await maintain(app, ['versions'], true)).toEqual({ versions: 2 })
+  expect(await maintain(app, ['versions'], { isDryRun: true })).toEqual({ versions: 2 })
   expect(await maintain(app, ['versions'])).toEqual({ versions: 2 })
   expect([await numbers(limited.id), await numbers(kept.id)]).toEqual([
     [3, 4],

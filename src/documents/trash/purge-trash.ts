@@ -4,6 +4,7 @@ import { type Actor, operator } from '../../actor.ts'
 import type { App } from '../../app.ts'
 import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
+import type { DeletionOptions } from '../../db/statements.ts'
 import { isRetained } from '../retention.ts'
 import { destroyDocuments, type Reason } from './destroy.ts'
 import { hasTrash, isInTrash } from './trash.ts'
@@ -45,10 +46,10 @@ export async function planEmptying(app: App, actor: Actor, owner: string | undef
 }
 
 /**
- * Destroys the documents whose time in the trash has passed. Returns their number; `isDryRun` only counts them. WORM without a trash destroys none: a
- * document that is in the trash all the same had no time there.
+ * Destroys the documents whose time in the trash has passed. Returns their number. WORM without a trash destroys none: a document that is in the
+ * trash all the same had no time there.
  */
-export async function purgeExpired(app: App, isDryRun: boolean): Promise<number> {
+export async function purgeExpired(app: App, { isDryRun = false }: DeletionOptions = {}): Promise<number> {
   if (app.config.documents.worm && !hasTrash(app)) return 0
   const expired = sql<boolean>`(deleted_at is not null and deleted_at <= ${secondsAgo(app.config.documents.trash_days * daySeconds)})`
   if (isDryRun) return countTrash(app.db, sql<boolean>`(${expired} and not ${isRetained})`)

@@ -40,7 +40,8 @@ export const routes = (app: App): Route[] => [
       query: DeleteQuery,
       errors: ['PRECONDITION_FAILED', 'RETENTION'],
     },
-    ({ actor, event, param, query }) => trash.remove(app, actor, param('id'), query.permanent, event.req.headers.get('if-match')),
+    ({ actor, event, param, query }) =>
+      trash.remove(app, actor, param('id'), { isPermanent: query.permanent, ifMatch: event.req.headers.get('if-match') }),
   ),
   user(
     'GET /api/documents/:id/deletion',
@@ -52,7 +53,7 @@ export const routes = (app: App): Route[] => [
       answer: DeletionAnswer,
       errors: ['RETENTION'],
     },
-    async ({ actor, param, query }) => ({ permanent: await trash.checkRemoval(app, actor, param('id'), query.permanent) }),
+    async ({ actor, param, query }) => ({ permanent: await trash.checkRemoval(app, actor, param('id'), { isPermanent: query.permanent }) }),
   ),
   user(
     'POST /api/documents/:id/undelete',

@@ -68,11 +68,18 @@ async function finish(
   return ids
 }
 
+interface RemovalOptions {
+  /** destroy the document instead of moving it to the trash; also finds documents in the trash */
+  isPermanent: boolean
+  /** the If-Match header */
+  ifMatch?: string | null
+}
+
 /**
- * Deletes a document: moves it to the trash, or destroys it if `isPermanent` or without a trash. `isPermanent` also finds documents in the trash.
- * `ifMatch` is the If-Match header. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED, RETENTION.
+ * Deletes a document: moves it to the trash, or destroys it if `isPermanent` or without a trash. Throws DOCUMENT_NOT_FOUND, PRECONDITION_FAILED,
+ * RETENTION.
  */
-export async function remove(app: App, actor: Actor, id: string, isPermanent: boolean, ifMatch: string | null): Promise<void> {
+export async function remove(app: App, actor: Actor, id: string, { isPermanent, ifMatch = null }: RemovalOptions): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     // Serializes concurrent deletions: the second waits here and then finds no document.
     await trx.selectFrom('documents').select('id').where('id', '=', id).forUpdate().execute()
@@ -83,7 +90,12 @@ export async function remove(app: App, actor: Actor, id: string, isPermanent: bo
 }
 
 /** Changes nothing: throws what remove() would throw, and returns whether it would destroy the document. */
-export async function checkRemoval(app: App, actor: Actor, id: string, isPermanent: boolean): Promise<boolean> {
+export async function checkRemoval(
+  app: App,
+  actor: Actor,
+  id: string,
+  { isPermanent }: Pick<RemovalOptions, 'isPermanent'>,
+): Promise<boolean> {
   const isFinal = isPermanent || !hasTrash(app)
   await app.db.transaction().execute(async (trx) => {
     await requireDocumentName(trx, actor, id, { inTrash: isPermanent })

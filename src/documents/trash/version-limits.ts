@@ -4,6 +4,7 @@ import type { App } from '../../app.ts'
 import { appendWith } from '../../audit/audit.ts'
 import { secondsAgo } from '../../db/clock.ts'
 import type { Db, Trx } from '../../db/pool.ts'
+import type { DeletionOptions } from '../../db/statements.ts'
 import { publishMany } from '../../events.ts'
 import { nilId } from '../../id.ts'
 import { deleteVersions } from '../purge.ts'
@@ -24,8 +25,8 @@ interface ExcessVersion {
   size: number
 }
 
-/** Deletes the versions past the limits. Returns their number; `isDryRun` only counts them. */
-export async function purgeVersions(app: App, isDryRun: boolean): Promise<number> {
+/** Deletes the versions past the limits. Returns their number. */
+export async function purgeVersions(app: App, { isDryRun = false }: DeletionOptions = {}): Promise<number> {
   const { keep_versions, version_days } = app.config.documents
   if (keep_versions === 0 && version_days === 0) return 0
   let count = 0

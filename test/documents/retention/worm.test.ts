@@ -39,6 +39,6 @@ test('documents.worm without a trash: 409 RETENTION for a deletion, and maintena
   await expect(asAda.call('DELETE', `/api/documents/${id}`)).rejects.toMatchObject(refusal)
   await app.db.transaction().execute((trx) => moveToTrash(app, trx, ada.id, [id]))
   await later(2 * 86_400_000)
-  expect([await maintain(app, ['trash'], true), await maintain(app, ['trash'])]).toEqual([{ trash: 0 }, { trash: 0 }])
+  expect([await maintain(app, ['trash'], { isDryRun: true }), await maintain(app, ['trash'])]).toEqual([{ trash: 0 }, { trash: 0 }])
   expect(await asAda.trash.page()).toMatchObject({ data: [{ id }] })
 })

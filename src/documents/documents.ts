@@ -88,35 +88,38 @@ export async function countOwned(db: Db, userId: string): Promise<{ documents: n
   return rows[0] ?? { documents: 0, trashed: 0 }
 }
 
+interface DocumentLockOptions {
+  /** the caller deletes the documents; their jobs are cancelled */
+  isDeletion?: boolean
+}
+
 /**
- * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. `isDeletion`: the caller deletes the documents.
- * This then cancels their jobs, and makes new comments and links wait, which lock documents before users.
+ * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. With `isDeletion` new comments and links wait,
+ * which lock documents before users.
  */
-export async function lockOwned(trx: Trx, userId: string, isDeletion = false): Promise<string[]> {
+export async function lockOwned(trx: Trx, userId: string, { isDeletion = false }: DocumentLockOptions = {}): Promise<string[]> {
   const owned = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
   const rows = await (isDeletion ? owned.forUpdate() : owned.forNoKeyUpdate()).execute()
-  return stopJobs(trx, rows, isDeletion)
+  return isDeletion ? cancelJobs(trx, rows) : lockJobsOf(trx, rows)
 }
 
-/**
- * Locks the documents of a source that are not in the trash. Returns their ids. `isDeletion`: the caller moves the documents to the trash or deletes them.
- * Then this also cancels their jobs.
- */
-export async function lockOfSource(trx: Trx, sourceId: string, isDeletion: boolean): Promise<string[]> {
+/** Locks the documents of a source that are not in the trash. Returns their ids. `isDeletion`: also if the caller moves them to the trash. */
+export async function lockOfSource(trx: Trx, sourceId: string, { isDeletion = false }: DocumentLockOptions = {}): Promise<string[]> {
   const live = trx.selectFrom('live_documents').select('id').where('source_id', '=', sourceId)
-  return stopJobs(trx, await live.orderBy('id').forNoKeyUpdate().execute(), isDeletion)
+  const rows = await live.orderBy('id').forNoKeyUpdate().execute()
+  return isDeletion ? cancelJobs(trx, rows) : lockJobsOf(trx, rows)
 }
 
-/**
- * Returns the ids of locked documents. Cancels their jobs before a deletion, else locks them: workers that leased one would wait for the end of the
- * transaction.
- */
-async function stopJobs(trx: Trx, documents: readonly { id: string }[], isDeletion: boolean): Promise<string[]> {
+/** Locks the jobs of documents, and returns the ids of the documents. Workers that leased one would wait for the end of the transaction. */
+async function lockJobsOf(trx: Trx, documents: readonly { id: string }[]): Promise<string[]> {
   const ids = documents.map(({ id }) => id)
-  if (!isDeletion) {
-    await lockJobs(trx, ids)
-    return ids
-  }
+  await lockJobs(trx, ids)
+  return ids
+}
+
+/** Cancels the jobs of documents, and returns the ids of the documents. */
+async function cancelJobs(trx: Trx, documents: readonly { id: string }[]): Promise<string[]> {
+  const ids = documents.map(({ id }) => id)
   await jobs.cancelByDocument(trx, ids)
   await jobs.deleteIndexJobs(trx, ids)
   return ids

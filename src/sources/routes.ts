@@ -124,7 +124,7 @@ export const routes = (app: App, limitListings = openListingLimit()): Route[] =>
   user(
     'DELETE /api/sources/:id',
     { summary: 'Delete a source; documents=delete moves its documents to the trash', ids, query: RemoveQuery, errors: ['RETENTION'] },
-    ({ actor, param, query }) => sources.remove(app, actor, param('id'), query.documents === 'delete'),
+    ({ actor, param, query }) => sources.remove(app, actor, param('id'), { withDocuments: query.documents === 'delete' }),
   ),
   user(
     'POST /api/sources/:id/test',

@@ -162,7 +162,7 @@ const takesOtherFiles = ({ url, recursive, file_patterns }: Row<'sources'>, chan
   JSON.stringify(changes.file_patterns ?? file_patterns) !== JSON.stringify(file_patterns)
 
 /** Deletes a source, and with `withDocuments` moves its documents to the trash. Throws SOURCE_NOT_FOUND, RETENTION. */
-export async function remove(app: App, actor: Actor, id: string, withDocuments: boolean): Promise<void> {
+export async function remove(app: App, actor: Actor, id: string, { withDocuments }: { withDocuments: boolean }): Promise<void> {
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
     await get(app, actor, id, trx)
@@ -170,7 +170,7 @@ export async function remove(app: App, actor: Actor, id: string, withDocuments: 
     await runs.cancelActiveJobs(trx, id)
     // A running sync locks this row for each write. After the deletion it finds no row and stops.
     await trx.deleteFrom('source_syncs').where('source_id', '=', id).execute()
-    const ids = await documents.lockOfSource(trx, id, withDocuments)
+    const ids = await documents.lockOfSource(trx, id, { isDeletion: withDocuments })
     if (withDocuments) await assertDeletable(trx, ids)
     else await documents.detachFromSource(trx, id)
     const { numDeletedRows } = await trx.deleteFrom('sources').where('id', '=', id).executeTakeFirst()

@@ -173,12 +173,12 @@ export async function remove(app: App, actor: Actor, id: string, removal: Remova
     const isDeletion = removal.documents === 'delete'
     await labels.lockCreated(trx, id)
     // Every transaction locks documents before users: two of them cannot deadlock.
-    await documents.lockOwned(trx, id, isDeletion)
+    await documents.lockOwned(trx, id, { isDeletion })
     // From here on uploads of this user wait; afterwards they find no owner.
     const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
     if (!user) throw new AppError('USER_NOT_FOUND')
     await refuseLastAdmin(trx, id)
-    const owned = isDeletion ? await documents.lockOwned(trx, id, isDeletion) : []
+    const owned = isDeletion ? await documents.lockOwned(trx, id, { isDeletion }) : []
     const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
     if (removal.documents === 'transfer') {
       const recipient = await findRecipient(trx, id, removal.to)

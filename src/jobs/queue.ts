@@ -66,6 +66,11 @@ export interface JobProblem {
   isRetryable: boolean
 }
 
+export interface JobFailure extends JobProblem {
+  /** there is no further attempt */
+  isFinal: boolean
+}
+
 /** Fields of the log line of a completed job. */
 export type LogFields = Readonly<Record<string, string | number>>
 
@@ -73,8 +78,8 @@ export type LogFields = Readonly<Record<string, string | number>>
 export interface Handler<K extends Kind> {
   /** Does the work. The returned function runs in the transaction that completes the job; it may return fields for the log. */
   run(app: App, job: Job<K>, signal: AbortSignal): Promise<undefined | ((trx: Trx) => Promise<void> | Promise<LogFields>)>
-  /** Runs in the transaction that records a failed attempt. `final`: there is no further attempt. */
-  failed?(app: App, trx: Trx, job: Job<K>, problem: JobProblem, final: boolean): Promise<void>
+  /** Runs in the transaction that records a failed attempt. */
+  failed?(app: App, trx: Trx, job: Job<K>, failure: JobFailure): Promise<void>
   /** Runs in the transaction that returns the job to the queue without counting the attempt. */
   released?(app: App, trx: Trx, job: Job<K>): Promise<void>
   /** Runs small jobs together. */

@@ -4,7 +4,7 @@ import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import * as extraction from '../documents/extraction/result.ts'
 import * as leases from '../jobs/leases.ts'
-import type { Handler, Job, JobProblem } from '../jobs/queue.ts'
+import type { Handler, Job, JobFailure, JobProblem } from '../jobs/queue.ts'
 import * as jobs from '../jobs/queue.ts'
 import { ReadFailure, type ReadFailureCode } from '../ports/document-reader.ts'
 import { notifyCompleted, notifyFailed } from './notify-owner.ts'
@@ -20,7 +20,7 @@ const helperPollMs = 100
 
 /** Extracts the text layer, and recognizes the pages without one. */
 export const ocr: Handler<'ocr'> = {
-  run: (app, job, signal) => run(app, job, signal, app.ocr !== null),
+  run: (app, job, signal) => run(app, job, signal, { withOcr: app.ocr !== null }),
   failed,
   released,
   group: smallFiles(),
@@ -28,7 +28,7 @@ export const ocr: Handler<'ocr'> = {
 
 /** Extracts the text layer only. */
 export const extract: Handler<'extract'> = {
-  run: (app, job, signal) => run(app, job, signal, false),
+  run: (app, job, signal) => run(app, job, signal, { withOcr: false }),
   failed,
   released,
   group: smallFiles(),
@@ -38,7 +38,7 @@ async function run(
   app: App,
   job: ExtractionJob,
   signal: AbortSignal,
-  withOcr: boolean,
+  { withOcr }: { withOcr: boolean },
 ): Promise<((trx: Trx) => Promise<jobs.LogFields>) | undefined> {
   const document = await extraction.findReadable(app.db, job.document_id ?? '')
   if (!document) return undefined
@@ -47,8 +47,8 @@ async function run(
     if (!(await extraction.hasOutline(app.db, document.id))) {
       const outline = await app.reader.outline(reading.file, { signal })
       const isSplit = await splitDocument(reading, outline, (work) => withLease(app, job, work))
-      const needsOcr = withOcr && document.ocr_enabled && !isSplit
-      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, needsOcr))
+      const options = { withOcr: withOcr && document.ocr_enabled && !isSplit }
+      await withLease(app, job, (trx) => extraction.recordOutline(app, trx, document.id, outline, options))
     }
     await readAllPages(reading, job)
   })
@@ -111,11 +111,11 @@ async function withLease(app: App, job: Job, work: (trx: Trx) => Promise<void>):
   })
 }
 
-async function failed(app: App, trx: Trx, job: ExtractionJob, problem: JobProblem, final: boolean): Promise<void> {
+async function failed(app: App, trx: Trx, job: ExtractionJob, failure: JobFailure): Promise<void> {
   const id = job.document_id ?? ''
-  if (!final) return extraction.resetToPending(app, trx, id)
-  await extraction.finishExtraction(app, trx, id, problem)
-  await notifyOwner(app, trx, job, problem)
+  if (!failure.isFinal) return extraction.resetToPending(app, trx, id)
+  await extraction.finishExtraction(app, trx, id, failure)
+  await notifyOwner(app, trx, job, failure)
 }
 
 async function released(app: App, trx: Trx, job: ExtractionJob): Promise<void> {

@@ -110,7 +110,7 @@ const recordFailure =
   (app: App, job: jobs.Job, problem: jobs.JobProblem): FinishJob =>
   async (trx) => {
     const isFinal = await leases.failJob(trx, job, problem)
-    await handlerOf(job)?.failed?.(app, trx, job, problem, isFinal)
+    await handlerOf(job)?.failed?.(app, trx, job, { ...problem, isFinal })
   }
 
 /** Returns a function that records the death of the worker of a job. */
@@ -119,7 +119,7 @@ export const recordLoss =
   async (trx) => {
     const problem = { code: 'WORKER_LOST', message: 'The worker stopped in the middle of it.', isRetryable: true }
     const isFinal = await leases.loseJob(trx, job, problem)
-    await handlerOf(job)?.failed?.(app, trx, job, problem, isFinal)
+    await handlerOf(job)?.failed?.(app, trx, job, { ...problem, isFinal })
   }
 
 function chooseFinish(app: App, job: jobs.Job, cause: unknown, log: Log): FinishJob {

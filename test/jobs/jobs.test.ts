@@ -65,7 +65,7 @@ test('a worker whose lease has expired changes nothing: job, pages and progress 
   const late = await claims.leaseNext(app.db, 'ocr', 'frozen/1', minute)
   if (!late) throw new Error('nothing to claim')
   const outline = await fakeReader(2).outline({ path: '', filename: '', mimeType: '' })
-  await app.db.transaction().execute((trx) => reading.recordOutline(app, trx, id, outline, true))
+  await app.db.transaction().execute((trx) => reading.recordOutline(app, trx, id, outline, { withOcr: true }))
   const latePage = await reading.claimPage(app.db, id, minute)
 
   await claims.expireLeases(app.db, ['frozen/1'])

@@ -199,9 +199,9 @@ describe('OCR', () => {
     const job = await leaseNext(app.db, 'ocr', 'test/1', 60_000)
     if (!job) throw new Error('no job')
     const problem = { code: 'READ_CRASHED', message: 'it crashed', isRetryable: true }
-    for (const final of [false, true])
+    for (const isFinal of [false, true])
       await app.db.transaction().execute(async (trx) => {
-        await ocr.failed?.(app, trx, job as Job<'ocr'>, problem, final)
+        await ocr.failed?.(app, trx, job as Job<'ocr'>, { ...problem, isFinal })
       })
     const told = await app.db.selectFrom('notifications').select(['user_id', 'type', 'data']).execute()
     expect(told).toEqual([{ user_id: ada.id, type: 'ocr_failed', data: { document_id: document.id, code: 'READ_CRASHED' } }])

@@ -79,7 +79,7 @@ export type LockedDocument = Pick<Row<'documents'>, (typeof lockedColumns)[numbe
 export async function recordTexts(app: App, trx: Trx, texts: readonly { document: LockedDocument; outline: Outline }[]): Promise<void> {
   const now = app.now()
   const pages = texts.flatMap(({ document: { id }, outline }) =>
-    pageRows(id, outline, false).map((row, _, { length }) => (length === 1 ? { ...row, text: null } : row)),
+    pageRows(id, outline, { withOcr: false }).map((row, _, { length }) => (length === 1 ? { ...row, text: null } : row)),
   )
   // The text of the statement does not depend on the number of rows.
   await sql`

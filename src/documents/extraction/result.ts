@@ -80,10 +80,10 @@ export async function hasOutline(db: Db, id: string): Promise<boolean> {
   return (await db.selectFrom('document_pages').select('page').where('document_id', '=', id).limit(1).execute()).length > 0
 }
 
-/** Records the outline. Pages with a text layer are finished; the others wait for OCR, or are empty if `ocr` is false. */
-export async function recordOutline(app: App, trx: Trx, id: string, outline: Outline, ocr: boolean): Promise<void> {
+/** Records the outline. Pages with a text layer are finished; the others wait for OCR, or are empty without it. */
+export async function recordOutline(app: App, trx: Trx, id: string, outline: Outline, options: { withOcr: boolean }): Promise<void> {
   await deletePages(trx, id)
-  const rows = pageRows(id, outline, ocr)
+  const rows = pageRows(id, outline, options)
   for (const batch of slicesOf(rows, batchSize)) await trx.insertInto('document_pages').values(batch).execute()
   const date = fileDate(outline.date ?? outline.metadata.created, app.now())
   const metadata = sql`${JSON.stringify(outline.metadata)}::jsonb`
@@ -107,11 +107,11 @@ async function deletePages(trx: Trx, id: string): Promise<void> {
     where document_id = ${id} and documents.id = document_id and number = documents.current_version`.execute(trx)
 }
 
-/** Returns the rows of the pages of an outline. With `ocr`, pages that need OCR are unfinished. */
-export const pageRows = (id: string, { pages }: Outline, ocr: boolean) =>
+/** Returns the rows of the pages of an outline. With OCR, pages that need it are unfinished. */
+export const pageRows = (id: string, { pages }: Outline, { withOcr }: { withOcr: boolean }) =>
   pages.map(({ page, text, needsOcr, width, height, language = null }) => {
     const finished = text.trim() === '' ? ('empty' as const) : ('text_layer' as const)
-    return { document_id: id, page, text, source: needsOcr && ocr ? null : finished, width, height, language }
+    return { document_id: id, page, text, source: needsOcr && withOcr ? null : finished, width, height, language }
   })
 
 /** Claims the first free page for `leaseMs`. Returns null if there is none. */

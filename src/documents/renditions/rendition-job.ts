@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { App } from '../../app.ts'
 import type { Trx } from '../../db/pool.ts'
 import { lockLease } from '../../jobs/leases.ts'
-import type { Handler, Job, JobProblem } from '../../jobs/queue.ts'
+import type { Handler, Job, JobFailure } from '../../jobs/queue.ts'
 import type { PageText, RenditionInfo, WordRow } from '../../ports/document-reader.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { readVersion } from '../../version.ts'
@@ -114,8 +114,8 @@ async function store(app: App, job: RenditionJob, { id, owner_id }: Original, st
   }
 }
 
-async function failed(app: App, trx: Trx, { document_id, payload }: RenditionJob, problem: JobProblem, final: boolean): Promise<void> {
-  if (!final) return
+async function failed(app: App, trx: Trx, { document_id, payload }: RenditionJob, problem: JobFailure): Promise<void> {
+  if (!problem.isFinal) return
   const { number, kind } = payload
   const state = refusals.has(problem.code) ? ('refused' as const) : ('failed' as const)
   const { rows } = await sql<{ owner_id: string }>`

@@ -8,6 +8,7 @@ import type { Row } from '../../db/schema.ts'
 import { createDocuments, markSourceRemoved, renameDocument } from '../../documents/source-documents.ts'
 import { lockAllExisting, lockExisting } from '../../documents/stored-files.ts'
 import { headBytes } from '../../extract/detect.ts'
+import type { JobFailure } from '../../jobs/queue.ts'
 import { notify } from '../../notifications/notifications.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { assertNotDestructive } from './approve-changes.ts'
@@ -169,24 +170,23 @@ export async function completeRun(app: App, run: runs.Run, total: number, pendin
   })
 }
 
-/** Records a failed attempt; with `final` the run ends and the source waits longer after each failure. */
+/** Records a failed attempt. The final one ends the run, and the source waits longer after each. */
 export async function failRun(
   app: App,
   trx: Trx,
   id: string,
-  problem: Pick<runs.FileError, 'code' | 'message'>,
-  final: boolean,
+  { isFinal, ...problem }: Pick<JobFailure, 'code' | 'message' | 'isFinal'>,
 ): Promise<void> {
   const run = await trx.selectFrom('source_syncs').select(['source_id', 'state']).where('id', '=', id).executeTakeFirst()
   if (run?.state !== 'running') return
-  if (final) await endRun(trx, id, 'failed', problem)
+  if (isFinal) await endRun(trx, id, 'failed', problem)
   const source = await trx
     .updateTable('sources')
     .set((eb) => ({
       status: sql<'error'>`case status when 'disabled' then status else 'error' end`,
       last_error: problem.message,
       // A source of a re-enabled account should not wait for hours.
-      ...(final
+      ...(isFinal
         ? {
             failures: eb('failures', '+', 1),
             next_sync: problem.code === 'SOURCE_OWNER_DISABLED' ? nextSyncTime : backoffTime,
@@ -196,7 +196,7 @@ export async function failRun(
     .where('id', '=', run.source_id)
     .returning(['owner_id', 'name', 'failures'])
     .executeTakeFirst()
-  if (!source || !final) return
+  if (!source || !isFinal) return
   // Notify once per series of failures: notifications every hour are ignored.
   const isAlarm = problem.code === 'SYNC_LOOKS_DESTRUCTIVE' && !(await runs.hasFailedAlike(trx, run.source_id, id, problem.code))
   if (source.failures > 1 && !isAlarm) return

@@ -48,7 +48,7 @@ export const sync: Handler<'sync'> = {
     }
     return undefined
   },
-  failed: (app, trx, job, problem, final) => failRun(app, trx, job.id, problem, final),
+  failed: (app, trx, job, failure) => failRun(app, trx, job.id, failure),
 }
 
 /** Syncs a source in this process. Returns the finished run. Throws Busy, CONFLICT for a disabled source, and failures of the whole source. */
@@ -63,7 +63,7 @@ export async function syncNow(app: App, sourceId: string, options: RunOptions, s
       // Without a run, the signal ended the wait for the lock.
       if (!(await runs.findRun(trx, id))) return
       if (signal.aborted) await cancelRuns(trx, sourceId, id)
-      else await failRun(app, trx, id, toProblem(error), true)
+      else await failRun(app, trx, id, { ...toProblem(error), isFinal: true })
     })
     throw error
   }
@@ -73,7 +73,8 @@ export async function syncNow(app: App, sourceId: string, options: RunOptions, s
 }
 
 function toProblem(error: unknown): { code: string; message: string } {
-  if (error instanceof SourceFailure || error instanceof AppError) return error
+  // A copy: the message of an error is not enumerable.
+  if (error instanceof SourceFailure || error instanceof AppError) return { code: error.code, message: error.message }
   return { code: 'INTERNAL_ERROR', message: 'The sync failed because of an internal error.' }
 }
 

@@ -116,9 +116,9 @@ export async function openStaging({ folder, fsync, requireSpace = async () => {}
 
 /** Opens the writer of commit markers. A marker names all files whose commits begin together: the first in its name, the others in its lines. */
 function openMarkers(folder: string, owner: string): Staging['markCommit'] {
-  let starting: { addresses: string[]; written: Promise<{ release(isAbandoned: boolean): Promise<void> }> } | null = null
+  let starting: { addresses: string[]; written: Promise<CommitMarker> } | null = null
 
-  const write = async (addresses: readonly string[]) => {
+  const write = async (addresses: readonly string[]): Promise<CommitMarker> => {
     await new Promise(setImmediate)
     starting = null
     const [first, ...others] = addresses
@@ -127,11 +127,15 @@ function openMarkers(folder: string, owner: string): Staging['markCommit'] {
     await writeFile(path, others.map((address) => `${address}\n`).join(''), { flag: 'wx', mode: 0o600 })
     let left = addresses.length
     let isNeeded = false
+    const release = async () => {
+      if (--left > 0) return
+      await (isNeeded ? rename(path, join(folder, `${ownerlessPrefix}_${suffix}`)) : unlink(path))
+    }
     return {
-      async release(isAbandoned: boolean) {
-        isNeeded ||= isAbandoned
-        if (--left > 0) return
-        await (isNeeded ? rename(path, join(folder, `${ownerlessPrefix}_${suffix}`)) : unlink(path))
+      remove: release,
+      abandon() {
+        isNeeded = true
+        return release()
       },
     }
   }
@@ -141,8 +145,7 @@ function openMarkers(folder: string, owner: string): Staging['markCommit'] {
       starting = { addresses, written: write(addresses) }
     }
     starting.addresses.push(address)
-    const { release } = await starting.written
-    return { remove: () => release(false), abandon: () => release(true) }
+    return starting.written
   }
 }
 

@@ -59,18 +59,17 @@ export function openSigner(credentials: Credentials | (() => Promise<Credentials
   let region = startRegion
   const cache = new Map<string, ArrayBuffer>()
 
-  const sign = async (method: string, url: URL, headers: Readonly<Record<string, string>>, signQuery: boolean) => {
+  const sign = async (request: { method: string; url: string; headers?: Readonly<Record<string, string>>; signQuery?: boolean }) => {
     const { accessKeyId, secretAccessKey, sessionToken } =
       typeof credentials === 'function' ? await credentials() : (credentials ?? anonymous)
-    const signer = { method, url: url.href, headers, accessKeyId, secretAccessKey, sessionToken, service: 's3', region, cache, signQuery }
-    return new AwsV4Signer(signer).sign()
+    return new AwsV4Signer({ ...request, accessKeyId, secretAccessKey, sessionToken, service: 's3', region, cache }).sign()
   }
 
   return {
     async send({ method, headers = {} }, url, sendOnce, timeoutMs) {
       for (let attempt = 1; ; attempt++) {
         const signedRegion = region
-        const signed = credentials ? Object.fromEntries((await sign(method, url, headers, false)).headers) : headers
+        const signed = credentials ? Object.fromEntries((await sign({ method, url: url.href, headers })).headers) : headers
         const response = await sendOnce(signed)
         if (response.statusCode >= 200 && response.statusCode < 300) return response
         if (response.statusCode < 400 && response.headers.location !== undefined) return response
@@ -84,7 +83,7 @@ export function openSigner(credentials: Credentials | (() => Promise<Credentials
     async presign(url, seconds) {
       const expiring = new URL(url)
       expiring.searchParams.set('X-Amz-Expires', String(seconds))
-      return (await sign('GET', expiring, {}, true)).url
+      return (await sign({ method: 'GET', url: expiring.href, signQuery: true })).url
     },
   }
 }

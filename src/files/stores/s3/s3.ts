@@ -62,7 +62,7 @@ export function openS3Store({ storage }: Pick<Config, 'storage'>, cacheFolder: s
       } catch (error) {
         // The last request may have arrived although it failed.
         const isOutage = error instanceof AppError && error.code === 'STORAGE_UNAVAILABLE'
-        await session.release(isOutage)
+        await (isOutage ? session.abandon() : session.release())
         throw error
       }
     },
@@ -156,10 +156,10 @@ const prefixOf = ({ s3_prefix }: Config['storage']): string => s3_prefix.replace
 
 function stagedFile(file: Pick<StagedFile, 'sha256' | 'address' | 'size' | 'head'>, objects: StoredObjects, session: WriteSession) {
   let state: 'staged' | 'committed' | 'released' = 'staged'
-  const release = async (isUncommitted: boolean) => {
+  const endUse = async (end: 'release' | 'abandon') => {
     if (state === 'released') return
     state = 'released'
-    await session.release(isUncommitted)
+    await session[end]()
   }
   return {
     ...file,
@@ -173,11 +173,11 @@ function stagedFile(file: Pick<StagedFile, 'sha256' | 'address' | 'size' | 'head
     },
     // Without commit() another file has the same bytes, and discard() removes this file.
     async confirm() {
-      if (state === 'committed') await release(false)
+      if (state === 'committed') await endUse('release')
     },
     async discard() {
-      if (state !== 'staged') return release(true)
-      await release(!(await endsSoon(objects.remove(file.address))))
+      if (state !== 'staged') return endUse('abandon')
+      await endUse((await endsSoon(objects.remove(file.address))) ? 'release' : 'abandon')
     },
   }
 }

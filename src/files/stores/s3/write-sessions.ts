@@ -12,8 +12,10 @@ export interface WriteSession {
   readonly id: string
   /** Keeps the marker of the session. A later cleanup then looks for remains of its uploads in the bucket. */
   keepMarker(): void
-  /** Ends the use by one file. The file stays uncommitted if `isUncommitted`. */
-  release(isUncommitted: boolean): Promise<void>
+  /** Ends the use by one file, which is committed or removed. */
+  release(): Promise<void>
+  /** Ends the use by one file, which stays uncommitted. */
+  abandon(): Promise<void>
 }
 
 export interface WriteSessions {
@@ -86,24 +88,27 @@ export function openWriteSessions(bucket: Bucket, prefix: string, check: () => P
       const session = current
       session.files++
       session.openFiles++
-      const release = async (isUncommitted: boolean) => {
+      const release = async () => {
         session.openFiles--
-        session.hasUncommitted ||= isUncommitted
-        if (isUncommitted && current === session) current = null
         if (session.openFiles > 0) return
         if (current !== session) return finish(session)
         clearTimeout(idleTimer)
         idleTimer = setTimeout(rotate, idleMs).unref()
       }
-      await session.marked.catch(async (error) => {
-        if (current === session) current = null
-        await release(false)
-        throw error
-      })
       const keepMarker = () => {
         session.hasUncommitted = true
       }
-      return { id: session.id, keepMarker, release }
+      const abandon = () => {
+        keepMarker()
+        if (current === session) current = null
+        return release()
+      }
+      await session.marked.catch(async (error) => {
+        if (current === session) current = null
+        await release()
+        throw error
+      })
+      return { id: session.id, keepMarker, release, abandon }
     },
     async listAbandoned() {
       const abandoned: string[] = []

@@ -45,7 +45,7 @@ export interface NewUpload extends StoreOptions {
   duplicateOf?: string
 }
 
-interface StoreResult {
+export interface StoreResult {
   document: Document
   /** false: the owner had the same bytes, and `document` is the existing one */
   created: boolean

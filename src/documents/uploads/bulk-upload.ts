@@ -8,7 +8,7 @@ import { AppError, validateTogether } from '../../errors.ts'
 import { findAnswer, type IdempotentRequest, runOnce } from '../../http/idempotency.ts'
 import { parseInput } from '../../http/input.ts'
 import { resolveLabelIds } from '../document-labels.ts'
-import { type NewUpload, resolveOwner, storeDocument } from '../store-document.ts'
+import { type NewUpload, resolveOwner, type StoreResult, storeDocument } from '../store-document.ts'
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
 import type { Document } from '../view.ts'
 import { type BulkAnswer, ManyForm, resolveOptions } from './forms.ts'
@@ -48,8 +48,7 @@ export async function storeAll(
   )
   const storeIn: StoreIn = async (trx, upload) => {
     const labelIds = await resolveLabelIds(trx, default_labels, 'default_labels')
-    const { document, created } = await storeDocument(app, trx, ownerId, upload.staged, { ...upload, labelIds })
-    return bulkResult(upload, document, created)
+    return bulkResult(upload, await storeDocument(app, trx, ownerId, upload.staged, { ...upload, labelIds }))
   }
   const { takeTurn } = upload
   if (request) return takeTurn(() => storeAtomically(app, actor, request, uploads, storeIn))
@@ -66,10 +65,10 @@ async function storeSeparately(
 ): Promise<Bulk> {
   const grouped = new Map(uploads.map((upload) => [upload, storeInGroup(upload)]))
   const settled = await Promise.allSettled(grouped.values())
-  const isAnyStored = settled.some((result) => result.status === 'fulfilled' && result.value !== null)
-  return storeEach(app, uploads, isAnyStored, async (upload) => {
+  const hasStored = settled.some((result) => result.status === 'fulfilled' && result.value !== null)
+  return storeEach(app, uploads, { hasStored }, async (upload) => {
     const document = await grouped.get(upload)
-    if (document) return bulkResult(upload, document, true)
+    if (document) return bulkResult(upload, { document, created: true })
     const result = await storeAlone(upload).catch((error) => repairAndRethrow(app, upload.staged, error))
     await upload.staged.confirm()
     return result
@@ -105,11 +104,11 @@ function undoIfRefused(uploads: readonly NewUpload[], error: unknown): Map<NewUp
   return new Map()
 }
 
-/** Stores the files one after the other. `isAnyStored`: whether one of them is stored already. */
+/** Stores the files one after the other. `hasStored`: whether one of them is stored already. */
 async function storeEach(
   app: App,
   uploads: readonly NewUpload[],
-  isAnyStored: boolean,
+  { hasStored }: { hasStored: boolean },
   store: (upload: NewUpload) => Promise<BulkResult>,
 ): Promise<Bulk> {
   const documents: BulkResult[] = []
@@ -119,7 +118,7 @@ async function storeEach(
     } catch (error) {
       const isServerError = !(error instanceof AppError) || error.status >= 500
       // After one file is stored, the answer must list it even if another file fails.
-      if (isServerError && !isAnyStored && !documents.some(({ status }) => status === 'uploaded')) throw error
+      if (isServerError && !hasStored && !documents.some(({ status }) => status === 'uploaded')) throw error
       if (isServerError) app.log.error({ err: error, filename: upload.filename }, 'a file of a bulk upload could not be stored')
       documents.push(failed(upload, error))
     }
@@ -134,7 +133,7 @@ async function storeTogether(
   stored: ReadonlyMap<NewUpload, Document>,
   storeIn: StoreIn,
 ): Promise<Bulk> {
-  const results = new Map(Array.from(stored, ([upload, document]) => [upload, bulkResult(upload, document, true)]))
+  const results = new Map(Array.from(stored, ([upload, document]) => [upload, bulkResult(upload, { document, created: true })]))
   const remaining = uploads.filter((upload) => !stored.has(upload))
   for (const upload of remaining.sort((a, b) => (a.staged.sha256 < b.staged.sha256 ? -1 : Number(a.staged.sha256 > b.staged.sha256)))) {
     try {
@@ -147,7 +146,7 @@ async function storeTogether(
   return bulkAnswer(uploads.flatMap((upload) => results.get(upload) ?? []))
 }
 
-const bulkResult = ({ filename, ocr }: NewUpload, { id, title, sha256 }: Document, created: boolean): BulkResult => ({
+const bulkResult = ({ filename, ocr }: NewUpload, { document: { id, title, sha256 }, created }: StoreResult): BulkResult => ({
   filename,
   status: 'uploaded',
   id,

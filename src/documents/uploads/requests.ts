@@ -10,9 +10,9 @@ import type { Fields, Part } from '../../http/multipart.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import { resolveLabelIds } from '../document-labels.ts'
 import { sanitizeFilename } from '../file-names.ts'
-import { resolveOwner, storeDocument } from '../store-document.ts'
+import { resolveOwner, type StoreResult, storeDocument } from '../store-document.ts'
 import { compareLargeFiles, repairStored } from '../stored-files.ts'
-import { type Document, view } from '../view.ts'
+import { view } from '../view.ts'
 import { OneForm, resolveOptions, type UploadAnswer } from './forms.ts'
 import type { StoreInGroup } from './group-commit.ts'
 
@@ -90,28 +90,28 @@ export async function storeOne(
     resolveLabelIds(app.db, labels),
   ])
   const note = missing === null ? '' : ` The OCR language of the settings, ${missing}, is not installed: ${options.language} is used.`
-  const answerOf = (document: Document, created: boolean): StoredAnswer<z.infer<typeof UploadAnswer>> => {
+  const answerOf = ({ document, created }: StoreResult): StoredAnswer<z.infer<typeof UploadAnswer>> => {
     const message = created ? `Document uploaded.${note}` : 'This file is stored already.'
     const answer = { id: document.id, message, ocr_queued: created && options.ocr, document: view(document) }
     return { status: created ? 201 : 200, answer }
   }
   if (!request) {
     const document = await storeInGroup({ ownerId, staged, filename, title, metadata, labelIds, ...options })
-    if (document) return answerOf(document, true)
+    if (document) return answerOf({ document, created: true })
   }
   await compareLargeFiles(app, ownerId, [staged])
   const storing = upload.takeTurn(() =>
     app.db.transaction().execute((trx) =>
       runOnce(trx, actor, request, async () => {
         const ownerId = await resolveOwner(app, trx, actor, owner)
-        const { document, created } = await storeDocument(app, trx, ownerId, staged, {
+        const stored = await storeDocument(app, trx, ownerId, staged, {
           filename,
           title,
           metadata,
           labelIds: await resolveLabelIds(trx, labels),
           ...options,
         })
-        return answerOf(document, created)
+        return answerOf(stored)
       }),
     ),
   )

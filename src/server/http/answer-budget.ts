@@ -24,7 +24,6 @@ export interface AnswerBudget {
 }
 
 const waitMs = 10_000
-const retryAfterSecs = 5
 /** Maximum number of waiting answers of one caller. */
 const maxWaiting = 100
 
@@ -83,7 +82,7 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
   }
   /** Waits until startWaiting() has called `start`, which reserves the memory. */
   const wait = async (queue: Set<WaitingAnswer>, use: Use, { start, ...request }: WaitingAnswer): Promise<void> => {
-    if (use.waiting >= maxWaiting) throw refusal(true)
+    if (use.waiting >= maxWaiting) throw callerRefusal()
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const one: WaitingAnswer = {
       ...request,
@@ -95,7 +94,8 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
     const timer = setTimeout(() => {
       queue.delete(one)
       const { bytes, maxReading } = request
-      reject(refusal(queue === growing ? !canGrow(use, bytes, maxOfCaller) : !canStart(use, bytes, maxReading)))
+      const isOwn = queue === growing ? !canGrow(use, bytes, maxOfCaller) : !canStart(use, bytes, maxReading)
+      reject(isOwn ? callerRefusal() : totalRefusal())
     }, waitMs)
     use.waiting++
     queue.add(one)
@@ -107,7 +107,7 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
       deleteIdle(request.caller, use)
     }
   }
-  const take = (caller: string, bytes: number, isReading: boolean): Reservation => {
+  const take = (caller: string, bytes: number, phase: 'reading' | 'sending'): Reservation => {
     const use = useOf(caller)
     const held = { bytes: 0, sending: 0, reading: 0 }
     const hold = (next: typeof held) => {
@@ -123,7 +123,7 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
       if (isFreed) startWaiting()
     }
     const send = (sent: number) => hold({ bytes: sent, sending: sent, reading: 0 })
-    hold(isReading ? { bytes, sending: 0, reading: 1 } : { bytes, sending: bytes, reading: 0 })
+    hold(phase === 'reading' ? { bytes, sending: 0, reading: 1 } : { bytes, sending: bytes, reading: 0 })
     return {
       resize: send,
       async grow(needed) {
@@ -136,14 +136,14 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
     }
   }
   return {
-    add: (caller, bytes) => take(caller, bytes, false),
+    add: (caller, bytes) => take(caller, bytes, 'sending'),
     async reserve(caller, bytes, maxReading) {
       const use = useOf(caller)
       // Earlier requests go first.
-      if (use.waiting === 0 && canStart(use, bytes, maxReading) && fits(all, bytes, maxTotal)) return take(caller, bytes, true)
+      if (use.waiting === 0 && canStart(use, bytes, maxReading) && fits(all, bytes, maxTotal)) return take(caller, bytes, 'reading')
       let reservation: Reservation | undefined
       const start = () => {
-        reservation = take(caller, bytes, true)
+        reservation = take(caller, bytes, 'reading')
       }
       await wait(starting, use, { caller, bytes, maxReading, start })
       return reservation as unknown as Reservation
@@ -151,9 +151,6 @@ export function openAnswerBudget({ limits }: Pick<Config, 'limits'>, onChange: (
   }
 }
 
-function refusal(isOwn: boolean): AppError {
-  const details = { retry_after_secs: retryAfterSecs }
-  return isOwn
-    ? new AppError('RATE_LIMITED', details, 'Too many bytes of earlier answers are unread. Read them first.')
-    : new AppError('SERVICE_UNAVAILABLE', details, 'Too many answers are unread by their clients.')
-}
+const retryDetails = { retry_after_secs: 5 }
+const callerRefusal = () => new AppError('RATE_LIMITED', retryDetails, 'Too many bytes of earlier answers are unread. Read them first.')
+const totalRefusal = () => new AppError('SERVICE_UNAVAILABLE', retryDetails, 'Too many answers are unread by their clients.')

@@ -108,17 +108,17 @@ function openSecurityHeaders({ security }: Config): (event: H3Event) => Readonly
     'referrer-policy': security.referrer_policy,
   }
   const hsts = `max-age=${security.hsts_seconds}${security.hsts_include_subdomains ? '; includeSubDomains' : ''}`
-  const headersFor = (isApi: boolean, isSecure: boolean): Readonly<Record<string, string>> => ({
+  const headersFor = ({ isApi = false, isSecure = false }): Readonly<Record<string, string>> => ({
     ...Object.fromEntries(Object.entries(configured).filter(([, value]) => value !== '')),
     ...(isApi ? { 'cache-control': 'no-store' } : {}),
     ...(isSecure && security.hsts_seconds > 0 ? { 'strict-transport-security': hsts } : {}),
   })
   if (!security.headers_enabled) return () => ({})
   const [page, securePage, api, secureApi] = [
-    headersFor(false, false),
-    headersFor(false, true),
-    headersFor(true, false),
-    headersFor(true, true),
+    headersFor({}),
+    headersFor({ isSecure: true }),
+    headersFor({ isApi: true }),
+    headersFor({ isApi: true, isSecure: true }),
   ]
   return ({ url }) => {
     const isSecure = url.protocol === 'https:'

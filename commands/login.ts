@@ -96,7 +96,7 @@ function resolveServer(cli: Cli, serverUrl: string | undefined): RemoteTarget {
     if (target.url === null) throw usage('no server given', dms`login https://dms.example.org`)
     return { ...target, url: target.url }
   }
-  const url = parseServerUrl(serverUrl, requestedTarget.isInsecureAllowed)
+  const url = parseServerUrl(serverUrl, requestedTarget)
   return { name: url, url, context: null, isByUrl: true, caFile: requestedTarget.caFile }
 }
 

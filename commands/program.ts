@@ -240,6 +240,6 @@ function report(error: unknown, program: Command, cli: CliRuntime, mark: string)
   } catch {
     // The global flags are invalid.
   }
-  const lines = isJson ? [formatErrorJson(error, new Date())] : formatErrorLines(error, isVerbose)
+  const lines = isJson ? [formatErrorJson(error, new Date())] : formatErrorLines(error, { isVerbose })
   for (const line of lines) cli.warn(`${mark}${line}`)
 }

@@ -44,7 +44,7 @@ async function loadWhoami(cli: Cli): Promise<Whoami> {
   const client = await openRemoteClient(server, cli.connectOptions)
   try {
     const { username, role } = await client.auth.profile().catch((error) => {
-      throw (error as { status?: unknown }).status === 401 ? notSignedInError(server, false) : error
+      throw (error as { status?: unknown }).status === 401 ? notSignedInError(server, { isExpired: false }) : error
     })
     const account = await client.session.account()
     const token_expires_at = account ? account.expires_at : parseTokenExpiry((await client.session.token()) ?? '')

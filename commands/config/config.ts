@@ -37,7 +37,12 @@ const check = (cli: Cli) =>
         import('../../src/config/memory.ts'),
       ])
       const sources = cli.configSources()
-      const { config, problems: wrong, warnings: unusual, file: checked } = inspectConfig({ ...sources, file: file ?? sources.file }, true)
+      const {
+        config,
+        problems: wrong,
+        warnings: unusual,
+        file: checked,
+      } = inspectConfig({ ...sources, file: file ?? sources.file }, { withFiles: true })
       const found = [...findExposure(config), findMemoryShortage(config)].filter((one) => one !== null)
       const warnings = [...unusual, ...found.map(({ message, fix }) => `${message}   fix: ${fix}`)]
       const problems = [...wrong, ...(await findOcrProblems(config))]
@@ -131,7 +136,7 @@ const init = (cli: Cli) =>
       const text = readPackageFile('config.example.toml')
       const secretFile = join(await findDataDir(cli), 'jwt_secret')
       const hasSecret = existsSync(secretFile)
-      await writePrivateFile(path, hasSecret ? text : withSecret(text), true)
+      await writePrivateFile(path, hasSecret ? text : withSecret(text), { isSecret: true })
       // Another secret would end all sessions.
       if (hasSecret) cli.note(`auth.jwt_secret stays that of ${secretFile}`)
       cli.print(

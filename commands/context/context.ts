@@ -95,7 +95,7 @@ function parseContext(cli: Cli, { username, passwordFile, passwordCommand }: Pas
   if ((passwordFile ?? passwordCommand) !== undefined && username === undefined)
     throw usage('--password-file and --password-command need --username', 'pass --username NAME')
   return {
-    url: parseServerUrl(url, isInsecureAllowed),
+    url: parseServerUrl(url, { isInsecureAllowed }),
     username,
     password_file: passwordFile === undefined ? undefined : resolve(passwordFile),
     password_command: passwordCommand,

@@ -93,7 +93,7 @@ export const exportDocuments = (cli: Cli) =>
       await auditExport(cli, cli.localApp, 'dms documents export', { documents: files.documentCount, files: files.count, to })
       if (isTar) {
         const { exportToStdout, exportToTar } = await import('../../src/cli/export/tar.ts')
-        if (to === '-') await exportToStdout(cli, client, files, withText)
+        if (to === '-') await exportToStdout(cli, client, files, { hasText: withText })
         else await exportToTar(cli, client, files, to, { hasText: withText, canOverwrite: clobber })
         return
       }

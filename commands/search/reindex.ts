@@ -90,7 +90,11 @@ export const reindex = (cli: Cli) =>
 async function enqueue(cli: Cli, { ifNeeded = false }: Flags): Promise<void> {
   const app = await cli.app('search reindex')
   const { queueReindex } = await import('../../src/search/reindex.ts')
-  cli.print([{ job_id: await queueReindex(app, ifNeeded) }], { columns: [{ name: 'job_id', title: 'JOB' }], id: 'job_id', isQuery: false })
+  cli.print([{ job_id: await queueReindex(app, { anew: !ifNeeded }) }], {
+    columns: [{ name: 'job_id', title: 'JOB' }],
+    id: 'job_id',
+    isQuery: false,
+  })
 }
 
 const readIdFile = (path: string): Promise<string> =>

@@ -18,7 +18,7 @@ export async function confirm(options: PromptOptions & Partial<Pick<GlobalOption
 }
 
 /** Asks for a secret without echo, and for its repetition if it is new. Throws Failure USAGE if the two differ. */
-export async function promptPassword(options: PromptOptions, question: string, flag: string, isNew = false): Promise<string> {
+export async function promptPassword(options: PromptOptions, question: string, flag: string, { isNew = false } = {}): Promise<string> {
   requireTerminal(options, question, flag)
   const { password: ask } = await import('@inquirer/prompts')
   // `toggleMask: false` disables the key that shows the text.

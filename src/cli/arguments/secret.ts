@@ -27,7 +27,7 @@ export async function readSecret(
   if (!isStdin && flagFile === undefined && env[variable]) return env[variable]
   const file = flagFile ?? (isStdin ? undefined : env[`${variable}_FILE`] || undefined)
   if (!isStdin && file === undefined)
-    return promptPassword(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, isNew)
+    return promptPassword(options, `${name[0]?.toUpperCase()}${name.slice(1)}:`, `--${name}-stdin or --${name}-file FILE`, { isNew })
   const secret = (isStdin ? await text(process.stdin) : await readSecretFile(file ?? '')).replace(/\r?\n$/, '')
   if (secret === '') throw usage(`the ${name} is empty`)
   return secret

@@ -29,11 +29,11 @@ export function splitIntoBatches(files: readonly ExportFile[]): ExportFile[][] {
 export async function fetchEach(
   client: Client,
   batch: readonly ExportFile[],
-  withText: boolean,
+  options: { withText: boolean },
   save: (item: ExportFile, fetched: Fetched | null) => Promise<boolean>,
 ): Promise<void> {
   const remaining = new Set(batch)
-  for await (const fetched of fetchBatch(client, batch, withText)) {
+  for await (const fetched of fetchBatch(client, batch, options)) {
     remaining.delete(fetched.item)
     if (!(await save(fetched.item, fetched))) return
   }
@@ -44,10 +44,10 @@ export async function fetchEach(
  * Yields the files of a batch that arrived intact. Other files are damaged, deleted or large, or the server is an earlier version. A separate request
  * for such a file reports the reason.
  */
-async function* fetchBatch(client: Client, batch: readonly ExportFile[], withText: boolean): AsyncGenerator<Fetched> {
+async function* fetchBatch(client: Client, batch: readonly ExportFile[], options: { withText: boolean }): AsyncGenerator<Fetched> {
   if (batch.length < 2) return
   const byId = new Map(batch.map((item) => [item.id, item]))
-  const response = await client.documents.batchGet([...byId.keys()], { withText }).catch(() => null)
+  const response = await client.documents.batchGet([...byId.keys()], options).catch(() => null)
   if (!response?.body) return
   const chunks = response.body[Symbol.asyncIterator]()
   const archive = readTar({ [Symbol.asyncIterator]: () => chunks })

@@ -72,7 +72,7 @@ async function exportFiles(
   ): Promise<BatchItem> => {
     const { id, file, size } = item
     const hasText = options.hasText && item.hasText
-    const entry = item.entry(hasText)
+    const entry = item.entry({ hasText })
     const path = join(folder, file)
     if (isThere) onBytes(size)
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, { canOverwrite: true, onBytes })
@@ -97,7 +97,7 @@ async function exportFiles(
       const existing = new Set<ExportFile>()
       const entries = new Map<ExportFile, ManifestEntry>()
       for (const item of batch) {
-        const key = manifestKey(item.entry(false))
+        const key = manifestKey(item.entry({ hasText: false }))
         extra.delete(key)
         const before = await manifest.get(key)
         if (before) entries.set(item, before)
@@ -107,7 +107,7 @@ async function exportFiles(
         runItem(item.file, (onBytes) => save(item, existing.has(item), entries.get(item), fetched, onBytes))
       for (const item of existing) if (!(await saveItem(item, null))) return
       const missing = batch.filter((item) => !existing.has(item))
-      await fetchEach(client, missing, options.hasText, saveItem)
+      await fetchEach(client, missing, { withText: options.hasText }, saveItem)
     },
     async finish(add, isReachable) {
       if (isReachable && !cli.signal.aborted) await removeExtra(folder, manifest, extra, add)

@@ -31,7 +31,7 @@ export interface ExportFile {
   /** file name in the export */
   readonly file: string
   readonly hasText: boolean
-  entry(hasText: boolean): ManifestEntry
+  entry(options: { hasText: boolean }): ManifestEntry
   download(): Promise<Response>
   text(): Promise<string>
 }
@@ -75,7 +75,7 @@ export function documentFile({ documents }: Client, document: DocumentView): Exp
     createdAt: created_at,
     file,
     hasText: document.status === 'completed',
-    entry: (hasText) => ({ ...document, current: true, ...names(file, hasText) }),
+    entry: ({ hasText }) => ({ ...document, current: true, ...names(file, hasText) }),
     download: () => documents.downloadVersion(id, version),
     text: () => documents.text(id),
   }
@@ -95,7 +95,7 @@ export async function renditionFile(client: Client, document: DocumentView, kind
     size,
     sha256,
     file,
-    entry: (hasText) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),
+    entry: ({ hasText }) => ({ ...document, current: true, rendition: { kind, size, sha256 }, ...names(file, hasText) }),
     download: () => documents.download(id, { rendition: kind }),
   }
 }
@@ -113,7 +113,7 @@ export async function oldVersionFiles({ documents }: Client, { id, version }: Do
       createdAt: about.created_at,
       file,
       hasText: true,
-      entry: (hasText) => ({ id, version: number, current: false, ...about, ...names(file, hasText) }),
+      entry: ({ hasText }) => ({ id, version: number, current: false, ...about, ...names(file, hasText) }),
       download: () => documents.downloadVersion(id, number),
       text: () => documents.versionText(id, number),
     }

@@ -82,7 +82,12 @@ export async function exportToTar(
 }
 
 /** Writes the archive to standard output, and failures to standard error. Throws Failure if the archive is not complete. */
-export async function exportToStdout(cli: Cli, client: Client, files: ExportFiles, hasText: boolean): Promise<void> {
+export async function exportToStdout(
+  cli: Cli,
+  client: Client,
+  files: ExportFiles,
+  { hasText }: Pick<TarOptions, 'hasText'>,
+): Promise<void> {
   rejectClosedReader()
   await writeTar(cli, client, files, { hasText, write: writeChunk, isPipe: true, spoolPath: temporaryPath(join(tmpdir(), 'dms')) })
 }
@@ -141,7 +146,7 @@ async function writeArchive(
       onBytes(size)
     } else await writeFile(item, modified, target, onBytes)
     if (text) await writeBuffer(textFileName(file), text, modified, target)
-    await manifest.write(Buffer.from(JSON.stringify(item.entry(hasText))))
+    await manifest.write(Buffer.from(JSON.stringify(item.entry({ hasText }))))
     return { action: 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
@@ -152,7 +157,7 @@ async function writeArchive(
     totalBytes: null,
     batch: isPipe ? silent : undefined,
     async runGroup(batch, runItem) {
-      await fetchEach(client, batch, withText, async (item, fetched) => {
+      await fetchEach(client, batch, { withText }, async (item, fetched) => {
         const canContinue = await runItem(item.file, (onBytes) => append(item, fetched, onBytes))
         const failure = target.failure ?? manifest.failure
         if (failure) throw failure

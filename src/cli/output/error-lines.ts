@@ -45,8 +45,8 @@ export function ownerHint(error: unknown, dataOwner: string | null): string | nu
   return `root acts as "${dataOwner}", the owner of the data folder: use a path that this user may access, or - for standard input or output`
 }
 
-/** Formats an error for people: one line per problem, then the fix. `verbose` adds the stack of unexpected errors. */
-export function formatErrorLines(error: unknown, verbose: boolean): string[] {
+/** Formats an error for people: one line per problem, then the fix. `isVerbose` adds the stack of unexpected errors. */
+export function formatErrorLines(error: unknown, { isVerbose = false } = {}): string[] {
   if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${escapeControls(problem)}`)
   const issues = errorIssues(error)
   const isAboutFlags = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
@@ -56,7 +56,7 @@ export function formatErrorLines(error: unknown, verbose: boolean): string[] {
   const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
   if (typeof fix === 'string') lines.push(`         fix: ${escapeControls(fix)}`)
   if (typeof request_id === 'string') lines.push(`         request id: ${escapeControls(request_id)}`)
-  if (verbose && error instanceof Error && !(error instanceof Failure)) lines.push(...(error.stack ?? '').split('\n').slice(1))
+  if (isVerbose && error instanceof Error && !(error instanceof Failure)) lines.push(...(error.stack ?? '').split('\n').slice(1))
   return lines
 }
 

@@ -58,7 +58,7 @@ function contextIn(name: string, entry: unknown): Context {
     if (typeof value !== kind) throw new Error(`contexts.${name}.${key} must be a ${kind}`)
   }
   if (entry.url === undefined) throw new Error(`contexts.${name} has no url`)
-  return { ...entry, url: parseServerUrl(String(entry.url), entry.insecure_http === true) } as Context
+  return { ...entry, url: parseServerUrl(String(entry.url), { isInsecureAllowed: entry.insecure_http === true }) } as Context
 }
 
 const isTable = (value: unknown): value is Record<string, unknown> =>

@@ -44,7 +44,7 @@ export function parseContextName(name: string): string {
  * Returns scheme, host and port of a URL. Throws Failure USAGE for an invalid URL. Also throws it for http:// to another machine without
  * `isInsecureAllowed`: anybody on the network could read tokens and passwords.
  */
-export function parseServerUrl(text: string, isInsecureAllowed: boolean): string {
+export function parseServerUrl(text: string, { isInsecureAllowed }: { readonly isInsecureAllowed: boolean }): string {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) throw usage(`"${text}" is not the URL of a server, such as https://dms.example.org`)
   if (url.username || url.password)

@@ -29,7 +29,7 @@ const pathOf = (env: Env): string => join(stateFolder(env), 'credentials.json')
 /** Loads the credentials. Throws Failure CONFIG for an invalid file. */
 export async function loadCredentials(env: Env, warn?: (text: string) => void): Promise<Credentials> {
   const path = pathOf(env)
-  const text = await readPrivateFile(path, true, warn)
+  const text = await readPrivateFile(path, { isSecret: true, warn })
   try {
     const credentials: unknown = JSON.parse(text ?? '{}')
     if (typeof credentials === 'object' && credentials !== null) return credentials as Credentials
@@ -43,7 +43,7 @@ export async function loadCredentials(env: Env, warn?: (text: string) => void): 
 export async function saveCredential(env: Env, name: string, credential: Credential | undefined): Promise<void> {
   const { [name]: _before, ...others } = await loadCredentials(env)
   const all = credential === undefined ? others : { ...others, [name]: credential }
-  await writePrivateFile(pathOf(env), `${JSON.stringify(all, null, 2)}\n`, true)
+  await writePrivateFile(pathOf(env), `${JSON.stringify(all, null, 2)}\n`, { isSecret: true })
 }
 
 /** Runs `work` while no other command changes credentials. */

@@ -112,7 +112,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
     }
     // No renewal is possible: use the token until it expires.
     if (before && before.token !== rejected && isValid(before)) return cache(before)
-    throw notSignedInError(target, before !== null)
+    throw notSignedInError(target, { isExpired: before !== null })
   }
   const renew = (rejected: string | null): Promise<string | null> => {
     renewing ??= withCredentialsLock(env, () => renewStored(rejected))
@@ -142,7 +142,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
 }
 
 /** Returns the error that asks the user to sign in. */
-export function notSignedInError({ name, url }: Target, isExpired: boolean): Failure {
+export function notSignedInError({ name, url }: Target, { isExpired }: { readonly isExpired: boolean }): Failure {
   const server = name === url ? url : `${name} (${url})`
   return new Failure('AUTH', isExpired ? `the session with ${server} has expired` : `not signed in to ${server}`, {
     fix: name === url ? [dms`login ${url}`, ', or set DMS_TOKEN or DMS_TOKEN_FILE'] : dms`login ${url ?? ''} --name ${name}`,

@@ -35,7 +35,7 @@ export function resolveTarget(requested: RequestedTarget, contexts: Contexts): T
   if (isLocal) return localTarget
   if (url !== null) {
     const [name, context] = findContextByUrl(url, contexts)
-    const base = parseServerUrl(url, isInsecureAllowed || context?.insecure_http === true)
+    const base = parseServerUrl(url, { isInsecureAllowed: isInsecureAllowed || context?.insecure_http === true })
     return { name: name ?? base, url: base, context: context ?? null, isByUrl: true, caFile: caFile ?? context?.ca_file ?? null }
   }
   const name = requested.context ?? contexts.current

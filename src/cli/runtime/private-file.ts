@@ -25,8 +25,16 @@ const dmsFolder = (base: string | undefined, fallback: string): string =>
 /** Limit of the wait for a held lock. */
 const lockTimeoutMs = 90_000
 
-/** Reads a file; null if it does not exist. With `isSecret` symbolic links are rejected, and `warn` is called if other users can read it. */
-export async function readPrivateFile(path: string, isSecret = false, warn: (text: string) => void = () => {}): Promise<string | null> {
+interface SecretOptions {
+  /** the file holds secrets: symbolic links are not followed */
+  readonly isSecret?: boolean
+}
+
+/** Reads a file; null if it does not exist. Calls `warn` if other users can read a file with secrets. */
+export async function readPrivateFile(
+  path: string,
+  { isSecret = false, warn = () => {} }: SecretOptions & { readonly warn?: (text: string) => void } = {},
+): Promise<string | null> {
   try {
     const file = await open(path, constants.O_RDONLY | (isSecret ? constants.O_NOFOLLOW : 0))
     try {
@@ -46,7 +54,7 @@ export async function readPrivateFile(path: string, isSecret = false, warn: (tex
 }
 
 /** Replaces a file atomically with mode 0600. Follows a symbolic link unless `isSecret`. */
-export async function writePrivateFile(path: string, text: string, isSecret = false): Promise<void> {
+export async function writePrivateFile(path: string, text: string, { isSecret = false }: SecretOptions = {}): Promise<void> {
   await createFolder(dirname(path))
   const target = isSecret ? path : await realpath(path).catch(() => path)
   const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`

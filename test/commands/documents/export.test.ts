@@ -131,7 +131,7 @@ test('the manifest of an archive is written in parts: all of it could be longer 
     cli,
     createClient(async () => answer()),
     foundFiles(files),
-    false,
+    { hasText: false },
   )
   toArray.mockRestore()
   let manifest = Buffer.alloc(0)
@@ -170,7 +170,7 @@ test.each([
     progress: () => ({ update() {}, done() {} }),
     warn() {},
   } as unknown as Cli
-  const error = await exportToStdout(cli, client, foundFiles(files), false).catch((error) => error)
+  const error = await exportToStdout(cli, client, foundFiles(files), { hasText: false }).catch((error) => error)
   fails.mockRestore()
   expect(error).toMatchObject({ exit: 'FAILED', message: `cannot write the archive: ${code}` })
   expect(writeCount).toBe(failing + 1)

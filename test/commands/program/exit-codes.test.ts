@@ -44,25 +44,23 @@ test.each<[string, unknown, number]>([
 ])('%s', (_, error, code) => expect(exits[exitOf(error)][0]).toBe(code))
 
 test('an error is a line with the cause and the fix', () => {
-  expect(formatErrorLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }), false)).toEqual([
+  expect(formatErrorLines(new Failure('PENDING', '2 migrations are pending', { fix: 'dms migrate' }))).toEqual([
     'error: 2 migrations are pending',
     '         fix: dms migrate',
   ])
-  expect(formatErrorLines(invalid('email', 'is not an address'), false)).toEqual([
+  expect(formatErrorLines(invalid('email', 'is not an address'))).toEqual([
     'error: The request is not valid.',
     '         email: is not an address',
   ])
-  expect(formatErrorLines(new ConfigError(['a', 'b']), false)).toEqual(['error: a', 'error: b'])
-  expect(formatErrorLines(new Error('odd\u001b[2J'), false)).toEqual(['error: odd\\x1b[2J'])
-  expect(formatErrorLines(new Error("ENOENT: no such file or directory, open 'a.csv'"), false)).toEqual([
+  expect(formatErrorLines(new ConfigError(['a', 'b']))).toEqual(['error: a', 'error: b'])
+  expect(formatErrorLines(new Error('odd\u001b[2J'))).toEqual(['error: odd\\x1b[2J'])
+  expect(formatErrorLines(new Error("ENOENT: no such file or directory, open 'a.csv'"))).toEqual([
     'error: a.csv: no such file or directory',
   ])
-  expect(formatErrorLines(new Error("X_FILE=/a: EACCES: permission denied, open '/a'"), false)).toEqual([
-    'error: X_FILE=/a: permission denied',
-  ])
-  expect(formatErrorLines(new Error("--to: EEXIST: file already exists, open 'a'"), false)).toEqual(['error: --to: a: file already exists'])
-  expect(formatErrorLines(named('ExitPromptError'), false)).toEqual(['error: the question was not answered'])
-  expect(formatErrorLines(new Error('odd'), true).join('\n')).toMatch(/^error: odd\n +at /)
+  expect(formatErrorLines(new Error("X_FILE=/a: EACCES: permission denied, open '/a'"))).toEqual(['error: X_FILE=/a: permission denied'])
+  expect(formatErrorLines(new Error("--to: EEXIST: file already exists, open 'a'"))).toEqual(['error: --to: a: file already exists'])
+  expect(formatErrorLines(named('ExitPromptError'))).toEqual(['error: the question was not answered'])
+  expect(formatErrorLines(new Error('odd'), { isVerbose: true }).join('\n')).toMatch(/^error: odd\n +at /)
 })
 
 test('an error as JSON is the error body of the API with the exit code', () => {

@@ -98,19 +98,19 @@ _dms_flags() {
   case $at in
 ${all
   .slice(1)
-  .map((word) => `    "${word.path}") flags="${flagsOf(word, false)}" valued="${flagsOf(word, true)}" ;;`)
+  .map((word) => `    "${word.path}") flags="${flagsOf(word, { hasValue: false })}" valued="${flagsOf(word, { hasValue: true })}" ;;`)
   .join('\n')}
     *) flags= valued= ;;
   esac
-  flags+=" ${flagsOf(root, false)}" valued+=" ${flagsOf(root, true)}"
+  flags+=" ${flagsOf(root, { hasValue: false })}" valued+=" ${flagsOf(root, { hasValue: true })}"
 }
 
 complete -F _dms dms
 `
 }
 
-const flagsOf = (node: CommandNode, hasValue: boolean): string =>
-  flagNames(node, hasValue)
+const flagsOf = (node: CommandNode, options: { hasValue: boolean }): string =>
+  flagNames(node, options)
     .map(({ name }) => name)
     .join(' ')
 

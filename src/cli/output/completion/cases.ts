@@ -12,7 +12,10 @@ export function pathsOf({ path, aliases }: CommandNode): string[] {
 }
 
 /** Returns the names of flags with or without a value, with their descriptions. */
-export const flagNames = ({ flags }: { readonly flags: readonly FlagSpec[] }, hasValue: boolean): { name: string; description: string }[] =>
+export const flagNames = (
+  { flags }: { readonly flags: readonly FlagSpec[] },
+  { hasValue }: { readonly hasValue: boolean },
+): { name: string; description: string }[] =>
   flags
     .filter(({ value }) => (value !== null) === hasValue)
     .flatMap(({ names, description }) => names.map((name) => ({ name, description })))

@@ -85,7 +85,7 @@ ${all.flatMap(linesOf).join('\n')}
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
 
 const valuedOf = (node: CommandNode): string[] =>
-  flagNames(node, true).map(({ name }) => `${node.path === 'dms' ? '*' : node.path} ${name}`)
+  flagNames(node, { hasValue: true }).map(({ name }) => `${node.path === 'dms' ? '*' : node.path} ${name}`)
 
 const stepOf = (node: CommandNode): string =>
   `                case ${pathsOf(node).map(quoted).join(' ')}\n                    set at ${quoted(node.path)}`

@@ -38,7 +38,7 @@ export function completeLine(root: CommandNode, topics: readonly string[], words
   const inWord = flagsHere().find(({ names, value }) => value !== null && names.includes(flag))
   if (valued?.value) return completeValue(valued.value, typed, '')
   if (inWord?.value) return completeValue(inWord.value, value, `${flag}=`)
-  const flags = [false, true].flatMap((hasValue) => flagNames({ flags: flagsHere() }, hasValue))
+  const flags = [false, true].flatMap((hasValue) => flagNames({ flags: flagsHere() }, { hasValue }))
   const allFlags = suggest(
     flags.map(({ name, description }) => ({ value: name, description })),
     typed,

@@ -80,11 +80,11 @@ _dms_flags() {
   case $at in
 ${all
   .slice(1)
-  .map((word) => `    (${quote(word.path)}) flags=(${flagsOf(word, false)}) valued=(${flagsOf(word, true)}) ;;`)
+  .map((word) => `    (${quote(word.path)}) flags=(${flagsOf(word, { hasValue: false })}) valued=(${flagsOf(word, { hasValue: true })}) ;;`)
   .join('\n')}
     (*) flags=() valued=() ;;
   esac
-  flags+=(${flagsOf(root, false)}) valued+=(${flagsOf(root, true)})
+  flags+=(${flagsOf(root, { hasValue: false })}) valued+=(${flagsOf(root, { hasValue: true })})
   known=(\${valued%%:*})
 }
 
@@ -98,8 +98,8 @@ fi
 
 const described = (name: string, description: string): string => quote(`${name}:${description}`)
 
-const flagsOf = (node: CommandNode, hasValue: boolean): string =>
-  flagNames(node, hasValue)
+const flagsOf = (node: CommandNode, options: { hasValue: boolean }): string =>
+  flagNames(node, options)
     .map(({ name, description }) => described(name, description))
     .join(' ')
 

@@ -66,14 +66,22 @@ const commandLineVariables = (
 
 /** Loads the configuration. Throws ConfigError with all problems. */
 export function loadConfig(sources: ConfigSources): LoadedConfig {
-  const { problems, flagProblems, ...loaded } = readAll(sources, false)
+  const { problems, flagProblems, ...loaded } = readAll(sources)
   if (flagProblems.length + problems.length > 0) throw new ConfigError([...flagProblems, ...problems], problems.length === 0)
   return loaded
 }
 
-/** Loads the configuration with all its problems. `withFiles` also checks the files that it names. Invalid settings get their defaults. */
-export function inspectConfig(sources: ConfigSources, withFiles = false): LoadedConfig & { readonly problems: readonly string[] } {
-  const { problems, flagProblems, ...loaded } = readAll(sources, withFiles)
+interface InspectOptions {
+  /** also check the files that the configuration names */
+  readonly withFiles?: boolean
+}
+
+/** Loads the configuration with all its problems. Invalid settings get their defaults. */
+export function inspectConfig(
+  sources: ConfigSources,
+  options: InspectOptions = {},
+): LoadedConfig & { readonly problems: readonly string[] } {
+  const { problems, flagProblems, ...loaded } = readAll(sources, options)
   return { ...loaded, problems: [...flagProblems, ...problems] }
 }
 
@@ -84,7 +92,7 @@ interface Inspected extends LoadedConfig {
   readonly problems: readonly string[]
 }
 
-function readAll(sources: ConfigSources, withFiles: boolean): Inspected {
+function readAll(sources: ConfigSources, { withFiles = false }: InspectOptions = {}): Inspected {
   const { env = {}, readFile: read = readFile } = sources
   const problems: string[] = []
   const flagProblems: string[] = []

@@ -139,7 +139,7 @@ function decodeParameter(text: string): string {
   const bytes = Buffer.from(text, 'latin1')
   if (bytes.toString('latin1') !== text) return text
   try {
-    return decode(bytes, true)
+    return decode(bytes, { ignoreBOM: true })
   } catch {
     return text
   }

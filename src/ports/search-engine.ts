@@ -184,8 +184,8 @@ export interface IndexRebuild {
   put(documentIds: readonly string[]): Promise<void>
   /** Waits until all updates are searchable. Returns the number of documents in the new index. */
   complete(): Promise<number>
-  /** Replaces the current index atomically. Deletes the old one, or keeps it until the next rebuild with `keepOld`. */
-  swap(keepOld?: boolean): Promise<void>
+  /** Replaces the current index atomically. Deletes the old one; with `keepOld`, only the next rebuild does. */
+  swap(options?: { keepOld?: boolean }): Promise<void>
   /** Deletes the new index. Has no effect after swap(). */
   discard(): Promise<void>
 }

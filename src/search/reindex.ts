@@ -93,9 +93,9 @@ export function reindex(app: App, options: ReindexOptions = {}): Promise<Reindex
   return withLock(app.database, rebuildLock, options.lockTimeout ?? 0, work, { signal: options.signal })
 }
 
-/** Enqueues a rebuild and returns the id of the job, which is deleted at its end. `ifNeeded`: see ReindexOptions. */
-export function queueReindex(app: App, ifNeeded: boolean): Promise<string> {
-  return app.db.transaction().execute((trx) => enqueueReindex(trx, { anew: !ifNeeded }))
+/** Enqueues a rebuild and returns the id of the job, which is deleted at its end. */
+export function queueReindex(app: App, payload: jobs.Payloads['reindex']): Promise<string> {
+  return app.db.transaction().execute((trx) => enqueueReindex(trx, payload))
 }
 
 /** Enqueues a rebuild, unless one is pending. */
@@ -134,7 +134,7 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number, lock
     const documents = await catchUp(app, options, { ...next, put }, cursor)
     options.signal?.throwIfAborted()
     await lock.assertHeld()
-    await next.swap(options.keepOld)
+    await next.swap({ keepOld: options.keepOld })
     // Changes that a job wrote into the old index just before the swap.
     await applyChanges(app, put)
     await stopChangeLog(app)

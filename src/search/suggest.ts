@@ -34,11 +34,11 @@ export async function suggest(app: App, actor: Actor, text: string, limit: numbe
   if (!/[\p{L}\p{N}]/u.test(last) || isInPhrase || !typed.text.endsWith(last)) return []
   const filter = await resolveFilter(app, actor, {}, typed, [])
   if (!filter) return []
-  const query = { text: typed.text, filter }
+  const query = { text: typed.text, filter, fuzzy: false }
   const typos = maxTypos(prefix.text)
   let completions = await loadCompletions(app, query, term, (word) => word.startsWith(prefix.text))
   if (completions.length === 0 && typos > 0)
-    completions = await loadCompletions(app, query, term, (word) => editDistance(prefix.text, word, typos) <= typos, true)
+    completions = await loadCompletions(app, { ...query, fuzzy: true }, term, (word) => editDistance(prefix.text, word, typos) <= typos)
   const before = text.slice(0, text.length - last.length)
   return completions
     .sort((one, other) => other.documents - one.documents || (one.text < other.text ? -1 : 1))
@@ -49,12 +49,11 @@ export async function suggest(app: App, actor: Actor, text: string, limit: numbe
 /** Returns the words that `isCompletion` accepts in their most frequent spelling, with the number of documents. */
 async function loadCompletions(
   app: App,
-  query: Pick<SearchQuery, 'text' | 'filter'>,
+  query: Pick<SearchQuery, 'text' | 'filter' | 'fuzzy'>,
   { field: only }: Term,
   isCompletion: (word: string) => boolean,
-  fuzzy = false,
 ): Promise<Suggestion[]> {
-  const options = { ...query, fuzzy, highlight: false, offset: 0, limit: maxDocuments, maxResults: maxDocuments }
+  const options = { ...query, highlight: false, offset: 0, limit: maxDocuments, maxResults: maxDocuments }
   const { hits } = await app.search.search(options)
   const ids = hits.map(({ document_id }) => document_id)
   if (ids.length === 0) return []

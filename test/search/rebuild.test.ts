@@ -50,7 +50,7 @@ test('a worker of one slot indexes changes while it rebuilds the index, which do
     },
   }))
   const worker = await startWorker(app, { queues: ['index', 'maintenance'], concurrency: 1 })
-  const id = await queueReindex(app, false)
+  const id = await queueReindex(app, { anew: true })
   const isQueued = async () => (await app.db.selectFrom('jobs').select('id').where('id', '=', id).execute()).length > 0
   await vi.waitFor(async () => expect(await isQueued()).toBe(false), waiting)
   await worker.stop(60_000)

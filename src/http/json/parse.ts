@@ -59,7 +59,7 @@ async function parseElements(bytes: Uint8Array, { start, end, sliceBounds }: Lis
   for (const bound of [...sliceBounds, end]) {
     if (bound - from > maxElementBytes + sliceBytes)
       throw invalid([...path, elements.length].join('.'), `a member of more than ${maxElementBytes} bytes`)
-    const slice = parse(`[${decode(bytes.subarray(from, bound), true)}]`) as unknown[]
+    const slice = parse(`[${decode(bytes.subarray(from, bound), { ignoreBOM: true })}]`) as unknown[]
     // There is no element between two commas.
     if (slice.length === 0 && sliceBounds.length > 0) throw invalidJson()
     for (const element of slice) elements.push(markUnstorable(element))
@@ -69,8 +69,8 @@ async function parseElements(bytes: Uint8Array, { start, end, sliceBounds }: Lis
   return elements
 }
 
-/** Decodes UTF-8. A byte order mark is dropped at the start of a text, and kept with `ignoreBOM` at the start of a slice. */
-export function decode(bytes: Uint8Array, ignoreBOM = false): string {
+/** Decodes UTF-8. Drops a byte order mark at the start of a text; with `ignoreBOM` keeps it, as at the start of a slice. */
+export function decode(bytes: Uint8Array, { ignoreBOM = false } = {}): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM }).decode(bytes)
   } catch {

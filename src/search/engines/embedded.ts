@@ -37,8 +37,8 @@ export function withEmbedded(own: SearchEngine, postgres: SearchEngine): SearchE
           await one.put(ids)
         },
         complete: async () => Math.min(await one.complete(), await other.complete()),
-        async swap(keepOld) {
-          await one.swap(keepOld)
+        async swap(options) {
+          await one.swap(options)
           await other.swap()
         },
         async discard() {
@@ -58,8 +58,8 @@ export function withoutEmbedded(own: SearchEngine, postgres: SearchEngine, db: D
       const next = await own.rebuild()
       return {
         ...next,
-        async swap(keepOld) {
-          await next.swap(keepOld)
+        async swap(options) {
+          await next.swap(options)
           const empty = await postgres.rebuild()
           await empty.swap()
           for (const table of ['search_words', 'search_codes', 'search_stems']) await sql`delete from ${sql.table(table)}`.execute(db)

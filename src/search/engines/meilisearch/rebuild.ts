@@ -32,7 +32,7 @@ export async function startRebuild(target: Target, index: string): Promise<Index
       await waitForTasks(0)
       return (await server.request(next, (built) => built.getStats())).numberOfDocuments
     },
-    async swap(keepOld = false) {
+    async swap({ keepOld = false } = {}) {
       await waitForTasks(0)
       await server.prepare(index)
       // Older servers reject `rename`, which the type requires.

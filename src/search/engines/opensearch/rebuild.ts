@@ -52,7 +52,7 @@ export async function startRebuild(target: Target, alias: string, settings: Inde
       await cluster.request('POST', `/${next}/_refresh`)
       return (await countEntries(cluster, next)) ?? 0
     },
-    async swap(keepOld = false) {
+    async swap({ keepOld = false } = {}) {
       await cluster.request('PUT', `/${next}/_settings`, { index: liveSettings(settings) })
       await waitForCopies(target, next)
       const old = await indexesOf(target, alias)

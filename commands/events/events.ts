@@ -8,6 +8,7 @@ import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
 import { setWatchExit } from '../../src/cli/runtime/watch.ts'
 import type { EventMessage } from '../../src/client/event-stream.ts'
+import type { EventType } from '../../src/events.ts'
 import { isId } from '../../src/id.ts'
 import { escapeControls } from '../../src/log/escape.ts'
 
@@ -21,19 +22,20 @@ interface Flags {
   reconnect: boolean
 }
 
-const eventNames = [
-  'document_created',
-  'document_updated',
-  'document_trashed',
-  'document_restored',
-  'document_purged',
-  'version_added',
-  'rendition_updated',
-  'notifications',
-  'ocr_progress',
-  'queue_status',
-  'sync_progress',
-]
+/** The names that --event takes. `notification` is a synonym of `notifications`. */
+const eventNames = Object.keys({
+  document_created: true,
+  document_updated: true,
+  document_trashed: true,
+  document_restored: true,
+  document_purged: true,
+  version_added: true,
+  rendition_updated: true,
+  notifications: true,
+  ocr_progress: true,
+  queue_status: true,
+  sync_progress: true,
+} satisfies Record<Exclude<EventType, 'notification'> | 'notifications', true>)
 
 export const events = (cli: Cli) => group('events', 'Follow events of the server', [tail(cli)])
 

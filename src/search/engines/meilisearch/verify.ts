@@ -44,22 +44,23 @@ async function entryIn(index: Index<Entry>, id: string): Promise<Entry | null> {
   }
 }
 
-const fields = ['title', 'label_words', 'filename', 'content', 'joined', 'loose']
+const textFields = ['title', 'label_words', 'filename', 'content', 'joined', 'loose']
 /** Fields that are not compared: they are unique to the entry or redundant. */
 const ignoredFields = ['id', 'version', 'sequence', 'mime_family', 'labels', 'document_year']
 
 /** Returns the words of an entry with their fields, and its values with their names. */
 function wordsOf(entry: Entry): Set<string> {
-  const all = new Set<string>()
-  for (const [name, value] of Object.entries(entry)) {
-    if (ignoredFields.includes(name) || value === null) continue
-    const field = name.replace(/_\d+$/, '')
-    for (const one of [value].flat()) {
-      if (!fields.includes(field)) all.add(`:${name}:${String(one)}`)
-      else for (const word of String(one).split(' ')) if (word !== '') all.add(`${field} ${word}`)
-    }
-  }
-  return all
+  const compared = Object.entries(entry).filter(([name, value]) => !ignoredFields.includes(name) && value !== null)
+  return new Set(compared.flatMap(([name, values]) => [values].flat().flatMap((value) => wordsOfValue(name, String(value)))))
+}
+
+function wordsOfValue(name: string, value: string): string[] {
+  const field = name.replace(/_\d+$/, '')
+  if (!textFields.includes(field)) return [`:${name}:${value}`]
+  return value
+    .split(' ')
+    .filter((word) => word !== '')
+    .map((word) => `${field} ${word}`)
 }
 
 /** Returns the distinct words and values in readable form. */

@@ -58,13 +58,11 @@ const faults = (db: Db, cluster: Cluster, index: string, ids: readonly string[])
 
 /** Returns the words of the named fields, and their values in readable form. */
 function wordsOf(entry: Entry, names: readonly string[]): Set<string> {
-  const all = new Set<string>()
-  for (const name of names) {
-    for (const value of [entry[name]].flat()) {
-      if (value === null || value === undefined) continue
-      if (!(textFields as readonly string[]).includes(name)) all.add(`${publicNameOf(name)}:${String(value).replace('\u0001', ' ')}`)
-      else for (const word of String(value).split(/[ |]/)) if (word !== '' && word !== samePosition) all.add(word)
-    }
-  }
-  return all
+  const valuesOf = (name: string) => [entry[name]].flat().filter((value) => value !== null && value !== undefined)
+  return new Set(names.flatMap((name) => valuesOf(name).flatMap((value) => wordsOfValue(name, String(value)))))
+}
+
+function wordsOfValue(name: string, value: string): string[] {
+  if (!(textFields as readonly string[]).includes(name)) return [`${publicNameOf(name)}:${value.replace('\u0001', ' ')}`]
+  return value.split(/[ |]/).filter((word) => word !== '' && word !== samePosition)
 }

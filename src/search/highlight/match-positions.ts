@@ -50,8 +50,8 @@ export function* searchMatches(text: string, matcher: Matcher, isComplete: IsCom
       stepStart = offset
     }
     if (!chain.canMatch) continue
-    for (const { token, first } of tokenizeChain(text, chain)) {
-      addMatches(spans, matcher, text, token, first, () => windows.from(chain.first.start, token.start))
+    for (const chainToken of tokenizeChain(text, chain)) {
+      addMatches(spans, matcher, text, chainToken, () => windows.from(chain.first.start, chainToken.token.start))
       if (++tokens % stepTokens > 0) continue
       if (isComplete(spans, chain.first.start)) return spans
       yield
@@ -130,8 +130,7 @@ function addMatches(
   spans: Span[],
   { terms, words, prefixes, phrases }: Matcher,
   text: string,
-  token: Token,
-  first: Token,
+  { token, first }: ChainToken,
   openWindow: () => TokenWindow,
 ): void {
   const { start } = token

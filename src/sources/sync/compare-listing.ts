@@ -54,14 +54,14 @@ export async function compareListing(
     // Listed twice.
     if (row?.seen_by === run.holder) continue
     const isMatching = matchingPaths.has(path)
-    if (isContent(app, file, row, isMatching)) state.hasFiles = true
+    if (isContent(app, file, row, { isMatching })) state.hasFiles = true
     if (isMatching && Buffer.byteLength(path) > maxPathBytes) {
       state.fileCount++
       changes.counts.failed++
       changes.errors.push({ path, code: 'SOURCE_PROTOCOL', message: `The path is longer than ${maxPathBytes} bytes.` })
       continue
     }
-    const action = isMatching ? decideAction(row, options.full) : 'unchanged'
+    const action = isMatching ? decideAction(row, options) : 'unchanged'
     const isCounted = row?.run_id === run.id && !(action === 'fetch' && hasOtherVersion(row))
     if (state.held !== null && !isCounted && (action === 'fetch' || action === 'trashed' || row?.removed_at)) {
       if (action !== 'fetch' || heldFetches++ < left) held.push(file)
@@ -78,7 +78,7 @@ export async function compareListing(
       state.seenCount++
       markListed(state, changes, path, row)
     } else if (action === 'fetch') requests.push({ file, previous: row ? pickKnown(row) : null })
-    else recordListed(run, state, changes, path, row, action)
+    else recordListed(run, state, changes, { path, row }, action)
   }
   // Moves are detected by files not seen in this run, so sightings must be written before new files are ingested.
   if (requests.length > 0 || isFlushDue(state) || hasChanges(changes)) await flushChanges(context, state, changes)
@@ -92,8 +92,7 @@ function recordListed(
   run: SyncContext['run'],
   state: WalkState,
   changes: PendingChanges,
-  path: string,
-  row: ledger.ComparedFile | null | undefined,
+  { path, row }: { path: string; row: ledger.ComparedFile | null | undefined },
   action: Exclude<Action, 'fetch'>,
 ): void {
   if (action === 'trashed') {
@@ -136,17 +135,21 @@ type Action = 'fetch' | 'unchanged' | 'skipped' | 'trashed' | 'wait'
  * Returns whether the file shows that the source is not empty. A mount point without its file system may contain files that a sync skips, such as
  * an empty `.keep`. `row` as in decideAction().
  */
-export const isContent = (app: App, { size }: SourceFile, row: ledger.ComparedFile | null | undefined, isMatching: boolean): boolean =>
-  row === null ? isMatching && !isSkippedSize(app, size) : size !== 0
+export const isContent = (
+  app: App,
+  { size }: SourceFile,
+  row: ledger.ComparedFile | null | undefined,
+  { isMatching }: { isMatching: boolean },
+): boolean => (row === null ? isMatching && !isSkippedSize(app, size) : size !== 0)
 
 /** Decides the action for a listed file. undefined: the file is unchanged; null: the file is new. */
-export function decideAction(row: ledger.ComparedFile | null | undefined, isFull: boolean): Action {
+export function decideAction(row: ledger.ComparedFile | null | undefined, { full }: { full: boolean }): Action {
   if (row === undefined) return 'unchanged'
   if (row === null) return 'fetch'
   const isDeleted = row.outcome === 'stored' && row.document_id === null
   if (isDeleted) return 'skipped'
   if (row.is_trashed) return row.is_same ? 'unchanged' : 'trashed'
-  if (isFull || !row.is_same) return 'fetch'
+  if (full || !row.is_same) return 'fetch'
   if (row.outcome === 'moving') return 'wait'
   return row.outcome === 'stored' ? 'unchanged' : 'fetch'
 }

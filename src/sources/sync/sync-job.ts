@@ -172,10 +172,11 @@ export async function* planSync(
     const ledgerRows = await ledger.compareFiles(app.db, sourceId, files)
     for (const file of files) {
       const row = ledgerRows.get(file.path)
-      if (isContent(app, file, row, matchingPaths.has(file.path))) listed++
-      const isChanged = matchingPaths.has(file.path) && !row?.is_same
+      const isMatching = matchingPaths.has(file.path)
+      if (isContent(app, file, row, { isMatching })) listed++
+      const isChanged = isMatching && !row?.is_same
       if (row && counts.isKnown(row)) isChanged ? changed++ : unchanged++
-      if (left === 0 || !matchingPaths.has(file.path) || decideAction(row, options.full) !== 'fetch') continue
+      if (left === 0 || !isMatching || decideAction(row, options) !== 'fetch') continue
       if (isSkippedSize(app, file.size)) continue
       left--
       yield { action: row?.document_id ? 'updated' : 'created', file }

@@ -260,6 +260,25 @@ test('SOURCE_EMPTY for a source that lists only files that a sync skips, again a
   expect([...(await documents()).values()]).toMatchObject([{ metadata: {} }])
 })
 
+test('SOURCE_EMPTY for a source that lists only hidden files and those of operating systems, again and again; not if it never had others', async () => {
+  const { put, sync, documents, root, asAdmin, source } = await start()
+  for (const path of ['.DS_Store', 'sub/.keep']) await put(path, `bytes of ${path}`)
+  expect(await sync()).toMatchObject({ created: 2 })
+  await rm(join(root, 'sub'), { recursive: true })
+  expect(await sync()).toMatchObject({ state: 'completed', removed: 1, errors: [] })
+  await put('a.txt', 'alpha')
+  expect(await sync()).toMatchObject({ created: 1 })
+  await rm(join(root, 'a.txt'))
+  for (const path of ['.Trash-1000/b.txt', 'Thumbs.db', 'lost+found/c.txt']) await put(path, `bytes of ${path}`)
+  for (let turn = 0; turn < 2; turn++) {
+    expect(await asAdmin.sources.planSync(source.id)).toMatchObject({ stop: { code: 'SOURCE_EMPTY' } })
+    expect(await sync()).toMatchObject({ state: 'completed', removed: 0, errors: [{ path: '', code: 'SOURCE_EMPTY' }] })
+  }
+  expect((await documents()).get('a.txt')).toMatchObject({ metadata: {} })
+  await put('found.txt', 'beta')
+  expect(await sync()).toMatchObject({ state: 'completed', created: 1, removed: 1, errors: [] })
+})
+
 test('an empty source, or one that cannot be listed, marks nothing as removed', async () => {
   const { put, sync, documents, root, asAdmin, source } = await start()
   await put('sub/a.txt', 'alpha')

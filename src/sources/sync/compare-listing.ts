@@ -132,15 +132,15 @@ export const flushMarks = (context: SyncContext, state: WalkState): Promise<void
 type Action = 'fetch' | 'unchanged' | 'skipped' | 'trashed' | 'wait'
 
 /**
- * Returns whether the file shows that the source is not empty. A mount point without its file system may contain files that a sync skips, such as
- * an empty `.keep`. `row` as in decideAction().
+ * Returns whether the file shows that the source is not empty. A mount point without its file system may contain files that a sync skips, and hidden
+ * files such as `.DS_Store`. `row` as in decideAction().
  */
 export const isContent = (
   app: App,
-  { size }: SourceFile,
+  { path, size }: SourceFile,
   row: ledger.ComparedFile | null | undefined,
   { isMatching }: { isMatching: boolean },
-): boolean => (row === null ? isMatching && !isSkippedSize(app, size) : size !== 0)
+): boolean => !ledger.isSystemPath(path) && (row === null ? isMatching && !isSkippedSize(app, size) : size !== 0)
 
 /** Decides the action for a listed file. undefined: the file is unchanged; null: the file is new. */
 export function decideAction(row: ledger.ComparedFile | null | undefined, { full }: { full: boolean }): Action {

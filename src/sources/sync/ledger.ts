@@ -181,7 +181,14 @@ export const isCertain = (uncertainPaths: readonly string[]) => sql`not exists (
   select from unnest(${uncertainPaths}::text[]) as uncertain (path)
   where uncertain.path = '' or f.path = uncertain.path or starts_with(f.path, uncertain.path || '/'))`
 
-/** Returns whether all files in the ledger are removed or skipped. */
+/** Hidden files and files of operating systems, which a mount point without its file system may contain. A regular expression without case. */
+const systemPath = '(^|/)([.]|(lost[+]found|thumbs[.]db|desktop[.]ini|[$]recycle[.]bin|system volume information)(/|$))'
+const systemPathPattern = new RegExp(systemPath, 'i')
+
+/** Returns whether the file, or a folder above it, is hidden or belongs to an operating system. */
+export const isSystemPath = (path: string): boolean => systemPathPattern.test(path)
+
+/** Returns whether all files in the ledger are removed, skipped or system files. */
 export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
   const rows = await db
     .selectFrom('source_files')
@@ -189,6 +196,7 @@ export async function isEmpty(db: Db, sourceId: string): Promise<boolean> {
     .where('source_id', '=', sourceId)
     .where('removed_at', 'is', null)
     .where('outcome', '!=', 'skipped')
+    .where(sql<boolean>`path !~* ${systemPath}`)
     .limit(1)
     .execute()
   return rows.length === 0

@@ -157,6 +157,7 @@ export async function* planSync(
 ): AsyncGenerator<PlannedFetch> {
   const { connection, globs, name } = await createContext(app, sourceId, options, signal)
   const { known } = await counts.countKnown(app.db, sourceId, null)
+  const isEmptyLedger = await ledger.isEmpty(app.db, sourceId)
   let changed = 0
   let unchanged = 0
   let listed = 0
@@ -183,8 +184,9 @@ export async function* planSync(
     }
   }
   const judge = (touched: number) => {
-    if (listed === 0 && known > 0) onFailure({ code: emptyCode, message: 'The source lists no files. Nothing would be marked as removed.' })
-    const failure = options.acceptChanges || listed === 0 ? null : judgeChanges(app, name, known, touched)
+    const isEmpty = listed === 0 && !isEmptyLedger
+    if (isEmpty) onFailure({ code: emptyCode, message: 'The source lists no files. Nothing would be marked as removed.' })
+    const failure = options.acceptChanges || isEmpty ? null : judgeChanges(app, name, known, touched)
     if (failure) onFailure(failure)
   }
   try {

@@ -179,11 +179,11 @@ export interface IndexRebuild {
   readonly omitted?: ReadonlyMap<string, unknown>
   /**
    * Updates the new index with these documents, first all in ascending order of ids, then changed ones, also after swap(). The next call or
-   * complete() may report a failure.
+   * complete() may report a failure. Throws the reason of `signal`, possibly in the middle of the documents.
    */
-  put(documentIds: readonly string[]): Promise<void>
-  /** Waits until all updates are searchable. Returns the number of documents in the new index. */
-  complete(): Promise<number>
+  put(documentIds: readonly string[], signal?: AbortSignal): Promise<void>
+  /** Waits until all updates are searchable. Returns the number of documents in the new index. Throws the reason of `signal`. */
+  complete(signal?: AbortSignal): Promise<number>
   /** Replaces the current index atomically. Deletes the old one; with `keepOld`, only the next rebuild does. */
   swap(options?: { keepOld?: boolean }): Promise<void>
   /** Deletes the new index. Has no effect after swap(). */

@@ -126,7 +126,7 @@ async function rebuildAll(app: App, options: ReindexOptions, total: number, lock
     const { keptAs } = next
     const put = async (ids: readonly string[]) => {
       await lock.assertHeld()
-      await started.put(ids)
+      await started.put(ids, options.signal)
     }
     if (options.keepOld && keptAs === undefined) throw invalid('keep_old', `the ${app.search.name} engine cannot keep the old index`)
     const cursor = { id: nilId }
@@ -187,7 +187,7 @@ async function catchUp(app: App, options: ReindexOptions, next: IndexRebuild, cu
   for (let attempt = 1; ; attempt++) {
     await forEachBatch(app, { ...options, onProgress: () => {} }, 0, next.put, cursor)
     await applyChanges(app, next.put, batchSize(app, options))
-    const documents = await next.complete()
+    const documents = await next.complete(options.signal)
     const expected = await documentCount(app)
     if (documents + (next.omitted?.size ?? 0) === expected) return documents
     if (attempt >= minCatchUps && Math.abs(documents - expected) <= (await countChanges(app))) return documents

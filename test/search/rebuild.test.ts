@@ -1,11 +1,14 @@
 /** Rebuilds of the index beside changes of documents, and their interruption. */
+import { setTimeout } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { expect, test, vi } from 'vitest'
+import type { Db } from '../../src/db/pool.ts'
 import type { IndexRebuild } from '../../src/ports/search-engine.ts'
 import { recoverChanges } from '../../src/search/change-log.ts'
 import { queueReindex, reindex, status } from '../../src/search/reindex.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { startApp } from '../support/app.ts'
+import { countWaiting } from '../support/lock-waits.ts'
 import { insertDocument } from '../support/search-suite.ts'
 
 const waiting = { timeout: 60_000, interval: 100 }
@@ -114,4 +117,56 @@ test('a rebuild that has lost its lock leaves the index of its successor alone',
   await expect(reindex(app)).rejects.toThrow()
   expect(await first.successor).toMatchObject({ swapped: true })
   expect([await find('word'), (await status(app)).drift]).toEqual([ids.length, 0])
+})
+
+/** Returns the name of the newest segment's table. */
+async function newestSegment(db: Db): Promise<string> {
+  const { rows } = await sql<{ name: string }>`select 'search_segment_' || max(number) as name from search_segments`.execute(db)
+  return rows[0]!.name
+}
+
+test('an interrupted rebuild ends in the middle of a batch', async () => {
+  const { app, ada, alter } = await start()
+  for (let nth = 0; nth < 12; nth++) await insertDocument(app.db, ada.id, { title: `Long ${nth}`, content: `word${nth} `.repeat(40_000) })
+  const stop = new AbortController()
+  const reason = new Error('enough')
+  let written = Number.POSITIVE_INFINITY
+  alter(({ put }) => ({
+    put: (some, signal) =>
+      put(some, signal).finally(async () => {
+        written = (await sql`select from ${sql.table(await newestSegment(app.db))}`.execute(app.db)).rows.length
+      }),
+  }))
+  await app.db.connection().execute(async (connection) => {
+    // The lock of a document that is being indexed.
+    await sql`select pg_advisory_lock(hashtext('dms search'), hashtext(id::text)) from documents`.execute(connection)
+    const rebuilding = reindex(app, { signal: stop.signal }).catch((error: unknown) => error)
+    await vi.waitFor(async () => expect(await countWaiting(app.db)).toBeGreaterThan(0), waiting)
+    stop.abort(reason)
+    await sql`select pg_advisory_unlock_all()`.execute(connection)
+    expect(await rebuilding).toBe(reason)
+  })
+  expect(written).toBeLessThan(17)
+})
+
+test('an interrupted rebuild does not wait for the index of a segment', async () => {
+  const { app, alter } = await start()
+  const stop = new AbortController()
+  const reason = new Error('enough')
+  await app.db.connection().execute(async (connection) => {
+    alter(({ complete }) => ({
+      async complete(signal) {
+        await sql`begin`.execute(connection)
+        await sql`lock table ${sql.table(await newestSegment(connection))} in access exclusive mode`.execute(connection)
+        return complete(signal)
+      },
+      discard: async () => {},
+    }))
+    const rebuilding = reindex(app, { signal: stop.signal }).catch((error: unknown) => error)
+    await vi.waitFor(async () => expect(await countWaiting(app.db)).toBeGreaterThan(0), waiting)
+    stop.abort(reason)
+    const answer = await Promise.race([rebuilding, setTimeout(waiting.timeout, 'waits')])
+    await sql`rollback`.execute(connection)
+    expect(answer).toBe(reason)
+  })
 })

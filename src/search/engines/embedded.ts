@@ -32,11 +32,11 @@ export function withEmbedded(own: SearchEngine, postgres: SearchEngine): SearchE
       return {
         ...one,
         ...(other.omitted ? { omitted: other.omitted } : {}),
-        async put(ids) {
-          await other.put(ids)
-          await one.put(ids)
+        async put(ids, signal) {
+          await other.put(ids, signal)
+          await one.put(ids, signal)
         },
-        complete: async () => Math.min(await one.complete(), await other.complete()),
+        complete: async (signal) => Math.min(await one.complete(signal), await other.complete(signal)),
         async swap(options) {
           await one.swap(options)
           await other.swap()

@@ -19,16 +19,16 @@ interface Entry extends DocumentVector {
 /** Number of concurrent batches: one is analyzed while PostgreSQL writes the other. */
 const maxConcurrent = 2
 
-/** Writes the entries of documents into a generation (null: the live one). Deletes entries of documents that no longer exist. */
+/** Writes the entries of documents into a generation (null: the live one). Deletes entries of documents that no longer exist. Throws the reason of `signal`. */
 export async function indexDocuments(
   db: Db,
   stored: StoredWords,
   documentIds: readonly string[],
-  generation: number | null = null,
+  { generation = null, signal }: { generation?: number | null; signal?: AbortSignal } = {},
 ): Promise<void> {
   // Sorted: transactions that index the same documents wait for each other and cannot deadlock.
   const ids = [...new Set(documentIds)].sort()
-  await mapConcurrently(await batchesOf(db, ids), maxConcurrent, (batch) => indexBatch(db, stored, batch, generation))
+  await mapConcurrently(await batchesOf(db, ids), maxConcurrent, (batch) => indexBatch(db, stored, batch, generation), signal)
 }
 
 async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], generation: number | null): Promise<void> {

@@ -1,6 +1,7 @@
 /** Rebuilds the index without downtime: fills a new generation of segments while the live one serves searches. */
 import { sql } from 'kysely'
 import { mapConcurrently } from '../../../../concurrency.ts'
+import { withCancellation } from '../../../../db/cancellation.ts'
 import { type Db, isUnavailable } from '../../../../db/pool.ts'
 import type { IndexRebuild } from '../../../../ports/search-engine.ts'
 import { slicesOf } from '../../../../slices.ts'
@@ -43,30 +44,31 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
   const omitted = new Map<string, unknown>()
 
   /** Builds the GIN index of the segment. If it is full, the next one is filled meanwhile. */
-  const startIndexing = async () => {
+  const startIndexing = async (signal?: AbortSignal) => {
     await indexing
-    indexing = indexSegment(db, segment, count === size.segment ? completeIndex : growingIndex)
+    indexing = indexSegment(db, segment, count === size.segment ? completeIndex : growingIndex, signal)
     // A failure is thrown to whoever awaits it next.
     indexing.catch(() => {})
   }
 
   /** Indexes a batch. If it fails, indexes its documents one by one, and omits those that fail alone. */
-  const write = async (ids: readonly string[]): Promise<void> => {
+  const write = async (ids: readonly string[], signal?: AbortSignal): Promise<void> => {
     try {
-      await indexDocuments(db, stored, ids, generation)
+      await indexDocuments(db, stored, ids, { generation, signal })
       for (const id of ids) omitted.delete(id)
     } catch (error) {
+      signal?.throwIfAborted()
       const [id, ...others] = ids
       if (id === undefined || isUnavailable(error) || isUndefinedTable(error)) throw error
-      if (others.length > 0) for (const one of ids) await write([one])
+      if (others.length > 0) for (const one of ids) await write([one], signal)
       else if (omitted.set(id, error).size > maxOmitted) throw error
     }
   }
 
-  const fill = async (ids: readonly string[]) => {
+  const fill = async (ids: readonly string[], signal?: AbortSignal) => {
     for (let from = 0; from < ids.length; ) {
       if (count === size.segment) {
-        await startIndexing()
+        await startIndexing(signal)
         segment = await openSegment(db, generation)
         size = sizeFor(left)
         count = 0
@@ -74,7 +76,7 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
       const inBlock = count % size.block
       if (count > 0 && inBlock === 0) await openBlock(db, segment, ids[from]!)
       const some = ids.slice(from, from + Math.min(size.segment - count, size.block - inBlock))
-      await mapConcurrently(slicesOf(some, batchSize), maxBatches, write)
+      await mapConcurrently(slicesOf(some, batchSize), maxBatches, (slice) => write(slice, signal), signal)
       count += some.length
       left -= some.length
       from += some.length
@@ -83,9 +85,9 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
 
   return {
     omitted,
-    put: (ids) => (isFilling ? fill(ids.toSorted()) : write(ids)),
-    async complete() {
-      if (isFilling) await startIndexing()
+    put: (ids, signal) => (isFilling ? fill(ids.toSorted(), signal) : write(ids, signal)),
+    async complete(signal) {
+      if (isFilling) await startIndexing(signal)
       isFilling = false
       await indexing
       const counts = await Promise.all((await loadSegments(db, generation)).map(({ number }) => countEntries(db, number)))
@@ -102,10 +104,12 @@ export async function rebuild(db: Db, stored: StoredWords, sizeFor: (left: numbe
   }
 }
 
-async function indexSegment(db: Db, segment: number, index: Index): Promise<void> {
-  await createIndex(db, segment, index)
-  await sql`vacuum analyze ${sql.table(tableOf(segment))}`.execute(db)
-}
+const indexSegment = (db: Db, segment: number, index: Index, signal?: AbortSignal): Promise<void> =>
+  withCancellation(db, signal, async (connection) => {
+    await createIndex(connection, segment, index)
+    signal?.throwIfAborted()
+    await sql`vacuum analyze ${sql.table(tableOf(segment))}`.execute(connection)
+  })
 
 async function dropOtherGenerations(db: Db): Promise<void> {
   const { rows } = await sql<{ number: number }>`

@@ -152,7 +152,7 @@ async function loadEntries(context: LoadContext, source: BackupSource): Promise<
     let lost: LostDocument[] = []
     if (manifest.has_files) {
       await sql`update stored_files set address = sha256 || '.' || ${toGeneration(storeId)}`.execute(trx)
-      lost = await findLostDocuments(trx, installation.files, { manifest, skipped, skipsDamaged: options.skipsDamaged })
+      lost = await findLostDocuments(trx, installation.files, { ...options, manifest, skipped })
       await options.inspector?.afterFiles(trx, installation.files, options.signal)
     }
     const keptSecrets = await secrets.write()

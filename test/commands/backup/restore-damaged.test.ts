@@ -2,7 +2,8 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { filePath } from '../../../src/backup/manifest.ts'
+import { filePath, type Manifest } from '../../../src/backup/manifest.ts'
+import { findLostDocuments } from '../../../src/backup/restore/find-lost-documents.ts'
 import { startApp, upload } from '../../support/app.ts'
 import { archiveOf, consistent, entriesOf, entryOf } from '../../support/data/crafted-backup.ts'
 import { connection, emptyPlace, folder, here, opened } from '../../support/places.ts'
@@ -104,4 +105,20 @@ test('refuses a backup with rows of a missing file, or with more rows than its m
   await writeFile(archive, archiveOf(consistent(entries, { rows: { ...rows, documents: 2 } })))
   const counted = await here(await emptyPlace(), ['restore', archive, '-q'])
   expect([counted.code, counted.stderr]).toEqual([1, expect.stringContaining('the table documents has 3 rows, and should have 2')])
+})
+
+test('a restore compares the rows with the list of the store, and asks only for files that the list lacks', async () => {
+  const { app, asAda } = await startApp()
+  for (const word of ['first', 'second', 'third']) await upload(asAda, `${word}.txt`, word)
+  const lost = await app.db.selectFrom('stored_files').select(['sha256', 'address']).orderBy('sha256').offset(1).executeTakeFirstOrThrow()
+  await app.files.remove(lost.address)
+  const requested: string[] = []
+  const size: typeof app.files.size = async (address) => {
+    requested.push(address)
+    return app.files.size(address)
+  }
+  const report = { manifest: { damaged: [] } as unknown as Manifest, skipped: [], skipsDamaged: true, signal: new AbortController().signal }
+  const find = () => app.db.transaction().execute((trx) => findLostDocuments(trx, { ...app.files, size }, report))
+  expect(await find()).toMatchObject([{ sha256: lost.sha256, problem: 'missing', origin: 'backup' }])
+  expect(requested).toEqual([lost.address])
 })

@@ -157,6 +157,18 @@ export async function compareLargeFiles(app: App, ownerId: string, staged: reado
   for (const { sha256, address } of rows) await large.get(sha256)?.equals(address)
 }
 
+/** Repairs the stored files that are damaged or missing. The owner of each staged file has the same bytes in a document. */
+export async function repairDamaged(app: App, staged: readonly StagedFile[]): Promise<void> {
+  if (staged.length === 0) return
+  const sums = staged.map(({ sha256 }) => sha256)
+  const rows = await app.db.selectFrom('stored_files').select(['sha256', 'address']).where('sha256', 'in', sums).execute()
+  const addresses = new Map(rows.map(({ sha256, address }) => [sha256, address]))
+  for (const file of staged) {
+    const address = addresses.get(file.sha256)
+    if (address !== undefined && !(await file.equals(address))) await repairStored(app, file)
+  }
+}
+
 /** Repairs damaged stored bytes from an intact upload that was rejected as a duplicate. */
 export async function repairStored(app: App, staged: StagedFile): Promise<void> {
   await app.db.transaction().execute(async (trx) => {

@@ -172,6 +172,24 @@ test('files with the bytes of a damaged stored file are fetched, by the next syn
   }
 })
 
+test('a full sync repairs stored files that are damaged or missing', async () => {
+  const { put, sync, document, app, asAdmin } = await start()
+  vi.spyOn(app.log, 'error').mockImplementation(() => {})
+  const paths = ['missing.txt', 'copy of missing.txt', 'truncated.txt', 'changed.txt', 'intact.txt']
+  const bytesOf = (path: string) => `bytes of ${path.replace('copy of ', '')}`
+  for (const path of paths) await put(path, bytesOf(path))
+  await sync()
+  const storedPathOf = async (path: string) => storedPath(app, (await document(path)).sha256)
+  await rm(await storedPathOf('missing.txt'))
+  await truncate(await storedPathOf('truncated.txt'), 3)
+  await writeFile(await storedPathOf('changed.txt'), bytesOf('changed.txt').toUpperCase())
+  const intact = await storedPathOf('intact.txt')
+  expect(await sync({ full: true })).toMatchObject({ state: 'completed', unchanged: 5, updated: 0, failed: 0 })
+  for (const path of paths) expect(await (await asAdmin.documents.download((await document(path)).id)).text()).toBe(bytesOf(path))
+  expect(await storedPathOf('intact.txt')).toBe(intact)
+  expect(await app.files.listUncommitted()).toEqual([])
+})
+
 test('a moved file is the same document with its new name, also in a moved folder', async () => {
   const { put, sync, document, documents, root, asAdmin } = await start()
   await put('old/a.txt', 'alpha')

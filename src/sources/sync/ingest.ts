@@ -1,7 +1,7 @@
 /** Turns fetched files into documents or new versions and records them in the ledger, in one transaction. */
 import type { Trx } from '../../db/pool.ts'
 import { createDocuments, markSourceRestored, replaceFile } from '../../documents/source-documents.ts'
-import { compareLargeFiles, lockOrCreateAll } from '../../documents/stored-files.ts'
+import { compareLargeFiles, lockOrCreateAll, repairDamaged } from '../../documents/stored-files.ts'
 import type { StagedFile } from '../../ports/file-store.ts'
 import * as ledger from './ledger.ts'
 import * as runs from './run-records.ts'
@@ -15,16 +15,19 @@ interface IngestResult {
   errors: runs.FileError[]
   /** files that the database refers to after the commit */
   stored: StagedFile[]
+  /** files with the bytes that their documents have already */
+  known: StagedFile[]
 }
 
-/** Ingests a batch of results. After a crash none of them is fetched again. Throws RunLost. */
+/** Ingests a batch of results. After a crash none of them is fetched again. Repairs damaged stored files of known bytes. Throws RunLost. */
 export async function ingest(context: SyncContext, fetched: readonly FetchResult[]): Promise<void> {
   const staged = fetched.flatMap((each) => (each.outcome === 'staged' ? [each.staged] : []))
   try {
     await compareLargeFiles(context.app, context.newDocuments.ownerId, staged)
-    const { counts, errors, stored } = await context.app.db.transaction().execute((trx) => writeBatch(context, trx, fetched))
+    const { counts, errors, stored, known } = await context.app.db.transaction().execute((trx) => writeBatch(context, trx, fetched))
     runs.tallyCounts(context.run, counts, errors)
     await Promise.all(stored.map((file) => file.confirm()))
+    await repairDamaged(context.app, known)
   } finally {
     await Promise.all(staged.map((file) => file.discard()))
   }
@@ -33,7 +36,7 @@ export async function ingest(context: SyncContext, fetched: readonly FetchResult
 async function writeBatch(context: SyncContext, trx: Trx, fetched: readonly FetchResult[]): Promise<IngestResult> {
   const { app, sourceId, run, newDocuments } = context
   await runs.assertHeld(trx, run)
-  const result: IngestResult = { counts: runs.emptyCounts(), errors: [], stored: [] }
+  const result: IngestResult = { counts: runs.emptyCounts(), errors: [], stored: [], known: [] }
   const entries: ledger.LedgerEntry[] = []
   const files = fetched.filter((each): each is Received => each.outcome === 'staged' || each.outcome === 'hashed')
   result.counts.bytes = files.reduce((sum, file) => sum + (file.outcome === 'staged' ? file.staged.size : file.size), 0)
@@ -115,6 +118,7 @@ async function ingestKnownFile(
     return [toEntry(path, unknownVersion, sha256, document_id, 'stored')]
   }
   if (hasNewBytes && file.outcome === 'hashed') return []
+  if (file.outcome === 'staged' && sumOf(file) === document.sha256) result.known.push(file.staged)
   if (removed_at !== null) await markSourceRestored(app, trx, [document_id])
   if (hasNewBytes && file.outcome === 'staged') {
     await replaceFile(app, trx, document_id, { staged: file.staged, ocr: newDocuments.ocr, language: newDocuments.language })

@@ -184,9 +184,8 @@ export async function changePassword(app: App, actor: Actor, current: string, ne
   const nextHash = await app.passwords.hash(next)
   const user = await app.db.transaction().execute(async (trx) => {
     const locked = await trx.selectFrom('users').select('password_hash').where('id', '=', id).forUpdate().executeTakeFirst()
-    if (!locked) throw new AppError('UNAUTHORIZED')
     // The second of two concurrent changes no longer has the current password.
-    if (locked.password_hash !== password_hash) throw wrong()
+    if (locked && locked.password_hash !== password_hash) throw wrong()
     return users.applyChanges(app, trx, id, { password_hash: nextHash })
   })
   await removeInitialPassword(app, password_hash)

@@ -4,7 +4,7 @@ import { jsonArrayFrom } from 'kysely/helpers/postgres'
 import { type Actor, isAdmin } from '../actor.ts'
 import type { App } from '../app.ts'
 import { byCreation, type Keyset } from '../db/keyset.ts'
-import { type Db, isForeignKeyViolation, isMissingReference, type Trx } from '../db/pool.ts'
+import { type Db, isForeignKeyViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row } from '../db/schema.ts'
 import { requireDocumentName } from '../documents/access.ts'
 import { AppError, invalid } from '../errors.ts'
@@ -122,9 +122,8 @@ export async function create(app: App, actor: Actor, documentId: string, { conte
     const values = { document_id: document.id, parent_id, user_id: userId, content, created_at: at, updated_at: at }
     const insert = trx.insertInto('comments').values(values).returning('id').executeTakeFirstOrThrow()
     const { id } = await insert.catch((error) => {
-      // The document or the parent was deleted meanwhile, not the account of the caller.
-      if (isForeignKeyViolation(error) && !isMissingReference(error, userId))
-        throw new AppError(parent_id === null ? 'COMMENT_DOCUMENT_NOT_FOUND' : 'COMMENT_NOT_FOUND')
+      // The document or the parent was deleted meanwhile.
+      if (isForeignKeyViolation(error)) throw new AppError(parent_id === null ? 'COMMENT_DOCUMENT_NOT_FOUND' : 'COMMENT_NOT_FOUND')
       throw error
     })
     if (document.owner_id !== userId) {

@@ -170,10 +170,6 @@ export async function rejectDuplicateName<T>(write: () => Promise<T>, message: s
 
 export const isForeignKeyViolation = (error: unknown): boolean => error instanceof pg.DatabaseError && error.code === '23503'
 
-/** Returns whether a write was refused because it refers to the row with the key `id`, which was deleted. */
-export const isMissingReference = (error: unknown, id: string): boolean =>
-  error instanceof pg.DatabaseError && isForeignKeyViolation(error) && error.detail?.includes(`=(${id})`) === true
-
 /** Returns the JSON detail of an error from the retention triggers; null for any other error. */
 export const retentionDetail = (error: unknown): Record<string, unknown> | null =>
   error instanceof pg.DatabaseError && error.code === 'DM001' ? (error.detail ? JSON.parse(error.detail) : {}) : null

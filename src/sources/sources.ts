@@ -215,10 +215,10 @@ export async function lockSource(trx: Trx, actor: Actor, id: string): Promise<Ro
   return source
 }
 
-/** Returns the role of a user. Throws UNAUTHORIZED if the account of the caller was deleted meanwhile. */
+/** Returns the role of a user. Throws USER_NOT_FOUND. */
 async function readRole(db: Db, userId: string): Promise<Role> {
   const users = db.selectFrom('users').select('role').where('id', '=', userId)
-  return (await users.executeTakeFirstOrThrow(() => new AppError('UNAUTHORIZED'))).role
+  return (await users.executeTakeFirstOrThrow(() => new AppError('USER_NOT_FOUND'))).role
 }
 
 /** Throws CONFLICT if the user has the maximum number of sources. */

@@ -47,6 +47,10 @@ export async function get(db: Db, id: string | null): Promise<User> {
   return user
 }
 
+/** Tells if there is a user with this id. */
+export const exists = async (db: Db, id: string): Promise<boolean> =>
+  (await db.selectFrom('users').select('id').where('id', '=', id).executeTakeFirst()) !== undefined
+
 /** Finds a user by user name, e-mail address or id. */
 export function findByIdentifier(db: Db, identifier: string): Promise<User | undefined> {
   const all = db.selectFrom('users').selectAll()

@@ -444,7 +444,20 @@ test('a change of something that is deleted concurrently: 404, or 401 if its use
 
   // Its account is gone already, but the server has cached the session.
   const webdav = { name: 'dav', type: 'webdav', url: 'https://dav.example.org/' }
-  expect((await asAda.send('POST', '/api/sources', webdav)).status).toBe(401)
+  const requests: [method: string, path: string, body?: object][] = [
+    ['POST', '/api/sources', webdav],
+    ['GET', '/api/users/profile'],
+    ['GET', '/api/auth/me'],
+    ['PUT', '/api/users/profile', { display_name: 'Ada' }],
+    ['POST', '/api/users/change-password', { current_password: 'correct horse', new_password: 'battery staple' }],
+    ['POST', '/api/tokens', { name: 'backup', scopes: ['read'] }],
+    ['POST', '/api/labels', { name: 'rent', color: '#000000' }],
+    ['GET', `/api/documents/${link.id}`],
+  ]
+  for (const [method, path, body] of requests) {
+    const response = await asAda.send(method, path, body)
+    expect([method, path, response.status]).toEqual([method, path, 401])
+  }
 
   const asRoot = localClient(app, admin.actor)
   const other = await upload(asBob, 'c.txt', 'hello of bob')

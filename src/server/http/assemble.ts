@@ -38,7 +38,7 @@ import type { ReplicaReads } from '../replica-reads.ts'
 import { type Answers, openAnswers } from './answer.ts'
 import { isWatched, openAudit, type RunAudited } from './audit-requests.ts'
 import type { AuthCache } from './auth-cache.ts'
-import { authenticate, clearAuthCache, recheckRights } from './authenticate.ts'
+import { authenticate, clearAuthCache, recheckRights, refuseDeletedCaller } from './authenticate.ts'
 import { openCallLimit } from './call-limit.ts'
 import { openClientIp } from './client-ip.ts'
 import { allowOrigin } from './cross-origin.ts'
@@ -202,10 +202,10 @@ function byPath(routes: readonly Route[]): Map<string, Map<Method, Route>> {
 function dispatch(
   path: string,
   methods: Map<Method, Route>,
-  { config, log }: App,
+  app: App,
   { answers, runAudited, runInTurn }: { answers: Answers; runAudited: RunAudited; runInTurn: RunInTurn },
 ) {
-  const { limits, server } = config
+  const { limits, server } = app.config
   const allow = allowedMethods(methods.keys())
   const watched = new Set([...methods.values()].filter(isWatched))
   return async (event: H3Event) => {
@@ -220,11 +220,11 @@ function dispatch(
     if (!route) throw new AppError('METHOD_NOT_ALLOWED', { allow })
     event.context.sunset = route.shape.sunset
     if (event.req.method === 'HEAD' && route.shape.hasSideEffects) return new Response(null)
-    const handle = () => route.handle(event, limits)
+    const handle = () => refuseDeletedCaller(app, event, () => route.handle(event, limits))
     const isPipelined = route.shape.isPipelined === true && event.url.search === ''
     const run = route.shape.isLarge ? () => answers.readLarge(event, handle, isPipelined) : handle
     const running = runInTurn(event, route, () => (watched.has(route) ? runAudited(event, route, run) : run()))
-    const answer = await keepOpen(running, event, route, log)
+    const answer = await keepOpen(running, event, route, app.log)
     if (answer !== undefined && !(answer instanceof Response)) return answers.toResponse(event, answer as object)
     event.context.reservation?.release()
     return answer ?? ''

@@ -1,8 +1,10 @@
 import type { H3Event } from 'h3'
 import type { App } from '../../app.ts'
 import { authenticateToken, hasRights } from '../../auth/auth.ts'
+import { isForeignKeyViolation } from '../../db/pool.ts'
 import { AppError } from '../../errors.ts'
 import { bearerToken } from '../../http/input.ts'
+import * as users from '../../users/users.ts'
 import type { AuthCache } from './auth-cache.ts'
 
 /** Paths that ignore tokens: a client with an expired token must be able to log in, refresh it and open shared links. */
@@ -25,6 +27,17 @@ export async function authenticate(app: App, event: H3Event, authCache?: AuthCac
 export async function recheckRights(app: App, { context: { actor, session } }: H3Event): Promise<void> {
   if (actor && session && !(await hasRights(app, actor, session)))
     throw new AppError('UNAUTHORIZED', {}, 'Your rights have changed during the request. Send it again.')
+}
+
+/** Runs a request. If something does not exist because the account of the caller was deleted meanwhile, throws UNAUTHORIZED. */
+export async function refuseDeletedCaller<T>({ db }: App, { context: { actor } }: H3Event, request: () => Promise<T>): Promise<T> {
+  try {
+    return await request()
+  } catch (error) {
+    const isMissing = isForeignKeyViolation(error) || (error instanceof AppError && error.status === 404)
+    if (isMissing && actor?.id && !(await users.exists(db, actor.id))) throw new AppError('UNAUTHORIZED')
+    throw error
+  }
 }
 
 /** Paths that may change rights or end sessions. */

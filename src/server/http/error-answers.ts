@@ -1,6 +1,6 @@
 /** Converts exceptions to HTTP answers. */
 import type { H3Event, HTTPError } from 'h3'
-import { isForeignKeyViolation, isMissingReference, isUnavailable, retentionDetail } from '../../db/pool.ts'
+import { isForeignKeyViolation, isUnavailable, retentionDetail } from '../../db/pool.ts'
 import { AppError, type Code, unreadableFile } from '../../errors.ts'
 import type { Log } from '../../log/log.ts'
 import { FileMissing } from '../../ports/file-store.ts'
@@ -20,7 +20,7 @@ const codeOfStatus: Readonly<Record<number, Code>> = {
 
 /** Returns the error answer for an exception. Unexpected exceptions are logged in full, and answered without details. */
 export function errorAnswer(error: HTTPError, event: H3Event, log: Log, now: Date): Response {
-  const failure = toAppError(error, event.context.actor?.id)
+  const failure = toAppError(error)
   const id = requestId(event)
   // A command reports an unavailable service itself, and details with -v.
   const isReported = event.context.isLocal && failure.status === 503
@@ -39,15 +39,13 @@ export function errorAnswer(error: HTTPError, event: H3Event, log: Log, now: Dat
   return page
 }
 
-function toAppError(error: HTTPError, callerId: string | null | undefined): AppError {
+function toAppError(error: HTTPError): AppError {
   const cause = error.cause ?? error
   if (cause instanceof AppError) return cause
   if (cause instanceof FileMissing) return unreadableFile(cause)
   const retention = retentionDetail(cause)
   if (retention) return new AppError('RETENTION', retention)
-  // The account of the caller was deleted meanwhile.
-  if (callerId && isMissingReference(cause, callerId)) return new AppError('UNAUTHORIZED')
-  // Another referenced row was deleted meanwhile. A retry gets the current answer.
+  // A referenced row was deleted meanwhile. A retry gets the current answer.
   if (isForeignKeyViolation(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 1 })
   if (isUnavailable(cause)) return new AppError('SERVICE_UNAVAILABLE', { retry_after_secs: 5 })
   if (error.unhandled) return new AppError('INTERNAL_ERROR')

@@ -4,6 +4,7 @@ import { importPKCS8 } from 'jose'
 import * as oidc from 'openid-client'
 import { shareRuns } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
+import { markUnstorable } from '../http/json/parse.ts'
 import type { Log } from '../log/log.ts'
 import { type Identity, IdentityFailure, type IdentityProvider } from '../ports/identity-provider.ts'
 
@@ -44,7 +45,7 @@ export function openIdentityProvider(settings: Config['oidc'], log: Log): Identi
         const claims = await loadClaims(client, tokens, settings)
         if (settings.debug) log.info({ claims }, 'OIDC claims')
         checkAudience(claims, settings.audience)
-        return identityOf(claims, settings)
+        return identityOf(markUnstorable(claims) as Claims, settings)
       } catch (error) {
         throw failureOf(error)
       }
@@ -93,7 +94,14 @@ function checkAudience({ aud }: Claims, audience: string): void {
   if (audience !== '' && ![aud].flat().includes(audience)) throw new IdentityFailure('refused', 'the ID token is for another audience')
 }
 
+/** Maximum length of a subject (OpenID Connect Core 1.0, section 2) and of the name of a group. */
+const maxSubjectLength = 255
+const maxGroupLength = 1000
+
+/** Returns the identity in the claims. Ignores marked values (markUnstorable()), except for the subject. */
 function identityOf(claims: Claims, { user_claim, groups_claim }: Config['oidc']): Identity {
+  if (typeof claims.sub !== 'string' || claims.sub === '' || claims.sub.length > maxSubjectLength)
+    throw new IdentityFailure('refused', `the subject is empty, longer than ${maxSubjectLength} characters or not valid Unicode`)
   const text = (name: string): string | null => {
     const value = claimAt(claims, name)
     return typeof value === 'string' && value !== '' ? value : null
@@ -107,7 +115,7 @@ function identityOf(claims: Claims, { user_claim, groups_claim }: Config['oidc']
     isEmailVerified: claims.email_verified === true,
     displayName: text('name') ?? '',
     hostedDomain: text('hd'),
-    groups: [groups].flat().filter((group): group is string => typeof group === 'string'),
+    groups: [groups].flat().filter((group): group is string => typeof group === 'string' && group.length <= maxGroupLength),
   }
 }
 

@@ -478,6 +478,31 @@ describe('a misbehaving provider: 401 UNAUTHORIZED, and no account', () => {
     expect([response?.status, await response?.json()]).toMatchObject([503, { error: { code: 'SERVICE_UNAVAILABLE', details: {} } }])
   })
 
+  test('claims that cannot be stored: 401 for a subject, 403 for an address, none of them in the account', async () => {
+    let person: Record<string, unknown> = {}
+    const { settings } = await startLiar({ claims: (claims) => ({ ...claims, ...person }) }, bob)
+    const { app } = await startApp({ ...settings, 'oidc.admin_group': 'dms-admins' })
+    let number = 0
+    /** Signs in somebody new with these claims. Returns the status, and the account if it exists. */
+    const signIn = async (claims: Record<string, unknown>) => {
+      number++
+      person = { sub: `sub-${number}`, email: `user${number}@example.com`, preferred_username: `user${number}`, ...claims }
+      const { response } = await openBrowser(localTransport(app, null)).go('/api/auth/oidc/login')
+      const user = await app.db.selectFrom('users').selectAll().where('email', '=', `user${number}@example.com`).executeTakeFirst()
+      return [response?.status, user]
+    }
+    const hostile: unknown[] = ['a\0b', 'a\ud800b', 'x'.repeat(100_000), 'a\u202eb', 7, {}, [[]], null, { toString: 'x' }]
+    for (const value of hostile) {
+      const claims = { preferred_username: value, name: value, groups: ['staff', value], email_verified: value, hd: value }
+      const groups = value === 'a\u202eb' ? ['staff', value] : ['staff']
+      const account = { username: `user${number + 1}`, display_name: '', groups, role: 'user', email_verified_at: null }
+      expect(await signIn(claims)).toMatchObject([200, account])
+      expect(await signIn({ email: value })).toEqual([403, undefined])
+    }
+    for (const sub of ['a\0b', 'a\ud800b', 'x'.repeat(10_000), '', 7, null]) expect(await signIn({ sub })).toEqual([401, undefined])
+    expect(await signIn({ groups: 'x'.repeat(1_000_000) })).toMatchObject([200, { groups: [] }])
+  })
+
   test('503 for a discovery document with another issuer; 401 for another audience than the configured one', async () => {
     const liar = await startLiar({ metadata: { issuer: 'https://evil.example' } }, alice)
     const { app } = await startApp(liar.settings)

@@ -1,5 +1,6 @@
 /** Accounts of users who sign in through an identity provider. */
 import { hash } from 'node:crypto'
+import { sql } from 'kysely'
 import type { App } from '../app.ts'
 import type { Trx } from '../db/pool.ts'
 import { AppError } from '../errors.ts'
@@ -32,7 +33,7 @@ export interface ExternalSignIn {
 export async function signInByIdentity(app: App, identity: Identity, revokeCredentials: RevokeCredentials): Promise<ExternalSignIn> {
   checkHostedDomain(app, identity)
   return app.db.transaction().execute(async (trx) => {
-    const existing = await findByIdentity(trx, identity)
+    const existing = (await findByIdentity(trx, identity)) ?? (await findAfterOthers(trx, identity))
     const linked = existing ? null : await linkByEmail(app, trx, identity, revokeCredentials)
     const user = existing ?? linked?.user ?? (await createUser(app, trx, identity))
     if (user.disabled) throw new AppError('UNAUTHORIZED', {}, 'This account is disabled.')
@@ -49,6 +50,12 @@ function checkHostedDomain({ config }: App, { hostedDomain }: Identity): void {
 
 const findByIdentity = (trx: Trx, { issuer, subject }: Identity): Promise<users.User | undefined> =>
   trx.selectFrom('users').selectAll().where('oidc_issuer', '=', issuer).where('oidc_subject', '=', subject).forUpdate().executeTakeFirst()
+
+/** Waits until other first sign-ins of the identity have ended, and returns the account that they have created or linked. */
+async function findAfterOthers(trx: Trx, identity: Identity): Promise<users.User | undefined> {
+  await sql`select pg_advisory_xact_lock(hashtextextended(${`identity:${identity.issuer} ${identity.subject}`}, 0))`.execute(trx)
+  return findByIdentity(trx, identity)
+}
 
 /**
  * Links the local account with the verified address to the identity if the configuration allows it. Whoever created the account need not

@@ -285,6 +285,25 @@ describe('with a real provider', () => {
     ])
   })
 
+  test.each([false, true])('200 for two first sign-ins of one identity at once (oidc.link_by_email %s)', async (isLinking) => {
+    const { app, signIn, users, ada } = await start({ 'oidc.link_by_email': isLinking }, [{ ...alice, email: 'ada@example.org' }])
+    if (!isLinking) await app.db.updateTable('users').set({ email: 'a@b.org', email_key: 'a@b.org' }).where('id', '=', ada.id).execute()
+    const signIns: ReturnType<typeof signIn>[] = []
+    const before = (await users()).length
+    await app.db.transaction().execute(async (trx) => {
+      // The first stops at its write, and the second behind it.
+      await sql`lock table users in share row exclusive mode`.execute(trx)
+      for (let count = 1; count <= 2; count++) {
+        signIns.push(signIn('alice-1'))
+        const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        await expect.poll(async () => (await waiting.execute(app.db)).rows.length).toBe(count)
+      }
+    })
+    const ids = (await Promise.all(signIns)).map(({ status, body }) => [status, body.user?.id])
+    expect(ids).toEqual([ids[0], [200, expect.any(String)]])
+    expect((await users()).length).toBe(before + (isLinking ? 0 : 1))
+  })
+
   test('401 UNAUTHORIZED for a disabled account', async () => {
     const { signIn, asAdmin } = await start()
     const { body } = await signIn('bob-1')

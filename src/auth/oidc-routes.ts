@@ -55,7 +55,6 @@ export const routes = (app: App): Route[] => [
       otherAnswers: { 302: z.null() },
       description: 'HEAD answers 200 and does not use up the code.',
       hasSideEffects: true,
-      audit: true,
       errors: ['NOT_FOUND', 'UNAUTHORIZED', 'FORBIDDEN', 'DUPLICATE_RESOURCE', 'SERVICE_UNAVAILABLE'],
     },
     ({ event }) => handleCallback(app, event),

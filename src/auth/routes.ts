@@ -55,8 +55,9 @@ export const routes = (app: App): Route[] => [
       query: Verification,
       answer: MessageAnswer,
     },
-    async ({ query }) => {
-      await verification.confirmEmail(app, query.token)
+    async ({ query, event }) => {
+      const { id, role, username } = await verification.confirmEmail(app, query.token)
+      event.context.actor = { id, role, username }
       return { message: 'The e-mail address is confirmed. You can sign in now.' }
     },
   ),

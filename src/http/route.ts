@@ -61,7 +61,7 @@ export interface Shape<Query extends z.ZodType, Body extends z.ZodType> {
   answersStored?: boolean
   /** API tokens also need the scope `read`, because the route lets others read. */
   needsRead?: boolean
-  /** Writes requests to the audit log or not. Default: by method and scope. */
+  /** Writes requests to the audit log or not. Default: by method, scope and side effects. */
   audit?: boolean
   /** A GET that changes something. HEAD answers 200 and changes nothing. */
   hasSideEffects?: boolean

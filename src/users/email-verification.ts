@@ -58,9 +58,9 @@ export async function createToken(app: App, { id, email_key }: Pick<Row<'users'>
   return rows.length === 1 ? token : null
 }
 
-/** Verifies an address by the token of its link. Throws VALIDATION_ERROR if the token is unknown, used, expired or for a former address. */
-export async function confirmEmail(app: App, token: string): Promise<void> {
-  await app.db.transaction().execute(async (trx) => {
+/** Verifies an address by the token of its link. Returns its user. Throws VALIDATION_ERROR if the token is unknown, used, expired or for a former address. */
+export async function confirmEmail(app: App, token: string): Promise<Row<'users'>> {
+  return app.db.transaction().execute(async (trx) => {
     const verification = await trx
       .deleteFrom('email_verifications')
       .where('token_hash', '=', hashOf(token))
@@ -68,8 +68,10 @@ export async function confirmEmail(app: App, token: string): Promise<void> {
       .where('created_at', '<=', clock)
       .returning('user_id')
       .executeTakeFirstOrThrow(() => invalid('token', 'unknown, used or expired: request another email'))
-    await trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', verification.user_id).execute()
-    await deleteTokens(trx, verification.user_id)
+    const users = trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', verification.user_id)
+    const user = await users.returningAll().executeTakeFirstOrThrow()
+    await deleteTokens(trx, user.id)
+    return user
   })
 }
 

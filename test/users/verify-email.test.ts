@@ -31,8 +31,8 @@ async function start(settings: Parameters<typeof startApp>[0] = {}) {
 const code = async (response: Response) => [response.status, (await response.json()).error?.code]
 
 test('403 EMAIL_NOT_VERIFIED until the link in the mail was opened; it works once', async () => {
-  const { app, asStranger, deliveries, mailed, login, verify } = await start()
-  await asStranger.auth.register(eve)
+  const { app, asStranger, asAdmin, deliveries, mailed, login, verify } = await start()
+  const { id } = await asStranger.auth.register(eve)
   expect(await code(await login())).toEqual([403, 'EMAIL_NOT_VERIFIED'])
   const token = await mailed()
   expect(deliveries).toHaveLength(1)
@@ -44,6 +44,8 @@ test('403 EMAIL_NOT_VERIFIED until the link in the mail was opened; it works onc
   expect((await asStranger.send('HEAD', `/api/auth/verify-email?token=${token}`)).status).toBe(200)
   expect(await code(await login())).toEqual([403, 'EMAIL_NOT_VERIFIED'])
   expect(await asStranger.auth.verifyEmail(token)).toEqual({ message: expect.any(String) })
+  const entries = await asAdmin.audit.list({ action: 'GET /api/auth/verify-email' })
+  expect(entries).toMatchObject([{ actor: 'eve', actor_id: id, outcome: 'ok', details: { query: { token: '…' } } }])
   expect((await login()).status).toBe(200)
   expect(await code(await verify(token))).toEqual([400, 'VALIDATION_ERROR'])
 })

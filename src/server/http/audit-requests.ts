@@ -25,7 +25,7 @@ const auditedStatuses = new Set([401, 403, 409, 410, 429])
 const isRead = ({ method, access, shape }: Route): boolean => method === 'GET' || scopeOf(access, method, shape) === 'read'
 
 /** Tells if requests of a route are logged: changes and logins. */
-export const isAudited = (route: Route): boolean => route.shape.audit ?? !isRead(route)
+export const isAudited = (route: Route): boolean => route.shape.audit ?? (!isRead(route) || route.shape.hasSideEffects === true)
 
 const loginRoutes = new Set(['POST /api/auth/login', 'GET /api/auth/oidc/callback', 'POST /api/auth/oidc/exchange'])
 const linkGuessCodes = new Set<Code | null>(['SHARED_LINK_INVALID_PASSWORD', 'SHARED_LINK_NOT_FOUND'])

@@ -178,15 +178,18 @@ const updateHeld = (db: Db, run: Run) =>
   db.updateTable('source_syncs').where('id', '=', run.id).where('holder', '=', run.holder).where('state', '=', 'running')
 
 /** Enqueues a sync for every source that is due. */
-export async function enqueueDueSyncs(app: App): Promise<void> {
-  for (const { id } of await selectDue(app.db).execute()) {
-    await app.db.transaction().execute(async (trx) => {
-      // Workers on other hosts do this at the same time.
-      const source = await selectDue(trx).where('id', '=', id).forUpdate().skipLocked().executeTakeFirst()
-      if (source && (await listActiveJobs(trx, id)).length === 0) await enqueueSync(trx, source, { full: false })
-    })
-  }
-}
+export const enqueueDueSyncs = ({ db }: App): Promise<void> =>
+  db.transaction().execute(async (trx) => {
+    // Workers on other hosts do this at the same time.
+    const due = await selectDue(trx).forUpdate().skipLocked().execute()
+    if (due.length === 0) return
+    const active = new Set((await activeJobs(trx).select(sourceIdOfJob.as('source_id')).execute()).map(({ source_id }) => source_id))
+    const idle = due.filter(({ id }) => !active.has(id))
+    await jobs.enqueueAll(
+      trx,
+      idle.map((source) => syncJob(source, { full: false })),
+    )
+  })
 
 /** SQL: the longest time until the next sync in seconds, also after failures: six hours, or the interval if it is longer. */
 export const longestWait = sql<number>`greatest(sync_interval, 21600)`
@@ -201,23 +204,28 @@ const selectDue = (db: Db) =>
     .where((eb) => eb.not(isSyncing))
     .orderBy('next_sync')
 
+type SyncOptions = Omit<jobs.Payloads['sync'], 'source_id'>
+
 /** Enqueues a sync of one source. Returns the job id. */
-export const enqueueSync = (
-  trx: Trx,
-  { id, owner_id }: { id: string; owner_id: string },
-  options: Omit<jobs.Payloads['sync'], 'source_id'>,
-): Promise<string> => jobs.enqueue(trx, 'sync', { source_id: id, ...options }, { dedupeKey: `sync:${id}`, ownerId: owner_id })
+export async function enqueueSync(trx: Trx, source: Pick<Row<'sources'>, 'id' | 'owner_id'>, options: SyncOptions): Promise<string> {
+  const [id = ''] = await jobs.enqueueAll(trx, [syncJob(source, options)])
+  return id
+}
+
+const syncJob = ({ id, owner_id }: Pick<Row<'sources'>, 'id' | 'owner_id'>, options: SyncOptions) => ({
+  kind: 'sync' as const,
+  payload: { source_id: id, ...options },
+  dedupeKey: `sync:${id}`,
+  ownerId: owner_id,
+})
+
+const sourceIdOfJob = sql<string>`payload ->> 'source_id'`
+
+const activeJobs = (db: Db) => db.selectFrom('jobs').where('kind', '=', 'sync').where('status', 'in', ['pending', 'processing'])
 
 /** Lists the pending and running sync jobs of a source, running ones first. */
 export const listActiveJobs = (db: Db, id: string) =>
-  db
-    .selectFrom('jobs')
-    .select(['id', 'status', 'attempts'])
-    .where('kind', '=', 'sync')
-    .where('status', 'in', ['pending', 'processing'])
-    .where(sql<boolean>`payload ->> 'source_id' = ${id}`)
-    .orderBy('status', 'desc')
-    .execute()
+  activeJobs(db).select(['id', 'status', 'attempts']).where(sourceIdOfJob, '=', id).orderBy('status', 'desc').execute()
 
 /** Cancels the pending and running jobs of a source. Returns their ids. */
 export const cancelActiveJobs = async (trx: Trx, id: string): Promise<string[]> => {

@@ -13,6 +13,15 @@ export interface Period {
   readonly to: string | null
 }
 
+/**
+ * Rewrites the European forms 24.12.2025, 12.2025 and 12/2025 as 2025-12-24 and 2025-12. Returns other texts as they are: 3/4/2025 can be in March
+ * or April.
+ */
+export const normalizeDate = (text: string): string =>
+  text.replace(/^(?:(?:(\d\d?)\.)?(\d\d?)\.|(\d\d?)\/)(\d{4})$/, (_, day?: string, month?: string, monthOnly?: string, year = '') =>
+    [year, month ?? monthOnly, day].flatMap((part) => part?.padStart(2, '0') ?? []).join('-'),
+  )
+
 /** Parses a period: a year, month or day, or a range such as `2026-01..2026-03`, `2026-01..` or `..2026-03`. Returns null for other text. */
 export function parsePeriod(value: string): Period | null {
   const [first = '', last = first, ...more] = value.split('..')
@@ -24,7 +33,7 @@ export function parsePeriod(value: string): Period | null {
 
 /** Returns the first and the last day of a year, month or day. */
 function daysOf(text: string): [string, string] | undefined {
-  const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(text) ?? []
+  const [, year, month, day] = /^(\d{4})(?:-(\d\d)(?:-(\d\d))?)?$/.exec(normalizeDate(text)) ?? []
   const first = `${year}-${month ?? '01'}-${day ?? '01'}`
   if (!isCalendarDate(first)) return undefined
   if (day !== undefined) return [first, first]

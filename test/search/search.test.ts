@@ -969,9 +969,16 @@ test('filters in the query: type, label, added, status, owner; an invalid one is
     ['dated date:2019-13', 'Dated', 1],
     ['dated -date:2019', 'Dated', 1],
     ['date:2020..2019', '', 1],
+    ['date:1.7.2019', 'Dated', 0],
+    ['date:01.07.2019 added:10.02.2026', 'Dated', 0],
+    ['date:30.6.2019..7.2019', 'Dated', 0],
+    ['date:..06/2019', '', 0],
+    ['date:7/2019', 'Dated', 0],
+    ['dated date:1/7/2019', 'Dated', 1],
   ] as const)
     expect([q, ...(await found(q))]).toEqual([q, titles, warnings])
   expect((await asAda.search.query('date:2026-02-30')).warnings).toEqual(['date:2026-02-30: the day 2026-02-30 does not exist: ignored'])
+  expect((await asAda.search.query('date:30.2.2026')).warnings).toEqual(['date:30.2.2026: the day 30.2.2026 does not exist: ignored'])
   expect((await asAda.search.query('added:2026-01..2026-13')).warnings).toEqual([
     'added:2026-01..2026-13: the month 2026-13 does not exist: ignored',
   ])

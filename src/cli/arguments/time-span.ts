@@ -1,6 +1,6 @@
 /** Dates in flags, and the flags of a time span. */
 import { type Command, Option } from 'commander'
-import { isCalendarDate, type Period, parsePeriod } from '../../calendar.ts'
+import { isCalendarDate, normalizeDate, type Period, parsePeriod } from '../../calendar.ts'
 import type { Client } from '../../client/client.ts'
 import type { Cli } from '../runtime/context.ts'
 import { usage } from '../runtime/exit.ts'
@@ -56,7 +56,7 @@ const dayMs = 86_400_000
  * or ahead with `isAhead`. Throws Failure USAGE.
  */
 export function parseWhen(flag: string, text: string, { isAhead = false, now = Date.now() } = {}): string {
-  const word = text.trim().toLowerCase()
+  const word = normalizeDate(text.trim().toLowerCase())
   if (word === 'now') return new Date(now).toISOString()
   if (Object.hasOwn(days, word)) return new Date(now + (days[word] ?? 0) * dayMs).toISOString().slice(0, 10)
   const [, day, time, zone] = /^(\d{4}-\d\d-\d\d)(?:(t\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(z|[+-]\d\d:\d\d)?)?$/.exec(word) ?? []
@@ -98,7 +98,7 @@ export const parseFutureTime = async (cli: Cli, client: Client, flag: string, te
 
 /** Converts a date, yesterday or today (in UTC) to YYYY-MM-DD. Throws Failure USAGE. */
 export function parseDayFlag(flag: string, text: string): string {
-  const word = text.trim().toLowerCase()
+  const word = normalizeDate(text.trim().toLowerCase())
   const day = Object.hasOwn(days, word) ? parseWhen(flag, word) : word
   if (!isCalendarDate(day)) throw usage(`${flag} ${text}: not a date such as 2026-03-17 or yesterday`)
   return day

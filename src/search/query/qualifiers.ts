@@ -1,5 +1,5 @@
 /** Separates the filters of a query (`type:pdf`) from its words, and warns of probable mistakes. */
-import { type Period, parsePeriod } from '../../calendar.ts'
+import { normalizeDate, type Period, parsePeriod } from '../../calendar.ts'
 import type { DocumentStatus } from '../../db/schema-documents.ts'
 import { collectWords, divideQuery } from './query-words.ts'
 
@@ -87,7 +87,7 @@ const qualifiers: Readonly<Record<string, Qualifier>> = {
   },
 }
 
-/** Kinds of periods by the length of their text. */
+/** Kinds of periods by the length of their ISO form. */
 const periodNames: Readonly<Record<number, string>> = { 4: 'year', 7: 'month', 10: 'day' }
 
 /** Parses the period of a filter. Warns of mistakes. */
@@ -97,10 +97,12 @@ function periodOf(draft: Draft, field: string, value: string, isNegated: boolean
     return null
   }
   const period = parsePeriod(value)
-  const absent = value.split('..').find((part) => /^\d{4}(-\d\d){0,2}$/.test(part) && !parsePeriod(part))
-  if (absent) draft.warnings.push(`${field}:${value}: the ${periodNames[absent.length]} ${absent} does not exist: ignored`)
+  const absent = value.split('..').find((part) => /^\d{4}(-\d\d){0,2}$/.test(normalizeDate(part)) && !parsePeriod(part))
+  if (absent) draft.warnings.push(`${field}:${value}: the ${periodNames[normalizeDate(absent).length]} ${absent} does not exist: ignored`)
   else if (!period)
-    draft.warnings.push(`${field}:${value} is not of the form 2026, 2026-03, 2026-03-17, or two of them with .. between: ignored`)
+    draft.warnings.push(
+      `${field}:${value} is not of the form 2026, 2026-03, 2026-03-17, 17.3.2026, or two of them with .. between: ignored`,
+    )
   else if (period.from && period.to && period.from > period.to)
     draft.warnings.push(`${field}:${value} ends before it begins: no document matches`)
   return period

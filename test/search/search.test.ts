@@ -440,6 +440,23 @@ test('200 with an amount, whatever separates its thousands in the query and in t
   expect((await search({ q: '1234,57' })).total).toBe(0)
 })
 
+test('200 with a number of five digits or more, whatever separates its thousands in the text', async () => {
+  const { put, search, asAda } = await start()
+  const forms = ['12345678', '12.345.678', "12'345'678", '12 345 678', '12\u202f345\u202f678']
+  for (const form of forms) await put({ content: `Zahl: ${form} m` })
+  await put({ content: 'Zahl: 12 Stück, 345 Seiten, 678 Bilder; 112 345 678, 2 026' })
+  for (const q of ['12345678', '12345678 Zahl', 'content:12345678', '12345678 -Bilder']) {
+    const { total, results } = await search({ q })
+    expect([q, total]).toEqual([q, forms.length])
+    const marked = results.map(({ highlights }) => highlights[0]?.snippet.replace(/<mark>Zahl<\/mark>/, 'Zahl'))
+    expect(marked.sort()).toEqual(forms.map((form) => `Zahl: <mark>${form.replaceAll("'", '&#39;')}</mark> m`).sort())
+  }
+  expect((await search({ q: 'zahl -12345678' })).total).toBe(1)
+  const must = [{ field: 'content', type: 'match', value: '12345678' }] as const
+  expect((await asAda.search.advanced({ query: { must: [...must] } })).total).toBe(forms.length)
+  for (const q of ['2026 zahl', '012345678 zahl', '12345679']) expect([q, (await search({ q })).total]).toEqual([q, 0])
+})
+
 test('a period of a month before the year 100 ends with the month', () => {
   expect(parsePeriod('0050-02')).toEqual({ from: '0050-02-01', to: '0050-02-28' })
   expect(parsePeriod('0096-02..0096-04')).toEqual({ from: '0096-02-01', to: '0096-04-30' })

@@ -15,7 +15,7 @@ export interface Term {
   readonly parts: readonly Part[]
   /** the parts as one word if a sign joins them, such as email for e-mail; else null */
   readonly joined: string | null
-  /** the parts of an amount with its digits in groups of three, such as 1 234 56 for 1234,56; else null */
+  /** the parts of a number or amount with its digits in groups of three, such as 1 234 56 for 1234,56; else null */
   readonly grouped: readonly Part[] | null
   readonly negated: boolean
   /** in quotation marks: no typos and no stems */

@@ -14,17 +14,18 @@ export const hasOtherForms = ({ parts: [part], joined, quoted }: Pick<Term, 'par
   !quoted && (isMistypable(part!.text) || (joined !== null && isMistypable(joined)))
 
 /**
- * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases and no joined words. It does not know in which field two words
+ * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases, no joined words and no numbers in groups. It does not know in which field two words
  * are neighbors, or are one word without the hyphen or space between them.
  */
 export const isExpressible = (terms: readonly Term[]): boolean =>
   terms.length <= maxTerms &&
   terms.filter(isPrefix).length <= 1 &&
   terms.every(
-    ({ field, alternative, joined, parts }) =>
+    ({ field, alternative, joined, grouped, parts }) =>
       field === null &&
       !alternative &&
       joined === null &&
+      grouped === null &&
       (parts.length === 1 || parts.every(({ offset, prefix }, index) => offset === index && !prefix)),
   ) &&
   !terms.some((term) => isPrefix(term) && term.negated)

@@ -44,11 +44,14 @@ export function matchTerm(term: Term, field: WordField, { fuzzy, languages, phra
   return anyOf([
     ...words.filter(({ prefix }) => !prefix).map(({ text }) => ({ term: { [field]: text } })),
     ...words.filter(({ prefix }) => prefix).map(({ text }) => ({ prefix: { [field]: text } })),
-    ...(isWord ? [] : sequences(term).flatMap((parts) => (field === 'any' ? phraseFields : [field]).map((one) => phrase(parts, one)))),
+    ...phrasesOf(term).flatMap((parts) => (field === 'any' ? phraseFields : [field]).map((one) => phrase(parts, one))),
     ...(isExpandable ? typed.filter(isMistypable).flatMap((word) => stems(word, field, languages)) : []),
     ...(isExpandable && fuzzy ? typed.flatMap((word) => typos(word, field)) : []),
   ])
 }
+
+/** Returns the forms of a term that have several parts. */
+const phrasesOf = (term: Term): (readonly Part[])[] => sequences(term).filter(({ length }) => length > 1)
 
 const stems = (word: string, field: WordField, languages: readonly string[]): Query[] =>
   languages.flatMap((language) => fieldsOf(field).map((one) => ({ match: { [`stems.${language}.${one}`]: word } })))
@@ -88,6 +91,6 @@ function scoreIn(typed: Term, field: TextField): Query[] {
   const { parts, joined } = typed
   const boost = weights[field]
   const term = (value: string): Query => ({ term: { [field]: { value, boost } } })
-  const words = parts.length === 1 ? [term(parts[0]!.text)] : sequences(typed).map((parts) => phrase(parts, field, { boost }))
-  return [...words, ...(joined === null ? [] : [term(joined)])]
+  const words = parts.length === 1 ? [term(parts[0]!.text)] : []
+  return [...words, ...phrasesOf(typed).map((parts) => phrase(parts, field, { boost })), ...(joined === null ? [] : [term(joined)])]
 }

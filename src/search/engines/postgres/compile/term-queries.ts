@@ -18,7 +18,7 @@ export interface Step {
 /** Consecutive words. */
 export type Sequence = readonly Step[]
 
-/** Returns the alternative sequences of a term: its words, its words written as one, and the digits of an amount in groups. */
+/** Returns the alternative sequences of a term: its words, its words written as one, and the digits of a number in groups. */
 export function sequencesOf({ parts, joined, grouped }: Term, expansions: Expansions): Sequence[] {
   const last = parts.at(-1)!
   const inOrder = parts.map(({ text, prefix, offset }) => ({

@@ -68,9 +68,12 @@ function textIfReadable(text: string, tolerance: number): string | null {
   return unusual <= text.length * tolerance ? text : null
 }
 
-/** Returns whether the code point does not occur in text: noncharacters, and control characters except tab, line end, page end and escape. */
+/**
+ * Returns whether the code point does not occur in text: noncharacters, and control characters except bell, backspace, tab, line end, page end, the end of
+ * files of DOS, and escape.
+ */
 const isUnusualCharacter = (code: number): boolean =>
-  (code < 0x20 && (code < 9 || code > 13) && code !== 0x1b) || code === 0x7f || code >= 0xfffe
+  (code < 0x20 && (code < 7 || code > 13) && code !== 0x1a && code !== 0x1b) || code === 0x7f || code >= 0xfffe
 
 const mailHeader = /^(from|to|cc|subject|date|received|message-id|mime-version|return-path|delivered-to|reply-to|sender):/i
 /** Headers that only the transport of mail writes. */

@@ -24,6 +24,8 @@ test.each<[what: string, bytes: Uint8Array | string, name: string, type: string]
   ['UTF-16 text without mark', Buffer.from('wide text', 'utf16le'), 'a', 'text/plain'],
   ['latin text', Buffer.from('größer und schöner', 'latin1'), 'a.txt', 'text/plain'],
   ['text cut inside a character', Buffer.from(`${'a'.repeat(headBytes - 1)}ü`).subarray(0, headBytes), 'a', 'text/plain'],
+  ['text with the colours and bells of a terminal', '\x1b[1;32mok\x1b[0m: a\b\x07', 'a', 'text/plain'],
+  ['text with other control characters', '\x01ok\x02', 'a.txt', 'application/octet-stream'],
   ['CSV', 'a;b\n1;2', 'a.csv', 'text/csv'],
   ['Markdown', '# head', 'a.md', 'text/markdown'],
   ['JSON by content', '{"a": [1, 2]}', 'a', 'application/json'],

@@ -50,6 +50,18 @@ describe('text', () => {
   })
 
   test.each([
+    ['colours', '\x1b[1;31mFehler\x1b[0m', 'a.log', 'Fehler'],
+    ['a progress', '\x1b]0;build\x07\x1b[?25l10 %\r\x1b[K20 %', 'a.txt', '10 %\r20 %'],
+    ['bold and underlined letters', 'N\bNA\bA  _\bu_\bn', 'a.txt', 'NA  un'],
+    ['bells', '\x07\x07x', 'a.txt', '\x07\x07x'],
+    ['the end of a file of DOS', 'dir\x1a', 'a.bat', 'dir\x1a'],
+    ['colours in JSON', '{"log": "\\u001b[32mok\\u001b[0m"}', 'a.json', '{"log": "ok"}'],
+    ['sequences without an end', '\x1b]0;x \x1b[', 'a.txt', '\x1b]0;x \x1b['],
+  ])('of terminals is read without their codes: %s', async (_, text, name, readable) => {
+    expect((await read(Buffer.from(text), name)).text).toBe(readable)
+  })
+
+  test.each([
     '<html><head><title>T</title><p>Hello body',
     '<html><head><meta charset=utf-8><title>T</title><style>a{}</style><div>Hello body</div></html>',
     '<html><head><title>T</title>Hello body',

@@ -128,6 +128,15 @@ export function removeInvalidCharacters(text: string): string {
   return whole.includes('\0') ? whole.replaceAll('\0', '') : whole
 }
 
+/** Sequences that terminals interpret (ECMA-48): colours and moves of the cursor, titles of windows, and others. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with a control character
+const terminalSequence = /\x1b(?:\[[0-?]{0,100}[ -/]{0,10}[@-~]|\][^\x07\x1b]{0,1000}(?:\x07|\x1b\\)|[ -/]{0,10}[0-Z\\^-~])/g
+
+/** Removes what terminals do not show: control sequences, which would become part of the next word, and overprinted characters. */
+export const removeTerminalCodes = (text: string): string =>
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the backspace of bold and underlined letters
+  text.replace(terminalSequence, '').replace(/[^\n\x08]\x08/gu, '')
+
 /** Normalizes white space: single spaces, at most one empty line, none at the ends. */
 export const normalizeWhitespace = (text: string): string =>
   removeInvalidCharacters(text)

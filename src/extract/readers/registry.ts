@@ -5,7 +5,7 @@ import { type ByteSource, bytesSource, type OpenedDocument, openTextOnly } from 
 import { openOtherArchive, openTar, openZip } from './archive.ts'
 import { findPreview } from './camera-raw.ts'
 import { openBzip2OrXz, openGzip, openLz4OrCompress, openZstd } from './compressed.ts'
-import { decode, maxTextBytes } from './decode.ts'
+import { decode, maxTextBytes, removeTerminalCodes } from './decode.ts'
 import { decodeHtml, readHtml } from './html.ts'
 import { openImage } from './image.ts'
 import { decodeJsonEscapes } from './json.ts'
@@ -75,7 +75,7 @@ const readers = new Map<string, Reader>([
     openOtherArchive,
   ),
   ...withReader(['application/json', 'application/x-ndjson'], (source) =>
-    openTextOnly(async () => ({ text: decodeJsonEscapes(decode(source.head(maxTextBytes))) })),
+    openTextOnly(async () => ({ text: removeTerminalCodes(decodeJsonEscapes(decode(source.head(maxTextBytes)))) })),
   ),
   ...withReader(['application/yaml', 'application/postscript'], openText),
 ])
@@ -92,7 +92,7 @@ export function findReader(mimeType: string): Reader | null {
 }
 
 function openText(source: ByteSource): OpenedDocument {
-  return openTextOnly(async () => ({ text: decode(source.head(maxTextBytes)) }))
+  return openTextOnly(async () => ({ text: removeTerminalCodes(decode(source.head(maxTextBytes))) }))
 }
 
 /** Opens the preview in a raw file of a camera. */

@@ -68,32 +68,21 @@ export const create = (cli: Cli) =>
         import('../../src/backup/manifest.ts'),
         import('../../src/backup/signature.ts'),
       ])
-      const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
-      const audit = (outcome: 'ok' | 'failed', failure: object = {}) => {
-        const details = { place, with_secrets: flags.includeSecrets === true, ...failure }
-        // A database that is full or read-only needs its backup most.
-        return auditCommand(installation.database, cli, { action: 'dms backup create', details, outcome }).catch(
-          (error: Error & { code?: string }) => {
-            // undefined_table: the schema is older than the audit log.
-            if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
-          },
-        )
-      }
-      // Before the backup: data may have left the server also if it is killed.
-      await audit('ok')
+      const { runAudited } = await import('../../src/cli/remote/local-client.ts')
+      // A database that is full or read-only needs its backup most.
+      const entry = { action: 'dms backup create', details: { place, with_secrets: flags.includeSecrets === true }, isOptional: true }
       const progress = cli.progress('backup')
-      const result = await createBackup(installation, sink, {
-        withFiles: flags.files,
-        settings: flags.includeConfig ? await loadSettings(cli) : null,
-        withSecrets: flags.includeSecrets === true,
-        key: await readKey(installation.config.backup.key_file),
-        lockTimeoutMs,
-        signal: cli.signal,
-        onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
-      }).catch(async (error: Error) => {
-        await audit('failed', { error: error.message })
-        throw error
-      })
+      const runBackup = async () =>
+        createBackup(installation, sink, {
+          withFiles: flags.files,
+          settings: flags.includeConfig ? await loadSettings(cli) : null,
+          withSecrets: flags.includeSecrets === true,
+          key: await readKey(installation.config.backup.key_file),
+          lockTimeoutMs,
+          signal: cli.signal,
+          onProgress: ({ done, total, bytes, totalBytes }) => progress.update({ done, total, bytes_done: bytes, bytes_total: totalBytes }),
+        })
+      const result = await runAudited(installation.database, cli, entry, runBackup)
       progress.done()
       const { manifest, lostInStore, recordError } = result
       warnOfDamage(cli, result, (sha256) => join(place, filePath(sha256)))

@@ -205,8 +205,11 @@ const rotateKey = (cli: Cli) =>
       const started = new Date()
       const oldKey = file === undefined ? null : await readSecret(cli.options, 'old-key', { file })
       const app = await cli.app('sources rotate-key')
-      const { rotateKey } = await import('../../src/sources/credentials.ts')
-      const sources = await rotateKey(app, oldKey)
+      const [{ rotateKey }, { runAudited }] = await Promise.all([
+        import('../../src/sources/credentials.ts'),
+        import('../../src/cli/remote/local-client.ts'),
+      ])
+      const sources = await runAudited(app, cli, { action: 'dms sources rotate-key' }, () => rotateKey(app, oldKey))
       const sentence = `✓ Encrypted the passwords of ${sources} sources with the new key`
       cli.print(buildSummary(cli, 'sources rotate-key', { sources }, started), { columns: columnsOf(['sources']), sentence })
     })

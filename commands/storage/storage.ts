@@ -6,6 +6,7 @@ import { group, manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { exitOfAbort, toItemError } from '../../src/cli/runtime/run-batch.ts'
+import type { MigrationOptions } from '../../src/files/store-migration.ts'
 import type { StoreKind } from '../../src/ports/file-store.ts'
 
 export const storage = (cli: Cli) => group('storage', 'Show document stores and move files between them', [migrate(cli), status(cli)])
@@ -47,17 +48,16 @@ const migrate = (cli: Cli) =>
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
       const throttle = createThrottle(flags.limitRate)
       const app = await cli.app('storage migrate', { hasStatementTimeout: false })
-      const [{ migrateStore, zeroCounts }, { auditCommand }] = await Promise.all([
+      const [{ migrateStore, zeroCounts }, { runAudited }] = await Promise.all([
         import('../../src/files/store-migration.ts'),
         import('../../src/cli/remote/local-client.ts'),
       ])
-      if (!isDryRun) await auditCommand(app, cli, { action: 'dms storage migrate', target: to, details: { verify, keep } })
       const batch = startBatch(cli, 'storage migrate', { isDryRun, columns })
       const progress = cli.progress('storage migrate')
       const counts = zeroCounts()
       let failure: unknown = null
       try {
-        await migrateStore(app, counts, {
+        const options: MigrationOptions = {
           to,
           verify,
           keep,
@@ -70,7 +70,10 @@ const migrate = (cli: Cli) =>
             progress.clear()
             batch.add({ action: 'failed', key, bytes, error: toItemError(error) })
           },
-        })
+        }
+        const work = () => migrateStore(app, counts, options)
+        const entry = { action: 'dms storage migrate', target: to, details: { verify, keep } }
+        await (isDryRun ? work() : runAudited(app, cli, entry, work))
       } catch (error) {
         failure = error
         if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)

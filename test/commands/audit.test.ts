@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -79,6 +80,37 @@ test('users token, --as, export, backup and config show --reveal are entries; th
       action: 'dms backup create',
       outcome: 'failed',
       details: { place: `${dataDir}/x.tar`, with_secrets: false, error: `${dataDir}/x.tar exists already` },
+    },
+  ])
+})
+
+test('a key rotation and a migration of the store are entries, and their failures second ones', async () => {
+  const { app, databaseUrl, dataDir } = await startApp()
+  const dms = (...args: string[]) => runHere(args, { env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
+  const shortKey = join(dataDir, 'short.key')
+  await writeFile(shortKey, 'c2hvcnQ=\n', { mode: 0o600 })
+  expect((await dms('sources', 'rotate-key')).code).toBe(0)
+  expect((await dms('sources', 'rotate-key', '--old-key-file', shortKey)).code).toBe(78)
+  // No bucket is configured.
+  expect((await dms('storage', 'migrate', '--to', 's3', '-n')).code).toBe(78)
+  expect((await dms('storage', 'migrate', '--to', 's3')).code).toBe(78)
+  const entries = await app.db.selectFrom('audit_entries').select(['action', 'target', 'outcome', 'details']).orderBy('seq').execute()
+  const flags = { verify: false, keep: false }
+  expect(entries.map((entry) => ({ ...entry, details: JSON.parse(entry.details) }))).toEqual([
+    { action: 'dms sources rotate-key', target: '', outcome: 'ok', details: {} },
+    { action: 'dms sources rotate-key', target: '', outcome: 'ok', details: {} },
+    {
+      action: 'dms sources rotate-key',
+      target: '',
+      outcome: 'failed',
+      details: { error: expect.stringContaining('not a key of 32 bytes') },
+    },
+    { action: 'dms storage migrate', target: 's3', outcome: 'ok', details: flags },
+    {
+      action: 'dms storage migrate',
+      target: 's3',
+      outcome: 'failed',
+      details: { ...flags, error: expect.stringContaining('storage.s3_bucket is not set') },
     },
   ])
 })

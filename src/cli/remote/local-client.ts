@@ -50,6 +50,29 @@ export async function auditCommand(
   await openAuditLog(app)([{ ...actor, at: new Date(), action, target, outcome, code: null, details, request_id: '' }])
 }
 
+/**
+ * Runs a command after an audit entry of its start, so that one that is killed has an entry, too. If it fails, writes a second entry with the error.
+ * With `isOptional`, a log that cannot be written is only a warning.
+ */
+export async function runAudited<T>(
+  app: Pick<App, 'db'>,
+  cli: Pick<ShellUser, 'dataOwner'> & { warn(text: string): void },
+  { isOptional = false, ...entry }: Omit<CommandEntry, 'outcome'> & { readonly isOptional?: boolean },
+  work: () => Promise<T>,
+): Promise<T> {
+  const warn = (error: Error & { code?: string }): void => {
+    // undefined_table: the schema is older than the audit log.
+    if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
+  }
+  const started = auditCommand(app, cli, entry)
+  await (isOptional ? started.catch(warn) : started)
+  return work().catch(async (error: Error) => {
+    const details = { ...entry.details, error: error.message }
+    await auditCommand(app, cli, { ...entry, details, outcome: 'failed' }).catch(warn)
+    throw error
+  })
+}
+
 const viaOf = ({ dataOwner }: Pick<ShellUser, 'dataOwner'>): string => `cli:${dataOwner === null ? shellUser() : 'root'}`
 
 /** Returns the shell user for the audit log. In containers it may have a number only. */

@@ -1,6 +1,5 @@
 /** Flags of the command line that the commands of a printed fix repeat. */
 import type { Command } from 'commander'
-import { shellWord } from '../../log/escape.ts'
 import { type Fix, formatFix } from '../../log/fix.ts'
 
 /** Select the installation to work on. */
@@ -8,24 +7,23 @@ const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url']
 /** Are needed to connect to it. */
 const connectionFlags = ['--ca-file', '--insecure-http']
 
-/** Arguments that name an installation themselves, or need none. */
-const ownTarget = new RegExp(`^(context|help|login|logout)\\b|(^| )(${targetFlags.join('|')}) `)
+/** Commands that name an installation by their arguments, or need none. */
+const ownTargetCommands = ['context', 'help', 'login', 'logout']
 
 /** Formats a fix. Its commands repeat the target flags of the command line, because users copy them. Never throws. */
 export function formatFixFor(program: Command, fix: Fix): string {
-  const repeat = (flags: readonly string[]): string =>
+  const repeat = (flags: readonly string[]): string[] =>
     program.options
       .filter(({ long }) => flags.includes(long ?? ''))
-      .map((option) => formatFlag(option.short ?? option.long, program.opts()[option.attributeName()]))
-      .join('')
-  return formatFix(fix, (args) => {
-    const isOwn = ownTarget.test(args.replace(/'[^']*'/g, ''))
-    return `${args}${isOwn ? '' : repeat(targetFlags)}${repeat(connectionFlags)}`
-  })
+      .flatMap((option) => flagWords(option.short ?? option.long ?? '', program.opts()[option.attributeName()]))
+  return formatFix(fix, (words) => [...(hasOwnTarget(words) ? [] : repeat(targetFlags)), ...repeat(connectionFlags)])
 }
 
-function formatFlag(flag: string | undefined, value: unknown): string {
-  if (value === undefined) return ''
+const hasOwnTarget = (words: readonly string[]): boolean =>
+  ownTargetCommands.includes(words[0] ?? '') || words.some((word) => targetFlags.includes(word))
+
+function flagWords(flag: string, value: unknown): string[] {
+  if (value === undefined) return []
   // Such a URL is refused; a fix must not print its password.
-  return value === true ? ` ${flag}` : ` ${flag} ${shellWord(String(value).replace(/^(\w+:\/\/)[^/]*@/, '$1'))}`
+  return value === true ? [flag] : [flag, String(value).replace(/^(\w+:\/\/)[^/]*@/, '$1')]
 }

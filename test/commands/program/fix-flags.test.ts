@@ -32,6 +32,15 @@ test('6 for a missing label on this machine: the command of the fix has --local,
   expect([assigned.code, fixOf(assigned)]).toEqual([6, `dms labels create 'to do; --url now' -c '${config.replace("'", `'\\''`)}' --local`])
 })
 
+test('6 for a missing label whose name begins with "-": the name follows the flags of the fix, after --', async () => {
+  const { env } = await startCli('local')
+  const id = '01234567-89ab-7def-8123-456789abcdef'
+  const assigned = await runHere(['labels', 'assign', '--local', '--', '-- old', id], { env })
+  expect([assigned.code, fixOf(assigned)]).toEqual([6, "dms labels create --local -- '-- old'"])
+  const created = await runHere(['labels', 'create', '--local', '--', '-- old'], { env })
+  expect(created).toMatchObject({ code: 0 })
+})
+
 test('4 and 6 of commands that name their server: the fix does not name another', async () => {
   const { url, folder } = await startCli('HTTP')
   const env = { XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder }

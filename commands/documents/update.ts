@@ -68,7 +68,7 @@ export const update = (cli: Cli) =>
         throw usage('nothing to change', 'pass --title, --add-label, --remove-label, --date, --set or --unset')
       const client = await cli.client()
       if (flags.createLabels) await createMissingLabels(cli, client, flags.addLabel.join(','))
-      const added = await findLabelIds(client, flags.addLabel.join(','), { isAdded: true })
+      const added = await findLabelIds(client, flags.addLabel.join(','))
       const removed = await findLabelIds(client, flags.removeLabel.join(','))
       const changes: Changes = { title, document_date, metadata, added, removed }
       const [only] = ids

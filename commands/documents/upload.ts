@@ -77,7 +77,7 @@ export const upload = (cli: Cli) =>
       const client = await (wait && !dryRun ? openClientWithWorker(cli, 'documents upload --wait') : cli.client())
       const labels = flags.label.join(',')
       if (!dryRun && flags.createLabels) await createMissingLabels(cli, client, labels)
-      if (dryRun && !flags.createLabels && labels !== '') await findLabelIds(client, labels, { isAdded: true })
+      if (dryRun && !flags.createLabels && labels !== '') await findLabelIds(client, labels)
       const isCached = flags.resume ?? (flags.recursive === true && uploading.afterUpload.isKept)
       const cache = isCached ? await openCache(cli, paths, uploading.options.owner) : null
       const options = { ...uploading.options, title }

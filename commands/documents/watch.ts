@@ -65,7 +65,7 @@ export const watch = (cli: Cli) =>
 /** Throws Failure NOT_FOUND if one of the labels does not exist. A server that does not answer yet is asked again with the first file. */
 async function requireLabels(client: Client, labels: string): Promise<void> {
   if (labels === '') return
-  await findLabelIds(client, labels, { isAdded: true }).catch((error) => {
+  await findLabelIds(client, labels).catch((error) => {
     if (error instanceof Failure && error.exit === 'NOT_FOUND') throw error
   })
 }

@@ -151,7 +151,7 @@ async function changeDocuments(
   const ids = (await readIds(idArguments)).map((id) => parseId(id, 'document'))
   const client = await cli.client()
   if (createLabels) await createMissingLabels(cli, client, nameOrId)
-  const { id, name } = await findLabel(client, nameOrId, { isAdded: change === 'assign' })
+  const { id, name } = await findLabel(client, nameOrId)
   if (ids.length === 0) cli.warn('no ids on standard input: nothing was changed')
   const changed = await sumOfRequests(ids, async (some) => (await client.labels[change](id, some)).assigned)
   const verb = change === 'assign' ? `Added label "${name}" to` : `Removed label "${name}" from`

@@ -31,40 +31,36 @@ test('labels by name (any case) or id: create, assign and unassign ids from a pi
   expect((await asAda.documents.get(two.id)).labels).toEqual([])
 })
 
-test.each(cliTransports)(
-  '%s: 6 for a missing label, with the command that creates one to be added, or that lists the others',
-  async (transport) => {
-    const { dms, asAda, folder } = await startCli(transport)
-    const { id } = await upload(asAda, '1.txt', '1')
-    const file = join(folder, '2.txt')
-    await writeFile(file, '2')
-    for (const args of [
-      ['documents', 'upload', file, '--label', 'missing'],
-      ['documents', 'upload', '-n', file, '--label', 'missing'],
-      ['documents', 'update', id, '--add-label', 'missing'],
-      ['documents', 'list', '--label', 'missing'],
-      ['documents', 'export', '--label', 'missing', '--to', join(folder, 'out')],
-      ['search', 'query', 'x', '--label', 'missing'],
-      ['labels', 'assign', 'missing', id],
-      ['labels', 'unassign', 'missing', id],
-      ['documents', 'update', id, '--remove-label', 'missing'],
-    ]) {
-      const isAdded = args.includes('--add-label') || ['upload', 'assign'].includes(args[1] ?? '')
-      const fix = isAdded ? 'dms labels create missing' : 'dms labels list'
-      expect(await dms(args), args.join(' ')).toMatchObject({
-        code: 6,
-        stdout: '',
-        stderr: `error: no label "missing"\n         fix: ${fix}\n`,
-      })
-      if (!isAdded) continue
-      const names = args.map((word) => (word === 'missing' ? `new ${args[1]}` : word))
-      expect(await dms([...names, '--create-labels', '-q'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
-    }
-    const names = (await asAda.labels.list()).map(({ name, document_count }) => [name, document_count])
-    expect(names).toEqual([
-      ['new assign', 1],
-      ['new update', 1],
-      ['new upload', 1],
-    ])
-  },
-)
+test.each(cliTransports)('%s: 6 for a missing label, with the commands that create it and list the others', async (transport) => {
+  const { dms, asAda, folder } = await startCli(transport)
+  const { id } = await upload(asAda, '1.txt', '1')
+  const file = join(folder, '2.txt')
+  await writeFile(file, '2')
+  for (const args of [
+    ['documents', 'upload', file, '--label', 'missing'],
+    ['documents', 'upload', '-n', file, '--label', 'missing'],
+    ['documents', 'update', id, '--add-label', 'missing'],
+    ['documents', 'list', '--label', 'missing'],
+    ['documents', 'export', '--label', 'missing', '--to', join(folder, 'out')],
+    ['search', 'query', 'x', '--label', 'missing'],
+    ['labels', 'assign', 'missing', id],
+    ['labels', 'unassign', 'missing', id],
+    ['documents', 'update', id, '--remove-label', 'missing'],
+  ]) {
+    const isAdded = args.includes('--add-label') || ['upload', 'assign'].includes(args[1] ?? '')
+    expect(await dms(args), args.join(' ')).toMatchObject({
+      code: 6,
+      stdout: '',
+      stderr: `error: no label "missing"\n         fix: dms labels create missing, or one of: dms labels list\n`,
+    })
+    if (!isAdded) continue
+    const names = args.map((word) => (word === 'missing' ? `new ${args[1]}` : word))
+    expect(await dms([...names, '--create-labels', '-q'])).toMatchObject({ code: 0, stdout: '', stderr: '' })
+  }
+  const names = (await asAda.labels.list()).map(({ name, document_count }) => [name, document_count])
+  expect(names).toEqual([
+    ['new assign', 1],
+    ['new update', 1],
+    ['new upload', 1],
+  ])
+})

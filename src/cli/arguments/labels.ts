@@ -12,26 +12,21 @@ export type Label = Awaited<ReturnType<Client['labels']['list']>>[number]
 /** Colour of labels without --colour. */
 export const defaultColor = '#6b7280'
 
-interface LookupOptions {
-  /** the command adds the label to documents: the error names the command that creates it */
-  readonly isAdded?: boolean
-}
-
 const entries = { path: '/api/labels', list: 'labels', fields: ['name'], variable: 'label' }
 
 /** Finds a label by id, else by name. A client that prints requests returns only an id. Throws Failure NOT_FOUND. */
-export async function findLabel(client: Client, nameOrId: string, options: LookupOptions = {}): Promise<Label> {
+export async function findLabel(client: Client, nameOrId: string): Promise<Label> {
   const printedId = printIdLookup(client, nameOrId, entries)
-  return printedId === null ? requireLabel(await client.labels.list(), nameOrId, options) : ({ id: printedId } as Label)
+  return printedId === null ? requireLabel(await client.labels.list(), nameOrId) : ({ id: printedId } as Label)
 }
 
 /** Returns the ids of labels given by name or id, separated by commas. Throws Failure NOT_FOUND for an unknown label. */
-export async function findLabelIds(client: Client, namesOrIds: string, options: LookupOptions = {}): Promise<string[]> {
+export async function findLabelIds(client: Client, namesOrIds: string): Promise<string[]> {
   const references = splitLabels(namesOrIds)
   const printedIds = references.map((reference) => printIdLookup(client, reference, entries))
   if (printedIds.every((id) => id !== null)) return printedIds
   const labels = await client.labels.list()
-  return references.map((reference) => requireLabel(labels, reference, options).id)
+  return references.map((reference) => requireLabel(labels, reference).id)
 }
 
 /** Creates the labels that do not exist, of labels given by name or id, separated by commas. Throws Failure NOT_FOUND for an unknown id. */
@@ -40,7 +35,7 @@ export async function createMissingLabels(cli: Cli, client: Client, namesOrIds: 
   const labels = await client.labels.list()
   for (const name of splitLabels(namesOrIds)) {
     if (matchLabel(labels, name)) continue
-    if (isId(name)) throw missingLabel(name, {})
+    if (isId(name)) throw missingLabel(name)
     try {
       labels.push(await client.labels.create({ name, color: defaultColor }))
       cli.note(`✓ Created label "${name}"`)
@@ -54,7 +49,7 @@ export async function createMissingLabels(cli: Cli, client: Client, namesOrIds: 
 /** Converts the error of a request that names an unknown label to a Failure NOT_FOUND. Returns other errors unchanged. */
 export function describeMissingLabel(error: unknown): unknown {
   const [, name] = /^no label (".*")$/.exec(validationIssues(error)[0]?.message ?? '') ?? []
-  return name === undefined ? error : missingLabel(JSON.parse(name), { isAdded: true })
+  return name === undefined ? error : missingLabel(JSON.parse(name))
 }
 
 const splitLabels = (namesOrIds: string): string[] =>
@@ -71,13 +66,13 @@ function matchLabel(labels: readonly Label[], nameOrId: string): Label | undefin
   return labels.find(({ id }) => id === key) ?? labels.find(({ name }) => labelKey(name) === key)
 }
 
-function requireLabel(labels: readonly Label[], nameOrId: string, options: LookupOptions): Label {
+function requireLabel(labels: readonly Label[], nameOrId: string): Label {
   const label = matchLabel(labels, nameOrId)
-  if (!label) throw missingLabel(nameOrId, options)
+  if (!label) throw missingLabel(nameOrId)
   return label
 }
 
-function missingLabel(nameOrId: string, { isAdded = false }: LookupOptions): Failure {
-  const fix = isAdded && !isId(nameOrId) ? dms`labels create ${nameOrId}` : dms`labels list`
-  return new Failure('NOT_FOUND', `no label "${nameOrId}"`, { fix })
-}
+const missingLabel = (nameOrId: string): Failure =>
+  new Failure('NOT_FOUND', `no label "${nameOrId}"`, {
+    fix: isId(nameOrId) ? dms`labels list` : [dms`labels create ${nameOrId}`, ', or one of: ', dms`labels list`],
+  })

@@ -13,12 +13,18 @@ test('6 for a missing label of a remote server: the command of the fix names the
   const env = { XDG_CONFIG_HOME: folder, XDG_STATE_HOME: folder }
   const missing = ['documents', 'list', '--label', 'missing']
   const byUrl = await runHere([...missing, '--url', url, '--insecure-http'], { env: { ...env, DMS_TOKEN: token } })
-  expect([byUrl.code, fixOf(byUrl)]).toEqual([6, `dms labels list --url ${url} --insecure-http`])
+  expect([byUrl.code, fixOf(byUrl)]).toEqual([
+    6,
+    `dms labels create missing --url ${url} --insecure-http, or one of: dms labels list --url ${url} --insecure-http`,
+  ])
   expect(await runHere(['login', url, '--name', 'prod', '--no-use', '--with-token'], { env, input: token })).toMatchObject({ code: 0 })
   const byContext = await runHere([...missing, '--context', 'prod'], { env })
-  expect([byContext.code, fixOf(byContext)]).toEqual([6, 'dms labels list --context prod'])
+  expect([byContext.code, fixOf(byContext)]).toEqual([
+    6,
+    'dms labels create missing --context prod, or one of: dms labels list --context prod',
+  ])
   const byVariable = await runHere(missing, { env: { ...env, DMS_CONTEXT: 'prod' } })
-  expect([byVariable.code, fixOf(byVariable)]).toEqual([6, 'dms labels list'])
+  expect([byVariable.code, fixOf(byVariable)]).toEqual([6, 'dms labels create missing, or one of: dms labels list'])
 })
 
 test('6 for a missing label on this machine: the command of the fix has --local, and values that a shell reads as typed', async () => {
@@ -29,14 +35,16 @@ test('6 for a missing label on this machine: the command of the fix has --local,
   await writeFile(config, '')
   const id = '01234567-89ab-7def-8123-456789abcdef'
   const assigned = await runHere(['labels', 'assign', 'to do; --url now', id, '--local', '-c', config], { env })
-  expect([assigned.code, fixOf(assigned)]).toEqual([6, `dms labels create 'to do; --url now' -c '${config.replace("'", `'\\''`)}' --local`])
+  const flags = `-c '${config.replace("'", `'\\''`)}' --local`
+  const fix = `dms labels create 'to do; --url now' ${flags}, or one of: dms labels list ${flags}`
+  expect([assigned.code, fixOf(assigned)]).toEqual([6, fix])
 })
 
 test('6 for a missing label whose name begins with "-": the name follows the flags of the fix, after --', async () => {
   const { env } = await startCli('local')
   const id = '01234567-89ab-7def-8123-456789abcdef'
   const assigned = await runHere(['labels', 'assign', '--local', '--', '-- old', id], { env })
-  expect([assigned.code, fixOf(assigned)]).toEqual([6, "dms labels create --local -- '-- old'"])
+  expect([assigned.code, fixOf(assigned)]).toEqual([6, "dms labels create --local -- '-- old', or one of: dms labels list --local"])
   const created = await runHere(['labels', 'create', '--local', '--', '-- old'], { env })
   expect(created).toMatchObject({ code: 0 })
 })

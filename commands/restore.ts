@@ -46,7 +46,7 @@ export const restore = (cli: Cli) =>
     .option('--key-file <file>', 'key to verify the signature with (default: backup.key_file)')
     .option('--unsigned-ok', 'accept an unsigned backup although a key is configured')
     .option('--no-reindex', 'leave the index to `dms search reindex`; search finds nothing until then')
-    .option('-n, --dry-run', 'show the contents; reads only the ends of the backup (all of it: dms backup verify)')
+    .option('-n, --dry-run', 'show the contents and check the signature; reads only the ends of the backup (all of it: dms backup verify)')
     .option('--lock-timeout <duration>', 'time to wait for a migration or another restore', '0s')
     .action(async (location: string, flags: Flags) => {
       const lockTimeoutMs = parseDurationFlag('--lock-timeout', flags.lockTimeout)
@@ -63,13 +63,15 @@ export const restore = (cli: Cli) =>
         const summary = buildSummary(cli, 'restore', { dry_run: flags.dryRun === true, ...counts, ...lists }, started)
         cli.print(summary, { columns: columnsOf([...Object.keys(counts), 'duration_seconds']), sentence })
       }
+      const policy = await loadSignaturePolicy(target.config.backup.key_file, flags)
       if (flags.dryRun) {
-        const [{ readHead }, { checkArchiveEnd }] = await Promise.all([
+        const [{ readHead }, { checkManifest }] = await Promise.all([
           import('../src/backup/backup-source.ts'),
           import('../src/backup/backup-repository.ts'),
         ])
         const head = await readHead(source)
-        if (location !== '-') await checkArchiveEnd(source.name, head)
+        if (location !== '-') await checkManifest(source.name, head, policy)
+        else if (policy.key) cli.warn('warning: -n does not read a pipe to its end, where the signature is: it was not checked')
         const { created_at, dms, files, bytes } = head
         const conflict = await assertEmpty(target).catch((error: unknown) => ({ error }))
         if (conflict) cli.exit = exitOf(conflict.error)
@@ -78,7 +80,6 @@ export const restore = (cli: Cli) =>
         if (conflict) throw conflict.error
         return
       }
-      const policy = await loadSignaturePolicy(target.config.backup.key_file, flags)
       const installation = await openLocalInstallation(cli, 'restore', settings, { creates: true, isRestore: true })
       const progress = cli.progress('restore')
       const result = await restoreBackup(installation, source, {

@@ -5,8 +5,9 @@ import { basename, join } from 'node:path'
 import { blockSize, tarEnd } from '../http/tar-writer.ts'
 import { nullIfMissing } from '../missing-file.ts'
 import { readAll } from './byte-streams.ts'
-import { readFolderManifest } from './folder-manifest.ts'
+import { type ManifestText, readFolderManifest, readFolderManifestText } from './folder-manifest.ts'
 import { BackupDamaged, Head, Manifest, manifestPath, maxHeadBytes, maxManifestBytes, parseEntryPath, parseJson } from './manifest.ts'
+import { checkSignature, type SignaturePolicy } from './signature.ts'
 import { readTar } from './tar.ts'
 
 export interface BackupInfo {
@@ -70,7 +71,7 @@ async function readInfo(path: string): Promise<BackupInfo | null> {
   }
   if (!/\.tar(\.partial)?$/.test(name)) return null
   const head = await readArchiveHead(path)
-  return head && toInfo(name, head, stats.size, isFinished({ name }) && (await readArchiveManifest(path))?.id === head.id)
+  return head && toInfo(name, head, stats.size, isFinished({ name }) && (await readArchiveManifest(path))?.manifest.id === head.id)
 }
 
 /** Returns whether a backup has got its final name. */
@@ -90,17 +91,24 @@ async function readArchiveHead(path: string): Promise<Head | null> {
   }
 }
 
-/** Throws BackupDamaged if an archive file does not end with the manifest of its head. Reads only its end, and nothing of a pipe or a folder. */
-export async function checkArchiveEnd(path: string, { id }: Head): Promise<void> {
-  if ((await stat(path)).isFile() && (await readArchiveManifest(path))?.id !== id)
-    throw new BackupDamaged(`${path} does not end with its manifest: it was not finished, or was truncated`)
+/** Throws BackupDamaged if the manifest of `head` is missing, or not signed as `policy` demands. Reads nothing else, and nothing of a pipe. */
+export async function checkManifest(path: string, { id }: Head, policy: SignaturePolicy): Promise<void> {
+  const stats = await stat(path)
+  if (!stats.isFile() && !stats.isDirectory()) return
+  const found = await (stats.isFile() ? readArchiveManifest(path) : readFolderManifestText(path))
+  if (found?.manifest.id !== id) throw new BackupDamaged(`${path} does not end with its manifest: it was not finished, or was truncated`)
+  try {
+    checkSignature(found.text, policy)
+  } catch (error) {
+    throw error instanceof BackupDamaged ? new BackupDamaged(`${path}: ${error.message}`, error.fix) : error
+  }
 }
 
 /** Bytes at the end of an archive that are searched for the manifest: first few, then as many as it may have. */
 const tailSizes = [1 << 16, maxManifestBytes + (1 << 13)]
 
 /** Reads the manifest, the last entry of an archive. Returns null if there is none, or an invalid one. */
-async function readArchiveManifest(path: string): Promise<Manifest | null> {
+async function readArchiveManifest(path: string): Promise<ManifestText | null> {
   const handle = await open(path)
   try {
     const { size } = await handle.stat()
@@ -110,7 +118,10 @@ async function readArchiveManifest(path: string): Promise<Manifest | null> {
       if (!tail.subarray(-tarEnd.length).equals(tarEnd)) return null
       for (let at = tail.length - blockSize; at >= 0; at -= blockSize) {
         if (tail.toString('latin1', at, at + manifestPath.length + 1) !== `${manifestPath}\0`) continue
-        for await (const { bytes } of readTar([tail.subarray(at)])) return parseJson(Manifest, path, (await readAll(bytes)).toString())
+        for await (const { bytes } of readTar([tail.subarray(at)])) {
+          const text = (await readAll(bytes)).toString()
+          return { manifest: parseJson(Manifest, path, text), text }
+        }
       }
     }
     return null
@@ -172,8 +183,8 @@ export async function listPrunable(folder: string, keep: number): Promise<Record
 /** Returns the first archive in which no stored file is damaged or missing. */
 async function findWhole(folder: string, archives: readonly BackupInfo[]): Promise<BackupInfo | undefined> {
   for (const info of archives) {
-    const manifest = await readArchiveManifest(join(folder, info.name)).catch(() => null)
-    if (manifest?.damaged.length === 0) return info
+    const found = await readArchiveManifest(join(folder, info.name)).catch(() => null)
+    if (found?.manifest.damaged.length === 0) return info
   }
   return undefined
 }

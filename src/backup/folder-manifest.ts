@@ -6,10 +6,20 @@ import { dms } from '../log/fix.ts'
 import { nullIfMissing } from '../missing-file.ts'
 import { BackupDamaged, Manifest, manifestCopyPath, manifestPath, parseJson } from './manifest.ts'
 
+/** A manifest, and its text, which the signature covers. */
+export interface ManifestText {
+  readonly manifest: Manifest
+  readonly text: string
+}
+
 /** Reads the manifest of a directory. Returns null for none. Throws BackupDamaged for an invalid one, and errors of the file system. */
-export async function readFolderManifest(folder: string): Promise<Manifest | null> {
+export const readFolderManifest = async (folder: string): Promise<Manifest | null> =>
+  (await readFolderManifestText(folder))?.manifest ?? null
+
+/** Reads the manifest of a directory with its text, like readFolderManifest(). */
+export async function readFolderManifestText(folder: string): Promise<ManifestText | null> {
   const text = await readFile(join(folder, manifestPath), 'utf8').catch(nullIfMissing)
-  return text === null ? null : parseFolderManifest(folder, text)
+  return text === null ? null : { manifest: await parseFolderManifest(folder, text), text }
 }
 
 /** Parses the manifest of a directory. Throws BackupDamaged with the command that repairs it. */

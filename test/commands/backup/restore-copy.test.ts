@@ -103,6 +103,18 @@ test('with backup.key_file a backup is signed; a changed, unsigned or otherwise 
     1,
     expect.stringMatching(/wrong signature.*nothing was restored\n +fix: pass --key-file/),
   ])
+  const mirror = join(keys, 'mirror')
+  expect((await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror], { env })).code).toBe(0)
+  const dryRun = async (backup: string, ...flags: string[]) => {
+    const { code, stdout, stderr } = await here(await emptyPlace(), ['restore', backup, '-n', ...flags])
+    return [code, stdout !== '', stderr]
+  }
+  for (const backup of [archive, mirror]) {
+    expect(await dryRun(backup)).toEqual([0, true, ''])
+    expect(await dryRun(backup, '--key-file', key)).toEqual([0, true, ''])
+    const refused = expect.stringMatching(new RegExp(`^error: ${backup}: has a wrong signature.*\n +fix: pass --key-file`))
+    expect(await dryRun(backup, '--key-file', other, '--unsigned-ok')).toEqual([1, false, refused])
+  }
   const bytes = await readFile(archive)
   bytes.write('1', bytes.lastIndexOf('"created_at": "2') + 15)
   await writeFile(archive, bytes)
@@ -111,7 +123,11 @@ test('with backup.key_file a backup is signed; a changed, unsigned or otherwise 
   expect(await here(place, ['backup', 'create', '--to', `${archive}.plain`])).toMatchObject({ code: 0 })
   await writeFile(archive, await readFile(`${archive}.plain`))
   expect(await restore('--key-file', key)).toEqual([1, expect.stringMatching(/is not signed.*\n +fix: .*--unsigned-ok/)])
+  expect(await dryRun(archive, '--key-file', key)).toEqual([1, false, expect.stringMatching(/is not signed.*\n +fix: .*--unsigned-ok/)])
+  expect(await dryRun(archive, '--key-file', key, '--unsigned-ok')).toEqual([0, true, ''])
   expect(await restore('--key-file', key, '--unsigned-ok')).toEqual([0, ''])
+  const piped = await here(await emptyPlace(), ['restore', '-', '-n', '--key-file', key], { input: await readFile(archive, 'latin1') })
+  expect(piped).toMatchObject({ code: 0, stderr: expect.stringMatching(/^warning: .*the signature is: it was not checked\n$/) })
 })
 
 test('78 for a key that is missing, too short, or in the backup folder, before anything is written', async () => {

@@ -124,8 +124,8 @@ export interface DocumentReader {
   ): Promise<Uint8Array | null>
   /** Returns the words in the text layer of a page, counted from 1; none for other types than PDF. */
   words(file: FileToRead, page: number, options?: ReadOptions): Promise<readonly WordRow[]>
-  /** Returns the marks of pages, counted from 1. Pages without a picture have none. */
-  marks(file: FileToRead, pages: readonly number[], withBarcodes: boolean, options?: ReadOptions): Promise<readonly PageMark[]>
+  /** Returns the marks of pages, counted from 1. Pages without a picture have none. Reads barcodes only if `withBarcodes`. */
+  marks(file: FileToRead, pages: readonly number[], options: ReadOptions & { readonly withBarcodes: boolean }): Promise<readonly PageMark[]>
   /**
    * Makes a file with these pages, counted from 1. Returns the result of `use` for its bytes. Equal pages give equal bytes. Throws ReadFailure
    * FILE_CORRUPT for types without pages.

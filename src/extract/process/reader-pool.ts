@@ -188,7 +188,8 @@ export function openReader({
     thumbnail: (file, box, type, { page = 1, ...options } = {}) =>
       request('thumbnail', { file, page, box, type }, thumbnailTimeoutMs, options),
     words: (file, page, options) => request('words', { file, page }, thumbnailTimeoutMs, options),
-    marks: (file, pages, withBarcodes, options) => request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, options),
+    marks: (file, pages, { withBarcodes, ...options }) =>
+      request('marks', { file, pages, withBarcodes }, pages.length * pageTimeoutMs, options),
     copyPages: (file, pages, use, options) =>
       withOutput((_, output) => request('part', { file, pages, output }, outlineTimeoutMs, options), use),
     async close() {

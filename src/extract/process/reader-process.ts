@@ -98,11 +98,11 @@ export function startProcess({
     })
     .catch((problem: unknown) => log.warn({ pid: child.pid, problem: String(problem) }, 'a reader process left something behind'))
   if (child.connected) child.send(setup, () => {})
-  setReferenced(child, false)
+  unreference(child)
 
   const stop = (): Promise<void> => {
     if (!isEnded) {
-      setReferenced(child, true)
+      reference(child)
       killGroup(child)
     }
     return ended
@@ -164,7 +164,7 @@ export function startProcess({
     // Emitted after the end of standard error, which contains the reason.
     child.once('close', onClose)
     child.once('error', onError)
-    setReferenced(child, true)
+    reference(child)
     try {
       if (isEnded || !child.connected) throw exitFailure(stderr)
       const message: WorkMessage = { work: linkWork(work), timeoutMs }
@@ -183,7 +183,7 @@ export function startProcess({
       child.off('message', resolve)
       child.off('close', onClose)
       child.off('error', onError)
-      setReferenced(child, false)
+      unreference(child)
     }
   }
 
@@ -228,10 +228,13 @@ function exitFailure(stderr: string): ReadFailure {
   return new ReadFailure('READ_CRASHED', undefined, { isRetryable: true })
 }
 
-/** Sets whether the process keeps this process from ending. Only a busy process does. */
-function setReferenced(child: ChildProcess, isReferenced: boolean): void {
-  for (const handle of [child, child.channel, child.stderr as Socket | null]) {
-    if (isReferenced) handle?.ref()
-    else handle?.unref()
-  }
+/** Returns the handles that keep this process from ending while they are referenced. Only those of a busy process are. */
+const handlesOf = (child: ChildProcess) => [child, child.channel, child.stderr as Socket | null]
+
+function reference(child: ChildProcess): void {
+  for (const handle of handlesOf(child)) handle?.ref()
+}
+
+function unreference(child: ChildProcess): void {
+  for (const handle of handlesOf(child)) handle?.unref()
 }

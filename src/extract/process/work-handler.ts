@@ -66,10 +66,10 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
     return { ...rest, text: removeInvalidCharacters(joined), words: validWords, isIncomplete: budget.isExceeded, ...picture.page }
   }
 
-  async function readMarks(opened: OpenedFile, pages: readonly number[], withBarcodes: boolean): Promise<PageMark[]> {
+  async function readMarks(opened: OpenedFile, { pages, ...options }: Extract<Work, { kind: 'marks' }>): Promise<PageMark[]> {
     const { markPage } = await import('../split/page-marks.ts')
     const marks: PageMark[] = []
-    for (const page of pages) marks.push(await markPage(opened, page, withBarcodes))
+    for (const page of pages) marks.push(await markPage(opened, page, options))
     return marks
   }
 
@@ -119,7 +119,7 @@ export function openWorkHandler({ limits, ocr, converters }: Setup): (work: Work
         writeFileSync(outputName, await makePdfa(opened, work))
         return { pdfa: true }
       case 'marks':
-        return { marks: await readMarks(opened, work.pages, work.withBarcodes) }
+        return { marks: await readMarks(opened, work) }
       case 'part':
         if (!opened.copyPages) throw new ReadFailure('FILE_CORRUPT', `Pages of ${opened.mimeType} cannot be copied.`)
         writeFileSync(outputName, await opened.copyPages(work.pages))

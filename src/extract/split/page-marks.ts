@@ -23,7 +23,11 @@ const inkRatio = 0.6
 const maxInkShare = 0.00006
 
 /** Returns the mark of a page, counted from 1. Reads barcodes if `withBarcodes`. */
-export async function markPage(opened: OpenedDocument, page: number, withBarcodes: boolean): Promise<PageMark> {
+export async function markPage(
+  opened: OpenedDocument,
+  page: number,
+  { withBarcodes }: { readonly withBarcodes: boolean },
+): Promise<PageMark> {
   const picture = await opened.picture(page)
   const none = { page, isSeparator: false, serialNumber: null }
   if (picture === null) return { ...none, isBlank: false }

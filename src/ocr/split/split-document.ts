@@ -27,7 +27,7 @@ export async function splitDocument(
   if (mode === null) return false
   const staged: StagedFile[] = []
   try {
-    const parts = planParts(await readMarks(reading, outline, mode === 'barcode'), mode)
+    const parts = planParts(await readMarks(reading, outline, { withBarcodes: mode === 'barcode' }), mode)
     if (parts.length > maxParts)
       throw new ReadFailure('FILE_TOO_COMPLEX', `It would become ${parts.length} documents; ${maxParts} are allowed.`)
     if (parts.length < 2) {
@@ -49,14 +49,18 @@ export async function splitDocument(
   }
 }
 
-async function readMarks({ app, file, signal }: DocumentToRead, { pages, metadata }: Outline, withBarcodes: boolean): Promise<PageMark[]> {
+async function readMarks(
+  { app, file, signal }: DocumentToRead,
+  { pages, metadata }: Outline,
+  { withBarcodes }: { withBarcodes: boolean },
+): Promise<PageMark[]> {
   // Attached files follow the pages of the file itself. Those of a TIFF beyond the limit are not listed.
   const count = Number(metadata.page_count)
   const numbers = pages.map(({ page }) => page).filter((page) => page <= count)
   const max = app.config.ocr.max_pages
   if (count > max) throw new ReadFailure('FILE_TOO_COMPLEX', `It has ${count} pages; ocr.max_pages is ${max}.`)
   const marks: PageMark[] = []
-  for (const some of slicesOf(numbers, pagesPerRequest)) marks.push(...(await app.reader.marks(file, some, withBarcodes, { signal })))
+  for (const some of slicesOf(numbers, pagesPerRequest)) marks.push(...(await app.reader.marks(file, some, { withBarcodes, signal })))
   return marks
 }
 

@@ -129,7 +129,7 @@ async function openExpansions(
 ): Promise<(texts: readonly string[]) => Promise<Expansions>> {
   if (!config.search.keep_embedded) {
     const words = expandable(terms).filter(isMistypable)
-    return (texts) => expansionsIn(reads, texts, words, fuzzy)
+    return (texts) => expansionsIn(reads, texts, words, { fuzzy })
   }
   const [stems, typos] = await Promise.all([stemExpansions(reads, terms), fuzzy ? typoExpansions(reads, terms) : new Map()])
   const expansions = mergeExpansions(stems, typos)

@@ -15,7 +15,12 @@ const stemPrefix = 2
 const stepWords = 1_000
 
 /** Returns for each word of a query the words of these texts with the same stem and, if `fuzzy`, within the edit distance of a typo. */
-export async function expansionsIn(db: Db, texts: readonly string[], words: readonly string[], fuzzy: boolean): Promise<Expansions> {
+export async function expansionsIn(
+  db: Db,
+  texts: readonly string[],
+  words: readonly string[],
+  { fuzzy }: { fuzzy: boolean },
+): Promise<Expansions> {
   if (texts.length === 0 || words.length === 0) return new Map()
   const pause = openYielder()
   const vocabulary = new Set<string>()

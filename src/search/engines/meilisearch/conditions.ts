@@ -16,13 +16,16 @@ export function conditionsOf({ must, should, mustNot, sort }: AdvancedQuery): Co
   if (first?.field !== 'score' || first.order !== 'desc' || second) return null
   // A single alternative is a required condition.
   if (should.length > (must.length === 0 ? 1 : 0)) return null
-  const all = [...[...must, ...should].map((clause) => compile(clause, false)), ...mustNot.map((clause) => compile(clause, true))]
+  const all = [
+    ...[...must, ...should].map((clause) => compile(clause, { negated: false })),
+    ...mustNot.map((clause) => compile(clause, { negated: true })),
+  ]
   if (!all.every((one) => one !== null)) return null
   const terms = all.flatMap(({ terms }) => terms)
   return isExpressible(terms) ? { terms, filter: all.flatMap(({ filter }) => filter) } : null
 }
 
-function compile({ field, type, value }: SearchClause, negated: boolean): Conditions | null {
+function compile({ field, type, value }: SearchClause, { negated }: { negated: boolean }): Conditions | null {
   if (filterable.includes(field))
     return type === 'exact' && isUnescaped(value) ? { terms: [], filter: [`${negated ? 'NOT ' : ''}${field} = "${value}"`] } : null
   if (field !== 'any') return null

@@ -100,7 +100,7 @@ async function decide(
 const testOf = ({ clause }: CompiledClause) => test(clause, inContent(clause))
 
 function highlightingOfClauses(db: Db, clauses: readonly CompiledClause[]): Highlighting {
-  return highlightingOf(db, false, (field) => {
+  return highlightingOf(db, { fuzzy: false }, (field) => {
     const onField = clauses.filter(({ clause }) => clause.field === field || clause.field === 'any')
     return { terms: onField.flatMap(({ terms }) => terms), substrings: onField.flatMap(({ substrings }) => substrings) }
   })

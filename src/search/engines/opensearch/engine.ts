@@ -41,7 +41,7 @@ export function openOpenSearch({ db, index, batchSize, mayCreate, ...options }: 
     if (matches === null) return answerWithoutIndex(db)
     const { page, ...rest } = matches
     const highlighting = query.highlight
-      ? highlightingOf(db, query.fuzzy, (name) => ({ terms: terms.filter(({ field }) => field === null || field === name) }))
+      ? highlightingOf(db, query, (name) => ({ terms: terms.filter(({ field }) => field === null || field === name) }))
       : noHighlighting
     return { ...rest, hits: await hits(db, page, highlighting) }
   }

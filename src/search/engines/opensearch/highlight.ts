@@ -13,12 +13,12 @@ export interface Marked {
 }
 
 /** Returns the markers of each field. The words of the page decide which of them match by stem, or with typos. */
-export function highlightingOf(db: Db, fuzzy: boolean, markedIn: (field: MarkedField) => Marked): Highlighting {
+export function highlightingOf(db: Db, { fuzzy }: { fuzzy: boolean }, markedIn: (field: MarkedField) => Marked): Highlighting {
   const markers = markersOf((field) => ({ ...markedIn(field), expansions: new Map() }))
   const words = expandable([...new Set(Object.values(markers).flatMap(({ terms }) => terms))]).filter(isMistypable)
   return {
     markers,
     passage: null,
-    ...(words.length === 0 ? {} : { expand: (texts: readonly string[]) => expansionsIn(db, texts, words, fuzzy) }),
+    ...(words.length === 0 ? {} : { expand: (texts: readonly string[]) => expansionsIn(db, texts, words, { fuzzy }) }),
   }
 }

@@ -5,13 +5,19 @@ import type { SourceConnection, SourceFailure } from '../ports/source-type.ts'
 const maxSampleFiles = 5
 const maxSampleFolders = 20
 
+interface ConnectionCheck {
+  name: string
+  ok: boolean
+  message: string
+}
+
 /** Starts a test. `toSourceFailure` converts errors of the steps. */
 export function startConnectionChecks(toSourceFailure: (error: unknown) => SourceFailure) {
-  const checks: { name: string; ok: boolean; message: string }[] = []
+  const checks: ConnectionCheck[] = []
   const sample: string[] = []
-  const add = (name: string, ok: boolean, message: string): boolean => {
-    checks.push({ name, ok, message })
-    return ok
+  const add = (check: ConnectionCheck): boolean => {
+    checks.push(check)
+    return check.ok
   }
   return {
     result: { checks, sample },
@@ -19,8 +25,8 @@ export function startConnectionChecks(toSourceFailure: (error: unknown) => Sourc
     /** Runs a step. Returns false if it fails. */
     run: (name: string, message: string, step: () => Promise<unknown>): Promise<boolean> =>
       step().then(
-        () => add(name, true, message),
-        (error) => add(name, false, toSourceFailure(error).message),
+        () => add({ name, ok: true, message }),
+        (error) => add({ name, ok: false, message: toSourceFailure(error).message }),
       ),
     async collectSample(walk: SourceConnection['walk'], signal: AbortSignal): Promise<void> {
       let folders = 0

@@ -56,15 +56,13 @@ export function compileGlobs(patterns: readonly string[], { isCaseSensitive = fa
   const globs = patterns.map((pattern) => parseGlob(normalize(pattern)))
   const length = globs.flatMap(({ expansions }) => expansions).reduce((sum, { length }) => sum + length, 0)
   if (length > maxLength) throw new Error(`the patterns have ${length} characters with all braces expanded; the maximum is ${maxLength}`)
-  const compileSide = (isNegative: boolean) => {
-    const selected = globs.filter((glob) => glob.isNegative === isNegative)
-    return {
-      hasGlobs: selected.length > 0,
-      name: compileAutomaton(selected.filter((glob) => glob.isName)),
-      path: compileAutomaton(selected.filter((glob) => !glob.isName)),
-    }
-  }
-  const [included, excluded] = [compileSide(false), compileSide(true)]
+  const compile = (selected: typeof globs) => ({
+    hasGlobs: selected.length > 0,
+    name: compileAutomaton(selected.filter((glob) => glob.isName)),
+    path: compileAutomaton(selected.filter((glob) => !glob.isName)),
+  })
+  const included = compile(globs.filter((glob) => !glob.isNegative))
+  const excluded = compile(globs.filter((glob) => glob.isNegative))
   return {
     matches(path) {
       if (!included.hasGlobs && !excluded.hasGlobs) return true

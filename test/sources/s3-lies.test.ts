@@ -6,16 +6,9 @@ import { objectUrl } from '../../src/s3/urls.ts'
 import { parseBucketUrl } from '../../src/sources/s3/bucket-url.ts'
 import { openS3Source, s3 } from '../../src/sources/s3/s3.ts'
 import { type Handler, startLying } from '../support/servers/lying-server.ts'
+import { sourceLimits } from '../support/source-limits.ts'
 
-const limits: SourceLimits = {
-  concurrency: 4,
-  timeoutMs: 400,
-  maxFileBytes: 100_000,
-  minBytesPerSecond: 0,
-  allowPrivateNetworks: true,
-  localRoots: [],
-  caFile: '',
-}
+const limits = sourceLimits({ timeoutMs: 400, maxFileBytes: 100_000 })
 const credentials = { username: 'KEYID', password: 'the secret' }
 const signal = new AbortController().signal
 

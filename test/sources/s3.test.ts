@@ -1,20 +1,13 @@
 /** S3 on a real server, whose objects another client writes. Misbehaving servers are in s3-lies.test.ts. */
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { SourceEntry, SourceLimits } from '../../src/ports/source-type.ts'
+import type { SourceEntry } from '../../src/ports/source-type.ts'
 import { s3 } from '../../src/sources/s3/s3.ts'
 import { startApp } from '../support/app.ts'
 import { hasS3Server, type S3Server, startS3 } from '../support/servers/s3-server.ts'
+import { sourceLimits } from '../support/source-limits.ts'
 import { type SourcePlace, testSourceType } from '../support/source-suite.ts'
 
-const limits: SourceLimits = {
-  concurrency: 4,
-  timeoutMs: 30_000,
-  maxFileBytes: 10_000_000,
-  minBytesPerSecond: 0,
-  allowPrivateNetworks: true,
-  localRoots: [],
-  caFile: '',
-}
+const limits = sourceLimits()
 const signal = new AbortController().signal
 
 let server: S3Server

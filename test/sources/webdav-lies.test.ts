@@ -24,16 +24,9 @@ import {
   wrongStatuses,
   xml,
 } from '../support/servers/webdav-lies.ts'
+import { sourceLimits } from '../support/source-limits.ts'
 
-const limits: SourceLimits = {
-  concurrency: 4,
-  timeoutMs: 400,
-  maxFileBytes: 100_000,
-  minBytesPerSecond: 0,
-  allowPrivateNetworks: true,
-  localRoots: [],
-  caFile: '',
-}
+const limits = sourceLimits({ timeoutMs: 400, maxFileBytes: 100_000 })
 
 const serve = (handler: Handler) => startLying('/dav/', handler)
 
@@ -697,11 +690,11 @@ describe('addresses', () => {
     '1.2.3',
     '127.0.0.1:80',
   ]
-  test.each(publicOnes)('public: %s', (address) => expect([isAllowed(address, false), isAllowed(address, true)]).toEqual([true, true]))
-  test.each([...privateOnes, ...privateSixes])('private: %s', (address) =>
-    expect([isAllowed(address, false), isAllowed(address, true)]).toEqual([false, true]),
-  )
-  test.each(never)('never: %s', (address) => expect([isAllowed(address, false), isAllowed(address, true)]).toEqual([false, false]))
+  /** Whether the address is allowed without and with `allow_private_networks`. */
+  const allowedOf = (address: string) => [false, true].map((allowPrivateNetworks) => isAllowed(address, { allowPrivateNetworks }))
+  test.each(publicOnes)('public: %s', (address) => expect(allowedOf(address)).toEqual([true, true]))
+  test.each([...privateOnes, ...privateSixes])('private: %s', (address) => expect(allowedOf(address)).toEqual([false, true]))
+  test.each(never)('never: %s', (address) => expect(allowedOf(address)).toEqual([false, false]))
 
   test.each([
     ...[

@@ -6,7 +6,6 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { AuthType, createClient } from 'webdav'
-import type { SourceLimits } from '../../src/ports/source-type.ts'
 import { webdav } from '../../src/sources/webdav/webdav.ts'
 import { startApp } from '../support/app.ts'
 import {
@@ -16,17 +15,10 @@ import {
   type WebdavServer,
   type WebdavServerName,
 } from '../support/servers/webdav-servers.ts'
+import { sourceLimits } from '../support/source-limits.ts'
 import { type SourcePlace, testSourceType } from '../support/source-suite.ts'
 
-const limits: SourceLimits = {
-  concurrency: 4,
-  timeoutMs: 10_000,
-  maxFileBytes: 10_000_000,
-  minBytesPerSecond: 0,
-  allowPrivateNetworks: true,
-  localRoots: [],
-  caFile: '',
-}
+const limits = sourceLimits({ timeoutMs: 10_000 })
 
 /** One server for the tests of a group. */
 function serverOfGroup(name: WebdavServerName, options: WebdavOptions = {}): () => WebdavServer {

@@ -38,7 +38,7 @@ function blockList(networks: readonly string[]): BlockList {
 }
 
 /** Returns true if an IP address (IPv6 without brackets) is allowed. */
-export function isAllowed(address: string, allowPrivateNetworks: boolean): boolean {
+export function isAllowed(address: string, { allowPrivateNetworks }: Pick<Guard, 'allowPrivateNetworks'>): boolean {
   const plain = address.replace(/%.*$/, '')
   const family = isIP(plain)
   if (family === 0) return false
@@ -59,7 +59,7 @@ export interface Guard {
 /** Throws SourceFailure SOURCE_ADDRESS_FORBIDDEN if the host of a URL is a forbidden IP address. Accepts any name. */
 export function assertHostAllowed(hostname: string, { allowPrivateNetworks }: Guard): void {
   const address = hostname.replace(/^\[|\]$/g, '')
-  if (isIP(address) !== 0 && !isAllowed(address, allowPrivateNetworks)) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
+  if (isIP(address) !== 0 && !isAllowed(address, { allowPrivateNetworks })) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
 }
 
 /** Returns a connector for undici that opens sockets to allowed addresses only. `ca`: certificates; `timeout` in milliseconds. */
@@ -86,7 +86,7 @@ function guardedLookup({ allowPrivateNetworks, lookup = systemLookup }: Guard): 
   return (hostname, options, done) => {
     lookup(hostname, { ...options, all: true }, (error, addresses) => {
       if (error) return done(error, '')
-      const allowed = addresses.filter(({ address }) => isAllowed(address, allowPrivateNetworks))
+      const allowed = addresses.filter(({ address }) => isAllowed(address, { allowPrivateNetworks }))
       const [first] = allowed
       if (!first) return done(new SourceFailure('SOURCE_ADDRESS_FORBIDDEN'), '')
       if (options.all) done(null, allowed)

@@ -29,14 +29,15 @@ export async function testServer(
   if (!(await run('connection', url.protocol === 'https:' ? 'established, certificate trusted' : 'established', () => http.connect())))
     return result
   const failure = await collectSample(walk, signal).then(() => null, toSourceFailure)
-  if (failure && ['SOURCE_UNAUTHORIZED', 'SOURCE_FORBIDDEN'].includes(failure.code)) add('sign-in', false, failure.message)
+  if (failure && ['SOURCE_UNAUTHORIZED', 'SOURCE_FORBIDDEN'].includes(failure.code))
+    add({ name: 'sign-in', ok: false, message: failure.message })
   else {
-    add('sign-in', true, 'accepted, or not required')
+    add({ name: 'sign-in', ok: true, message: 'accepted, or not required' })
     // Not every server identifies itself. A server that answers without a list may be of another kind.
     const isAnswered = failure === null || failure.code === 'SOURCE_PROTOCOL'
     const description = isAnswered && (await describe?.(signal).catch(() => null))
-    if (description) add('server', true, description)
-    add('listing', failure === null, failure?.message ?? 'can be listed')
+    if (description) add({ name: 'server', ok: true, message: description })
+    add({ name: 'listing', ok: failure === null, message: failure?.message ?? 'can be listed' })
   }
   return result
 }
@@ -48,5 +49,5 @@ async function assertResolvable(hostname: string, { allowPrivateNetworks, lookup
         lookup(hostname, { all: true }, (error, all) => (error ? reject(error) : resolve(all))),
       )
     : await dns.lookup(hostname, { all: true })
-  if (!addresses.some(({ address }) => isAllowed(address, allowPrivateNetworks))) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
+  if (!addresses.some(({ address }) => isAllowed(address, { allowPrivateNetworks }))) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
 }

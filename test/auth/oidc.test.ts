@@ -149,7 +149,7 @@ describe('with a real provider', () => {
     const owner = { ...alice, email: 'ada@example.org' }
 
     /** The local account has a session, an API token with every scope, a shared link and a source; then the owner of its address signs in. */
-    async function link(isVerified: boolean) {
+    async function link({ isVerified }: { isVerified: boolean }) {
       const started = await start({ 'oidc.link_by_email': true, 'sources.local_roots': tmpdir() }, [owner])
       const { app, ada, asAda, asAdmin, asStranger, signIn } = started
       if (isVerified) await app.db.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', ada.id).execute()
@@ -168,7 +168,7 @@ describe('with a real provider', () => {
     }
 
     test('401 for all earlier sessions and API tokens; the password is removed, and the new session is an admin', async () => {
-      const { app, ada, asAdmin, session, apiToken, body, statusOf } = await link(false)
+      const { app, ada, asAdmin, session, apiToken, body, statusOf } = await link({ isVerified: false })
       expect([await statusOf(session, '/api/users'), await statusOf(session, '/api/documents')]).toEqual([401, 401])
       expect(await statusOf(apiToken, '/api/documents')).toBe(401)
       expect(await statusOf(body.token, '/api/users')).toBe(200)
@@ -178,7 +178,7 @@ describe('with a real provider', () => {
     })
 
     test('an unverified address: shared links are revoked, sources disabled and their syncs cancelled, with an audit entry and a notification', async () => {
-      const { app, asAdmin, asStranger, sharedLink, source, body, ada } = await link(false)
+      const { app, asAdmin, asStranger, sharedLink, source, body, ada } = await link({ isVerified: false })
       expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(410)
       expect((await asAdmin.sources.get(source.id)).status).toBe('disabled')
       expect((await asAdmin.sources.syncStatus(source.id)).state).toBe('cancelled')
@@ -193,14 +193,14 @@ describe('with a real provider', () => {
     })
 
     test('a verified address: shared links and sources stay, because its owner made the account', async () => {
-      const { asAdmin, asStranger, session, sharedLink, source, statusOf } = await link(true)
+      const { asAdmin, asStranger, session, sharedLink, source, statusOf } = await link({ isVerified: true })
       expect(await statusOf(session, '/api/documents')).toBe(401)
       expect((await asStranger.send('GET', `/api/public/shared/${sharedLink.token}`)).status).toBe(200)
       expect((await asAdmin.sources.get(source.id)).status).toBe('active')
     })
 
     test('the next sign-in links nothing again: sessions of the first one stay', async () => {
-      const { body, signIn, statusOf } = await link(false)
+      const { body, signIn, statusOf } = await link({ isVerified: false })
       expect((await signIn('alice-1')).status).toBe(200)
       expect(await statusOf(body.token, '/api/documents')).toBe(200)
     })

@@ -14,7 +14,7 @@ import { storedPath } from '../../support/stored-path.ts'
 
 async function start() {
   const { app, asAda, runJobs, dataDir, setProcessClock } = await startApp()
-  const find = async (repair = false): Promise<Finding[]> => {
+  const find = async ({ repair = false } = {}): Promise<Finding[]> => {
     const found: Finding[] = []
     const signal = new AbortController().signal
     await check(app, { only: ['files', 'checksums', 'orphans', 'versions'], repair, sample: 1, signal, onProgress() {} }, (one) =>
@@ -36,7 +36,7 @@ test('a document whose current version is not recorded: --repair records it, and
   await sql`delete from document_versions where document_id = ${id}`.execute(app.db)
   const missing = expect.objectContaining({ check: 'versions', severity: 'error', document_id: id, version: 1, repaired: null })
   expect(await find()).toContainEqual(missing)
-  expect(await find(true)).toContainEqual(expect.objectContaining({ document_id: id, repaired: 'recorded' }))
+  expect(await find({ repair: true })).toContainEqual(expect.objectContaining({ document_id: id, repaired: 'recorded' }))
   expect(await find()).toEqual([])
   expect(await (await asAda.documents.download(id)).text()).toBe('The harbour is closed')
 })
@@ -47,7 +47,7 @@ test('a document with another file than its current version, and with a number t
   await sql`update documents set sha256 = ${two.sha256}, size = 19 where id = ${one.id}`.execute(app.db)
   const about = { check: 'versions', severity: 'error', document_id: one.id, version: 1 }
   const fix = `dms documents restore ${one.id} --version 1`
-  expect(await find(true)).toEqual([
+  expect(await find({ repair: true })).toEqual([
     expect.objectContaining({ ...about, message: expect.stringContaining(fix), expected: one.sha256, actual: two.sha256, repaired: null }),
   ])
   await sql`update documents set sha256 = ${one.sha256}, size = 21 where id = ${one.id}`.execute(app.db)
@@ -58,7 +58,7 @@ test('a document with another file than its current version, and with a number t
     select document_id, 4, sha256, size, mime_type, filename, origin, created_at from document_versions where document_id = ${one.id}`.execute(
     app.db,
   )
-  const found = await find(true)
+  const found = await find({ repair: true })
   expect(found.map(({ severity, version, expected, actual, repaired }) => [severity, version, expected, actual, repaired])).toEqual([
     ['error', 4, 4, 1, null],
     ['error', 4, 4, 1, 'continues after it'],
@@ -77,7 +77,7 @@ test('a lost or damaged file of an old version is reported with its number, also
   await writeFile(path, 'the harbour is closed')
   const about = { document_id: id, version: 1, sha256, path, severity: 'error', repaired: null }
   const corrupt = expect.objectContaining({ ...about, check: 'checksums', message: expect.stringMatching(/^version 1: .* corrupt/) })
-  expect(await find(true)).toEqual([corrupt])
+  expect(await find({ repair: true })).toEqual([corrupt])
   await asAda.documents.restore(id, 1)
   await runJobs()
   const current = expect.objectContaining({ ...about, version: 3, message: expect.stringMatching(/^the stored file is corrupt/) })
@@ -100,7 +100,7 @@ test('--repair moves no file of an old version or of a document in the trash, ho
   expect(before).toHaveLength(3)
   for (const { address } of await app.db.selectFrom('stored_files').select('address').execute())
     await utimes(app.files.describeLocation(address), new Date(0), new Date(0))
-  expect(await find(true)).toEqual([])
+  expect(await find({ repair: true })).toEqual([])
   await runJobs()
   expect((await storeFiles(dataDir)).named).toEqual(before)
 })
@@ -115,7 +115,7 @@ test('a second copy of stored bytes without a row: --repair moves it, and keeps 
     await utimes(app.files.describeLocation(address), new Date(0), new Date(0))
   const path = app.files.describeLocation(copy.address)
   const moved = expect.objectContaining({ check: 'orphans', path, repaired: expect.stringContaining(`.quarantine/${copy.address}`) })
-  expect(await find(true)).toEqual([moved])
+  expect(await find({ repair: true })).toEqual([moved])
   expect(await find()).toEqual([])
   expect(await (await asAda.documents.download(id)).text()).toBe('The harbour is closed')
 })
@@ -132,12 +132,12 @@ test('--repair keeps the renditions of a store whose volume is lost during the c
     values (${id}, 1, 'pdfa', 'completed', ${sha256}, ${size}, now())`.execute(app.db)
   expect(await find()).toEqual([])
   await rename(join(dataDir, 'files'), join(dataDir, 'away'))
-  await expect(find(true)).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+  await expect(find({ repair: true })).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
   await rename(join(dataDir, 'away'), join(dataDir, 'files'))
   expect(await find()).toEqual([])
   expect((await sql`select from renditions where sha256 = ${sha256}`.execute(app.db)).rows).toHaveLength(1)
   await rm(app.files.describeLocation(address))
-  expect(await find(true)).toEqual([expect.objectContaining({ check: 'files', document_id: id, repaired: 'removed' })])
+  expect(await find({ repair: true })).toEqual([expect.objectContaining({ check: 'files', document_id: id, repaired: 'removed' })])
   expect((await sql`select from renditions where sha256 = ${sha256}`.execute(app.db)).rows).toHaveLength(0)
 })
 
@@ -148,7 +148,7 @@ test('an old version without its pages, and a current one with the text of an ol
   await runJobs()
   await sql`insert into version_pages select document_id, 2, page, text from version_pages where document_id = ${id}`.execute(app.db)
   await sql`delete from version_pages where document_id = ${id} and number = 1`.execute(app.db)
-  const found = await find(true)
+  const found = await find({ repair: true })
   expect(found.map(({ version, expected, actual, repaired }) => [version, expected, actual, repaired])).toEqual([
     [1, 1, 0, null],
     [2, undefined, undefined, 'removed'],
@@ -161,7 +161,7 @@ test('a file that an upload has just written is no orphan when the clock of the 
   const staged = await app.files.stage(Readable.from([Buffer.from('uploading')]), 100)
   await staged.commit()
   setProcessClock(2 * 86_400_000)
-  expect(await find(true)).toEqual([])
+  expect(await find({ repair: true })).toEqual([])
   expect(await app.files.size(staged.address)).toBe(9)
   await utimes(app.files.describeLocation(staged.address), new Date(0), new Date(0))
   expect(await find()).toMatchObject([{ check: 'orphans', sha256: staged.sha256 }])

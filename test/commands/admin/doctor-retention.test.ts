@@ -7,18 +7,18 @@ test('doctor names the mode and counts what is kept; warns in WORM mode where th
   const { app, databaseUrl, dataDir, asAda } = await startApp()
   const { id } = await upload(asAda, 'a.txt', 'a')
   await asAda.documents.update(id, { retain_until: '2090-01-01' })
-  const diagnose = async (worm: boolean) => {
+  const diagnose = async ({ worm }: { worm: boolean }) => {
     const { stdout } = await here({ databaseUrl, dataDir }, ['doctor', '--only', 'retention', '--json'], {
       env: { DMS_DOCUMENTS_WORM: String(worm) },
     })
     return (JSON.parse(stdout) as { checks: { status: string; message: string; fix?: string }[] }).checks[0]
   }
-  expect(await diagnose(false)).toMatchObject({ status: 'ok', message: 'WORM is off; documents under retention or hold: 1' })
-  expect(await diagnose(true)).toMatchObject({
+  expect(await diagnose({ worm: false })).toMatchObject({ status: 'ok', message: 'WORM is off; documents under retention or hold: 1' })
+  expect(await diagnose({ worm: true })).toMatchObject({
     status: 'warn',
     message: expect.stringContaining('WORM is on'),
     fix: expect.stringContaining('database.migration_url'),
   })
   await sql`alter table document_versions disable trigger dms_retain`.execute(app.db)
-  expect(await diagnose(false)).toMatchObject({ status: 'fail', message: expect.stringContaining('10 of 11 triggers') })
+  expect(await diagnose({ worm: false })).toMatchObject({ status: 'fail', message: expect.stringContaining('10 of 11 triggers') })
 })

@@ -17,7 +17,7 @@ const columns: Column<Row>[] = [
 
 export const wait = (cli: Cli) =>
   manual('wait <id...>', {
-    summary: 'Wait until documents are read and search finds them',
+    summary: 'Wait until OCR has finished and search finds documents',
     examples: [
       ['documents wait 0192f0c1-… --timeout 30m', ''],
       ['dms documents upload -r scans -o id | dms documents wait - && echo done', 'ids from a pipe'],

@@ -160,7 +160,7 @@ describe.skipIf(!hasS3Server())('with a server of S3', () => {
     expect(await counts()).toEqual({ disk: 0, s3: 1 })
   })
 
-  test('usage errors', async () => {
+  test('storage migrate: 2 without --to, for an unknown store, and for an invalid rate', async () => {
     const { dms } = await openArchive()
     for (const args of ['storage migrate', 'storage migrate --to tape', 'storage migrate --to s3 --limit-rate fast'])
       expect(await dms(args)).toMatchObject({ code: 2 })

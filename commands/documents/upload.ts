@@ -50,7 +50,7 @@ export const upload = (cli: Cli) =>
         'Files that are deleted or moved afterwards are always sent, so that the server compares them with the stored ones.',
         'With a symbolic link, --after-upload deletes the link; move:DIR first copies its file to DIR. The file that it points to stays.',
         'Files under 8 MiB are sent in batches of ten.',
-        `With --wait: ${inProcessWorkerNote}`,
+        `--wait: ${inProcessWorkerNote}`,
       ],
     }),
   )

@@ -14,7 +14,8 @@ export function rewriteLine(program: Command, argv: readonly string[]): readonly
   const [group, verb] = indexWords(program.options, argv)
   if (group === undefined || verb === undefined) return argv
   const command = program.commands.find((each) => each.name() === argv[group])
-  if (argv[group] === 'complete') return [...argv.slice(0, verb + 1), ...linePartsOf(program, argv.slice(verb + 1), argv[verb] === 'line')]
+  if (argv[group] === 'complete')
+    return [...argv.slice(0, verb + 1), ...linePartsOf(program, argv.slice(verb + 1), { isWhole: argv[verb] === 'line' })]
   if (argv[group] === 'labels') return rename(argv, '--color', '--colour', (value) => value.startsWith('#'))
   if (argv[group] !== 'sources' || !addressVerbs.includes(argv[verb] ?? '')) return argv
   const options = command?.commands.find((each) => each.name() === argv[verb])?.options ?? []
@@ -62,16 +63,16 @@ const targetFlags = ['--config', '--data-dir', '--local', '--context', '--url', 
  * Returns the flags that select a server, with their values, then `--` and the last word. With `isWhole`, all words follow the `--`, and `words` must
  * be unquoted already.
  */
-function linePartsOf({ options }: Command, words: readonly string[], isWhole: boolean): string[] {
-  const kept: string[] = []
+function linePartsOf({ options }: Command, words: readonly string[], { isWhole }: { isWhole: boolean }): string[] {
+  const flags: string[] = []
   const typed = isWhole ? words.slice(0, -1) : words.slice(0, -1).map(unquote)
   for (const [index, word] of typed.entries()) {
     const { option, value = typed[index + 1] ?? '' } = parseFlag(options, word)
     // A flag without its value is the one to complete.
     if (!option?.long || !targetFlags.includes(option.long) || (option.required && value === '')) continue
-    kept.push(option.long, ...(option.required ? [value] : []))
+    flags.push(option.long, ...(option.required ? [value] : []))
   }
-  return [...kept, '--', ...(isWhole ? words.slice(words.indexOf('--') + 1) : [words.at(-1) ?? ''])]
+  return [...flags, '--', ...(isWhole ? words.slice(words.indexOf('--') + 1) : [words.at(-1) ?? ''])]
 }
 
 /** Returns the value of a word as it is typed in a shell. Expands no variables. */

@@ -56,8 +56,8 @@ async function filesOf(
 ): Promise<ExportFile[]> {
   const renditions = new Map<string, ExportFile>()
   const addRendition = async (document: DocumentView) => {
-    const made = rendition && (await renditionFile(client, document, rendition))
-    if (made) renditions.set(document.id, made)
+    const file = rendition && (await renditionFile(client, document, rendition))
+    if (file) renditions.set(document.id, file)
   }
   if (rendition) await mapConcurrently(documents, concurrency, addRendition, signal)
   const files = documents.map((document) => renditions.get(document.id) ?? documentFile(client, document))

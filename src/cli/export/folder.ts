@@ -65,7 +65,7 @@ async function exportFiles(
   if (!options.canDeleteAll && files.documentCount === 0 && extra.size > 0) throw wouldEmpty(folder, extra.size)
   const save = async (
     item: ExportFile,
-    isThere: boolean,
+    hasFile: boolean,
     before: ManifestEntry | undefined,
     fetched: Fetched | null,
     onBytes: (bytes: number) => void,
@@ -74,7 +74,7 @@ async function exportFiles(
     const hasText = options.hasText && item.hasText
     const entry = item.entry({ hasText })
     const path = join(folder, file)
-    if (isThere) onBytes(size)
+    if (hasFile) onBytes(size)
     else if (fetched) await saveFile(chunks(fetched.file), path, unknown, { canOverwrite: true, onBytes })
     else await fetchTo(item, path, onBytes)
     if (hasText) await writeText(item, entry, join(folder, textFileName(file)), before, fetched?.text ?? null)
@@ -82,9 +82,9 @@ async function exportFiles(
     const earlier = (before ? filesOf(before) : []).filter((name) => !filesOf(entry).includes(name))
     const isExtra = (name: string): boolean => options.shouldDeleteExtra && name !== textFileName(file)
     await removeFiles(folder, earlier.filter(isExtra))
-    const kept = earlier.filter((name) => !isExtra(name))
-    await manifest.set(kept.length === 0 ? entry : { ...entry, earlier_files: kept })
-    return { action: isThere ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
+    const remaining = earlier.filter((name) => !isExtra(name))
+    await manifest.set(remaining.length === 0 ? entry : { ...entry, earlier_files: remaining })
+    return { action: hasFile ? 'unchanged' : before ? 'updated' : 'created', key: file, id, bytes: size }
   }
   await runBatch(cli, {
     command: 'documents export',

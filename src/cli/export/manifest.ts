@@ -81,13 +81,13 @@ export function documentFile({ documents }: Client, document: DocumentView): Exp
   }
 }
 
-/** Returns the rendition of a document in place of its file; the file if it has no completed one. */
+/** Returns the rendition of a document, to be exported in place of its file; null without a completed one. */
 export async function renditionFile(client: Client, document: DocumentView, kind: 'pdfa'): Promise<ExportFile | null> {
   const { documents } = client
   const { id, version, filename } = document
-  const made = (await documents.renditions(id)).find((rendition) => rendition.number === version && rendition.kind === kind)
-  if (!made || made.size === null || made.sha256 === null) return null
-  const { size, sha256 } = made
+  const found = (await documents.renditions(id)).find((rendition) => rendition.number === version && rendition.kind === kind)
+  const { size = null, sha256 = null } = found ?? {}
+  if (size === null || sha256 === null) return null
   const file = exportFileName({ id, filename: renditionName(filename) })
   return {
     ...documentFile(client, document),

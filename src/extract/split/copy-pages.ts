@@ -32,21 +32,30 @@ export async function copyPages(bytes: Uint8Array, pages: readonly number[]): Pr
 function reduceForm({ catalog }: PDFDocument, pages: ReadonlySet<PDFPage>): PDFDict | null {
   const form = catalog.lookup(PDFName.of('AcroForm'))
   if (!(form instanceof PDFDict)) return null
-  const kept = new Set<unknown>()
-  for (const { node } of pages) {
-    const annotations = node.lookup(PDFName.of('Annots'))
-    if (!(annotations instanceof PDFArray)) continue
-    for (let i = 0; i < annotations.size(); i++)
-      for (let field = annotations.lookup(i); field instanceof PDFDict && !kept.has(field); field = field.lookup(PDFName.of('Parent')))
-        kept.add(field)
-  }
-  for (const field of [form, ...kept]) {
-    if (!(field instanceof PDFDict)) continue
+  const pageFields = fieldsOf(pages)
+  for (const field of [form, ...pageFields]) {
     for (const key of ['Fields', 'Kids']) {
       const fields = field.lookup(PDFName.of(key))
-      if (fields instanceof PDFArray) for (let i = fields.size() - 1; i >= 0; i--) if (!kept.has(fields.lookup(i))) fields.remove(i)
+      if (fields instanceof PDFArray) removeOthers(fields, pageFields)
     }
   }
   for (const key of ['XFA', 'CO', 'SigFlags']) form.delete(PDFName.of(key))
   return form
+}
+
+/** Returns the form fields of pages, with the fields above them. */
+function fieldsOf(pages: ReadonlySet<PDFPage>): Set<PDFDict> {
+  const fields = new Set<PDFDict>()
+  for (const { node } of pages) {
+    const annotations = node.lookup(PDFName.of('Annots'))
+    if (!(annotations instanceof PDFArray)) continue
+    for (let i = 0; i < annotations.size(); i++)
+      for (let field = annotations.lookup(i); field instanceof PDFDict && !fields.has(field); field = field.lookup(PDFName.of('Parent')))
+        fields.add(field)
+  }
+  return fields
+}
+
+function removeOthers(array: PDFArray, fields: ReadonlySet<unknown>): void {
+  for (let i = array.size() - 1; i >= 0; i--) if (!fields.has(array.lookup(i))) array.remove(i)
 }

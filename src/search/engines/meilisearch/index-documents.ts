@@ -32,10 +32,10 @@ async function sendBatch(db: Db, server: Server, index: string, ids: readonly st
     const entries: Entry[] = []
     for (const document of await loadDocuments(trx, ids)) entries.push(await entryOf(document))
     const present = new Set(entries.map(({ id }) => id))
-    const gone = ids.filter((id) => !present.has(id))
+    const deletedIds = ids.filter((id) => !present.has(id))
     const tasks: number[] = []
     if (entries.length > 0) tasks.push(await server.enqueue((client) => client.index(index).addDocuments(entries)))
-    if (gone.length > 0) tasks.push(await server.enqueue((client) => client.index(index).deleteDocuments(gone)))
+    if (deletedIds.length > 0) tasks.push(await server.enqueue((client) => client.index(index).deleteDocuments(deletedIds)))
     return tasks
   })
 }

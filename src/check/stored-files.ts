@@ -28,7 +28,7 @@ export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckR
   for await (const { stored, problem, isLost } of findings) if (problem) yield* reportPerVersion(app, stored, problem, isLost)
 }
 
-/** Returns what is wrong with a file. `isLost`: its bytes are gone, and not just on a volume or server that is away. */
+/** Returns the problem of a file. `isLost`: its bytes are gone, and not merely on a volume or server that is unavailable. */
 async function findProblem(app: App, stored: Stored): Promise<{ problem: Problem | null; isLost: boolean }> {
   try {
     return { problem: await findLoss(app, stored), isLost: true }
@@ -188,7 +188,7 @@ async function* listFiles(app: App, { signal, onProgress }: CheckScope): AsyncGe
 type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id' | 'version'>
 
 /**
- * Yields the problem once for each version with these bytes. An old version is named in the message. `isLost`: the bytes cannot come back by themselves.
+ * Yields the problem once for each version with these bytes. An old version is named in the message. `isLost`: the bytes will not return without a repair.
  * Yields nothing if an upload of the same bytes has replaced the file meanwhile.
  */
 async function* reportPerVersion(app: App, { sha256, address }: Stored, problem: Problem, isLost: boolean): AsyncGenerator<CheckResult> {

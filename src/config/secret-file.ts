@@ -14,7 +14,7 @@ export async function readOrCreateSecret(path: string, bytes: number): Promise<s
   return (await readFile(path, 'utf8')).trim()
 }
 
-/** Replaces the file atomically and durably: what is encrypted with a key that is lost with the power cannot be read again. */
+/** Replaces the file atomically and durably: data encrypted with a key that a power cut loses could never be read again. */
 export async function replaceSecretFile(path: string, text: string): Promise<void> {
   await rename(await writeTemporary(path, `${text}\n`), path)
   await flushFolder(dirname(path))

@@ -11,7 +11,7 @@ export interface Hosts {
   retry<T>(connect: () => Promise<T>): Promise<T>
 }
 
-/** A server that is in recovery, or read-only by its settings. The failover goes on, or the standby has not been promoted. */
+/** A server that is in recovery, or read-only by its settings. The failover has not ended, or the standby has not been promoted. */
 export class ReadOnlyHost extends Error {
   constructor(host: string) {
     super(`${host} accepts no writes`)

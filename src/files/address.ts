@@ -47,7 +47,7 @@ export function derivedName(ownerId: string, name: string): string {
   return `${ownerId}_${name}`
 }
 
-/** Returns owner and name of a derived file from its file name; null if it is none. Ids of owners have no underscore. */
+/** Returns owner and name of a derived file from its file name; null if it is not the name of one. Ids of owners have no underscore. */
 export function parseDerivedName(file: string): { ownerId: string; name: string } | null {
   const [, ownerId, name] = /^([a-zA-Z0-9-]{1,64})_(\w[\w.-]{0,63})$/.exec(file) ?? []
   return ownerId && name ? { ownerId, name } : null

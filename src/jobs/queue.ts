@@ -43,7 +43,7 @@ export const kinds = {
   pages: { queue: 'ocr', keepsFinished: false, maxAttempts: 1 },
   rendition: { queue: 'ocr', keepsFinished: false, maxAttempts: 3 },
   index: { queue: 'index', keepsFinished: false, maxAttempts: manyAttempts },
-  // Not in the queue of index jobs: they go on meanwhile, and would wait for hours.
+  // Not in the queue of index jobs: these run meanwhile, and would wait for hours behind it.
   reindex: { queue: 'maintenance', keepsFinished: false, maxAttempts: manyAttempts },
   verify_email: { queue: 'maintenance', keepsFinished: false, maxAttempts: 20 },
   purge: { queue: 'maintenance', keepsFinished: false, maxAttempts: manyAttempts },

@@ -214,7 +214,7 @@ async function retainBeforeChange(
   if (days) await retainAllLabelled(app, trx, { label_id: id, days, owner_id: retention_scope === 'all' ? null : created_by })
 }
 
-/** Throws FORBIDDEN if an admin has set the retention, and the actor is none. */
+/** Throws FORBIDDEN if an admin has set the retention, and the actor is no admin. */
 function refusePolicyOfAdmin(actor: Actor, { retention_scope }: Pick<Label, 'retention_scope'>): void {
   if (retention_scope === 'all' && !isAdmin(actor))
     throw new AppError('FORBIDDEN', {}, 'An admin has set the retention of this label: only an admin can change or delete it.')

@@ -103,7 +103,7 @@ export async function revokeAll(app: App, trx: Trx, userId: string): Promise<num
   return Number(numUpdatedRows)
 }
 
-/** Revokes the links of a user to documents that were transferred to another user, who owns them from now on: visitors are told that they were revoked. */
+/** Revokes the links of a user to documents that were transferred to another user, who owns them from now on: visitors get 410 SHARED_LINK_REVOKED. */
 export async function revokeTransferred(app: App, trx: Trx, from: string, to: string): Promise<void> {
   await sql`
     update shared_links set created_by = ${to}, revoked_at = coalesce(revoked_at, ${app.now()})

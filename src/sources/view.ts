@@ -76,7 +76,7 @@ export const PlanAnswer = z.object({
   /** the listing ended early, by `max_files` or after 45 seconds */
   has_more: z.boolean(),
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
-  /** the sync would stop with this error, judged by the listing; with SOURCE_EMPTY it would go on, and mark no file as removed */
+  /** the sync would stop with this error, judged by the listing; with SOURCE_EMPTY it would continue, and mark no file as removed */
   stop: z.object({ code: z.string(), message: z.string() }).nullable(),
 })
 

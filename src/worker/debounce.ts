@@ -12,7 +12,7 @@ interface Delay {
 interface Debounced {
   /** Begins or prolongs a burst. The timer keeps no process alive. */
   call(): void
-  /** Whether a burst goes on. */
+  /** Whether a burst continues. */
   readonly isWaiting: boolean
 }
 

@@ -48,7 +48,7 @@ export async function maintain(app: App, chosen: readonly Step[] = allSteps, opt
 async function runSteps(app: App, chosen: readonly Step[], options: DeletionOptions = {}): Promise<RemovedCounts> {
   const removed: RemovedCounts = {}
   const failures: unknown[] = []
-  // While the document store is out of reach, the other steps go on.
+  // While the document store is out of reach, the other steps still run.
   for (const step of chosen)
     await steps[step](app, options).then(
       (count) => (removed[step] = count),

@@ -30,7 +30,7 @@ const tasks: Readonly<Record<string, (app: App) => Promise<void>>> = {
 }
 
 interface Schedule {
-  /** Starts no more tasks, and waits up to `timeoutMs` for running ones. What they have not done is done by the next worker. */
+  /** Starts no more tasks, and waits up to `timeoutMs` for running ones. The next worker does the rest. */
   stop(timeoutMs: number): Promise<void>
 }
 

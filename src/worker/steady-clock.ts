@@ -1,5 +1,5 @@
 /**
- * Detects steps of the database clock. What is deleted by age is lost for good, also if the clock was ahead for a minute only. The monotonic clock of
+ * Detects steps of the database clock. Data deleted by age is lost for good, even if the clock was ahead for only a minute. The monotonic clock of
  * this process cannot be set.
  */
 import type { App } from '../app.ts'

@@ -24,7 +24,7 @@ export interface CopyOptions {
 export interface CopyResult {
   /** files without an intact copy in the backup, by SHA-256 */
   damaged: Map<string, FileDamage>
-  /** SHA-256 of files that the store has lost, but of which an earlier run left an intact copy in the backup */
+  /** SHA-256 of files lost in the store, with an intact copy from an earlier run in the backup */
   lostInStore: string[]
 }
 

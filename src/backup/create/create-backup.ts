@@ -47,7 +47,7 @@ const filesLockTimeoutMs = 60_000
 
 export interface BackupResult {
   manifest: at.Manifest
-  /** SHA-256 of files that the document store has lost, but of which an earlier run left an intact copy in the backup */
+  /** SHA-256 of files lost in the document store, with an intact copy from an earlier run in the backup */
   lostInStore: string[]
   /** SHA-256 of files that this process may not read. The manifest omits them. */
   unreadable: string[]

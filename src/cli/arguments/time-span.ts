@@ -105,8 +105,8 @@ export function parseDayFlag(flag: string, text: string): string {
 }
 
 /**
- * Parses a period: a year, month, day, yesterday or today (in UTC), or two of them with `..` between. A duration is the first day of a period that
- * goes on. Throws Failure USAGE.
+ * Parses a period: a year, month, day, yesterday or today (in UTC), or two of them with `..` between. A duration is the first day of a period
+ * without an end. Throws Failure USAGE.
  */
 export function parsePeriodFlag(flag: string, text: string, now = Date.now()): Period {
   const days = text.split('..').map((day) => (/[a-z]\s*$/i.test(day) ? parseWhen(flag, day, { now }).slice(0, 10) : day.trim()))

@@ -35,7 +35,7 @@ export interface FoundFile {
   readonly error?: Error
 }
 
-/** What is unknown of standard input, and of a file that cannot be read. */
+/** The stats of standard input and of files that cannot be read. */
 export const unknownStats = { size: null, mtimeNs: '0', ctimeNs: '0', inode: '0', changedMs: 0 } as const
 
 interface Search {

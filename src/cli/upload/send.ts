@@ -20,7 +20,7 @@ export interface SentFile {
   readonly bytes: number
 }
 
-/** How long requests in progress may go on after a stop signal. */
+/** Time for requests in progress after a stop signal. */
 const stopGraceMs = 1500
 
 /** Returns a signal that aborts `stopGraceMs` after `signal`, and a function that stops listening to `signal`. */

@@ -87,7 +87,7 @@ class ArithmeticCoder {
   #interval = 0x8000
   #code = 0
   #shiftsLeft = 12
-  /** The first byte is none of the output: it is the one before the first. */
+  /** The first byte does not belong to the output: it precedes the first one. */
   #output = new Uint8Array(1 << 16)
   #last = 0
 

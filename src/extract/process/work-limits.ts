@@ -6,7 +6,7 @@ import { openProcessorWait } from './processor-wait.ts'
 import { residentMemory } from './resident-memory.ts'
 
 const pollMs = 500
-/** Minimum new wait for a processor that the process is told, as a share of the limit. Each message costs a wait of its own. */
+/** Minimum further wait for a processor that is reported to the process, as a share of the limit. Each message costs a wait of its own. */
 const minToldShare = 0.05
 
 export interface WorkLimits {

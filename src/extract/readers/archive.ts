@@ -46,7 +46,7 @@ export function openTar(bytes: Uint8Array, tools: PartTools): OpenedDocument {
   }))
 }
 
-/** Opens an archive of any other format: tar with other compressions than gzip, 7z, rar, cab, cpio, ar. Returns null for a file that is none. */
+/** Opens an archive of any other format: tar with other compressions than gzip, 7z, rar, cab, cpio, ar. Returns null for a file that is no archive. */
 export async function openOtherArchive(source: ByteSource, tools: PartTools): Promise<OpenedDocument | null> {
   // Imported on demand, because few files are archives.
   const { libarchiveWasm, ArchiveReader } = await import('libarchive-wasm')

@@ -87,7 +87,7 @@ export function decode(bytes: Uint8Array, declared?: string | null): string {
   const wide = wideEncoding(bytes)
   if (wide) return removeInvalidCharacters(decodeAs(bytes, wide) ?? '')
   if (isPlainUtf8(bytes)) return removeInvalidCharacters(new TextDecoder().decode(bytes))
-  // A declaration that is readable as ASCII is none of UTF-16 (HTML Standard, 13.2.3.2).
+  // A declaration that is readable as ASCII cannot be of UTF-16 (HTML Standard, 13.2.3.2).
   const isReliable = declared && !/^(?:utf|ucs)-?(?:8|16|32|2|4)/i.test(declared)
   const isUtf8Declared = /^utf-?8/i.test(declared ?? '')
   const text =

@@ -138,7 +138,7 @@ function requireClient({ runtime }: H3Event): void {
 /** Reserves memory for a stream until it is sent or its client is gone. */
 async function reserveForStream(event: H3Event, budget: AnswerBudget): Promise<Reservation | undefined> {
   if (event.context.isLocal) return undefined
-  // What a request has changed must not be answered by a refusal.
+  // A request that has changed something must not be answered by a refusal.
   const isRead = event.req.method === 'GET'
   const granted = event.context.reservation ?? (isRead ? await budget.reserve(callerOf(event), streamBytes, maxIndexedReads) : null)
   const reservation = granted ?? budget.add(callerOf(event), streamBytes)

@@ -72,7 +72,7 @@ export function openAudit(app: App): RunAudited {
     const { refusal } = event.context
     if (answer instanceof Response && answer.status === 304) return answer
     if (refusal) await refused(event, route, refusal, true)
-    // Downloads go on while the database is read-only.
+    // Downloads continue while the database is read-only.
     else
       await log(event, route, 'ok', null).catch(async (error) => {
         if (isRead(route)) return notLogged(error)

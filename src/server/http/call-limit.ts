@@ -58,7 +58,7 @@ export function openCallLimit(app: App): (key: string, routeCost: number) => Pro
     window.isUsedUp = granted < share
   }
 
-  /** Grants the rest of the limit: users go on reading. */
+  /** Grants the rest of the limit, so that users can continue to read. */
   const grantRest = (error: unknown, window: Window): void => {
     if (!isReadOnly(error)) throw error
     window.left += limit - window.granted

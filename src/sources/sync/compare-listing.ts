@@ -15,7 +15,7 @@ import { createMarks, type FetchRequest, isFlushDue, markUncertain, type SyncCon
 /** Longest path that fits into an index row of the database, in bytes. */
 const maxPathBytes = 2000
 
-/** Changes to write before the walk goes on. */
+/** Changes to write before the walk continues. */
 interface PendingChanges {
   /** files of the ledger that were removed and are listed again */
   restored: ledger.KnownFile[]

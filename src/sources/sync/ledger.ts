@@ -7,7 +7,7 @@ import type { Run } from './run-records.ts'
 
 export type KnownFile = Omit<Row<'source_files'>, 'source_id'>
 
-/** A turn of a run: a run that is interrupted or yields goes on in another turn, which lists the source again. */
+/** A turn of a run. An interrupted run, or one that yields, continues in another turn, which lists the source again. */
 export type Turn = Pick<Run, 'id' | 'holder'>
 
 /** A listed file with its ledger row. `is_same`: the listed version was ingested. */

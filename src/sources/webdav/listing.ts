@@ -100,7 +100,7 @@ async function collectListing(
   let textLength = 0
   const addProblem = (at: string, code: SourceFailureCode, message: string) => {
     if (problems.length < maxProblems) problems.push({ kind: 'problem', path: copyString(at), code, message })
-    // The problem of the folder stands for the others: what is below it is not taken for removed.
+    // The problem of the folder stands for the others: nothing below it counts as removed.
     else if (problems.length === maxProblems)
       problems.push({
         kind: 'problem',

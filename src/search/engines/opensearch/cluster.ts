@@ -74,7 +74,7 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
   const send: Send = async <T>(method: Method, path: string, body?: object, query?: Query) => {
     const content = body === undefined ? {} : Array.isArray(body) ? { bulkBody: body } : { body: body as Record<string, unknown> }
     const isRead = method === 'GET' || path.includes('/_search')
-    // Nobody waits for a search any longer, but a node that lost the connection to a proxy would go on.
+    // No caller waits for the search any longer, but a node behind a proxy would not notice and continue.
     const limits = path.endsWith('/_search') ? { cancel_after_time_interval: `${timeout}ms` } : {}
     const response = await client.transport.request(
       { method, path, ...content, querystring: { ...limits, ...query } },
